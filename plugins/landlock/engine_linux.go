@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
@@ -47,7 +48,7 @@ type engine struct {
 
 // abiOf is the ABI that a Spec's commands are held by.
 func abiOf(o options) (int, error) {
-	abi, err := sandboxinit.LandlockABI()
+	abi, err := confine.ABI()
 	switch {
 	case err == syscall.EOPNOTSUPP:
 		return 0, unusable("Landlock is switched off here", "as root: add landlock to the list lsm= of the kernel's command line (/sys/kernel/security/lsm has the present one), and boot")
@@ -220,7 +221,9 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	p := shared.Plan{Argv: append(cmdengine.PlannedInit(), sandboxinit.WaitingArgv(3, 4)[3]), Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
+	argv := cmdengine.PlannedInit()
+	argv[1] = sandboxinit.WaitingArgv(3, 4)[1]
+	p := shared.Plan{Argv: argv, Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
 	var text strings.Builder
 	fmt.Fprintf(&text, "version %d; what no line names is refused of: %v\n", s.abi, handled(s.abi))
 	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))

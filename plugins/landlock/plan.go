@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // A want is what a command is to have of a path of the host, and of what lies beneath it as
@@ -197,10 +197,10 @@ func (m *maker) grant(w want, holes []want) error {
 }
 
 // forInit is what the init tells the kernel.
-func (d *domain) forInit(abi int) *sandboxinit.Landlock {
-	l := &sandboxinit.Landlock{Handled: uint64(handled(abi)), Scoped: scoped(abi), Rules: make([]sandboxinit.LandlockRule, len(d.rules))}
+func (d *domain) forInit(abi int) *confine.Landlock {
+	l := &confine.Landlock{Handled: uint64(handled(abi)), Scoped: scoped(abi), Rules: make([]confine.Rule, len(d.rules))}
 	for i, r := range d.rules {
-		l.Rules[i] = sandboxinit.LandlockRule{Path: r.path, Access: uint64(r.rights), Optional: r.optional}
+		l.Rules[i] = confine.Rule{Path: r.path, Access: uint64(r.rights), Optional: r.optional}
 	}
 	return l
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // Command is what the init starts.
@@ -42,7 +44,7 @@ type Command struct {
 	// Landlock, if it is not nil, keeps the command from files, takes all capabilities from it
 	// and sets no_new_privs. It is for launchers that make no namespaces, or for none. A
 	// kernel that does not take it does not get the command.
-	Landlock *Landlock
+	Landlock *confine.Landlock
 
 	// Fresh is a directory, in the sandbox's view, of memory that ends with the
 	// command. [Status.Left] tells what the command leaves in it. Empty is none.
@@ -92,21 +94,6 @@ type Mount struct {
 	// Dev and Ino are of the file or directory that must show there, as stat has
 	// them; an Ino of zero is any.
 	Dev, Ino uint64
-}
-
-// A Landlock is a domain of Linux's Landlock. Its numbers are the kernel's.
-type Landlock struct {
-	Handled uint64         // what of files is refused but for the Rules
-	Scoped  uint64         // what stays within the domain
-	Rules   []LandlockRule // what the command may do all the same
-}
-
-// A LandlockRule lets a command do with a file, or with all that lies in a directory.
-type LandlockRule struct {
-	Path     string // absolute, on the host
-	Access   uint64 // LANDLOCK_ACCESS_FS_*
-	Optional bool   // what cannot be opened is left out
-	Links    bool   // symlinks may lead there: no command can put one in their place
 }
 
 // Rlimit is one resource limit, in the kernel's unit for that resource.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareThreads is more than what runInit can need at a time: one that waits for
+// spareThreads is more than what an init can need at a time: one that waits for
 // children, one that waits for requests, and one that the runtime wants idle
 // when those sleep.
 const spareThreads = 4

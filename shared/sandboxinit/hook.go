@@ -13,14 +13,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
+// What argv[1] of a process says that it is. Descriptors follow.
 const (
-	// initArg is argv[1] of a process that is to be the init.
 	initArg = "sbxhost-init"
-	// waitArg follows the control socket of an init that is given the command's stdio later.
-	waitArg = "wait"
-	// limitArg is argv[1] of the stage between fork and exec that sets resource limits.
+	// waitArg is of an init that is given the command's stdio later.
+	waitArg = "sbxhost-init-wait"
+	// limitArg is of the stage between fork and exec that sets resource limits.
 	limitArg = "sbxhost-init-limit"
-	// traceArg is argv[1] of the tracer.
+	// traceArg is of the tracer.
 	traceArg = "sbxhost-init-trace"
 )
 
@@ -40,43 +40,26 @@ func Hook() {
 	if containerinit.Wanted(os.Args) {
 		proc.Exit(containerinit.Main(os.Args, initArg, runServing))
 	}
-	if len(os.Args) == 5 && os.Args[1] == initArg {
-		control, ok := parseFD(os.Args[2])
-		mount, ok2 := parseFD(os.Args[3])
-		user, ok3 := parseFD(os.Args[4])
-		if ok && ok2 && ok3 {
-			proc.Exit(runMaking(control, [2]int{mount, user}))
-		}
-	}
-	if len(os.Args) == 4 && os.Args[1] == initArg && os.Args[3] == waitArg {
-		if control, ok := parseFD(os.Args[2]); ok {
-			proc.Exit(runWaiting(control))
-		}
-	}
-	if len(os.Args) == 4 && os.Args[1] == initArg { // see ServingArgv
-		control, ok := parseFD(os.Args[2])
-		sockets, ok2 := parseFD(os.Args[3])
-		if ok && ok2 {
-			proc.Exit(runServing(control, sockets))
-		}
-	}
-	if len(os.Args) == 3 {
-		switch os.Args[1] {
-		case initArg:
-			if fd, ok := parseFD(os.Args[2]); ok {
-				proc.Exit(runInit(fd))
-			}
-		case traceArg:
-			if fd, ok := parseFD(os.Args[2]); ok {
-				proc.Exit(runTracer(fd))
-			}
-		case limitArg:
-			if fd, ok := parseFD(os.Args[2]); ok {
-				proc.Exit(runLimitStage(fd))
-			}
-		}
+	if run := wanted(os.Args); run != nil {
+		proc.Exit(run())
 	}
 	hooked.Store(true)
+}
+
+// wanted gives the life of a process with these arguments; nil if it is not to be one of ours.
+func wanted(args []string) (run func() int) {
+	if len(args) < 3 {
+		return nil
+	}
+	var fds []int
+	for _, word := range args[2:] {
+		fd, ok := parseFD(word)
+		if !ok {
+			return nil
+		}
+		fds = append(fds, fd)
+	}
+	return role(args[1], fds)
 }
 
 // Argv returns the command line that a launcher runs inside the sandbox, with
@@ -96,7 +79,9 @@ func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
 // WaitingArgv is Argv for an init that has no sandbox to make. It is given the command's stdin,
 // stdout and stderr by [Conn.Complete]: nothing follows its controlFD.
 func WaitingArgv(binaryFD, controlFD int) []string {
-	return append(Argv(binaryFD, controlFD), waitArg)
+	argv := Argv(binaryFD, controlFD)
+	argv[1] = waitArg
+	return argv
 }
 
 // IsLauncher reports whether words are the command line of a launcher to which [Argv]

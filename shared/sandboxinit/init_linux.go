@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -37,10 +38,29 @@ type supervisor struct {
 	reported  bool
 }
 
-// runInit is the whole life of the init. It returns the exit status.
-func runInit(control int) int { return runServing(control, -1) }
+// role gives the whole life of a process that is what argv[1] says, with the descriptors that
+// follow. Its result is the exit status.
+func role(is string, fds []int) func() int {
+	switch control := fds[0]; {
+	case is == initArg && len(fds) == 1:
+		return func() int { return runServing(control, -1) }
+	case is == initArg && len(fds) == 2: // see ServingArgv
+		return func() int { return runServing(control, fds[1]) }
+	case is == initArg && len(fds) == 3: // see MakingArgv
+		return func() int { return runMaking(control, [2]int(fds[1:])) }
+	case len(fds) > 1:
+	case is == waitArg:
+		return func() int { return runWaiting(control) }
+	case is == limitArg:
+		return func() int { return runLimitStage(control) }
+	case is == traceArg:
+		return func() int { return runTracer(control) }
+	}
+	return nil
+}
 
-// runServing is runInit of an init that makes sockets for whom it meets on the line sockets.
+// runServing is the init of a command, whose stdio follows its control socket. It makes sockets for
+// whom it meets on the line sockets, which is negative for none.
 func runServing(control, sockets int) int {
 	if code := closeEyes(); code != 0 {
 		return code
@@ -48,7 +68,7 @@ func runServing(control, sockets int) int {
 	return newSupervisor().run(control, sockets)
 }
 
-// runMaking is runInit of an init that makes its sandbox itself.
+// runMaking is an init that makes its sandbox itself.
 func runMaking(control int, others [2]int) int {
 	if code := closeEyes(); code != 0 {
 		return code
@@ -82,7 +102,7 @@ func runMaking(control int, others [2]int) int {
 	return proc.Failed
 }
 
-// runWaiting is runInit of an init that is given the command's stdio later.
+// runWaiting is an init that is given the command's stdio later.
 func runWaiting(control int) int {
 	if code := closeEyes(); code != 0 {
 		return code
@@ -90,7 +110,7 @@ func runWaiting(control int) int {
 	return await(control)
 }
 
-// await is runInit once the command's stdio is there, which can be long: what the command would
+// await is the init once the command's stdio is there, which can be long: what the command would
 // have to wait for is done before. A signal that comes meanwhile is nobody's.
 func await(control int) int {
 	s := newSupervisor()
@@ -160,15 +180,13 @@ func capsetAll(kept int) error {
 
 func dropByExec(kept, control int) error {
 	runtime.LockOSThread()
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}}
-	if err := unix.Capset(&header, &have[0]); err != nil {
+	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
 		return err
 	}
 	if _, err := unix.FcntlInt(uintptr(control), unix.F_SETFD, 0); err != nil {
 		return err
 	}
-	return syscall.Exec("/proc/self/exe", []string{os.Args[0], initArg, strconv.Itoa(control), waitArg}, []string{"GOMAXPROCS=1"})
+	return syscall.Exec("/proc/self/exe", []string{os.Args[0], waitArg, strconv.Itoa(control)}, []string{"GOMAXPROCS=1"})
 }
 
 // newSupervisor takes signals as the init of a command does.
@@ -370,6 +388,67 @@ func (s *supervisor) serveRequests() {
 func (s *supervisor) signal(sig syscall.Signal) {
 	if group := int(s.group.Load()); group > 0 {
 		syscall.Kill(-group, sig)
+	}
+}
+
+// passed are the signals that an init which is not pid 1 hands to the command.
+// As pid 1 it takes signals from nobody: the engine asks by the control socket.
+var passed = [...]syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+}
+
+func (s *supervisor) passSignals() {
+	received := make(chan os.Signal, 16)
+	list := make([]os.Signal, len(passed))
+	for i, sig := range passed {
+		list[i] = sig
+	}
+	signal.Notify(received, list...)
+	go func() {
+		for sig := range received {
+			s.signal(sig.(syscall.Signal))
+		}
+	}()
+}
+
+// killChildren is for an init that is not pid 1, but is a subreaper: the
+// children of what it kills become its own before it learns of the death, so
+// doing this again after each death reaches all descendants in the end.
+func killChildren() {
+	// Most often there are none, which need not be looked for in all of /proc.
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err == syscall.ECHILD {
+		return
+	}
+	for _, pid := range childrenOf(os.Getpid()) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// childrenOf reads the parent of each process, as not every kernel has
+// /proc/PID/task/TID/children.
+func childrenOf(parent int) (children []int) {
+	for _, pid := range proc.All() {
+		if proc.Stat(pid, proc.StatParent) == strconv.Itoa(parent) {
+			children = append(children, pid)
+		}
+	}
+	return children
+}
+
+// closeInherited closes what the init has inherited by design and needs no
+// more: its executable and the command's stdio. It goes by their numbers, not
+// by a range: the Go runtime has fds of its own, one for its network poller
+// among them, and dies without.
+func closeInherited(control int) {
+	if number, ok := strings.CutPrefix(os.Args[0], "/proc/self/fd/"); ok {
+		if fd, ok := parseFD(number); ok && fd > 2 {
+			unix.Close(fd)
+		}
+	}
+	for fd := control + 1; fd <= control+3; fd++ {
+		unix.Close(fd)
 	}
 }
 

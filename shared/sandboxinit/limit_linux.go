@@ -2,6 +2,7 @@ package sandboxinit
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // Resource limits belong to a process, so they must be set between fork and
@@ -130,6 +132,19 @@ func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError)
 	return &stage{pid, ours, request}, nil
 }
 
+// apart has a child made in a user namespace of its own, in which its user and group are what they
+// are. Its result is to be called once the child is there.
+func apart(sys *syscall.SysProcAttr) (forked func()) {
+	sys.Cloneflags |= unix.CLONE_NEWUSER
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	sys.AmbientCaps = []uintptr{unix.CAP_SETPCAP} // for GiveUpCapabilities
+	// What is not dumpable belongs to root: without that, this process could not write the
+	// child's map. Other commands are in user namespaces of their own.
+	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	return func() { unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+}
+
 // limitOutcome waits for the stage to report a failure or to be replaced.
 func limitOutcome(stage controlSocket) *ExecError {
 	refused := &ExecError{}
@@ -178,7 +193,7 @@ func limitAndExec(cmd *Command) *ExecError {
 	}
 	restoreNOFILE()
 	if cmd.Apart {
-		if err := giveUpCapabilities(); err != nil {
+		if err := confine.GiveUpCapabilities(); err != nil {
 			return execError(OpFork, "", err)
 		}
 	}
@@ -187,12 +202,12 @@ func limitAndExec(cmd *Command) *ExecError {
 	// the Go runtime could get no memory.
 	failed, errno := setLimits(cmd.Rlimits)
 	if errno == 0 && len(cmd.Filter) > 0 {
-		if errno = loadFilter(cmd.Filter); errno != 0 {
+		if errno = confine.LoadFilter(cmd.Filter); errno != 0 {
 			return &ExecError{OpFilter, "", errno}
 		}
 	}
 	if errno == 0 && len(cmd.Trace) > 0 {
-		if errno = loadFilter(cmd.Trace); errno != 0 {
+		if errno = confine.LoadFilter(cmd.Trace); errno != 0 {
 			return &ExecError{OpTrace, "", errno}
 		}
 	}

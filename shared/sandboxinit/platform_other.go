@@ -10,12 +10,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
-func runMaking(int, [2]int) int { return proc.Failed }
-func runInit(int) int           { return proc.Complain("starting", errors.ErrUnsupported) }
-func runServing(_, _ int) int   { return proc.Failed }
-func runWaiting(int) int        { return proc.Failed }
-func runLimitStage(int) int     { return proc.Failed }
-func runTracer(int) int         { return proc.Failed }
+// role is none: the init runs on Linux alone.
+func role(string, []int) func() int { return nil }
+
+func runServing(_, _ int) int { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 

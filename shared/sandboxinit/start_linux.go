@@ -3,10 +3,12 @@ package sandboxinit
 import (
 	"errors"
 	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // child is the started command.
@@ -74,43 +76,36 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 // reach the init. Nor does the first thread fork where there is neither: it blocks signals
 // meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
 func forkBound(cmd *Command, control int, fork func(*child) *ExecError) (c child, refused *ExecError) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() {
-			// The kernel takes the first thread's domain for the process's: in the
-			// command's own, it could be signalled. Held here, another is used.
-			c, refused = forkBound(cmd, control, fork)
-			runtime.UnlockOSThread()
-			return
+	proc.OnOwnThread(func() {
+		if refused = bind(cmd, control, &c); refused == nil {
+			refused = fork(&c)
 		}
-		// Never unlocked: the thread ends with the goroutine.
-		if cmd.Landlock != nil {
-			terminal := -1
-			if cmd.TTY {
-				terminal = control + 1
-			}
-			if err := restrictThread(cmd.Landlock, terminal); err != nil {
-				refused = execError(OpLandlock, restricted(err), err)
-				return
-			}
-			if err := dropThread(); err != nil {
-				refused = execError(OpLandlock, "", err)
-				return
-			}
-		}
-		c.scoped = cmd.Scope && restrictThread(&scope, -1) == nil
-		if len(cmd.Filter) > 0 && !cmd.Apart { // its stage loads it
-			if err := filterThread(cmd.Filter); err != nil {
-				refused = execError(OpFilter, "", err)
-				return
-			}
-		}
-		refused = fork(&c)
-	}()
-	<-done
+	})
 	return c, refused
+}
+
+// bind keeps the calling thread from what the command is kept from.
+func bind(cmd *Command, control int, c *child) *ExecError {
+	if cmd.Landlock != nil {
+		terminal := -1
+		if cmd.TTY {
+			terminal = control + 1
+		}
+		err := cmd.Landlock.Enter(terminal)
+		if err == nil {
+			err = confine.GiveUpCapabilities()
+		}
+		if err != nil {
+			return execError(OpLandlock, restricted(err), err)
+		}
+	}
+	c.scoped = cmd.Scope && confine.Scope.Enter(-1) == nil
+	if len(cmd.Filter) > 0 && !cmd.Apart { // its stage loads it
+		if err := confine.Filter(cmd.Filter); err != nil {
+			return execError(OpFilter, "", err)
+		}
+	}
+	return nil
 }
 
 // restricted is the path that Landlock was refused for, if it was one.
@@ -164,4 +159,38 @@ func execFailure(path string, errno syscall.Errno) *ExecError {
 
 func execError(op, path string, err error) *ExecError {
 	return &ExecError{op, path, errnoOf(err)}
+}
+
+// inPlace refuses a view that is not as the launcher was told to make it.
+func inPlace(mounts []Mount) *ExecError {
+	for _, m := range mounts {
+		st, err := look(m)
+		switch {
+		case err == unix.ELOOP && !m.Links:
+			err = syscall.ESTALE
+		case err != nil:
+		case st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, // and on kernels before 5.8, which do not tell
+			m.Ino != 0 && (st.Ino != m.Ino || unix.Mkdev(st.Dev_major, st.Dev_minor) != m.Dev):
+			err = syscall.ESTALE
+		}
+		if err != nil {
+			return execError(OpMounts, m.Path, err)
+		}
+	}
+	return nil
+}
+
+func look(m Mount) (st unix.Statx_t, err error) {
+	const flags = unix.O_PATH | unix.O_CLOEXEC
+	var fd int
+	if m.Links {
+		fd, err = unix.Open(m.Path, flags, 0)
+	} else {
+		fd, err = unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	}
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(fd)
+	return st, unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st)
 }

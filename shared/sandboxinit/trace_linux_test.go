@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,7 +112,7 @@ func TestTracerKilled(t *testing.T) {
 func descendant(t testing.TB, pid int, word string) int {
 	t.Helper()
 	for _, child := range childrenOf(pid) {
-		line, _ := os.ReadFile(procOf(child, "cmdline"))
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
 		if slices.Contains(strings.Split(string(line), "\x00"), word) {
 			return child
 		}

@@ -1,10 +1,11 @@
 package sandboxinit
 
 import (
-	"strconv"
+	"runtime"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/trace"
 	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
@@ -106,25 +107,54 @@ func runTracer(control int) int {
 	if cmd.Crowded {
 		forked = offerChildren()
 	}
-	t := &tracer{entered: map[int]entry{}}
-	c, refused := t.begin(cmd, control)
+	runtime.LockOSThread() // which is the tracer for the kernel
+	var t trace.Tracer
+	c, refused := seized(&t, cmd, control)
 	forked()
 	if refused != nil {
 		line.send(encodeRefused(refused))
 		return 1
 	}
-	status, refused := t.trace(c, func() {
+	running := false
+	begun := func() {
+		running = true
+		syscall.Close(int(c.stage.line))
 		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.pid}, 5))
 		closeInherited(control)
-	})
-	if refused != nil {
-		line.send(encodeRefused(refused))
-		return 1
 	}
-	line.send(frame.Encode(kindTraced, &traced.Report{Calls: t.fold.Calls()}, 4096))
+	ws, err := t.Follow(c.pid, begun)
+	status := Status{Code: -1, Signal: int(syscall.SIGKILL)}
+	if err == nil {
+		status = statusOf(ws)
+	}
+	if !running {
+		if refused := limitOutcome(c.stage.line); refused != nil {
+			line.send(encodeRefused(refused))
+			return 1
+		}
+		begun() // it has died of its limits
+	}
+	line.send(frame.Encode(kindTraced, &traced.Report{Calls: t.Calls()}, 4096))
 	line.send(frame.Encode(kindStatus, &status, 11))
 	return 0
 }
 
-// procOf is a file of a process's.
-func procOf(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+// seized forks the command, and seizes the thread that will execute it.
+func seized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
+	c, refused := start(cmd, control)
+	if refused != nil {
+		return c, refused
+	}
+	c.stage.line.send(c.stage.request)
+	var w waiting
+	if receive(c.stage.line, kindWaiting, 4, &w) != nil {
+		c.stage.end()
+		return c, &ExecError{OpFork, "", syscall.ECHILD}
+	}
+	if err := t.Seize(w.thread); err != nil {
+		c.stage.end()
+		return c, execError(OpTrace, "", err)
+	}
+	c.stage.line.send(frame.Encode(kindSeized, nothing{}, 0))
+	return c, nil
+}

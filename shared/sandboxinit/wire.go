@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 const wireVersion = 11
@@ -107,11 +108,11 @@ func (c *Command) Fields(w *frame.Codec) {
 	domain := c.Landlock != nil
 	if w.Flag(&domain); domain {
 		if c.Landlock == nil {
-			c.Landlock = &Landlock{}
+			c.Landlock = &confine.Landlock{}
 		}
 		w.Long(&c.Landlock.Handled)
 		w.Long(&c.Landlock.Scoped)
-		frame.List(w, &c.Landlock.Rules, 14, func(r *LandlockRule) {
+		frame.List(w, &c.Landlock.Rules, 14, func(r *confine.Rule) {
 			w.Text(&r.Path)
 			w.Long(&r.Access)
 			w.Flag(&r.Optional)

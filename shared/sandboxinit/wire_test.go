@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 func commands() map[string]Command {
@@ -25,9 +26,9 @@ func commands() map[string]Command {
 			TTY: true, Scope: true, Crowded: true, Mounts: []Mount{{Path: "/a b", Links: true}, {"/c", false, 1, 1 << 63}},
 			Rlimits:  []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
 			Filter:   []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
-			Landlock: &Landlock{Handled: 1 << 15, Scoped: 3, Rules: []LandlockRule{{"/a b", 5, true, false}, {"/c", 1, false, true}}},
+			Landlock: &confine.Landlock{Handled: 1 << 15, Scoped: 3, Rules: []confine.Rule{{Path: "/a b", Access: 5, Optional: true}, {Path: "/c", Access: 1, Links: true}}},
 		},
-		"no rules": {Args: []string{"true"}, Landlock: &Landlock{Handled: 1}},
+		"no rules": {Args: []string{"true"}, Landlock: &confine.Landlock{Handled: 1}},
 	}
 }
 

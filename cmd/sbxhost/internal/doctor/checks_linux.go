@@ -17,7 +17,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // tryPatience bounds each program that is tried.
@@ -189,7 +189,7 @@ func heldLimits(host cgroup.Host) finding {
 func landlockABI() finding {
 	f := finding{Name: "Landlock", State: stateOK}
 	const consequence = "a command with the host's network reaches the host's abstract sockets; this is reported"
-	abi, err := sandboxinit.LandlockABI()
+	abi, err := confine.ABI()
 	switch {
 	case err != nil:
 		f.State, f.Found, f.Consequence, f.Fix = stateMissing, err.Error(), "the engine landlock cannot work, and "+consequence, "use a kernel from 6.12 on with landlock in its lsm= list"

@@ -1,4 +1,4 @@
-package sandboxinit
+package confine
 
 import (
 	"os"
@@ -10,9 +10,9 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// LandlockABI is the newest version of Landlock that this kernel knows. The error is why it
+// ABI is the newest version of Landlock that this kernel knows. The error is why it
 // has none.
-func LandlockABI() (int, error) {
+func ABI() (int, error) {
 	n, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
 		return 0, errno
@@ -20,15 +20,15 @@ func LandlockABI() (int, error) {
 	return int(n), nil
 }
 
-// scope is a domain that reaches no abstract unix socket and signals no process outside
+// Scope is a domain that reaches no abstract unix socket and signals no process outside
 // itself, and knows nothing of files.
-var scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL}
+var Scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL}
 
-// restrictThread puts the calling thread into a domain of Landlock, for good. terminal is
-// that of the command, which may open it by its name; -1 is none.
-func restrictThread(l *Landlock, terminal int) error {
-	// Required without CAP_SYS_ADMIN, and due to every command in a sandbox.
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+// Enter puts the calling thread into the domain, for good, and sets no_new_privs. terminal is
+// that of the command, which may open it by its name; -1 is none. The error is an
+// *[os.PathError] if it is about one of the Rules.
+func (l *Landlock) Enter(terminal int) error {
+	if err := noNewPrivileges(); err != nil {
 		return err
 	}
 	// The first three fields of landlock_ruleset_attr: what ABI 6 knows. An older kernel takes
@@ -46,7 +46,7 @@ func restrictThread(l *Landlock, terminal int) error {
 	}
 	if l.Handled != 0 {
 		// What sets limits between fork and exec is this program once more.
-		if err := allowPath(int(fd), LandlockRule{Path: "/proc/self/exe", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE, Links: true}); err != nil {
+		if err := allowPath(int(fd), Rule{Path: "/proc/self/exe", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE, Links: true}); err != nil {
 			return err
 		}
 		if terminal >= 0 {
@@ -66,7 +66,7 @@ const ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_F
 const terminalAccess = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 // allowPath adds a rule for what is at a path. What has become a symlink was put there since.
-func allowPath(ruleset int, r LandlockRule) error {
+func allowPath(ruleset int, r Rule) error {
 	var fd int
 	var err error
 	if r.Links {
@@ -102,18 +102,4 @@ func allow(ruleset, fd int, access uint64) error {
 		return errno
 	}
 	return nil
-}
-
-// dropThread takes all capabilities from the calling thread, and from what it executes as far
-// as it may: with no_new_privs nothing gains one that its thread has not.
-func dropThread() error {
-	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		// An ordinary user may not, and has nothing to gain.
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
-			break
-		}
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return unix.Capset(&header, &none[0])
 }

@@ -1,6 +1,6 @@
 //go:build linux && !amd64 && !arm64
 
-package sandboxinit
+package trace
 
 // refuseCall is for programs that only amd64 and arm64 have.
 func refuseCall(int) {}

@@ -1,4 +1,6 @@
-package sandboxinit
+// Package trace stops a process at the calls of package traced, and keeps those that fail. What
+// it reads of the process is that one's word: bounded, and only looked up.
+package trace
 
 import (
 	"bytes"
@@ -6,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,14 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
-// tracer stops the command at the calls of package traced, and keeps those that fail. Its
-// methods run on one thread, which is the tracer for the kernel.
-type tracer struct {
-	stage   int           // the number of the command's process
+// A Tracer is, for the kernel, the thread that its methods are called on: the parent of the
+// process that it follows, with no other children.
+type Tracer struct {
 	entered map[int]entry // by thread: the call that it is in
 	fold    traced.Fold
 }
@@ -38,65 +37,41 @@ const traceOptions = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACESECCOMP | unix.
 
 const syscallStop = syscall.SIGTRAP | 0x80
 
-// begin forks the command, and seizes the thread that will execute it.
-func (t *tracer) begin(cmd *Command, control int) (child, *ExecError) {
-	runtime.LockOSThread()
-	c, refused := start(cmd, control)
-	if refused != nil {
-		return c, refused
-	}
-	t.stage = c.pid
-	c.stage.line.send(c.stage.request)
-	var w waiting
-	if receive(c.stage.line, kindWaiting, 4, &w) != nil {
-		c.stage.end()
-		return c, &ExecError{OpFork, "", syscall.ECHILD}
-	}
-	if err := ptrace(unix.PTRACE_SEIZE, w.thread, 0, traceOptions); err != nil {
-		c.stage.end()
-		return c, execError(OpTrace, "", err)
-	}
-	c.stage.line.send(frame.Encode(kindSeized, nothing{}, 0))
-	return c, nil
+// Seize begins with the thread of a child that will execute the program.
+func (t *Tracer) Seize(thread int) error {
+	t.entered = map[int]entry{}
+	return ptrace(unix.PTRACE_SEIZE, thread, 0, traceOptions)
 }
 
-// trace follows the command to its end. It calls begun when the command has been executed,
-// or has died of its limits before; where it could not be, it says why.
-func (t *tracer) trace(c child, begun func()) (status Status, refused *ExecError) {
+// Follow follows the process to its end, and calls executed once that has executed its program.
+func (t *Tracer) Follow(process int, executed func()) (syscall.WaitStatus, error) {
 	running := false
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, unix.WALL, nil)
 		switch {
 		case err == syscall.EINTR:
-			continue
 		case err != nil:
-			return Status{Code: -1, Signal: int(syscall.SIGKILL)}, nil
+			return ws, err
 		case ws.Stopped():
-			if ws.TrapCause() == unix.PTRACE_EVENT_EXEC && pid == c.pid && !running {
+			if ws.TrapCause() == unix.PTRACE_EVENT_EXEC && pid == process && !running {
 				running = true
-				syscall.Close(int(c.stage.line))
-				begun()
+				executed()
 			}
 			t.stopped(pid, ws)
-			continue
+		case pid == process:
+			return ws, nil
+		default:
+			delete(t.entered, pid)
 		}
-		delete(t.entered, pid)
-		if pid != c.pid {
-			continue
-		}
-		if !running {
-			if refused := limitOutcome(c.stage.line); refused != nil {
-				return status, refused
-			}
-			begun()
-		}
-		return statusOf(ws), nil
 	}
 }
 
+// Calls are those that have failed, the latest first.
+func (t *Tracer) Calls() []traced.Call { return t.fold.Calls() }
+
 // stopped has a thread go on. That it is gone meanwhile is no error: its end is told next.
-func (t *tracer) stopped(pid int, ws syscall.WaitStatus) {
+func (t *Tracer) stopped(pid int, ws syscall.WaitStatus) {
 	event, sig := int(uint32(ws)>>16), ws.StopSignal()
 	switch {
 	case event == unix.PTRACE_EVENT_SECCOMP:
@@ -126,7 +101,7 @@ func (t *tracer) stopped(pid int, ws syscall.WaitStatus) {
 }
 
 // enter notes a call that begins.
-func (t *tracer) enter(pid int) {
+func (t *Tracer) enter(pid int) {
 	info, err := syscallInfo(pid)
 	if err != nil || info.op != unix.PTRACE_SYSCALL_INFO_SECCOMP {
 		ptrace(unix.PTRACE_CONT, pid, 0, 0)
@@ -144,7 +119,7 @@ func (t *tracer) enter(pid int) {
 }
 
 // leave looks at how it ended.
-func (t *tracer) leave(pid int) {
+func (t *Tracer) leave(pid int) {
 	e, ok := t.entered[pid]
 	delete(t.entered, pid)
 	info, err := syscallInfo(pid)
@@ -193,7 +168,7 @@ func pathOf(pid int, p traced.Place, args *[6]uint64) string {
 }
 
 func beneath(pid int, base, name string) string {
-	dir, err := os.Readlink(procOf(pid, base))
+	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/" + base)
 	if err != nil || !path.IsAbs(dir) {
 		return ""
 	}

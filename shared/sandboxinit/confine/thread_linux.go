@@ -1,0 +1,45 @@
+package confine
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
+)
+
+// noNewPrivileges is required of who lacks CAP_SYS_ADMIN, and due to every command in a sandbox.
+func noNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// Filter puts the calling thread under a filter of system calls, for good, and sets
+// no_new_privs.
+func Filter(program []byte) error {
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if errno := LoadFilter(program); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// LoadFilter is Filter where no_new_privs is set already, and allocates nothing.
+func LoadFilter(program []byte) syscall.Errno {
+	fprog := unix.SockFprog{Len: uint16(len(program) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
+	return errno
+}
+
+// GiveUpCapabilities takes all capabilities from the calling thread, and from what it executes:
+// it sets no_new_privs. An ordinary user who has none may not limit what can be gained by executing a
+// file, and gains nothing by that then.
+func GiveUpCapabilities() error {
+	if err := noNewPrivileges(); err != nil {
+		return err
+	}
+	if err := proc.EmptyBounds(); err != nil && err != unix.EPERM {
+		return err
+	}
+	return proc.SetCapabilities(0, 0, 0)
+}
