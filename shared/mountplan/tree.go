@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/paths"
 )
@@ -44,7 +45,7 @@ func (hostTree) lstat(p string) (entry, error) {
 func entryOf(p string, info fs.FileInfo, err error) (entry, error) {
 	if err != nil {
 		// Beneath a file there is nothing, which is what matters here.
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return entry{}, nil
 		}
 		return entry{}, err

@@ -1,7 +1,0 @@
-//go:build unix
-
-package mountplan
-
-import "syscall"
-
-const errNotDir = syscall.ENOTDIR
