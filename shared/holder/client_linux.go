@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -205,16 +207,24 @@ func (c *Client) converse() error {
 }
 
 func (c *Client) hear(kind byte, payload []byte) error {
+	var m pair
+	var put covered
+	var failed refusal
+	said := frame.Message(&m)
 	switch kind {
-	case msgDone:
-		var m pair
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		if m.value == 0 {
-			c.answer(m.request, reply{})
-			return nil
-		}
+	case msgDone, msgSame, msgExit:
+	case msgCovered:
+		said = &put
+	case msgFailed:
+		said = &failed
+	default:
+		return frame.Malformed("unknown")
+	}
+	if err := frame.Decode(payload, said); err != nil {
+		return err
+	}
+	switch {
+	case kind == msgDone && m.value != 0:
 		fds, err := c.conn.claim(1)
 		if err != nil {
 			return err
@@ -224,45 +234,31 @@ func (c *Client) hear(kind byte, payload []byte) error {
 		c.launchers[m.request] = l
 		c.mu.Unlock()
 		c.answer(m.request, reply{launcher: l})
-	case msgSame:
-		var m pair
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
+	case kind == msgDone || kind == msgSame:
 		c.answer(m.request, reply{same: m.value == 1})
-	case msgCovered:
-		var m covered
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		l := c.launchers[m.request]
-		c.mu.Unlock()
-		if l != nil {
-			l.tellCovered(m.dest, m.reason)
-		}
-	case msgFailed:
-		var m refusal
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		c.answer(m.request, reply{err: &m.why})
-	case msgExit:
-		var m pair
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		l := c.launchers[m.request]
-		delete(c.launchers, m.request)
-		c.mu.Unlock()
-		if l != nil {
-			l.finish(syscall.WaitStatus(m.value), nil)
+	case kind == msgFailed:
+		c.answer(failed.request, reply{err: &failed.why})
+	case kind == msgCovered:
+		if l := c.launcher(put.request, false); l != nil {
+			l.tellCovered(put.dest, put.reason)
 		}
 	default:
-		return frame.Malformed("unknown")
+		if l := c.launcher(m.request, true); l != nil {
+			l.finish(syscall.WaitStatus(m.value), nil)
+		}
 	}
 	return nil
+}
+
+// launcher gives the init of a request, for the last time where it has ended.
+func (c *Client) launcher(request uint32, ended bool) *Launcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.launchers[request]
+	if ended {
+		delete(c.launchers, request)
+	}
+	return l
 }
 
 func (c *Client) answer(request uint32, r reply) {
@@ -414,4 +410,24 @@ func hello(c *conn) error {
 // so that another one has to be started.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+// umask is this process's own. It is read and not set: umask(2) does both, and
+// what another thread makes meanwhile would have the wrong one.
+func umask() uint32 {
+	b, _ := os.ReadFile("/proc/self/status")
+	return parseUmask(string(b))
+}
+
+// parseUmask reads /proc/PID/status. Where it does not say, what a command makes
+// is its user's alone.
+func parseUmask(status string) uint32 {
+	for line := range strings.Lines(status) {
+		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
+			if n, err := strconv.ParseUint(strings.TrimSpace(v), 8, 9); err == nil {
+				return uint32(n)
+			}
+		}
+	}
+	return 0o077
 }

@@ -10,6 +10,15 @@
 // a program that called sandboxinit.Hook, executed again. The package uses the
 // standard library and x/sys alone: it is part of the init's lean binary.
 //
+// # To find the way
+//
+// What is said is op.go and wire.go, over conn_linux.go. An engine's end: start_linux.go
+// finds or starts the process, client_linux.go asks it. The process: main_linux.go begins it,
+// server_linux.go serves clients and forks inits, by trees (thread_linux.go, made by
+// tree_linux.go, believed by current_linux.go and watch_linux.go) and by groups that share namespaces
+// (group_linux.go, whose mounts are put back by cover_linux.go). What is the session's,
+// overlays and homes, is space_linux.go and overlay_linux.go. An init's end is sandbox_linux.go.
+//
 // # What it holds
 //
 //   - There is one holder at a time for a directory: it has an exclusive lock on

@@ -297,11 +297,6 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 	if err != nil {
 		return 0, -1, mountError("executing "+r.argv[0], err)
 	}
-	if pidfd < 0 {
-		syscall.Kill(pid, syscall.SIGKILL)
-		syscall.Wait4(pid, nil, 0, nil)
-		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "this kernel gives no descriptors of processes"}
-	}
 	unix.SetNonblock(pidfd, true)
 	c.running[r.request] = running{pidfd, t}
 	return pid, pidfd, nil

@@ -278,12 +278,7 @@ func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-
 	if lock != nil {
 		files = append(files, lock)
 	}
-	words := argv(os.Geteuid() == 0, dir < 0)
-	start := startIn
-	if dir < 0 {
-		start, attr.Pdeathsig = startAlone, syscall.SIGKILL
-	}
-	process, gone, err := start(dir, words, &os.ProcAttr{
+	process, gone, err := startProcess(dir, argv(os.Geteuid() == 0, dir < 0), &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: files,
@@ -295,44 +290,30 @@ func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-
 	return process, gone, said, nil
 }
 
-// startAlone starts a process on a thread that lives as long: the parent-death signal
-// follows the thread.
-func startAlone(_ int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
+// startProcess starts a process on a thread that lives as long: the parent-death signal, which one
+// without a directory has, follows the thread. Else its working directory is dir, whether or not its
+// user could get there. A descriptor would not do: it leads to the mounts of this
+// namespace, of which the new one can use none.
+func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
 	started, ended := make(chan struct{}), make(chan struct{})
-	attr.Dir = "/"
 	go proc.OnOwnThread(func() {
-		process, err = os.StartProcess(words[0], words, attr)
-		close(started)
+		if dir < 0 {
+			attr.Dir, attr.Sys.Pdeathsig = "/", syscall.SIGKILL
+		} else if err = unix.Unshare(unix.CLONE_FS); err == nil {
+			err = unix.Fchdir(dir)
+		}
 		if err == nil {
+			process, err = os.StartProcess(words[0], words, attr)
+		}
+		failed := err != nil
+		close(started)
+		if !failed {
 			process.Wait()
 			close(ended)
 		}
 	})
 	<-started
 	return process, ended, err
-}
-
-// startIn starts a process whose working directory is dir, whether or not
-// its user could get there. A descriptor would not do: it leads to the mounts of
-// this namespace, of which the new one can use none.
-func startIn(dir int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
-	proc.OnOwnThread(func() {
-		if err = unix.Unshare(unix.CLONE_FS); err == nil {
-			err = unix.Fchdir(dir)
-		}
-		if err == nil {
-			process, err = os.StartProcess(words[0], words, attr)
-		}
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	ended := make(chan struct{})
-	go func() {
-		process.Wait()
-		close(ended)
-	}()
-	return process, ended, nil
 }
 
 // ambient is what an ordinary user's holder keeps, over its own namespace
