@@ -90,22 +90,6 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	return &directRun{process: process, launched: c.Cmd}, nil, nil
 }
 
-// withoutScript is cmd as a shell's command line, and the file that the shell is to read where
-// the script is long.
-func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err error) {
-	if cmd.Script == "" {
-		return cmd, nil, nil
-	}
-	args, text, err := scriptArgs(&cmd)
-	if err == nil && text != "" {
-		if script, err = sandboxinit.Sealed("script", text); err != nil {
-			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
-		}
-	}
-	cmd.Args, cmd.Script = args, ""
-	return cmd, script, err
-}
-
 // checkDir tells a bad directory from a bad command, which fork and exec together do not.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
@@ -117,30 +101,6 @@ func checkDir(dir string) error {
 		return nil
 	}
 	return execError(&sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: dir, Errno: errno}, whereDirect)
-}
-
-// directError explains a failed fork or exec of the command itself.
-func directError(path string, credential *syscall.Credential, err error) error {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return launchError(path, credential, err)
-	}
-	x := &sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}
-	switch errno {
-	case syscall.ENOENT:
-		if sandboxinit.Executable(path) == 0 {
-			x.Op = sandboxinit.OpInterpreter
-		}
-	case syscall.EPERM:
-		if credential != nil {
-			return launchError(path, credential, err)
-		}
-	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
-		x.Op = sandboxinit.OpFork
-	case syscall.ENOTTY:
-		x.Op = sandboxinit.OpTTY
-	}
-	return execError(x, whereDirect)
 }
 
 // directRun is a command whose process the engine has forked itself: the leader

@@ -50,6 +50,15 @@
 // own failure cannot be told from the command's: use [LookPath] in Launch to
 // find commands where the launcher will.
 //
+// # To find the way
+//
+// An engine (config.go, engine.go) refuses what it cannot hold (admit.go, identity.go, limits.go) and
+// opens a sandbox (sandbox.go), for which it may keep something (attach.go). A command is started there
+// without an init (direct.go) or with one (inside.go): one more in a kept session (kept.go), one
+// that was made beforehand (spare.go), or a new one (launch.go). Either is a Run (insiderun.go, over
+// initrun.go), which is seen to its end in process.go. Why a command was not started is told in
+// execerror.go. view.go is for launchers that mount by path.
+//
 // # Limits
 //
 // A Spec's User needs an engine process that is root. Terminals are the

@@ -3,7 +3,9 @@
 package cmdengine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"syscall"
 
@@ -16,6 +18,11 @@ const (
 	whereDirect = "the command's PATH"
 	whereInside = "the sandbox's PATH"
 )
+
+// ExecError says in the contract's terms why an init did not execute a command:
+// ErrNotFound, ErrNotExecutable, or what was wrong about the sandbox. It is for
+// those who talk to an init themselves, in Config.Begin.
+func ExecError(e *sandboxinit.ExecError) error { return execError(e, whereInside) }
 
 // execError says for people and in the contract's terms why a command was not executed.
 func execError(e *sandboxinit.ExecError, where string) error {
@@ -66,4 +73,50 @@ func kindOf(e *sandboxinit.ExecError) error {
 		return shared.ErrNotFound
 	}
 	return shared.ErrNotExecutable
+}
+
+// launchError explains why a launcher, at its absolute path, could not be started.
+func launchError(path string, credential *syscall.Credential, err error) error {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	switch {
+	case errno == syscall.EPERM && credential != nil:
+		return &shared.Error{
+			Kind: shared.ErrDenied, Attribute: "run_as",
+			Message: "the system does not let the engine change to that user: " + err.Error(),
+		}
+	case errno == syscall.E2BIG:
+		return ExecError(&sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno})
+	case errors.Is(err, fs.ErrNotExist):
+		return &shared.Error{
+			Kind:    shared.ErrUnavailable,
+			Message: "the launcher " + path + " does not exist",
+			Hint:    "install it",
+		}
+	}
+	return &shared.Error{Kind: shared.ErrUnavailable, Message: "starting the launcher: " + err.Error()}
+}
+
+// directError explains a failed fork or exec of the command itself.
+func directError(path string, credential *syscall.Credential, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return launchError(path, credential, err)
+	}
+	x := &sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}
+	switch errno {
+	case syscall.ENOENT:
+		if sandboxinit.Executable(path) == 0 {
+			x.Op = sandboxinit.OpInterpreter
+		}
+	case syscall.EPERM:
+		if credential != nil {
+			return launchError(path, credential, err)
+		}
+	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+		x.Op = sandboxinit.OpFork
+	case syscall.ENOTTY:
+		x.Op = sandboxinit.OpTTY
+	}
+	return execError(x, whereDirect)
 }

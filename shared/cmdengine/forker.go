@@ -3,14 +3,11 @@
 package cmdengine
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"runtime"
 	"sync"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
@@ -74,29 +71,4 @@ func sysProcAttr(base *syscall.SysProcAttr, credential *syscall.Credential, clea
 		attr.Credential = credential
 	}
 	return attr
-}
-
-// launchError explains why a launcher, at its absolute path, could not be started.
-func launchError(path string, credential *syscall.Credential, err error) error {
-	var errno syscall.Errno
-	errors.As(err, &errno)
-	switch {
-	case errno == syscall.EPERM && credential != nil:
-		return &shared.Error{
-			Kind: shared.ErrDenied, Attribute: "run_as",
-			Message: "the system does not let the engine change to that user: " + err.Error(),
-		}
-	case errno == syscall.E2BIG:
-		return &shared.Error{
-			Kind: shared.ErrInvalidSpec, Attribute: "args",
-			Message: "the arguments and the environment are longer than the system lets a process have",
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		return &shared.Error{
-			Kind:    shared.ErrUnavailable,
-			Message: "the launcher " + path + " does not exist",
-			Hint:    "install it",
-		}
-	}
-	return &shared.Error{Kind: shared.ErrUnavailable, Message: "starting the launcher: " + err.Error()}
 }

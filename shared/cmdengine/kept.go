@@ -135,7 +135,7 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 	}
 	close(started)
 	if err != nil {
-		return nil, r.notStarted(ctx, err, c.Unmade, s.diagnosis())
+		return nil, r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
 	}
 	if l, ok := r.launcher.(interface{ Tell(func(shared.Event)) }); ok {
 		l.Tell(s.kept.emit)

@@ -5,8 +5,11 @@ package cmdengine
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // The words for how well a limit is kept, as in [shared.EventLimit].
@@ -100,4 +103,18 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 		}
 	}
 	return nil
+}
+
+// approximations are the rlimits that stand in for what no group holds.
+func approximations(l shared.Limits, holdings []holding) []sandboxinit.Rlimit {
+	var out []sandboxinit.Rlimit
+	for _, h := range holdings {
+		switch h.mechanism {
+		case rlimitMemory:
+			out = append(out, sandboxinit.Rlimit{Resource: unix.RLIMIT_DATA, Soft: l.Memory, Hard: l.Memory})
+		case rlimitPIDs:
+			out = append(out, sandboxinit.Rlimit{Resource: unix.RLIMIT_NPROC, Soft: l.PIDs, Hard: l.PIDs})
+		}
+	}
+	return out
 }

@@ -4,7 +4,9 @@ package cmdengine
 
 import (
 	"cmp"
+	"os"
 
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -21,4 +23,54 @@ func LookPath(name, dir string, env []string) (string, error) {
 		return "", execError(err, whereDirect)
 	}
 	return found.Path, nil
+}
+
+// scriptFD is where the shell finds a long script: the last one of one digit, to leave
+// those before it to the launcher.
+const scriptFD = 9
+
+// scriptArgs is the command line that runs a script the way an init does. For a
+// long one it also gives the text that must be readable at scriptFD.
+func scriptArgs(cmd *shared.Command) (args []string, text string, err error) {
+	p, refused := sandboxinit.Resolve(cmd.Args, cmd.Script, cmd.Env, cmp.Or(cmd.Dir, "."), scriptFD)
+	if refused != nil {
+		return nil, "", execError(refused, whereDirect)
+	}
+	return append([]string{p.Path}, p.Argv[1:]...), p.Script, nil
+}
+
+// withScript puts the script at scriptFD of a process whose descriptors from 3
+// on are extra. The caller closes script.
+func withScript(extra []*os.File, script *os.File) ([]*os.File, error) {
+	if script == nil {
+		return extra, nil
+	}
+	const room = scriptFD - 3
+	if len(extra) > room {
+		return nil, &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "script",
+			Message: "is too long for an argument, and the launcher has no descriptor left for it",
+			Hint:    "put it in a file",
+		}
+	}
+	files := make([]*os.File, room+1)
+	copy(files, extra)
+	files[room] = script
+	return files, nil
+}
+
+// withoutScript is cmd as a shell's command line, and the file that the shell is to read where
+// the script is long.
+func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err error) {
+	if cmd.Script == "" {
+		return cmd, nil, nil
+	}
+	args, text, err := scriptArgs(&cmd)
+	if err == nil && text != "" {
+		if script, err = sandboxinit.Sealed("script", text); err != nil {
+			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
+		}
+	}
+	cmd.Args, cmd.Script = args, ""
+	return cmd, script, err
 }

@@ -25,7 +25,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		}
 		cmd.Args, cmd.Script = args, ""
 	}
-	plan, err := s.planned(&cmd)
+	plan, err := s.attached.Plan(&cmd)
 	if err != nil {
 		return shared.Plan{}, err
 	}

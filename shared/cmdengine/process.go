@@ -13,6 +13,20 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
+// A Run is a command that runs, such as one that [Config.Begin] has started. Its methods
+// are called from several goroutines. One that has a method Usage() [shared.Usage], as
+// [InitRun] has, is asked for it once Wait has returned.
+type Run interface {
+	// Wait returns once the command and all it has started are gone. It is
+	// called once.
+	Wait() (shared.ExitStatus, error)
+	// Signal reaches the command's process group, or returns os.ErrProcessDone.
+	Signal(shared.Signal) error
+	// Kill ends everything, sooner or later, and returns at once; it returns
+	// os.ErrProcessDone if the command has ended.
+	Kill() error
+}
+
 type process struct {
 	run    Run
 	events *events

@@ -45,9 +45,7 @@ func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sa
 		if s.kept != nil {
 			s.engine.leave(s.kept)
 		}
-		if s.attached.Close != nil {
-			s.attached.Close()
-		}
+		s.attached.Close()
 	})
 	return s
 }
@@ -56,9 +54,13 @@ func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// decideLimits finds what keeps the limits of this machine's commands.
+// decideLimits finds what keeps the limits of this machine's commands, of an engine that
+// leaves that to this package.
 func (s *sandbox) decideLimits() error {
-	l := s.spec.Limits
+	l, c := s.spec.Limits, &s.engine.config
+	if !c.HoldLimits || !c.Init || l.Memory == 0 && l.CPUs == 0 && l.PIDs == 0 {
+		return nil
+	}
 	s.limits = s.engine.limitHost().Decide(cgroup.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs})
 	uid := uint32(os.Geteuid())
 	if s.spec.User != nil {
@@ -66,6 +68,21 @@ func (s *sandbox) decideLimits() error {
 	}
 	s.holdings = holdings(l, s.limits, uid)
 	return admitLimits(l, s.holdings)
+}
+
+// findInit finds the init, and what it is to load, where the engine has one.
+func (s *sandbox) findInit() (err error) {
+	c := &s.engine.config
+	if !c.Init {
+		return nil
+	}
+	if s.init, err = sandboxinit.Locate(); err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	if c.Filter != nil {
+		s.filter, err = c.Filter(&s.spec)
+	}
+	return err
 }
 
 // enter counts one command more, unless the sandbox is closed.
@@ -168,11 +185,16 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
-	for _, e := range append(notes, s.told(cmd)...) {
+	for _, e := range append(notes, s.attached.Events(cmd)...) {
 		p.events.send(e)
 	}
 	p.ended = s.attend(run, p.events.send)
 	return p, nil
+}
+
+func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
+	givePipes(stdio[:], s.credential)
+	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 }
 
 // attend tells the engine of a command that it has launched itself.

@@ -5,6 +5,7 @@ package cmdengine
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // There is no parent-death signal outside Linux.
@@ -19,3 +20,39 @@ func holdDir(dir string) (*os.File, string, syscall.Errno) { return nil, dir, 0 
 
 // givePipes has nothing to do: /dev/fd duplicates descriptors here.
 func givePipes([]*os.File, *syscall.Credential) {}
+
+// reap kills what is left of the group once its leader is reaped. As long as
+// anybody is left, the group's number cannot be another's.
+func (r *directRun) reap(pid int) (*os.ProcessState, error) {
+	state, err := r.process.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reaped = true
+	syscall.Kill(-pid, syscall.SIGKILL)
+	return state, err
+}
+
+// over is of no use: only on Linux do processes outlive their commands.
+func over(int) bool { return false }
+
+// awaitGroup waits until nobody is left in a group that was killed. There is
+// nothing to wait on for a process that is another's child.
+func awaitGroup(pgid int) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	patience := time.NewTimer(reapPatience)
+	defer patience.Stop()
+	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+// family needs Linux's pidfds. Engines elsewhere have no init either.
+type family struct{}
+
+func (*family) observe(int, bool, <-chan struct{}) {}
+func (*family) end()                               {}

@@ -3,6 +3,7 @@
 package cmdengine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,29 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 )
+
+// admit refuses what the engine cannot hold. A host does so too; the engine
+// does not depend on it.
+func admit(info *shared.Info, spec *shared.Spec) error {
+	if !spec.Unconfined && info.Features.Has(shared.FeatureUnconfined) {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "engine",
+			Message: fmt.Sprintf("engine %q runs commands without any isolation and was asked to isolate", info.Name),
+			Hint:    "use an engine that isolates, or have the host's policy allow commands without isolation",
+		}
+	}
+	if err := shared.Refused(info.Name, spec.Without(info.Features)); err != nil {
+		return err
+	}
+	takesOptions := len(info.Options.Attributes)+len(info.Options.Blocks) > 0
+	if o := bytes.TrimSpace(spec.Options); !takesOptions && len(o) > 0 && string(o) != "{}" && string(o) != "null" {
+		return &shared.Error{
+			Kind: shared.ErrUnsupported, Attribute: "config",
+			Message: fmt.Sprintf("engine %q has no options", info.Name),
+		}
+	}
+	return admitOptions(info, spec.Options)
+}
 
 // admitOptions refuses names that the schema lacks: decoders of Go pass over
 // them. Types and values are the engine's.

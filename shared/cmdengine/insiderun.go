@@ -1,0 +1,259 @@
+//go:build unix
+
+package cmdengine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/shared/orphans"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// insideRun is a command that an init runs inside a launcher.
+type insideRun struct {
+	name     string
+	clearsUp bool
+	launcher Launched
+	stderr   *tail
+	family   family
+	group    *cgroup.Group        // nil where no limit needs one
+	member   bool                 // of a kept session, whose group it is
+	before   uint64               // what of that group was killed before
+	ungate   func()               // ends the gate; nil where there is none
+	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
+	ended    func()               // of its Launch
+
+	fresh   string       // a directory whose content ends with the command, or ""
+	starved uint64       // processes killed for want of memory, once Wait has returned
+	used    shared.Usage // what the group has counted, likewise
+
+	exited chan struct{} // closed when the launcher is gone and status and lost are final
+	status syscall.WaitStatus
+	lost   error // why nobody knows status
+
+	InitRun
+	said string // the end of its stderr, once it is finished
+}
+
+// obey has the init start the command, in a sandbox that is complete, with a gate that is open.
+func (r *insideRun) obey(ctx context.Context, c *Launch, command *sandboxinit.Command, stdio [3]*os.File, emit func(shared.Event)) (err error) {
+	if c.Inside != nil {
+		err = c.Inside(command)
+	}
+	started := make(chan struct{})
+	defer close(started)
+	go r.disown(started)
+	switch {
+	case err != nil:
+	case c.Sandbox != nil || c.Waits:
+		err = r.complete(ctx, c, stdio, emit)
+	case c.Gate != nil:
+		err = r.begin(ctx, c, r.sockets, emit)
+	}
+	if err != nil {
+		return err
+	}
+	return r.Conn.Start(ctx, *command)
+}
+
+// complete has the init complete its sandbox, with the gate that c asks for.
+func (r *insideRun) complete(ctx context.Context, c *Launch, stdio [3]*os.File, emit func(shared.Event)) error {
+	if c.Gate == nil {
+		return r.Conn.Complete(stdio, nil)
+	}
+	sockets, initEnd, err := sandboxinit.NewSockets()
+	if err != nil {
+		return err
+	}
+	if err := r.Conn.Complete(stdio, initEnd); err != nil {
+		sockets.Close()
+		return err
+	}
+	return r.begin(ctx, c, sockets, emit)
+}
+
+// begin begins the gate of c, of sockets that the init makes.
+func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.Sockets, emit func(shared.Event)) error {
+	end, err := c.Gate(ctx, sockets, emit)
+	if err != nil {
+		sockets.Close()
+		switch said := r.Conn.GiveUp(); {
+		case said != nil:
+			return said // for want of which there were no sockets
+		case c.Sandbox == nil && sockets.Lost():
+			return sandboxinit.ErrInitLost // and its launcher says why
+		}
+		return err
+	}
+	r.ungate = func() {
+		sockets.Close()
+		end()
+	}
+	return nil
+}
+
+// observe notes whom the launcher has started, which is to be gone with it. Of a kept session that
+// is so for what is killed alone.
+func (r *insideRun) observe() {
+	if !r.member {
+		r.family.observe(r.launcher.Pid(), false, r.exited)
+	}
+}
+
+// disown ends the wait for an init whose launcher is gone. A launcher that is killed
+// at birth can leave a child that waits for a word from it, for ever, and that has the
+// init's end of the socket as well as the command's files.
+func (r *insideRun) disown(started <-chan struct{}) {
+	select {
+	case <-started:
+		return
+	case <-r.exited:
+	}
+	if r.wasKilled() {
+		orphans.Kill(0)
+	}
+	t := time.NewTimer(Patience) // what an init said last is on its way
+	defer t.Stop()
+	select {
+	case <-started:
+	case <-t.C:
+		r.Conn.Close()
+	}
+}
+
+// giveUp ends the launcher without the help of the init, or, where it has to clear
+// up, by the end of the init: one that does not run yet finds its line closed.
+func (r *insideRun) giveUp() {
+	if r.clearsUp {
+		r.Conn.Close()
+		return
+	}
+	if r.member { // whom the kernel would leave to pid 1
+		r.family.observe(r.launcher.Pid(), true, r.exited)
+	}
+	r.launcher.Kill()
+}
+
+// end is how the launcher ended, nil where it is not known. It must be gone.
+func (r *insideRun) end() *syscall.WaitStatus {
+	if r.lost != nil {
+		return nil
+	}
+	return &r.status
+}
+
+// wasKilled reports whether somebody has ended the launcher, with whoever had
+// started it perhaps.
+func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
+
+// finish waits for the launcher and all it has started to be gone, whatever it
+// takes, and gives the end of its stderr.
+func (r *insideRun) finish() string {
+	// Now: a scope of systemd's ends with the launcher, which is about to.
+	r.starved = r.group.Killed() - r.before
+	patience := Patience
+	if r.clearsUp {
+		patience = ClearingUp
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-r.exited:
+	case <-t.C:
+		r.observe()
+		r.launcher.Kill()
+		<-r.exited
+	}
+	r.family.end()
+	if r.ungate != nil {
+		r.ungate()
+	}
+	r.starved = max(r.starved, r.group.Killed()-r.before)
+	if !r.member { // the group counts what others of the session use, too
+		r.used.CPU, r.used.Memory = r.group.Usage()
+		r.group.Remove()
+	}
+	if r.ended != nil {
+		r.ended()
+	}
+	r.Conn.Close()
+	return r.stderr.finish()
+}
+
+// unknown is the error for a command whose end nobody has told. A launcher that is
+// killed takes the init along, or should.
+func (r *insideRun) unknown(error) error {
+	if r.lost != nil {
+		orphans.Kill(0)
+	}
+	return &shared.Error{
+		Kind:    shared.ErrBroken,
+		Message: r.launcherEnd() + " before the command's end was known" + said(r.said),
+	}
+}
+
+// launcherEnd says how the launcher ended, as the beginning of a sentence.
+func (r *insideRun) launcherEnd() string {
+	status := r.status
+	switch {
+	case r.lost != nil:
+		return r.lost.Error()
+	case status.Signaled():
+		return "the launcher " + r.name + " was killed by " + shared.SignalName(status.Signal())
+	case status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
+		// As launchers and shells tell of the end of their child.
+		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
+			shared.SignalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
+	}
+	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
+}
+
+// noThread is what Go's runtime says when it ends a program that gets no thread.
+const noThread = "failed to create new OS thread"
+
+func said(stderr string) string {
+	if line := quote(stderr); line != "" {
+		return "; it said: " + line
+	}
+	return ""
+}
+
+// Usage is what the group has counted, and what the init tells where that has not.
+func (r *insideRun) Usage() shared.Usage {
+	u := r.InitRun.Usage()
+	u.CPU = cmp.Or(r.used.CPU, u.CPU)
+	if r.used.Memory > 0 {
+		u.Memory, u.Together = r.used.Memory, true
+	}
+	return u
+}
+
+// remarks are what is to be told of a command after its end.
+func (r *insideRun) remarks() (events []shared.Event) {
+	if r.starved > 0 {
+		count := strconv.FormatUint(r.starved, 10)
+		events = append(events, shared.Event{Kind: shared.EventViolation,
+			Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
+			Details: map[string]string{"limit": "memory", "killed": count}})
+	}
+	if calls := r.Conn.Traced(); len(calls) > 0 {
+		events = append(events, tracedEvent(calls))
+	}
+	if status, err := r.Conn.Wait(); err == nil && status.Left > 0 {
+		count, files := strconv.FormatUint(status.Left, 10), " files written to the private home were discarded"
+		if status.Left == 1 {
+			files = " file written to the private home was discarded"
+		}
+		events = append(events, shared.Event{Kind: shared.EventDiscarded,
+			Message: count + files, Details: map[string]string{"path": r.fresh, "count": count}})
+	}
+	return events
+}
