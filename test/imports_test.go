@@ -229,6 +229,8 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"host", "github.com/hashicorp/hcl/v2/hclsyntax"},
 		{"host", module + "/config"},
 		{"shared/sandboxinit", module + "/shared"},
+		{"shared/sandboxinit/confine", module + "/shared/sandboxinit"},
+		{"shared/sandboxinit/trace", module + "/shared/frame"},
 		{"shared", module + "/shared/dial"},
 		{"shared/wire", module + "/shared"},
 		{"host", "github.com/hashicorp/go-plugin"},

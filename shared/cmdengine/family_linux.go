@@ -81,9 +81,9 @@ func (f *family) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fd := range f.fds {
-		if !ended(fd, 0) {
+		if !proc.Ended(fd, 0) {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-			ended(fd, int(reapPatience.Milliseconds()))
+			proc.Ended(fd, reapPatience)
 		}
 	}
 	f.ended = true
@@ -95,14 +95,4 @@ func (f *family) release() {
 		unix.Close(fd)
 	}
 	f.fds = nil
-}
-
-// ended reports whether the process is gone, at the latest after milliseconds.
-func ended(pidfd, milliseconds int) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, milliseconds)
-		if err != unix.EINTR {
-			return err == nil && n > 0
-		}
-	}
 }

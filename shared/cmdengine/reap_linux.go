@@ -39,7 +39,7 @@ func awaitGroup(pgid int) {
 			}
 			// Looked at again: the number may have passed to a process that will live long.
 			if inGroup(pid, pgid) {
-				ended(fd, int(max(0, time.Until(deadline).Milliseconds())))
+				proc.Ended(fd, time.Until(deadline))
 			}
 			unix.Close(fd)
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // Client is a connection to a session's holder. Its methods may be called from
@@ -363,12 +364,7 @@ func (l *Launcher) lose(cause error) {
 		return
 	}
 	defer unix.Close(own)
-	for deadline := time.Now().Add(dyingPatience); ; {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(own), Events: unix.POLLIN}}, int(max(time.Until(deadline), 0).Milliseconds())) // below 0 would be for ever
-		if err != unix.EINTR {
-			break
-		}
-	}
+	proc.Ended(own, dyingPatience)
 	l.finish(0, cause)
 }
 

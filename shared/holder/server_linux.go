@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // maxTrees is how many trees are kept beside those in use. Each command copies
@@ -193,11 +194,7 @@ func (c *client) obey(kind byte, payload []byte) error {
 func (c *client) same(of uint32) bool {
 	c.mu.Lock()
 	r, ok := c.running[of]
-	ended := []unix.PollFd{{Fd: int32(r.pidfd), Events: unix.POLLIN}}
-	if ok {
-		n, err := unix.Poll(ended, 0)
-		ok = n == 0 && err == nil
-	}
+	ok = ok && !proc.Ended(r.pidfd, 0)
 	c.mu.Unlock()
 	if !ok {
 		return false

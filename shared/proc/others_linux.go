@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,4 +97,15 @@ func isFork(child, parent int) bool {
 	theirs, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
 	ours, err2 := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
 	return err == nil && err2 == nil && bytes.Equal(theirs, ours)
+}
+
+// Ended reports whether the process of a descriptor is gone, at the latest after patience.
+func Ended(pidfd int, patience time.Duration) bool {
+	for deadline := time.Now().Add(patience); ; {
+		left := max(time.Until(deadline), 0) // below zero would be for ever
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
 }

@@ -114,32 +114,34 @@ func (c *Command) validate() error {
 	if len(c.Args) == 0 && c.Script == "" {
 		return errors.New("command: both args and script are empty")
 	}
-	if i := withNUL(c.Args); i >= 0 {
-		return errors.New("command: args[" + strconv.Itoa(i) + "] contains a NUL byte")
+	cut := "" // what ends before its end, for the kernel
+	look := func(name string, i int, text string) {
+		if cut != "" || strings.IndexByte(text, 0) < 0 {
+			return
+		}
+		if cut = name; i >= 0 {
+			cut += "[" + strconv.Itoa(i) + "]"
+		}
 	}
-	if i := withNUL(c.Env); i >= 0 {
-		return errors.New("command: env[" + strconv.Itoa(i) + "] contains a NUL byte")
+	look("script", -1, c.Script)
+	look("dir", -1, c.Dir)
+	look("fresh", -1, c.Fresh)
+	for i, arg := range c.Args {
+		look("args", i, arg)
+	}
+	for i, variable := range c.Env {
+		look("env", i, variable)
 	}
 	for i, m := range c.Mounts {
-		if strings.IndexByte(m.Path, 0) >= 0 {
-			return errors.New("command: mounts[" + strconv.Itoa(i) + "] contains a NUL byte")
-		}
+		look("mounts", i, m.Path)
 	}
 	if c.Landlock != nil {
 		for i, r := range c.Landlock.Rules {
-			if strings.IndexByte(r.Path, 0) >= 0 {
-				return errors.New("command: rules[" + strconv.Itoa(i) + "] contains a NUL byte")
-			}
+			look("rules", i, r.Path)
 		}
 	}
-	if strings.IndexByte(c.Script, 0) >= 0 {
-		return errors.New("command: script contains a NUL byte")
-	}
-	if strings.IndexByte(c.Dir, 0) >= 0 {
-		return errors.New("command: dir contains a NUL byte")
-	}
-	if strings.IndexByte(c.Fresh, 0) >= 0 {
-		return errors.New("command: fresh contains a NUL byte")
+	if cut != "" {
+		return errors.New("command: " + cut + " contains a NUL byte")
 	}
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
@@ -155,15 +157,6 @@ func (c *Command) validate() error {
 		}
 	}
 	return nil
-}
-
-func withNUL(list []string) int {
-	for i, s := range list {
-		if strings.IndexByte(s, 0) >= 0 {
-			return i
-		}
-	}
-	return -1
 }
 
 // Status is how the command ended.

@@ -56,9 +56,10 @@ type Conn struct {
 	mu    sync.Mutex
 	state connState
 
-	started  chan struct{} // closed when startErr and scoped are final
+	started  chan struct{} // closed when startErr, scoped and pid are final
 	startErr error
 	scoped   bool
+	pid      int // of the command, from a tracer
 
 	ended  chan struct{} // closed when status, calls, used and endErr are final
 	status Status
@@ -359,7 +360,7 @@ func (c *Conn) converse() (status Status, err error) {
 	if err, refused := said.(error); refused {
 		return Status{}, err
 	}
-	c.scoped = said.(*started).scoped
+	c.scoped, c.pid = said.(*started).scoped, said.(*started).pid
 	close(c.started)
 	k, payload, err = frame.Read(c.f, max(maxReport, traced.MaxReport))
 	if err == nil && k == kindTraced {

@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
 // supervisor is the init of one command.
@@ -232,6 +233,9 @@ func (s *supervisor) run(control, sockets int) int {
 
 	s.apart = cmd.Apart && !s.pidOne
 	s.fresh = freshAt(cmd.Fresh)
+	if cmd.Crowded {
+		makeThreads(spareThreads)
+	}
 	begin := s.begin
 	if len(cmd.Trace) > 0 {
 		begin = s.beginTraced
@@ -266,7 +270,6 @@ func (s *supervisor) reside(control int) int {
 // begin starts the command as the init's own child.
 func (s *supervisor) begin(cmd *Command, control int) (child, *ExecError) {
 	if cmd.Crowded {
-		makeThreads(spareThreads)
 		defer offerChildren()()
 	}
 	return start(cmd, control)
@@ -339,8 +342,10 @@ func (s *supervisor) report(status Status, used *Used) {
 	if !s.reported {
 		s.reported = true
 		status.Left = s.fresh.left()
-		if s.tracer != nil && s.tracer.report != nil {
-			s.control.send(s.tracer.report)
+		if s.tracer != nil {
+			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
+				s.control.send(frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096))
+			}
 		}
 		if used != nil {
 			s.control.send(frame.Encode(kindUsed, used, 16))

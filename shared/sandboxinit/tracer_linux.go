@@ -1,6 +1,8 @@
 package sandboxinit
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"syscall"
 
@@ -13,81 +15,47 @@ import (
 // tracer do ends that one alone, and by it the command, never the init. The kernel's waits
 // of the two have nothing in common.
 
-// tracerProcess is what the init knows of it.
+// tracerProcess is what the init knows of it: it is the engine to the tracer, which is to it
+// the init of the command.
 type tracerProcess struct {
 	pid  int
-	line controlSocket
-	// heard is closed when the tracer has said its last word: last and report are final.
-	heard  chan struct{}
-	last   *Status // nil if it said none
-	report []byte  // a kindTraced message
+	conn *Conn
 }
 
 // beginTraced starts the command as the child of a tracer.
 func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) {
-	if cmd.Crowded {
-		makeThreads(spareThreads)
-	}
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	ours, theirs, err := Pair()
 	if err != nil {
 		return child{}, execError(OpFork, "", err)
 	}
-	line := controlSocket(pair[0])
 	// As the init itself is started: the line, and the command's stdio behind it.
-	files := []uintptr{0, 1, 2, uintptr(pair[1]), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	files := []uintptr{0, 1, 2, theirs.Fd(), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{initArg, traceArg, "3"},
 		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
-	syscall.Close(pair[1])
+	theirs.Close()
+	conn := NewConn(ours)
 	if err != nil {
-		syscall.Close(pair[0])
+		conn.Close()
 		return child{}, execError(OpFork, "", err)
 	}
-	request, err := encodeCommand(cmd)
-	if err != nil {
-		return child{}, execError(OpFork, "", syscall.E2BIG)
+	if err := conn.Start(context.Background(), *cmd); err != nil {
+		if refused, ok := errors.AsType[*ExecError](err); ok {
+			return child{}, refused
+		}
+		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
 	}
-	line.send(request)
-	k, payload, err := frame.Read(line, maxReport)
-	var begun started
-	var refused ExecError
-	switch {
-	case err == nil && k == kindStarted && frame.Decode(payload, &begun) == nil:
-	case err == nil && k == kindRefused && frame.Decode(payload, &refused) == nil:
-		return child{}, &refused
-	default: // it has died
-		return child{}, &ExecError{OpTrace, "", syscall.ECHILD}
-	}
-	s.tracer = &tracerProcess{pid: pid, line: line, heard: make(chan struct{})}
-	go s.tracer.hear()
-	return child{pid: begun.pid, scoped: begun.scoped}, nil
-}
-
-// hear takes what the tracer says at the end of the command.
-func (t *tracerProcess) hear() {
-	defer close(t.heard)
-	k, payload, err := frame.Read(t.line, traced.MaxReport)
-	if err != nil || k != kindTraced {
-		return
-	}
-	var report traced.Report
-	if frame.Decode(payload, &report) != nil {
-		return
-	}
-	t.report = frame.Encode(kindTraced, &report, len(payload))
-	var last Status
-	if receive(t.line, kindStatus, maxReport, &last) == nil {
-		t.last = &last
-	}
+	s.tracer = &tracerProcess{pid, conn}
+	return child{pid: conn.pid, scoped: conn.Scoped()}, nil
 }
 
 // status is the command's, once the tracer is gone. With a tracer that has said none, the
 // kernel has killed the command.
 func (t *tracerProcess) status() Status {
-	<-t.heard
-	if t.last == nil {
+	status, err := t.conn.Wait()
+	if err != nil {
 		return Status{Code: -1, Signal: int(syscall.SIGKILL)}
 	}
-	return *t.last
+	return status
 }
 
 // runTracer is the whole life of the tracer.
