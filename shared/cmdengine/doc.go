@@ -57,7 +57,8 @@
 // without an init (direct.go) or with one (inside.go): one more in a kept session (kept.go), one
 // that was made beforehand (spare.go), or a new one (launch.go). Either is a Run (insiderun.go, over
 // initrun.go), which is seen to its end in process.go. Why a command was not started is told in
-// execerror.go. view.go is for launchers that mount by path.
+// execerror.go. For engines whose launchers mount by path there is view.go; authors.go has
+// what many an engine's author needs.
 //
 // # Limits
 //

@@ -1,0 +1,59 @@
+//go:build unix
+
+package cmdengine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Environ makes a [Config.Environ]: "NAME=value" as it is, and of a NAME the
+// engine's own variable, where it has that.
+func Environ(variables ...string) []string {
+	env := []string{}
+	for _, v := range variables {
+		if strings.Contains(v, "=") {
+			env = append(env, v)
+		} else if value, ok := os.LookupEnv(v); ok {
+			env = append(env, v+"="+value)
+		}
+	}
+	return env
+}
+
+// Trial is a [Config.Probe] that runs a command to its end, with that environment. The engine is
+// ready if the command exits with 0; else what it said is the reason, and fix
+// what helps.
+func Trial(fix string, env []string, path string, args ...string) func(context.Context) (shared.Probe, error) {
+	return func(ctx context.Context) (shared.Probe, error) {
+		cmd := exec.CommandContext(ctx, path, args...)
+		cmd.Env = append([]string{}, env...) // nil would be the engine's own
+		out, err := cmd.CombinedOutput()
+		if ctx.Err() != nil {
+			return shared.Probe{}, ctx.Err()
+		}
+		if err != nil {
+			return shared.Probe{Reason: fmt.Sprintf("%s: %v%s", path, err, said(string(out))), Fix: fix}, nil
+		}
+		return shared.Probe{Ready: true}, nil
+	}
+}
+
+// Again is a [Config.Diagnose] for a launcher that now and then fails by no fault of
+// the command's: it is started once more, if it has said one of the texts.
+func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) error {
+	return func(_ context.Context, stderr string, _ *syscall.WaitStatus) error {
+		for _, text := range texts {
+			if strings.Contains(stderr, text) {
+				return ErrAgain
+			}
+		}
+		return nil
+	}
+}
