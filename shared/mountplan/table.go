@@ -15,21 +15,9 @@ func (p *planner) table() ([]Op, error) {
 	ops := make([]Op, 0, len(p.spec.Table)+5)
 	taken := map[string]bool{}
 	for _, e := range append(slices.Clip(p.spec.Table), p.sockets()...) {
-		o := Op{Kind: ROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
-		switch e.Access {
-		case shared.Hidden:
-			o.Kind, o.Open, o.Ignore = Hide, false, e.Missing == shared.MissingIgnore
-		case shared.ReadWrite:
-			o.Kind = Bind
-		case shared.Private:
-			o.Kind, o.Perms, o.Size, o.Open = Tmpfs, 0o755, p.tempSize, false
-		case shared.Overlay:
-			reason := p.held.Overlay(e.Source)
-			if reason == "" {
-				o.Kind, o.Open = Overlay, false
-			} else if !e.Degradable {
-				return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: "no overlay of " + e.Source + ": " + reason}
-			}
+		o, err := p.entry(e)
+		if err != nil {
+			return nil, err
 		}
 		if e.Access.Shows() && e.Missing == shared.MissingIgnore {
 			if at, err := p.facts.tree.lstat(e.Source); err == nil && at.kind == absent {
@@ -65,6 +53,27 @@ func (p *planner) table() ([]Op, error) {
 		}
 	}
 	return p.settle(ops)
+}
+
+// entry is the step of one entry of the table.
+func (p *planner) entry(e shared.Entry) (Op, error) {
+	o := Op{Kind: ROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
+	switch e.Access {
+	case shared.Hidden:
+		o.Kind, o.Open, o.Ignore = Hide, false, e.Missing == shared.MissingIgnore
+	case shared.ReadWrite:
+		o.Kind = Bind
+	case shared.Private:
+		o.Kind, o.Perms, o.Size, o.Open = Tmpfs, 0o755, p.tempSize, false
+	case shared.Overlay:
+		reason := p.held.Overlay(e.Source)
+		if reason == "" {
+			o.Kind, o.Open = Overlay, false
+		} else if !e.Degradable {
+			return o, &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: "no overlay of " + e.Source + ": " + reason}
+		}
+	}
+	return o, nil
 }
 
 // temporary is the kind of memory that a command has to write to: commands which share processes
