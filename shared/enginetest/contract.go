@@ -78,7 +78,7 @@ func (s *scene) openAs(spec shared.Spec) shared.Sandbox {
 	if err != nil {
 		s.failf("opening: %v", err)
 	}
-	s.cleanup(func() { s.shut(s.ctx, sandbox) })
+	s.cleanup(func() { sandbox.Close(context.WithoutCancel(s.ctx)) })
 	return sandbox
 }
 
@@ -227,7 +227,7 @@ func (s *scene) ends(r *os.File) {
 func (s *scene) refuses(spec shared.Spec, kinds ...error) {
 	sandbox, err := s.engine.Open(s.ctx, spec)
 	if err == nil {
-		s.shut(s.ctx, sandbox)
+		sandbox.Close(context.WithoutCancel(s.ctx))
 	}
 	s.wants("Open", err, kinds...)
 }

@@ -24,7 +24,7 @@ func endRules() []rule {
 		{id: "end.03", title: "signals reach the command, and a handler runs", run: delivered},
 		{id: "end.04", title: "signals reach the command's children in its group", run: groupSignal},
 		{id: "end.05", title: "after the end Signal gives ErrProcessDone", run: func(s *scene) {
-			p := s.begin(s.open(), s.kit("exit", "0"), shared.Stdio{})
+			p := s.begin(s.open(), s.sh("exit 0"), shared.Stdio{})
 			s.wait(p)
 			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 				s.wants(sig.String(), p.Signal(s.ctx, sig), os.ErrProcessDone)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
@@ -183,13 +185,14 @@ func unclaimedRule(s *scene) {
 	if claims.Has(shared.FeatureTTY) {
 		return
 	}
-	t, err := openTerminal()
+	master, slave, err := pty.Open()
 	s.must(err)
-	defer t.close()
+	defer master.Close()
+	defer slave.Close()
 	cmd := s.sh("exit 0")
 	cmd.TTY = true
 	s.check(string(shared.FeatureTTY)+" is not claimed", func() {
-		s.wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave}), shared.ErrUnsupported)
+		s.wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave}), shared.ErrUnsupported)
 	})
 }
 

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,7 +58,7 @@ func (s *scene) launch() *dial.Launched {
 	l, err := s.suite.options.Launch(s.ctx)
 	s.must(err)
 	s.cleanup(l.Kill)
-	s.engine = &timely{l, min(attemptTimeout, s.limit)}
+	s.engine = l
 	return l
 }
 
@@ -77,14 +78,17 @@ func (s *scene) lose(told bool, end func(*dial.Launched) error) {
 	if _, err := p.Wait(s.ctx); told {
 		s.wants("Wait", err, shared.ErrEngineLost)
 	}
-	s.until(func() error {
-		select {
-		case <-l.Exited():
-			return nil
-		default:
-			return errors.New("the engine's process goes on")
-		}
-	})
+	s.until(func() error { return exited(l) })
+}
+
+// exited is an error while the engine's process goes on.
+func exited(l *dial.Launched) error {
+	select {
+	case <-l.Exited():
+		return nil
+	default:
+		return errors.New("the engine's process goes on")
+	}
 }
 
 // givenBack lets an engine that has done nothing else run commands and counts what is
@@ -127,12 +131,5 @@ func outlived(s *scene) {
 	s.started(s.open(), s.sh("sleep 61 & echo; sleep 61"), nil)
 	family.look(l.Pid())
 	l.Disconnect()
-	s.until(func() error {
-		select {
-		case <-l.Exited():
-		default:
-			return errors.New("the engine's process goes on")
-		}
-		return family.lives()
-	})
+	s.until(func() error { return cmp.Or(exited(l), family.lives()) })
 }

@@ -36,7 +36,7 @@ func goesOn(s *scene) {
 	spec := s.oneMachine()
 	first, second := s.openAs(spec), s.openAs(spec)
 	s.exits(s.run(first, s.sh(left+"; readlink /proc/self/ns/net >/tmp/net"), nil), 0, "")
-	o := s.ran(s.start(s.ctx, second, &trial{Command: s.sh(`kill -0 "$(cat /tmp/left)" && test "$(readlink /proc/self/ns/net)" = "$(cat /tmp/net)" && echo alive`)}))
+	o := s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && test "$(readlink /proc/self/ns/net)" = "$(cat /tmp/net)" && echo alive`), nil)
 	s.exits(o, 0, "alive\n")
 	s.must(first.Close(s.ctx))
 	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")

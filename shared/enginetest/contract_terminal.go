@@ -1,51 +1,42 @@
 package enginetest
 
 import (
-	"io"
-	"os"
 	"time"
+
+	"github.com/creack/pty"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// typing is shell text that wants a terminal, and says so when ^C does what it should.
-const typing = "test -t 0 && test -t 1 && test -t 2 && : </dev/tty && trap 'exit 9' INT"
-
-// shows reads from a terminal until it shows a text.
-func (s *scene) shows(r *os.File, want string) {
-	r.SetReadDeadline(time.Now().Add(s.patience()))
-	if shown, err := readUntil(r, want); err != nil {
-		s.failf("the terminal does not show %q but %q: %v", want, shown, err)
-	}
-}
-
-// interrupt types ^C, which reaches the command as a signal.
-func (s *scene) interrupt(w io.Writer, p shared.Process) {
-	_, err := w.Write([]byte{3})
-	s.must(err)
-	s.endsBy(p, shared.ExitStatus{Code: 9})
-}
-
 // hostTerminal gives a command a terminal, resizes it, and types ^C.
 func hostTerminal(s *scene) {
 	sandbox := s.open()
-	t, err := openTerminal()
+	master, slave, err := pty.Open()
 	s.must(err)
-	defer t.close()
-	s.must(t.resize(24, 80))
-	start := func(cmd shared.Command) shared.Process {
+	defer master.Close()
+	defer slave.Close()
+	s.must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
+	shows := func(want string) {
+		master.SetReadDeadline(time.Now().Add(s.patience()))
+		if shown, err := readUntil(master, want); err != nil {
+			s.failf("the terminal does not show %q but %q: %v", want, shown, err)
+		}
+	}
+	start := func(text, shown string) shared.Process {
+		cmd := s.sh("test -t 0 && test -t 1 && test -t 2 && : </dev/tty && " + text + forever)
 		cmd.TTY = true
-		p, err := sandbox.Start(s.ctx, cmd, shared.Stdio{Stdin: t.slave, Stdout: t.slave, Stderr: t.slave})
+		p, err := sandbox.Start(s.ctx, cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
 		s.must(err)
+		shows(shown)
 		return p
 	}
-	p := start(s.kit("size"))
-	s.shows(t.master, "ready 24x80")
-	s.must(t.resize(30, 100))
-	s.shows(t.master, "24x80 30x100")
-	s.wait(p)
-	// Job control.
-	p = start(s.sh(typing + " && echo typing" + forever))
-	s.shows(t.master, "typing")
-	s.interrupt(t.master, p)
+	p := start("trap 'stty size; exit 8' WINCH && stty size", "24 80")
+	s.must(pty.Setsize(master, &pty.Winsize{Rows: 30, Cols: 100}))
+	shows("30 100")
+	s.endsBy(p, shared.ExitStatus{Code: 8})
+	// Job control: what is typed reaches the command as a signal.
+	p = start("trap 'exit 9' INT && echo typing", "typing")
+	_, err = master.Write([]byte{3})
+	s.must(err)
+	s.endsBy(p, shared.ExitStatus{Code: 9})
 }

@@ -60,10 +60,7 @@ func Main(m interface{ Run() int }, engine ...shared.Engine) {
 // start fails t. The process ends with t.
 func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	t.Helper()
-	var o Options
-	if len(options) > 0 {
-		o = options[0]
-	}
+	o := append(options, Options{})[0]
 	if name, ok := strings.CutPrefix(filepath.Base(path), "sbxhost-engine-"); ok && o.Name == "" && !strings.HasSuffix(name, ".test") {
 		o.Name = name // not that of the engine's tests
 	}
@@ -105,10 +102,7 @@ func PlantDescriptor(cmd *exec.Cmd) (release func(), err error) {
 // by defer. The engine is called from many goroutines at once.
 func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 	t.Helper()
-	var o Options
-	if len(options) > 0 {
-		o = options[0]
-	}
+	o := append(options, Options{})[0]
 	s, err := New(t.Context(), engine, o)
 	if err != nil {
 		t.Fatal(err)
@@ -119,12 +113,12 @@ func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 		}
 	})
 	for _, c := range s.cases() {
-		t.Run(c.id, func(t T) {
+		t.Run(c.ID, func(t T) {
 			if !c.alone { // those come first, since the others wait for this function's end
 				t.Parallel()
 			}
 			r := s.runCase(context.WithoutCancel(t.Context()), c)
-			why, known := o.Known[c.id]
+			why, known := o.Known[c.ID]
 			switch {
 			case known && r.Status.Bad():
 				t.Skipf("known: %s: %s: %s: %s", r.Status, r.Title, r.Detail, why)

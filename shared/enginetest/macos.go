@@ -58,7 +58,7 @@ func MacTrials(dir, as, home string) ([]MacTrial, error) {
 	told := &Suite{dir: as, actor: filepath.Join(as, "kit"), home: home, random: random}
 	var list []MacTrial
 	for _, p := range allProbes() {
-		if p.only&^onlyDarwin != 0 {
+		if p.only == onlyLinux {
 			continue
 		}
 		m := MacTrial{ProbeInfo: p.info(), Requires: p.features, Refusable: p.refusal, Unmodelled: p.unmodelled}

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
@@ -48,15 +50,13 @@ func (s *scene) outsideOnce(ctx context.Context, t *trial, privileged bool) acto
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	if t.tty {
-		terminal, err := openTerminal()
+		master, slave, err := pty.Open()
 		if err != nil {
 			return actor.Verdict{Kind: actor.Absent, Detail: err.Error()}
 		}
-		defer terminal.close()
-		cmd.Stdin, cmd.Stdout = terminal.slave, out
-		if cmd.SysProcAttr == nil {
-			cmd.SysProcAttr = &syscall.SysProcAttr{}
-		}
+		defer master.Close()
+		defer slave.Close()
+		cmd.Stdin = slave
 		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
 	}
 	err = cmd.Run()

@@ -19,11 +19,10 @@ import (
 // outsideAttr gives a process all capabilities: root's own, in a mount
 // namespace that is its own, or those of a new user namespace.
 func outsideAttr(privileged bool) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	attr := &syscall.SysProcAttr{}
 	if !privileged {
-		return &syscall.SysProcAttr{}
+		return attr
 	}
-	attr.Pdeathsig = 0 // would follow the thread
 	attr.Unshareflags = syscall.CLONE_NEWNS
 	if os.Geteuid() != 0 {
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS
@@ -63,24 +62,21 @@ func (s *scene) ipcKey() uintptr {
 }
 
 func makeSharedMemory(s *scene) error {
-	key := s.ipcKey()
-	id, _, errno := unix.Syscall(unix.SYS_SHMGET, key, 4096, 0o600|unix.IPC_CREAT|unix.IPC_EXCL)
-	if errno != 0 {
-		return &absentError{"no shared memory: " + errno.Error()}
-	}
-	s.cleanup(func() { unix.Syscall(unix.SYS_SHMCTL, id, unix.IPC_RMID, 0) })
-	s.values["key"] = strconv.Itoa(int(key))
-	return nil
+	return s.byKey("shared memory", unix.SYS_SHMCTL, unix.SYS_SHMGET, 4096, 0o600|unix.IPC_CREAT|unix.IPC_EXCL)
 }
 
 func makeMessageQueue(s *scene) error {
-	key := s.ipcKey()
-	id, _, errno := unix.Syscall(unix.SYS_MSGGET, key, 0o600|unix.IPC_CREAT|unix.IPC_EXCL, 0)
+	return s.byKey("message queues", unix.SYS_MSGCTL, unix.SYS_MSGGET, 0o600|unix.IPC_CREAT|unix.IPC_EXCL, 0)
+}
+
+// byKey makes what others find by its {key}.
+func (s *scene) byKey(what string, control, get, a, b uintptr) error {
+	id, _, errno := unix.Syscall(get, s.ipcKey(), a, b)
 	if errno != 0 {
-		return &absentError{"no message queues: " + errno.Error()}
+		return &absentError{"no " + what + ": " + errno.Error()}
 	}
-	s.cleanup(func() { unix.Syscall(unix.SYS_MSGCTL, id, unix.IPC_RMID, 0) })
-	s.values["key"] = strconv.Itoa(int(key))
+	s.cleanup(func() { unix.Syscall(control, id, unix.IPC_RMID, 0) })
+	s.values["key"] = strconv.Itoa(int(s.ipcKey()))
 	return nil
 }
 
@@ -96,28 +92,6 @@ func needScoping() error {
 
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-}
-
-// openTerminal makes a pair.
-func openTerminal() (*terminal, error) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		master.Close()
-		return nil, fmt.Errorf("pseudo-terminal: %w", err)
-	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		master.Close()
-		return nil, err
-	}
-	return &terminal{master, slave}, nil
 }
 
 // peakMemory is the most that a process ever had in memory at once.

@@ -14,7 +14,7 @@ import (
 
 var errOnlyLinux = &absentError{"only on Linux"}
 
-func outsideAttr(bool) *syscall.SysProcAttr { return nil }
+func outsideAttr(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 func inheritDirectory(*scene) error { return errOnlyLinux }
 func takeHandle(*scene) error       { return errOnlyLinux }

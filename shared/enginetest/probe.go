@@ -33,7 +33,8 @@ type probe struct {
 
 	// features are needed besides those that the Spec requires by itself.
 	features []shared.Feature
-	only     only
+	// only is the system that it is for, onlyLinux or onlyDarwin; empty is every one.
+	only string
 	// anyView and anyNetwork, which follow from the group, say that it is not about the files that the view shows,
 	// or not about the network, so that it is tried in what an engine claims that
 	// does not hold the minimal view, or no network.
@@ -103,24 +104,10 @@ func (p *probe) ofLimit() bool {
 	return len(p.features) > 0 && strings.HasPrefix(string(p.features[0]), "limit.")
 }
 
-// only is what a probe makes sense for; zero is everywhere.
-type only uint
+const onlyLinux, onlyDarwin = "Linux", "macOS"
 
-const (
-	onlyLinux only = 1 << iota
-	onlyDarwin
-)
-
-// excluded says why a probe makes no sense here, or "".
-func (o only) excluded() string {
-	switch {
-	case o&onlyLinux != 0 && runtime.GOOS != "linux":
-		return "only on Linux"
-	case o&onlyDarwin != 0 && runtime.GOOS != "darwin":
-		return "only on macOS"
-	}
-	return ""
-}
+// thisSystem is that of this machine, by these names.
+var thisSystem = map[string]string{"linux": onlyLinux, "darwin": onlyDarwin}[runtime.GOOS]
 
 // ProbeInfo describes a probe.
 type ProbeInfo struct {

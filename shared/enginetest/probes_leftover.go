@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
@@ -153,7 +154,7 @@ func swappedSource(s *scene) {
 
 // racedSource swaps the source all the time while commands start.
 func racedSource(s *scene) {
-	const rounds = 60
+	const most = 60
 	source, link := s.path("ws/source"), s.path("ws/swap")
 	s.must(errors.Join(s.write("ws/source/secret", "harmless"), os.Symlink(s.outside, link)))
 	t := s.trying("read-canary", s.canary, filepath.Join(source, "secret"))
@@ -171,8 +172,8 @@ func racedSource(s *scene) {
 		}
 	}()
 	defer func() { close(stop); <-stopped }()
-	ran := 0
-	for range rounds {
+	rounds, ran := 0, 0
+	for begin := time.Now(); rounds < most && time.Since(begin) < s.limit/2; rounds++ {
 		o := s.attempt(t)
 		switch {
 		case o.verdict.Kind == actor.Got:

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -37,18 +39,14 @@ func macosProbes() []probe {
 			t.show(s.path("home"), shared.ReadWrite)
 		}, act: words{"create-remove", "{dir}/home/Library/LaunchAgents/sbxhost.probe.plist", "{dir}/home/Library/Preferences/sbxhost.probe.plist"}},
 		{id: "macos.15", title: "typing into a terminal that is standard input alone (TIOCSTI)", only: onlyDarwin, prepare: func(s *scene) error {
-			terminal, err := openTerminal()
+			master, slave, err := pty.Open()
 			if err != nil {
 				return &absentError{err.Error()}
 			}
-			s.terminal = terminal
-			s.cleanup(terminal.close)
+			s.foreign = slave
+			s.cleanup(func() { master.Close(); slave.Close() })
 			return nil
-		}, trial: func(s *scene, t *trial) {
-			if s.terminal != nil {
-				t.stdin = s.terminal.slave
-			}
-		}, act: words{"tiocsti"}, grant: func(_ *scene, t *trial) { t.stdin, t.tty = nil, true }},
+		}, trial: func(s *scene, t *trial) { t.stdin = s.foreign }, act: words{"tiocsti"}, grant: func(_ *scene, t *trial) { t.stdin, t.tty = nil, true }},
 		{id: "macos.16", title: "a file that no mount shows, on the data volume", only: onlyDarwin, act: words{"read-canary", "{canary}", "/System/Volumes/Data{outside}/secret"},
 			grant: showing("{outside}", shared.ReadOnly)},
 		{id: "macos.17", title: "the same by its number", only: onlyDarwin, prepare: func(s *scene) error {

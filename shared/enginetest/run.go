@@ -12,13 +12,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
 )
 
 const (
 	// probeTimeout bounds a probe, and attemptTimeout one command with all that belongs to it.
-	probeTimeout   = 10 * time.Minute
+	probeTimeout   = 4 * time.Minute
 	attemptTimeout = 60 * time.Second
 	// maxOutput bounds what is kept of an output.
 	maxOutput = 1 << 20
@@ -48,8 +50,8 @@ func (o *outcome) told() string {
 
 // runProbe tries a probe.
 func (s *Suite) runProbe(ctx context.Context, p *probe) (Status, string) {
-	if why := p.only.excluded(); why != "" {
-		return NotApplicable, why
+	if p.only != "" && p.only != thisSystem {
+		return NotApplicable, "only on " + p.only
 	}
 	if lacking := missing(s.info.Features, p.features); lacking != "" && !s.unconfined {
 		return Skipped, notClaimed + lacking
@@ -187,7 +189,7 @@ func (s *scene) attempt(t *trial) *outcome {
 	if err != nil {
 		return &outcome{refused: err}
 	}
-	defer s.shut(ctx, sandbox)
+	defer sandbox.Close(context.WithoutCancel(ctx))
 	if t.Spec.Prepare {
 		earlier := &trial{Spec: t.Spec, Command: t.Command}
 		earlier.Command.Args = []string{"/bin/true"}
@@ -218,22 +220,15 @@ func (s *scene) done(t *trial) *outcome {
 // start runs the trial's command to its end.
 func (s *scene) start(ctx context.Context, sandbox shared.Sandbox, t *trial) *outcome {
 	o := &outcome{}
-	var terminal *terminal
-	if t.tty {
-		if terminal, o.refused = openTerminal(); o.refused != nil {
-			return o
-		}
-		defer terminal.close()
-	}
 	outR, outW := s.pipe()
 	errR, errW := s.pipe()
 	defer errR.Close()
 	cmd, stdio := s.command(t), shared.Stdio{Stdin: t.stdin, Stdout: outW, Stderr: errW}
 	if t.tty {
-		outW.Close()
-		outR.Close()
-		outR, outW = terminal.master, terminal.slave
-		cmd.TTY, stdio = true, shared.Stdio{Stdin: terminal.slave, Stdout: terminal.slave, Stderr: terminal.slave}
+		if outR, outW, o.refused = pty.Open(); o.refused != nil {
+			return o
+		}
+		cmd.TTY, stdio = true, shared.Stdio{Stdin: outW, Stdout: outW, Stderr: outW}
 	}
 	defer outR.Close()
 	process, err := sandbox.Start(ctx, cmd, stdio)

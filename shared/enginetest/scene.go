@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	// interruptPatience is how long a case may take to end when the run is.
-	interruptPatience = 3 * time.Second
+	// obeyPatience is how long what calls an engine may go on when its context has ended.
+	obeyPatience = 5 * time.Second
 	// outlivePatience is how long the outputs of a command may stay open after
 	// it is gone before something is taken to have outlived it.
 	outlivePatience = 10 * time.Second
@@ -43,13 +44,12 @@ type scene struct {
 	// canary is a text that occurs nowhere but in this scene's secrets.
 	canary string
 
-	terminal  *terminal         // of nobody, where a probe has one
+	foreign   *os.File          // a terminal of nobody, where a probe has one
 	inherited *os.File          // a descriptor that is open in every child of this process
 	values    map[string]string // what prepare has to tell the trial
 
 	mu       sync.Mutex // a case that does not end may go on while its scene is closed
 	faults   []string
-	hung     error // a sandbox whose Close does not return
 	cleanups []func()
 }
 
@@ -120,45 +120,51 @@ func (s *scene) together(n int, f func(i int)) {
 	group.Wait()
 }
 
+// returned gives what f does. An engine that ignores contexts cannot hang the kit: f is
+// left to itself soon after ctx has ended.
+func returned[T any](ctx context.Context, f func() T) (value T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case value = <-done:
+		return value, nil
+	case <-ctx.Done():
+	}
+	select {
+	case value = <-done:
+		return value, nil
+	case <-time.After(obeyPatience):
+		return value, fmt.Errorf("it does not end: %w", context.Cause(ctx))
+	}
+}
+
 // inScene carries out a case in a scene of that name.
-func (s *Suite) inScene(given context.Context, p *probe, name string, limit time.Duration, f func(*scene)) (status Status, detail string) {
+func (s *Suite) inScene(given context.Context, p *probe, name string, limit time.Duration, f func(*scene)) (Status, string) {
 	ctx, cancel := context.WithTimeout(given, limit)
 	defer cancel()
 	sc := s.layout(p, name)
 	sc.ctx, sc.limit = ctx, limit
-	defer func() {
-		if err := sc.close(); err != nil && !status.Bad() {
-			status, detail = Failed, "cleaning up: "+err.Error()
-		}
-	}()
-	// A goroutine, so that an engine which ignores contexts cannot hang the kit.
-	done := make(chan *ending, 1)
-	go func() {
-		done <- caught(func() {
+	e, err := returned(ctx, func() *ending {
+		return caught(func() {
 			sc.must(sc.plant())
 			f(sc)
 			if len(sc.faults) > 0 {
 				sc.failf("%s", strings.Join(sc.faults, "\n"))
 			}
 		})
-	}()
-	late := time.After(limit + sc.patience())
-	var interrupted <-chan time.Time
-	for cancelled := given.Done(); ; {
-		select {
-		case e := <-done:
-			if e == nil {
-				return Held, ""
-			}
-			return e.status, e.detail
-		case <-late:
-			return Failed, "it does not end"
-		case <-cancelled:
-			cancelled, interrupted = nil, time.After(interruptPatience)
-		case <-interrupted:
-			return Failed, given.Err().Error()
-		}
+	})
+	switch {
+	case err != nil:
+		e = &ending{Failed, err.Error()}
+	case e == nil:
+		e = &ending{Held, ""}
 	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(given), limit)
+	defer cancel()
+	if closeErr, err := returned(closing, sc.close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
+		e = &ending{Failed, "cleaning up: " + cmp.Or(err, closeErr).Error()}
+	}
+	return e.status, e.detail
 }
 
 // layout says where the parts of a scene lie.
@@ -236,9 +242,7 @@ func (s *scene) close() error {
 	for _, f := range slices.Backward(cleanups) {
 		f()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return errors.Join(s.hung, removeTree(s.dir))
+	return removeTree(s.dir)
 }
 
 // removeTree is os.RemoveAll for what commands may have made unreadable.

@@ -85,6 +85,7 @@ func (r Results) Summary() string {
 // WriteTable writes the results for people, grouped, one case a line. With
 // brief, only those that tell of a failure.
 func (r Results) WriteTable(w io.Writer, brief bool) error {
+	var out strings.Builder
 	var group Group
 	for _, one := range r.Results {
 		if brief && !one.Status.Bad() {
@@ -92,33 +93,26 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 		}
 		if one.Group != group {
 			group = one.Group
-			if _, err := fmt.Fprintf(w, "%s\n", group); err != nil {
-				return err
-			}
+			fmt.Fprintf(&out, "%s\n", group)
 		}
-		line := fmt.Sprintf("  %-14s %-13s %s", one.Status, one.ID, one.Title)
+		fmt.Fprintf(&out, "  %-14s %-13s %s", one.Status, one.ID, one.Title)
 		if one.Detail != "" && one.Status != Held {
-			line += ": " + printable(one.Detail)
+			out.WriteString(": " + printable(one.Detail))
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
+		out.WriteString("\n")
+	}
+	fmt.Fprintln(&out, r.Summary())
+	if r.all {
+		may, drop := r.Claims()
+		if len(may) > 0 {
+			fmt.Fprintf(&out, "you may claim: %s\n", joined(may))
 		}
-	}
-	if _, err := fmt.Fprintln(w, r.Summary()); err != nil || !r.all {
-		return err
-	}
-	may, drop := r.Claims()
-	for _, line := range []struct {
-		text string
-		list []shared.Feature
-	}{{"you may claim", may}, {"drop", drop}} {
-		if len(line.list) > 0 {
-			if _, err := fmt.Fprintf(w, "%s: %s\n", line.text, joined(line.list)); err != nil {
-				return err
-			}
+		if len(drop) > 0 {
+			fmt.Fprintf(&out, "drop: %s\n", joined(drop))
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 // printable keeps what came from inside from acting on a terminal.

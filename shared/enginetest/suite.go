@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -89,16 +90,13 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if options.RuleTimeout <= 0 {
 		options.RuleTimeout = ruleTimeout
 	}
-	engine = &timely{engine, min(attemptTimeout, options.RuleTimeout)}
-	asking, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
-	defer cancel()
-	info, err := engine.Info(asking)
+	info, err := answered(ctx, "Info", engine.Info)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: Info: %w", because(asking, err))
+		return nil, err
 	}
-	probe, err := engine.Probe(asking)
+	probe, err := answered(ctx, "Probe", engine.Probe)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: Probe: %w", because(asking, err))
+		return nil, err
 	}
 	if !probe.Ready {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, probe.Reason), Hint: probe.Fix}
@@ -124,12 +122,22 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	return s, err
 }
 
-// because names what ended a context by an error.
-func because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// answered calls an engine, which may never answer.
+func answered[T any](ctx context.Context, call string, f func(context.Context) (T, error)) (answer T, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
+	defer cancel()
+	failed, err := returned(ctx, func() (err error) {
+		answer, err = f(ctx)
+		return err
+	})
+	if failed != nil && ctx.Err() != nil {
+		failed = context.Cause(ctx)
 	}
-	return err
+	if err = cmp.Or(err, failed); err != nil {
+		var none T
+		return none, fmt.Errorf("enginetest: %s: %w", call, err)
+	}
+	return answer, nil
 }
 
 const (
@@ -194,10 +202,13 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 	if err := sc.plant(); err != nil {
 		return err
 	}
-	sandbox, err := s.engine.Open(ctx, sc.newTrial().Spec)
-	if err == nil {
-		return sandbox.Close(ctx)
-	}
+	_, err := answered(ctx, "Open", func(ctx context.Context) (opened struct{}, err error) {
+		sandbox, err := s.engine.Open(ctx, sc.newTrial().Spec)
+		if err == nil {
+			err = sandbox.Close(ctx)
+		}
+		return opened, err
+	})
 	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
 		return e
 	}
@@ -216,9 +227,7 @@ func (s *Suite) Close() error {
 
 // A testCase is one probe or one rule of the contract.
 type testCase struct {
-	id, title string
-	group     Group
-	feature   shared.Feature
+	Result // what of it is known beforehand
 	// lacks are features that the engine does not claim and whose case can be tried.
 	lacks string
 	// alone says that no other case may run at the same time.
@@ -240,29 +249,31 @@ func (s *Suite) cases() []testCase {
 			if !s.unconfined {
 				lacks = missing(s.info.Features, shows)
 			}
-			list = append(list, testCase{p.id, p.title, p.group, feature, lacks, false, func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
+			list = append(list, testCase{Result{ID: p.id, Group: p.group, Feature: feature, Title: p.title}, lacks, false, func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
 		}
 	}
 	if !s.options.ProbesOnly {
 		for _, r := range contractRules() {
-			var feature shared.Feature
+			about := Result{ID: r.id, Group: groupContract, Title: r.title}
 			if len(r.features) > 0 {
-				feature = r.features[0]
+				about.Feature = r.features[0]
 			}
-			list = append(list, testCase{r.id, r.title, groupContract, feature, "", r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
+			list = append(list, testCase{about, "", r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
 		}
 	}
-	return slices.DeleteFunc(list, func(c testCase) bool { return s.options.Run != nil && !s.options.Run.MatchString(c.id) })
+	return slices.DeleteFunc(list, func(c testCase) bool { return s.options.Run != nil && !s.options.Run.MatchString(c.ID) })
 }
 
 func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 	begin := time.Now()
-	status, detail := c.run(ctx)
-	var found Status
-	if c.lacks != "" && (status == Held || status.Bad()) {
-		found, status, detail = status, Skipped, fmt.Sprintf("%s%s; found: %s: %s", notClaimed, c.lacks, status, detail)
+	r := c.Result
+	r.Status, r.Detail = c.run(ctx)
+	if c.lacks != "" && (r.Status == Held || r.Status.Bad()) {
+		r.Detail = fmt.Sprintf("%s%s; found: %s: %s", notClaimed, c.lacks, r.Status, r.Detail)
+		r.Status, r.Found = Skipped, r.Status
 	}
-	return Result{c.id, c.group, c.feature, c.title, status, found, detail, time.Since(begin).Milliseconds()}
+	r.Millis = time.Since(begin).Milliseconds()
+	return r
 }
 
 // Run tries everything that was chosen. Done, if not nil, is told of each result as
@@ -273,6 +284,9 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 	var group sync.WaitGroup
 	var telling sync.Mutex
 	one := func(i int) {
+		if ctx.Err() != nil {
+			return
+		}
 		r := s.runCase(ctx, cases[i])
 		if ctx.Err() != nil {
 			return
@@ -289,11 +303,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 		if c.alone {
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			continue
-		}
+		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
 			one(i)
@@ -301,7 +311,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 	}
 	group.Wait()
 	for i, c := range cases {
-		if c.alone && ctx.Err() == nil {
+		if c.alone {
 			one(i)
 		}
 	}

@@ -1,46 +1,21 @@
 package actor
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // contractActions are what commands of the contract's rules do.
 func contractActions() map[string]action {
 	return map[string]action{
-		"exit":   exitWith,
-		"copy":   func([]string) (string, error) { return quiet(io.Copy(os.Stdout, os.Stdin)) },
 		"stream": stream,
-		"sum":    sum,
-		"size":   size,
 		"catch":  catch,
 	}
-}
-
-// quiet ends an action that must write nothing of its own.
-func quiet(_ int64, err error) (string, error) {
-	if err != nil {
-		os.Exit(2)
-	}
-	os.Exit(0)
-	return "", nil
-}
-
-func exitWith(args []string) (string, error) {
-	code := number(args[0])
-	os.Exit(code)
-	return "", nil
 }
 
 // pattern is a stream of bytes in which no two blocks are alike.
@@ -64,26 +39,20 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// stream writes N bytes of a pattern to stdout and another to stderr, at once.
+// stream writes N bytes of a pattern to stdout and another to stderr, at once, and nothing else.
 func stream(args []string) (string, error) {
-	n, err := strconv.ParseInt(args[0], 10, 64)
-	tried(err)
+	n := int64(number(args[0]))
 	failed := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(os.Stderr, NewPattern(2, n))
 		failed <- err
 	}()
-	_, err = io.Copy(os.Stdout, NewPattern(1, n))
-	return quiet(0, errors.Join(err, <-failed))
-}
-
-// sum writes the digest of its input.
-func sum([]string) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, os.Stdin); err != nil {
-		return "", err
+	_, err := io.Copy(os.Stdout, NewPattern(1, n))
+	if errors.Join(err, <-failed) != nil {
+		os.Exit(2)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	os.Exit(0)
+	return "", nil
 }
 
 // Signals are the signals that a Go program can handle, whose runtime keeps SIGURG
@@ -117,29 +86,4 @@ func catch([]string) (string, error) {
 			return "", errors.New("nobody has ended it")
 		}
 	}
-}
-
-// size tells the terminal's size, waits for another one and tells that.
-func size([]string) (string, error) {
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	tell := func() (string, error) {
-		ws, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%dx%d", ws.Row, ws.Col), nil
-	}
-	first, err := tell()
-	if err != nil {
-		return "", err
-	}
-	fmt.Println("ready " + first)
-	select {
-	case <-changed:
-	case <-time.After(Timeout / 2):
-		return "", errors.New("no SIGWINCH came")
-	}
-	second, err := tell()
-	return strings.Join([]string{first, second}, " "), err
 }

@@ -19,14 +19,9 @@ func fileActions() map[string]action {
 	return map[string]action{
 		"read": anyOf(readSome),
 		"read-canary": func(args []string) (string, error) { // CANARY PATH...
-			return each(args[1:], func(path string) (string, error) {
-				text, err := readSome(path)
-				if err == nil && !strings.Contains(text, args[0]) {
-					err = fmt.Errorf("%s: it holds something else: %q", path, text)
-				}
-				return text, err
-			})
+			return each(args[1:], func(path string) (string, error) { return readCanary(args[0], path) })
 		},
+		"open":       anyOf(func(path string) (string, error) { return "can be opened", opens(path, os.O_RDONLY) }),
 		"list":       listOthers,
 		"open-write": anyOf(openWrite),
 		"rewrite":    anyOf(rewrite),
@@ -102,6 +97,15 @@ func readSome(path string) (string, error) {
 		err = nil
 	}
 	return string(text), err
+}
+
+// readCanary wants a file to hold the canary.
+func readCanary(canary, path string) (string, error) {
+	text, err := readSome(path)
+	if err == nil && !strings.Contains(text, canary) {
+		err = fmt.Errorf("%s: it holds something else: %q", path, text)
+	}
+	return text, err
 }
 
 // listOthers lists DIR; what leads to one of the paths EXCEPT does not count.
@@ -253,15 +257,6 @@ func swapParent(args []string) (string, error) {
 		return "", err
 	}
 	return create(args[1])
-}
-
-// reopen opens a descriptor that this process has once more, for writing, and writes.
-func reopen(args []string) (string, error) {
-	path := "/proc/self/fd/" + args[0]
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return "", errors.New("it is no regular file")
-	}
-	return appendTo(path)
 }
 
 // descriptors tells which are open besides the standard ones and those of the Go

@@ -211,9 +211,5 @@ func interfaceUp([]string) (string, error) {
 	defer unix.Close(fd)
 	ifreq, err := unix.NewIfreq("lo")
 	tried(err)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFFLAGS, uintptr(unsafe.Pointer(ifreq))); errno != 0 {
-		return "", errno
-	}
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(ifreq)))
-	return "was set", errnoError(errno)
+	return "was set", errors.Join(unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifreq), unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq))
 }

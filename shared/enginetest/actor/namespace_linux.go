@@ -52,16 +52,22 @@ func namespaceActions() map[string]action {
 		"setns":   setns,
 		"mount":   mount,
 		"unmount-read": func(args []string) (string, error) {
-			unmountErr := unix.Unmount(args[0], unix.MNT_DETACH)
-			text, err := readSome(args[0])
-			if err == nil && strings.Contains(text, args[1]) {
-				return text, nil
+			err := unix.Unmount(args[0], unix.MNT_DETACH)
+			text, readErr := readCanary(args[1], args[0])
+			if readErr != nil {
+				readErr = errors.Join(err, readErr)
 			}
-			return "", errors.Join(unmountErr, err)
+			return text, readErr
 		},
-		"nested-unmount-read": nestedUnmount,
-		"nested-bind-read":    nestedBind,
-		"nested-child":        nestedChild,
+		"bind-read": func(args []string) (string, error) { // DIR NAME CANARY
+			at := filepath.Join(args[0], "sub")
+			if err := unix.Mount(args[0], at, "", unix.MS_BIND, ""); err != nil {
+				return "", err
+			}
+			return readCanary(args[2], filepath.Join(at, args[1]))
+		},
+		"nested-unmount-read": func(args []string) (string, error) { return nested("unmount-read", args...) },
+		"nested-bind-read":    func(args []string) (string, error) { return nested("bind-read", args...) },
 		"trace":               trace,
 		"priority": func(args []string) (string, error) { // of this process alone
 			return "was set", unix.Setpriority(unix.PRIO_PROCESS, 0, number(args[0]))
@@ -145,49 +151,20 @@ func mount(args []string) (string, error) { // KIND DIR [TO]
 	return "was mounted", err
 }
 
-// nested starts an action as root of a new user and mount namespace.
-func nested(args ...string) (string, error) {
-	cmd := self("nested-child", args...)
+// nested has an action carried out by root of a new user and mount namespace, who tells how it went.
+func nested(action string, args ...string) (string, error) {
+	cmd := self(action, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil && len(out) == 0 {
-		return "", err
-	}
-	text := string(out)
-	if got, ok := strings.CutPrefix(text, "GOT "); ok {
-		return got, nil
-	}
-	return "", errors.New(text)
-}
-
-func nestedUnmount(args []string) (string, error) { return nested("unmount", args[0], args[1]) }
-func nestedBind(args []string) (string, error)    { return nested("bind", args[0], args[1], args[2]) }
-
-// nestedChild tells its result by its output and ends at once.
-func nestedChild(args []string) (string, error) {
-	var steps []error
-	path, canary := args[1], args[2]
-	switch args[0] {
-	case "unmount":
-		steps = append(steps, unix.Unmount(path, 0), unix.Unmount(path, unix.MNT_DETACH))
-	case "bind":
-		at := filepath.Join(args[1], "sub")
-		steps = append(steps, unix.Mount(args[1], at, "", unix.MS_BIND, ""))
-		path, canary = filepath.Join(at, args[2]), args[3]
-	}
-	text, err := readSome(path)
-	if err == nil && strings.Contains(text, canary) {
-		fmt.Print("GOT " + text)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err := cmd.Run()
+	if err == nil {
 		os.Exit(0)
 	}
-	fmt.Print(errors.Join(append(steps, err, errors.New("not to be read"))...))
-	os.Exit(0)
-	return "", nil
+	return "", err
 }
 
 // trace attaches to process PID, or to a child, and lets go.
