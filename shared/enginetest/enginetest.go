@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
-	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 

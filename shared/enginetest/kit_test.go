@@ -6,69 +6,15 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/enginetest/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/contract"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
-
-var idForm = regexp.MustCompile(`^[a-z]+\.[0-9]{2}$`)
-
-// The probes are data: each says what it is, once, and its action exists.
-func TestProbesAreComplete(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	titles := map[string]bool{}
-	n := 0
-	for _, p := range allProbes() {
-		n++
-		if !idForm.MatchString(p.id) || seen[p.id] {
-			t.Errorf("%q is no ID, or that of two", p.id)
-		}
-		seen[p.id] = true
-		if p.title == "" || titles[string(p.group)+p.title] && p.title != "the same with high bits set in the request" {
-			t.Errorf("%s: the title %q is empty or used twice", p.id, p.title)
-		}
-		titles[string(p.group)+p.title] = true
-		if p.tried() == (p.custom != nil) {
-			t.Errorf("%s: either an action or custom", p.id)
-		}
-		if p.works && (p.grant != nil || p.control != controlGranted) {
-			t.Errorf("%s: what must work has no control", p.id)
-		}
-	}
-	if n < 290 {
-		t.Errorf("there are %d probes", n)
-	}
-}
-
-// Each action that a probe names is there, on the platform that it is for.
-func TestActionsExist(t *testing.T) {
-	t.Parallel()
-	s := &Suite{dir: t.TempDir(), random: "0123456789", actor: "/actor"}
-	for _, p := range allProbes() {
-		if !p.tried() || p.only == onlyDarwin || p.only == onlyLinux && runtime.GOOS != "linux" {
-			continue
-		}
-		sc := s.layout(p, p.id)
-		sc.plant() // which fails where a victim is needed, that nothing starts here
-		for _, tr := range []*trial{sc.asked(), sc.granted()} {
-			if !actor.Has(tr.act[0]) {
-				t.Errorf("%s: no action %q", p.id, tr.act[0])
-			}
-			if text := strings.Join(tr.act, " "); strings.Contains(text, "{") && p.prepare == nil {
-				t.Errorf("%s: nothing stands for what is in braces: %s", p.id, text)
-			}
-		}
-		sc.close()
-	}
-}
 
 // Every feature there is must be refused where it is not claimed, and tried where
 // it is, or somebody has said here why that cannot be asked.
@@ -88,8 +34,8 @@ func TestFeaturesAreCovered(t *testing.T) {
 		shared.FeatureOverlayKept:       "it says where an overlay's writes are",
 	}
 	asked := map[shared.Feature]bool{}
-	for _, a := range asks("/x") {
-		asked[a.feature] = true
+	for _, a := range contract.Asked() {
+		asked[a] = true
 	}
 	tried := map[shared.Feature]string{
 		shared.FeatureUnconfined:   "rule open.06",
@@ -102,20 +48,20 @@ func TestFeaturesAreCovered(t *testing.T) {
 		// network are then tried without.
 		shared.FeatureNetworkTranslated: "ownNetwork",
 	}
-	for _, r := range contractRules() {
-		for _, f := range r.features {
-			tried[f] = r.id
+	for _, r := range contract.Rules() {
+		for _, f := range r.Features {
+			tried[f] = r.ID
 		}
 	}
-	s := &Suite{dir: t.TempDir(), random: "0123456789", actor: "/actor"}
-	for _, p := range allProbes() {
-		for _, f := range p.features {
-			tried[f] = p.id
+	k := &scene.Kit{Dir: t.TempDir(), Random: "0123456789", Program: "/actor"}
+	for _, p := range probes.All() {
+		for _, f := range p.Features {
+			tried[f] = p.ID
 		}
-		if p.tried() && p.only != onlyDarwin {
-			asked := s.layout(p, p.id).asked()
-			for _, f := range append(p.requires(asked), p.shows(asked)...) {
-				tried[f] = p.id
+		if p.Tried() && p.Only != probes.OnlyDarwin {
+			asked := p.Asked(k.Layout(p.Place(), p.ID))
+			for _, f := range append(probes.Requires(p.Features, asked), p.Shows(asked)...) {
+				tried[f] = p.ID
 			}
 		}
 	}
@@ -180,44 +126,12 @@ func TestMacTrialsAreComplete(t *testing.T) {
 			t.Errorf("%s tells of the directory in which it was planted: %s", m.ID, text)
 		}
 	}
-	for _, p := range allProbes() {
-		if p.only != onlyLinux && !seen[p.id] {
-			t.Errorf("%s is tried on macOS and is not told of", p.id)
+	for _, p := range probes.All() {
+		if p.Only != probes.OnlyLinux && !seen[p.ID] {
+			t.Errorf("%s is tried on macOS and is not told of", p.ID)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-}
-
-// What a run leaves that is killed, a later one removes, and nothing else.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	base := t.TempDir()
-	old := time.Now().Add(-2 * staleAfter)
-	for name, gone := range map[string]bool{"sbxhost-probe-1": true, "sbxhost-probe-used": false, "sbxhost-probe-new": false, "other": false} {
-		dir := base + "/" + name
-		if err := os.MkdirAll(dir+"/sub", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if name == "sbxhost-probe-used" {
-			f, err := os.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if name != "sbxhost-probe-new" {
-			if err := os.Chtimes(dir, old, old); err != nil {
-				t.Fatal(err)
-			}
-		}
-		sweep(base)
-		if _, err := os.Stat(dir); os.IsNotExist(err) != gone {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // A MacTrial is a probe as it would be tried on macOS. A test that has a model of
@@ -41,28 +43,20 @@ type MacCommand struct {
 	Acts    [][]string     // the actions of earlier commands, and its own, with their arguments
 }
 
-// Why no profile decides what a probe finds.
-const (
-	decidedByEngine  = "a matter of what the engine hands over, which its other tests hold"
-	decidedByRequest = "a matter of what the engine refuses, before there is a profile"
-	decidedByEnd     = "a matter of what ends when, which no profile says"
-	decidedByLimits  = "a matter of limits, of which profiles have none"
-)
-
 // MacTrials gives every probe that is tried on macOS, as if the scenes of a
 // suite lay in the directory as and the caller's home in home. They are planted,
 // one after the other, in dir, an existing directory, and removed again.
 func MacTrials(dir, as, home string) ([]MacTrial, error) {
 	const random = "MODELLED"
-	planted := &Suite{dir: dir, actor: filepath.Join(dir, "kit"), home: home, random: random}
-	told := &Suite{dir: as, actor: filepath.Join(as, "kit"), home: home, random: random}
+	planted := &scene.Kit{Dir: dir, Program: filepath.Join(dir, "kit"), Home: home, Random: random}
+	told := &scene.Kit{Dir: as, Program: filepath.Join(as, "kit"), Home: home, Random: random}
 	var list []MacTrial
-	for _, p := range allProbes() {
-		if p.only == onlyLinux {
+	for _, p := range probes.All() {
+		if p.Only == probes.OnlyLinux {
 			continue
 		}
-		m := MacTrial{ProbeInfo: p.info(), Requires: p.features, Refusable: p.refusal, Unmodelled: p.unmodelled}
-		if p.tried() {
+		m := MacTrial{ProbeInfo: infoOf(p), Requires: p.Features, Refusable: p.Refusal, Unmodelled: p.Unmodelled}
+		if p.Tried() {
 			if err := m.fill(planted, told, p); err != nil {
 				return nil, err
 			}
@@ -73,16 +67,16 @@ func MacTrials(dir, as, home string) ([]MacTrial, error) {
 }
 
 // fill plants the probe's scene, and describes it as if it lay in told's directory.
-func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
-	real := planted.layout(p, p.id)
-	defer real.close()
-	err := real.plant()
-	if err != nil && !errors.As(err, new(*absentError)) { // what is absent here need not be so on a Mac
+func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
+	real := planted.Layout(p.Place(), p.ID)
+	defer real.Close()
+	err := real.Plant()
+	if err != nil && !errors.As(err, new(*scene.AbsentError)) { // what is absent here need not be so on a Mac
 		return err
 	}
-	rename := func(s string) string { return strings.ReplaceAll(s, planted.dir, told.dir) }
+	rename := func(s string) string { return strings.ReplaceAll(s, planted.Dir, told.Dir) }
 	m.Links, m.Volume = map[string]string{}, map[string]string{}
-	err = filepath.WalkDir(real.dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(real.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
 			return err
 		}
@@ -93,29 +87,29 @@ func (m *MacTrial) fill(planted, told *Suite, p *probe) error {
 	if err != nil {
 		return err
 	}
-	scene := told.layout(p, p.id)
-	scene.values = maps.Clone(real.values)
-	if scene.values["addr"] == "" {
-		scene.values["addr"] = "192.0.2.7:40000" // where this machine has no address
+	at := told.Layout(p.Place(), p.ID)
+	at.Values = maps.Clone(real.Values)
+	if at.Values["addr"] == "" {
+		at.Values["addr"] = "192.0.2.7:40000" // where this machine has no address
 	}
-	for name, value := range scene.values {
-		scene.values[name] = rename(value)
+	for name, value := range at.Values {
+		at.Values[name] = rename(value)
 	}
-	if name, ok := scene.values["volume"]; ok {
-		m.Volume[name] = scene.path("outside/secret")
+	if name, ok := at.Values["volume"]; ok {
+		m.Volume[name] = at.Path("outside/secret")
 	}
-	t := scene.asked()
-	m.Requires, m.Trial = append(p.requires(t), slices.DeleteFunc(p.shows(t), func(f shared.Feature) bool { return f == shared.FeatureNetworkTCP })...), t.onMac()
-	if p.where() == controlGranted && !p.works {
-		granted := scene.granted().onMac()
+	t := p.Asked(at)
+	m.Requires, m.Trial = append(probes.Requires(p.Features, t), slices.DeleteFunc(p.Shows(t), func(f shared.Feature) bool { return f == shared.FeatureNetworkTCP })...), onMac(t)
+	if p.Where() == probes.ControlGranted && !p.Works {
+		granted := onMac(p.Granted(at))
 		m.Granted = &granted
 	}
 	return nil
 }
 
 // onMac gives the trial's command.
-func (t *trial) onMac() MacCommand {
-	c := MacCommand{Spec: t.sorted(), Command: t.Command, Acts: append(slices.Clone(t.first), t.act)}
-	c.Command.TTY = t.tty
+func onMac(t *scene.Trial) MacCommand {
+	c := MacCommand{Spec: t.Sorted(), Command: t.Command, Acts: append(slices.Clone(t.First), t.Act)}
+	c.Command.TTY = t.TTY
 	return c
 }

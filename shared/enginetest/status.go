@@ -3,10 +3,39 @@ package enginetest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
+
+// Group is a part of what a sandbox must hold.
+type Group string
+
+const groupContract Group = "Contract" // the rules of package shared
+
+// ProbeInfo describes a probe.
+type ProbeInfo struct {
+	ID, Title string // as in Result
+	Group     Group  // likewise
+	MustWork  bool   // whether it is of what must be possible, not of what must not
+	Varies    bool   // whether a machine may refuse the action to everybody
+}
+
+// Probes lists all probes, those for other platforms too.
+func Probes() []ProbeInfo {
+	var list []ProbeInfo
+	for _, p := range probes.All() {
+		list = append(list, infoOf(p))
+	}
+	return list
+}
+
+func infoOf(p *probes.Probe) ProbeInfo {
+	return ProbeInfo{p.ID, p.Title, Group(p.Group), p.Works, p.Maybe}
+}
 
 // Status is how a case went.
 type Status string
@@ -14,22 +43,22 @@ type Status string
 const (
 	// Held: what must not be possible is not, and the control shows that it
 	// could have been; or what must work does.
-	Held Status = "held"
+	Held = Status(scene.Held)
 	// Leaked: what must not be possible is.
-	Leaked Status = "leaked"
+	Leaked = Status(scene.Leaked)
 	// Failed: what must work does not, or the case could not be carried out.
-	Failed Status = "failed"
+	Failed = Status(scene.Failed)
 	// ControlFailed: the action did not succeed where it is granted either, so
 	// that its failure inside says nothing.
-	ControlFailed Status = "control-failed"
+	ControlFailed = Status(scene.ControlFailed)
 	// Skipped: the engine does not claim a feature that the case needs.
-	Skipped Status = "skipped"
+	Skipped = Status(scene.Skipped)
 	// NotApplicable: the case says nothing on this machine or for this user.
-	NotApplicable Status = "not-applicable"
+	NotApplicable = Status(scene.NotApplicable)
 )
 
 // Bad reports whether the engine, or the kit on this machine, has failed.
-func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFailed }
+func (s Status) Bad() bool { return scene.Status(s).Bad() }
 
 // Result is the outcome of one case.
 type Result struct {
@@ -105,14 +134,40 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 	if r.all {
 		may, drop := r.Claims()
 		if len(may) > 0 {
-			fmt.Fprintf(&out, "you may claim: %s\n", joined(may))
+			fmt.Fprintf(&out, "you may claim: %s\n", scene.Joined(may))
 		}
 		if len(drop) > 0 {
-			fmt.Fprintf(&out, "drop: %s\n", joined(drop))
+			fmt.Fprintf(&out, "drop: %s\n", scene.Joined(drop))
 		}
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// Claims says by what was found which features the engine may claim besides, since probes of
+// them hold and none fails, and which of those that it claims it must drop.
+func (r Results) Claims() (may, drop []shared.Feature) {
+	held, bad := map[shared.Feature]bool{}, map[shared.Feature]bool{}
+	var order []shared.Feature
+	for _, one := range r.Results {
+		if one.Feature == "" {
+			continue
+		}
+		if !slices.Contains(order, one.Feature) {
+			order = append(order, one.Feature)
+		}
+		held[one.Feature] = held[one.Feature] || one.Status == Held || one.Found == Held
+		bad[one.Feature] = bad[one.Feature] || one.Status.Bad() || one.Found.Bad()
+	}
+	for _, f := range order {
+		switch {
+		case bad[f] && r.claims.Has(f):
+			drop = append(drop, f)
+		case held[f] && !bad[f] && !r.claims.Has(f):
+			may = append(may, f)
+		}
+	}
+	return may, drop
 }
 
 // printable keeps what came from inside from acting on a terminal.

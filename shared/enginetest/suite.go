@@ -1,24 +1,22 @@
 package enginetest
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/contract"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // Options choose what is run. The zero value runs everything, in about ten
@@ -66,17 +64,8 @@ type Options struct {
 // A Suite is an engine and the cases to try on it. Its methods are called one at a
 // time; the engine stays the caller's.
 type Suite struct {
-	engine  shared.Engine
-	info    shared.Info
+	kit     *scene.Kit
 	options Options
-
-	unconfined bool
-	dir        string
-	inUse      *os.File // dir, locked
-	actor      string
-	home       string // the caller's; "" where there is none
-	random     string
-	victim     victim
 }
 
 // New prepares a suite. The program must have called [Hook] first in its main,
@@ -87,128 +76,32 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
 	}
-	if options.RuleTimeout <= 0 {
-		options.RuleTimeout = ruleTimeout
-	}
-	info, err := answered(ctx, "Info", engine.Info)
+	info, err := scene.Answered(ctx, "Info", engine.Info)
 	if err != nil {
 		return nil, err
 	}
-	probe, err := answered(ctx, "Probe", engine.Probe)
+	ready, err := scene.Answered(ctx, "Probe", engine.Probe)
 	if err != nil {
 		return nil, err
 	}
-	if !probe.Ready {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, probe.Reason), Hint: probe.Fix}
+	if !ready.Ready {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, ready.Reason), Hint: ready.Fix}
 	}
-	s := &Suite{engine: engine, info: info, options: options, random: rand.Text()[:10],
-		unconfined: info.Features.Has(shared.FeatureUnconfined)}
-	if s.actor = options.Program; s.actor == "" {
-		s.actor, err = os.Executable()
+	k := &scene.Kit{
+		Engine: engine, Info: info, Session: options.Session, Prepared: options.Prepared, Brief: options.Brief,
+		EngineOptions: options.EngineOptions, Program: options.Program, Name: options.Name, Launch: options.Launch,
+		StreamBytes: options.StreamBytes, RuleTimeout: options.RuleTimeout,
 	}
-	if err == nil {
-		s.actor, err = filepath.EvalSymlinks(s.actor)
+	if err := k.Settle(); err != nil {
+		return nil, fmt.Errorf("enginetest: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("enginetest: finding the program to run inside: %w", err)
-	}
-	s.home, _ = os.UserHomeDir()
-	if s.dir, err = sceneDir(); err != nil {
-		return nil, err
-	}
-	if s.inUse, err = os.Open(s.dir); err == nil {
-		_ = syscall.Flock(int(s.inUse.Fd()), syscall.LOCK_SH) // what cannot be locked is kept for longer
-	}
-	return s, err
-}
-
-// answered calls an engine, which may never answer.
-func answered[T any](ctx context.Context, call string, f func(context.Context) (T, error)) (answer T, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
-	defer cancel()
-	failed, err := returned(ctx, func() (err error) {
-		answer, err = f(ctx)
-		return err
-	})
-	if failed != nil && ctx.Err() != nil {
-		failed = context.Cause(ctx)
-	}
-	if err = cmp.Or(err, failed); err != nil {
-		var none T
-		return none, fmt.Errorf("enginetest: %s: %w", call, err)
-	}
-	return answer, nil
-}
-
-const (
-	dirPrefix = "sbxhost-probe-"
-	// staleAfter is older than any directory is when it is not locked yet.
-	staleAfter = 10 * time.Minute
-)
-
-// sweep removes what runs of this user have left in a directory that were killed.
-func sweep(base string) {
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !e.IsDir() || !strings.HasPrefix(e.Name(), dirPrefix) || time.Since(info.ModTime()) < staleAfter {
-			continue
-		}
-		dir := filepath.Join(base, e.Name())
-		if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
-			continue
-		}
-		if f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
-			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-				removeTree(dir)
-			}
-			f.Close()
-		}
-	}
-}
-
-// sceneDir is not under /tmp if that can be: a sandbox with a private /tmp would
-// then hold more than it does.
-func sceneDir() (string, error) {
-	var errs []error
-	cache, err := os.UserCacheDir()
-	if err == nil {
-		err = os.MkdirAll(cache, 0o700)
-	}
-	sweep("/var/tmp") // where one probe has a directory in any case
-	for _, base := range []string{cache, "/var/tmp", os.TempDir()} {
-		if err != nil || base == "" {
-			errs, err = append(errs, err), nil
-			continue
-		}
-		sweep(base)
-		dir, mkdirErr := os.MkdirTemp(base, dirPrefix)
-		if mkdirErr == nil {
-			return filepath.EvalSymlinks(dir)
-		}
-		errs = append(errs, mkdirErr)
-	}
-	return "", fmt.Errorf("enginetest: a directory to work in: %w", errors.Join(errs...))
+	return &Suite{k, options}, nil
 }
 
 // NeedsOptions gives the engine's complaint where it opens no sandbox without
 // options of its own that [Options.EngineOptions] does not have, and nil elsewhere.
 func (s *Suite) NeedsOptions(ctx context.Context) error {
-	sc := s.layout(&probe{}, "options")
-	defer sc.close()
-	if err := sc.plant(); err != nil {
-		return err
-	}
-	_, err := answered(ctx, "Open", func(ctx context.Context) (opened struct{}, err error) {
-		sandbox, err := s.engine.Open(ctx, sc.newTrial().Spec)
-		if err == nil {
-			err = sandbox.Close(ctx)
-		}
-		return opened, err
-	})
+	err := s.kit.Opens(ctx)
 	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
 		return e
 	}
@@ -217,13 +110,7 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 
 // Close removes what the suite has made. What a run leaves that is killed, a later one
 // removes.
-func (s *Suite) Close() error {
-	if s.victim.child != nil {
-		s.victim.child.End()
-	}
-	defer s.inUse.Close()
-	return removeTree(s.dir)
-}
+func (s *Suite) Close() error { return s.kit.Close() }
 
 // A testCase is one probe or one rule of the contract.
 type testCase struct {
@@ -232,33 +119,33 @@ type testCase struct {
 	lacks string
 	// alone says that no other case may run at the same time.
 	alone bool
-	run   func(ctx context.Context) (Status, string)
+	run   func(ctx context.Context) (scene.Status, string)
 }
 
 // cases are those that the options choose.
 func (s *Suite) cases() []testCase {
 	var list []testCase
 	if !s.options.ContractOnly {
-		for _, p := range allProbes() {
+		for _, p := range probes.All() {
 			// Without isolation, what is claimed all the same is tried: limits.
-			if s.unconfined && !s.options.Unconfined && (!p.ofLimit() || missing(s.info.Features, p.features) != "") {
+			if s.kit.Unconfined() && !s.options.Unconfined && (!p.OfLimit() || scene.Missing(s.kit.Info.Features, p.Features) != "") {
 				continue
 			}
-			shows, feature := s.featuresOf(p)
+			shows, feature := p.FeaturesOf(s.kit)
 			lacks := ""
-			if !s.unconfined {
-				lacks = missing(s.info.Features, shows)
+			if !s.kit.Unconfined() {
+				lacks = scene.Missing(s.kit.Info.Features, shows)
 			}
-			list = append(list, testCase{Result{ID: p.id, Group: p.group, Feature: feature, Title: p.title}, lacks, false, func(ctx context.Context) (Status, string) { return s.runProbe(ctx, p) }})
+			list = append(list, testCase{Result{ID: p.ID, Group: Group(p.Group), Feature: feature, Title: p.Title}, lacks, false, func(ctx context.Context) (scene.Status, string) { return p.Run(ctx, s.kit) }})
 		}
 	}
 	if !s.options.ProbesOnly {
-		for _, r := range contractRules() {
-			about := Result{ID: r.id, Group: groupContract, Title: r.title}
-			if len(r.features) > 0 {
-				about.Feature = r.features[0]
+		for _, r := range contract.Rules() {
+			about := Result{ID: r.ID, Group: groupContract, Title: r.Title}
+			if len(r.Features) > 0 {
+				about.Feature = r.Features[0]
 			}
-			list = append(list, testCase{about, "", r.alone, func(ctx context.Context) (Status, string) { return s.runRule(ctx, &r) }})
+			list = append(list, testCase{about, "", r.Alone, func(ctx context.Context) (scene.Status, string) { return r.Try(ctx, s.kit) }})
 		}
 	}
 	return slices.DeleteFunc(list, func(c testCase) bool { return s.options.Run != nil && !s.options.Run.MatchString(c.ID) })
@@ -267,9 +154,10 @@ func (s *Suite) cases() []testCase {
 func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 	begin := time.Now()
 	r := c.Result
-	r.Status, r.Detail = c.run(ctx)
+	status, detail := c.run(ctx)
+	r.Status, r.Detail = Status(status), detail
 	if c.lacks != "" && (r.Status == Held || r.Status.Bad()) {
-		r.Detail = fmt.Sprintf("%s%s; found: %s: %s", notClaimed, c.lacks, r.Status, r.Detail)
+		r.Detail = fmt.Sprintf("%s%s; found: %s: %s", scene.NotClaimed, c.lacks, r.Status, r.Detail)
 		r.Status, r.Found = Skipped, r.Status
 	}
 	r.Millis = time.Since(begin).Milliseconds()
@@ -315,7 +203,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 			one(i)
 		}
 	}
-	all := Results{claims: s.info.Features, all: s.options.Run == nil && !s.options.ContractOnly}
+	all := Results{claims: s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly}
 	for _, r := range results {
 		if r != nil {
 			all.Results = append(all.Results, *r)

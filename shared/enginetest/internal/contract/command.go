@@ -1,0 +1,313 @@
+package contract
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// commandRules are about what is run, and with what.
+func commandRules() []Rule {
+	return []Rule{
+		{ID: "command.01", Title: "the environment is exact", run: func(s *subject) {
+			scene.ExactEnvironment(scene.OwnTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny")(s.Scene)
+		}},
+		{ID: "command.02", Title: "arguments are exact", run: exactArguments},
+		{ID: "command.03", Title: "the working directory", run: func(s *subject) {
+			cmd := s.sh("pwd")
+			cmd.Dir = s.Path("ws/sub")
+			s.exits(s.once(cmd, nil), 0, cmd.Dir+"\n")
+		}},
+		{ID: "command.04", Title: "a script, with its parameters", run: func(s *subject) {
+			s.exits(s.once(s.script(`printf '%s|' "$@"; exit 3`, "one", "two words", ""), nil), 3, "one|two words||")
+		}},
+		{ID: "command.05", Title: "a script of 200 KB", run: func(s *subject) {
+			s.exits(s.once(s.script("x='"+strings.Repeat("y", 200_000)+"'\necho ${#x}\nexit 4\n"), nil), 4, "200000\n")
+		}},
+		{ID: "command.06", Title: "a command is looked up in the PATH of its environment", run: lookedUp},
+		{ID: "command.07", Title: "a command that is not there is ErrNotFound", run: func(s *subject) {
+			s.refused(shared.ErrNotFound, map[string]string{
+				"a name": "sbxhost-no-such-command", "a path": "/no/such/command", "an empty name": "",
+			})
+		}},
+		{ID: "command.08", Title: "a command that cannot be executed is ErrNotExecutable", run: func(s *subject) {
+			s.Must(s.Write("ws/plain", "text"))
+			s.refused(shared.ErrNotExecutable, map[string]string{
+				"a directory": s.WS, "a file without the permission": s.Path("ws/plain"),
+			})
+		}},
+		{ID: "command.09", Title: "126 and 127 are codes like others when a command exits with them", run: func(s *subject) {
+			sandbox := s.open()
+			for _, code := range []int{124, 125, 126, 127, 128, 143} {
+				s.exits(s.run(sandbox, s.sh(fmt.Sprintf("exit %d", code)), nil), code, "")
+			}
+		}},
+		{ID: "command.10", Title: "Plan runs nothing, and shows no value of a variable", run: plans},
+		{ID: "command.11", Title: "commands of one sandbox do not see each other's processes", Features: []shared.Feature{shared.FeatureProcessesHidden}, run: apart},
+		{ID: "command.13", Title: "the mask of file modes is no weaker, and the priority no higher, than the engine's own", run: maskAndPriority},
+		{ID: "command.16", Title: "a trace tells what a command failed at, and is all that it changes", Features: []shared.Feature{shared.FeatureTrace}, run: tracedCommand},
+		{ID: "command.14", Title: "no error tells the value of a variable", run: func(s *subject) {
+			sandbox := s.open()
+			for name, change := range map[string]func(*shared.Command){
+				"no such command":   func(c *shared.Command) { c.Args = []string{"sbxhost-no-such-command"} },
+				"no such directory": func(c *shared.Command) { c.Dir = "/no/such/directory" },
+				"a bad variable":    func(c *shared.Command) { c.Env = append(c.Env, s.Canary) },
+				"a terminal":        func(c *shared.Command) { c.TTY = true },
+			} {
+				cmd := s.sh("exit 0")
+				cmd.Env = append(slices.Clone(cmd.Env), "TOKEN="+s.Canary)
+				change(&cmd)
+				s.Check(name, func() {
+					err := s.notStarted(sandbox, cmd, shared.Stdio{})
+					if strings.Contains(err.Error(), s.Canary) {
+						s.Failf("the error has it: %s", scene.Tail(err.Error()))
+					}
+				})
+			}
+		}},
+		{ID: "command.15", Title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
+		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
+		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
+	}
+}
+
+// script is a Command by Script.
+func (s *subject) script(text string, args ...string) shared.Command {
+	cmd := s.NewTrial().Command
+	cmd.Script, cmd.Args = text, args
+	return cmd
+}
+
+// refused wants Start to fail for each command.
+func (s *subject) refused(kind error, commands map[string]string) {
+	sandbox := s.open()
+	for name, program := range commands {
+		cmd := s.NewTrial().Command
+		cmd.Args = []string{program}
+		s.Check(name, func() { s.Wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{}), kind) })
+	}
+}
+
+func lookedUp(s *subject) {
+	const name = "sbxhost-probe-tool"
+	s.Must(s.Write("ws/sub/"+name, "#!/bin/sh\necho $0 $1\n"))
+	s.Must(os.Chmod(s.Path("ws/sub", name), 0o755))
+	cmd := s.sh("")
+	cmd.Args, cmd.Env = []string{name, "one"}, []string{"PATH=/usr/bin:" + s.Path("ws/sub")}
+	s.exits(s.once(cmd, nil), 0, s.Path("ws/sub", name)+" one\n")
+}
+
+func plans(s *subject) {
+	sandbox := s.open()
+	cmd := s.sh("touch made")
+	cmd.Env = append(cmd.Env, "TOKEN="+s.Canary)
+	plan, err := sandbox.Plan(s.Ctx, cmd)
+	s.Must(err)
+	if len(plan.Argv) == 0 {
+		s.Failf("there is no command line")
+	}
+	if strings.Contains(strings.Join(plan.Argv, " "), s.Canary) {
+		s.Failf("the command line has the value of a variable")
+	}
+	if scene.HostHas(s.Path("ws/made")) != nil {
+		s.Failf("it ran the command")
+	}
+	// The control: Start does.
+	s.run(sandbox, cmd, nil)
+	_, err = os.Stat(s.Path("ws/made"))
+	s.Must(err)
+}
+
+// keptOverlay looks for what a command writes to its workspace.
+func keptOverlay(s *subject) {
+	spec := s.spec()
+	spec.Session = shared.Session{ID: s.Canary, Dir: s.Path("kept"), Named: true}
+	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
+	for i := range spec.Table {
+		if spec.Table[i].Path == s.WS {
+			spec.Table[i].Access = shared.Overlay
+		}
+	}
+	sandbox := s.OpenAs(spec)
+	s.exits(s.run(sandbox, s.sh("echo kept >made && cat made"), nil), 0, "kept\n")
+	s.Must(sandbox.Close(s.Ctx))
+	upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
+	text, err := os.ReadFile(filepath.Join(upper, "made"))
+	if err != nil || string(text) != "kept\n" {
+		s.Failf("there it is %q: %v", text, err)
+	}
+	if scene.HostHas(s.Path("ws/made")) != nil {
+		s.Failf("it is in the workspace")
+	}
+}
+
+// planned compares a plan with what the command finds, and with what runs on the machine.
+func planned(s *subject) {
+	sandbox := s.open()
+	cmd := s.sh("cat /proc/self/mountinfo; echo end; sleep 61.5; exit 0")
+	plan, err := sandbox.Plan(s.Ctx, cmd)
+	s.Must(err)
+	said := strings.Join(plan.Argv, "\n")
+	for _, m := range plan.Mounts {
+		said += "\n" + m.Destination
+	}
+	for _, d := range plan.Documents {
+		said += "\n" + d.Text
+	}
+	if !s.Kit.Unconfined() && !strings.Contains(said, s.WS) {
+		s.Failf("nothing in it tells that the command can write %s", s.WS)
+	}
+	r, w := s.Pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	type mounted struct {
+		writable bool
+		source   string // on its file system
+	}
+	inside, out := map[string]mounted{}, s.linesOf(r)
+	for {
+		line, err := out.next()
+		s.Must(err)
+		if line == "end\n" {
+			break
+		}
+		if fields := strings.Fields(line); len(fields) > 5 { // of several at one place, the last is on top
+			inside[fields[4]] = mounted{slices.Contains(strings.Split(fields[5], ","), "rw"), fields[3]}
+		}
+	}
+	s.Check("the launcher", func() { s.Until(func() error { return running(plan.Argv) }) })
+	s.endNow(p)
+	if len(inside) == 0 {
+		return // no Linux
+	}
+	writable := map[string]bool{}
+	for i, m := range plan.Mounts {
+		writable[m.Destination] = m.Op != "ro-bind"
+		covered := slices.ContainsFunc(plan.Mounts[i+1:], func(later shared.PlannedMount) bool {
+			return later.Op != "remount-ro" && paths.Inside(later.Destination, m.Destination)
+		})
+		if covered || m.Op != "ro-bind" && m.Op != "bind" {
+			continue
+		}
+		if at, ok := inside[m.Destination]; !ok {
+			s.Check(m.Destination, func() { s.Failf("the plan mounts it, and nothing is mounted there") })
+		} else if m.Op == "ro-bind" && at.writable {
+			s.Check(m.Destination, func() { s.Failf("the plan has it read-only, and it is writable") })
+		}
+	}
+	for place, m := range inside {
+		ours := strings.Contains(m.source, filepath.Base(s.Kit.Dir)) // and none that a daemon adds
+		if len(plan.Mounts) > 0 && ours && m.writable && !writable[place] {
+			s.Check(place, func() { s.Failf("it is a writable mount, which the plan does not have") })
+		}
+	}
+}
+
+func apart(s *subject) {
+	sandbox := s.open()
+	p, _ := s.started(sandbox, s.sh("echo; exec sleep 61.25"), nil)
+	o := s.run(sandbox, s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
+	if strings.Contains(o.Stdout, "sleep 61.25") {
+		s.Failf("one sees the other")
+	}
+	s.endNow(p)
+}
+
+// maskAndPriority compares what a command inherits of its launcher with this process.
+func maskAndPriority(s *subject) {
+	mask := func(text string) uint64 {
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 8, 32)
+		s.Must(err)
+		return n
+	}
+	const ask = "umask; nice"
+	inside := strings.Fields(s.once(s.sh(ask), nil).Stdout)
+	text, err := exec.Command("/bin/sh", "-c", ask).Output()
+	s.Must(err)
+	outside := strings.Fields(string(text))
+	if len(inside) == 0 || len(outside) == 0 {
+		s.Failf("umask says %q inside, and %q outside", inside, outside)
+	}
+	if mask(outside[0])&^mask(inside[0]) != 0 {
+		s.Failf("the mask is %s, and the engine's own %s", inside[0], outside[0])
+	}
+	if len(inside) < 2 || len(outside) < 2 {
+		return // there is no program nice
+	}
+	in, err1 := strconv.Atoi(inside[1])
+	out, err2 := strconv.Atoi(outside[1])
+	s.Must(errors.Join(err1, err2))
+	if in < out {
+		s.Failf("the niceness is %d, and the engine's own %d", in, out)
+	}
+}
+
+// plainProcess is for engines that do not isolate, too, which have no probes.
+func plainProcess(s *subject) {
+	if runtime.GOOS != "linux" {
+		s.End(scene.NotApplicable, "there is no /proc here")
+	}
+	if o := s.once(s.inside("descriptors"), nil); o.Verdict.Kind != actor.Denied {
+		s.Failf("more descriptors are open: %s", o.Told())
+	}
+	signalState(s)
+}
+
+func tracedCommand(s *subject) {
+	cmd := s.sh("cd / && cat sbxhost-none 2>/dev/null; exit 6")
+	cmd.Trace = true
+	p := s.begin(s.open(), cmd, shared.Stdio{})
+	s.endsBy(p, shared.ExitStatus{Code: 6})
+	var calls []shared.TracedCall
+	for e := range p.Events() {
+		if e.Kind == shared.EventTraced {
+			s.Must(json.Unmarshal([]byte(e.Details["calls"]), &calls))
+		}
+	}
+	want := shared.TracedCall{Wants: "read", Target: "/sbxhost-none", Error: "ENOENT"}
+	if !slices.Contains(calls, want) {
+		s.Failf("%+v is not among the calls that are told: %+v", want, calls)
+	}
+}
+
+func exactArguments(s *subject) {
+	args := []string{"", " ", "-x", "--", "--help", "a\nb", `"'\`, "$HOME", "*", "\u00e9", "--bind", "/", "/", strings.Repeat("y", 100_000)}
+	if got := s.Tells(s.Trying("arguments", args...)); !slices.Equal(got, args) {
+		s.Failf("it sees %s", scene.Tail(fmt.Sprintf("%q", got)))
+	}
+}
+
+// librarySignals are 32 and 33, which no program gets to see: glibc keeps them for
+// itself, and its posix_spawn, by which make starts a shell, leaves them ignored.
+const librarySignals = 3 << 31
+
+// signalState reads the dispositions that a fresh program finds. A Go program
+// changes its own.
+func signalState(s *subject) {
+	t := s.NewTrial()
+	t.Command.Args = []string{"/bin/cat", "/proc/self/status"}
+	o := s.Attempt(t)
+	if o.Refused != nil || !o.Status.Success() {
+		s.End(scene.NotApplicable, "no cat inside: %v", o.Refused)
+	}
+	for line := range strings.Lines(o.Stdout) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		if name != "SigBlk" && name != "SigIgn" {
+			continue
+		}
+		if set, err := strconv.ParseUint(value, 16, 64); err != nil || set&^librarySignals != 0 {
+			s.Failf("%s is %s", name, value)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package contract
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// A Rule is one demand of package shared.
+type Rule struct {
+	ID, Title string
+	// Features are needed; without them the rule says nothing of the engine.
+	Features []shared.Feature
+	// isolating says that it holds for engines that isolate alone.
+	isolating bool
+	// process says that it needs an engine in a process of its own.
+	process bool
+	// Alone says that it measures this process, which nothing else may use then.
+	Alone bool
+	run   func(s *subject)
+}
+
+// A subject is the engine that a rule is tried on, in a scene of its own.
+type subject struct{ *scene.Scene }
+
+// ruleTimeout bounds one rule unless the options say otherwise.
+const ruleTimeout = 2 * time.Minute
+
+// Rules are all rules.
+func Rules() []Rule {
+	var list []Rule
+	for _, part := range [][]Rule{openRules(), endRules(), streamRules(), commandRules(), misuseRules(), crowdRules(), processRules(), sessionRules()} {
+		list = append(list, part...)
+	}
+	return list
+}
+
+// Try tries the rule.
+func (r *Rule) Try(ctx context.Context, k *scene.Kit) (scene.Status, string) {
+	switch {
+	case r.isolating && k.Unconfined():
+		return scene.NotApplicable, "the engine does not isolate"
+	case r.process && k.Launch == nil:
+		return scene.NotApplicable, "the engine runs in this process"
+	}
+	if lacking := scene.Missing(k.Info.Features, r.Features); lacking != "" {
+		return scene.Skipped, scene.NotClaimed + lacking
+	}
+	return k.InScene(ctx, scene.Place{ID: r.ID, AnyView: true, AnyNetwork: true}, r.ID, cmp.Or(max(k.RuleTimeout, 0), ruleTimeout), func(s *scene.Scene) { r.run(&subject{s}) })
+}
+
+// spec is the sandbox that every rule starts from.
+func (s *subject) spec() shared.Spec { return s.NewTrial().Spec }
+
+// inside is the kit's own program with an action.
+func (s *subject) inside(action string, args ...string) shared.Command {
+	return s.Command(s.Trying(action, args...))
+}
+
+// sh runs shell text, by argv.
+func (s *subject) sh(text string, args ...string) shared.Command {
+	cmd := s.NewTrial().Command
+	cmd.Args = append([]string{"/bin/sh", "-c", text, "sh"}, args...)
+	return cmd
+}
+
+// forever ends shell text that goes on.
+const forever = "; while :; do sleep 0.02; done"
+
+// open opens the usual sandbox, which is closed at the end.
+func (s *subject) open() shared.Sandbox { return s.OpenAs(s.spec()) }
+
+// begin starts a command, and closes the files that it was given.
+func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) shared.Process {
+	p, err := sandbox.Start(s.Ctx, cmd, stdio)
+	for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		s.Failf("starting: %v", err)
+	}
+	return p
+}
+
+// lines are what a command writes, each of which may take one step's time.
+type lines struct {
+	r        *os.File
+	buffered *bufio.Reader
+	patience time.Duration
+}
+
+func (s *subject) linesOf(r *os.File) *lines { return &lines{r, bufio.NewReader(r), s.Patience()} }
+
+func (l *lines) next() (string, error) {
+	l.r.SetReadDeadline(time.Now().Add(l.patience))
+	return l.buffered.ReadString('\n')
+}
+
+// started starts a command and waits for the first line that it writes.
+func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *lines) {
+	r, w := s.Pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
+	out := s.linesOf(r)
+	if _, err := out.next(); err != nil {
+		s.Failf("the command says nothing: %v", err)
+	}
+	return p, out
+}
+
+// wait gives a command's end.
+func (s *subject) wait(p shared.Process) shared.Result {
+	r, err := p.Wait(s.Ctx)
+	if err != nil {
+		s.Failf("waiting: %v", err)
+	}
+	return r
+}
+
+// endsBy waits for a command, which must end so.
+func (s *subject) endsBy(p shared.Process, want shared.ExitStatus) {
+	if r := s.wait(p); r.Status != want {
+		s.Failf("it ended with %v and not with %v", r.Status, want)
+	}
+}
+
+func (s *subject) signal(p shared.Process, sig syscall.Signal) {
+	if err := p.Signal(s.Ctx, sig); err != nil {
+		s.Failf("signal %d: %v", sig, err)
+	}
+}
+
+// endNow kills a command.
+func (s *subject) endNow(p shared.Process) {
+	p.Signal(s.Ctx, syscall.SIGKILL)
+	s.wait(p)
+}
+
+// run runs a command in a sandbox to its end.
+func (s *subject) run(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) *scene.Outcome {
+	return s.ran(s.Start(s.Ctx, sandbox, &scene.Trial{Command: cmd, Stdin: stdin}))
+}
+
+// ran is a command whose end was told.
+func (s *subject) ran(o *scene.Outcome) *scene.Outcome {
+	switch {
+	case o.Refused != nil:
+		s.Failf("starting: %v", o.Refused)
+	case o.Broke != nil:
+		s.Failf("waiting: %v", o.Broke)
+	case o.Outlived:
+		s.Failf("an output stayed open after the end")
+	}
+	return o
+}
+
+// once opens a sandbox and runs a command in it.
+func (s *subject) once(cmd shared.Command, stdin *os.File) *scene.Outcome {
+	return s.run(s.open(), cmd, stdin)
+}
+
+// exits says whether a command ended with a code, having written that.
+func (s *subject) exits(o *scene.Outcome, code int, stdout string) {
+	s.died(o, shared.ExitStatus{Code: code})
+	if o.Stdout != stdout {
+		s.Failf("it writes %s and not %s; stderr: %s", scene.Tail(o.Stdout), scene.Tail(stdout), scene.Tail(o.Stderr))
+	}
+}
+
+// died says whether a command ended as it should.
+func (s *subject) died(o *scene.Outcome, want shared.ExitStatus) {
+	if o.Status != want {
+		s.Failf("it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, scene.Tail(o.Stdout), scene.Tail(o.Stderr))
+	}
+}
+
+// works shows that the engine still does.
+func (s *subject) works() {
+	s.Check("afterwards", func() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") })
+}
+
+// ends wants the end of what somebody still may write to.
+func (s *subject) ends(r *os.File) {
+	r.SetReadDeadline(time.Now().Add(s.Patience()))
+	buf := make([]byte, 512)
+	for {
+		if _, err := r.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.Failf("something still holds the command's output")
+		} else if err != nil {
+			return
+		}
+	}
+}
+
+// refuses wants Open to fail with one of the kinds.
+func (s *subject) refuses(spec shared.Spec, kinds ...error) {
+	sandbox, err := s.Engine.Open(s.Ctx, spec)
+	if err == nil {
+		sandbox.Close(context.WithoutCancel(s.Ctx))
+	}
+	s.Wants("Open", err, kinds...)
+}
+
+// notStarted wants Start to fail, and gives its error.
+func (s *subject) notStarted(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) error {
+	p, err := sandbox.Start(s.Ctx, cmd, stdio)
+	if err == nil {
+		p.Signal(s.Ctx, syscall.SIGKILL)
+		r, err := p.Wait(s.Ctx)
+		s.Must(errors.Join(fmt.Errorf("it was started, and ended with %v", r.Status), err))
+	}
+	return err
+}

@@ -1,0 +1,302 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+)
+
+// endRules are about how commands end.
+func endRules() []Rule {
+	return []Rule{
+		{ID: "end.01", Title: "every exit code from 0 to 255", run: exitCodes},
+		{ID: "end.02", Title: "death by every signal that kills", run: deaths},
+		{ID: "end.03", Title: "signals reach the command, and a handler runs", run: delivered},
+		{ID: "end.04", Title: "signals reach the command's children in its group", run: groupSignal},
+		{ID: "end.05", Title: "after the end Signal gives ErrProcessDone", run: func(s *subject) {
+			p := s.begin(s.open(), s.sh("exit 0"), shared.Stdio{})
+			s.wait(p)
+			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+				s.Wants(sig.String(), p.Signal(s.Ctx, sig), os.ErrProcessDone)
+			}
+		}},
+		{ID: "end.06", Title: "Wait gives the same each time, and its context ends the call alone", run: waits},
+		{ID: "end.07", Title: "the context of Start covers the call alone", run: startContext},
+		{ID: "end.08", Title: "a timeout runs handlers, then kills", run: timeouts},
+		{ID: "end.09", Title: "a background child that holds stdout does not delay Wait", run: func(s *subject) {
+			begin := time.Now()
+			o := s.once(s.sh("sleep 60 & echo done; exit 3"), nil)
+			if took := time.Since(begin); took > s.Patience() {
+				s.Failf("it took %v", took)
+			}
+			s.exits(o, 3, "done\n")
+		}},
+		{ID: "end.10", Title: "Events is closed at the end, and unread events delay nobody", run: events},
+		{ID: "end.11", Title: "Close ends what runs, and nothing else", run: closes},
+		{ID: "end.12", Title: "after Close, Start and Plan give ErrClosed, and Close nothing", run: func(s *subject) {
+			sandbox := s.open()
+			for range 3 {
+				s.Must(sandbox.Close(s.Ctx))
+			}
+			s.Wants("Start", s.notStarted(sandbox, s.sh(":"), shared.Stdio{}), shared.ErrClosed)
+			_, err := sandbox.Plan(s.Ctx, s.sh(":"))
+			s.Wants("Plan", err, shared.ErrClosed)
+		}},
+		{ID: "end.13", Title: "a stopped command can be killed", run: func(s *subject) {
+			p, _ := s.started(s.open(), s.sh("echo; kill -STOP $$; exit 1"), nil)
+			s.signal(p, syscall.SIGKILL)
+			if r := s.wait(p); r.Status.Signal != syscall.SIGKILL && r.Status.Code != 1 {
+				s.Failf("it ended with %v", r.Status)
+			}
+		}},
+		{ID: "end.15", Title: "the duration is the command's own", run: durations},
+		{ID: "end.14", Title: "every signal that can be caught, and stop and continue", run: everySignal},
+	}
+}
+
+func exitCodes(s *subject) {
+	sandbox := s.open()
+	step := s.Many(1, 17) // which divides 255
+	slots := make(chan struct{}, 4)
+	s.Together(255/step+1, func(i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		o := s.run(sandbox, s.sh("exit "+strconv.Itoa(i*step)), nil)
+		s.exits(o, i*step, "")
+		if o.TimedOut || o.Duration <= 0 {
+			s.Failf("timed out: %v, duration: %v", o.TimedOut, o.Duration)
+		}
+	})
+}
+
+// deadly are the signals whose default action ends a process everywhere.
+var deadly = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
+	syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGSEGV, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTERM,
+	syscall.SIGXCPU, syscall.SIGXFSZ, syscall.SIGVTALRM, syscall.SIGPROF, syscall.SIGSYS,
+}
+
+func deaths(s *subject) {
+	sandbox := s.open()
+	for i, sig := range deadly {
+		if i%s.Many(1, 4) != 0 {
+			continue
+		}
+		// Not the shell's own death: some ignore SIGQUIT.
+		cmd := s.inside("die", strconv.Itoa(int(sig)))
+		cmd.Args = append(s.sh(`ulimit -c 0; exec "$@"`).Args, cmd.Args...)
+		s.Check(sig, func() {
+			o := s.run(sandbox, cmd, nil)
+			s.died(o, shared.ExitStatus{Signal: sig}) // without a core: see die
+			if o.TimedOut {
+				s.Failf("no time was up")
+			}
+		})
+	}
+}
+
+func delivered(s *subject) {
+	sandbox := s.open()
+	for _, c := range []struct {
+		script string
+		sig    syscall.Signal
+		want   shared.ExitStatus
+	}{
+		{"echo", syscall.SIGHUP, shared.ExitStatus{Signal: syscall.SIGHUP}},
+		{"echo", syscall.SIGTERM, shared.ExitStatus{Signal: syscall.SIGTERM}},
+		{"echo", syscall.SIGUSR1, shared.ExitStatus{Signal: syscall.SIGUSR1}},
+		{"trap '' TERM; echo", syscall.SIGKILL, shared.ExitStatus{Signal: syscall.SIGKILL}},
+		{"trap 'exit 7' TERM; echo", syscall.SIGTERM, shared.ExitStatus{Code: 7}},
+		{"trap 'exit 8' INT; echo", syscall.SIGINT, shared.ExitStatus{Code: 8}},
+		{"trap 'exit 9' WINCH; echo", syscall.SIGWINCH, shared.ExitStatus{Code: 9}},
+	} {
+		s.Check(c.sig, func() {
+			p, _ := s.started(sandbox, s.sh(c.script+forever), nil)
+			s.signal(p, c.sig)
+			s.endsBy(p, c.want)
+		})
+	}
+}
+
+func groupSignal(s *subject) {
+	// The shell does nothing about the signal; its child says that it got it.
+	p, out := s.started(s.open(), s.sh(`trap ':' USR1; sh -c 'trap "echo child; exit 0" USR1; echo; while :; do sleep 0.02; done' & wait; wait; exit 0`), nil)
+	s.signal(p, syscall.SIGUSR1)
+	if line, err := out.next(); err != nil || line != "child\n" {
+		s.Failf("the child did not get it: %q, %v", line, err)
+	}
+	s.endNow(p)
+}
+
+func waits(s *subject) {
+	p, _ := s.started(s.open(), s.sh("trap 'exit 6' TERM; echo"+forever), nil)
+	over, cancel := context.WithCancel(s.Ctx)
+	cancel()
+	_, err := p.Wait(over)
+	s.Wants("Wait with a context that is over", err, context.Canceled)
+	s.signal(p, syscall.SIGTERM) // which fails if the end of Wait's context has ended it
+	var first sync.Once
+	var result shared.Result
+	again := func(int) {
+		r := s.wait(p)
+		first.Do(func() { result = r })
+		if r != result || r.Status.Code != 6 {
+			s.Failf("%+v, and not %+v", r, result)
+		}
+	}
+	s.Together(4, again)
+	for i := range 2 {
+		again(i)
+	}
+}
+
+func startContext(s *subject) {
+	sandbox := s.open()
+	r, w := s.Pipe()
+	short, cancel := context.WithCancel(s.Ctx)
+	p, err := sandbox.Start(short, s.sh("read x; exit 5"), shared.Stdio{Stdin: r})
+	cancel()
+	s.Must(err)
+	// An engine that ends the command with the context has the time of another
+	// command to do so.
+	s.exits(s.run(sandbox, s.sh(":"), nil), 0, "")
+	_, err = w.WriteString("go on\n")
+	s.Must(err)
+	s.endsBy(p, shared.ExitStatus{Code: 5})
+	_, err = sandbox.Start(short, s.sh(":"), shared.Stdio{})
+	s.Wants("Start with a context that is over", err, context.Canceled)
+}
+
+func timeouts(s *subject) {
+	sandbox := s.open()
+	// Not twice of either, which a machine that is slow now can seem to be once.
+	s.Check("how long", func() {
+		cmd := s.sh("trap '' TERM; echo" + forever)
+		for cmd.Timeout, cmd.Grace = 600*time.Millisecond, 600*time.Millisecond; ; cmd.Timeout, cmd.Grace = 3*cmd.Timeout, 3*cmd.Grace {
+			o := s.run(sandbox, cmd, nil)
+			most := cmd.Timeout + cmd.Grace + min(cmd.Timeout, cmd.Grace)*9/10
+			switch {
+			case o.Duration < cmd.Timeout+cmd.Grace-50*time.Millisecond:
+				s.Failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
+			case o.Duration <= most:
+				return
+			case 9*cmd.Timeout > s.Patience():
+				s.Failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
+			}
+		}
+	})
+	for _, c := range []struct {
+		name, script   string // what it writes says that it is as it should be when the time is up
+		timeout, grace time.Duration
+		want           shared.ExitStatus
+		timedOut       bool
+	}{
+		{"in time", "echo; exit 4", time.Minute, time.Minute, shared.ExitStatus{Code: 4}, false},
+		{"handler", "trap 'exit 7' TERM; echo" + forever, 500 * time.Millisecond, 20 * time.Second, shared.ExitStatus{Code: 7}, true},
+		{"no handler", "echo; exec sleep 60", 100 * time.Millisecond, 20 * time.Second, shared.ExitStatus{Signal: syscall.SIGTERM}, true},
+		{"ignored", "trap '' TERM; echo" + forever, 500 * time.Millisecond, 200 * time.Millisecond, shared.ExitStatus{Signal: syscall.SIGKILL}, true},
+		{"no grace", "trap 'exit 7' TERM; echo" + forever, 500 * time.Millisecond, 0, shared.ExitStatus{Signal: syscall.SIGKILL}, true},
+	} {
+		cmd := s.sh(c.script)
+		cmd.Timeout, cmd.Grace = c.timeout, c.grace
+		s.Check(c.name, func() {
+			o := s.run(sandbox, cmd, nil)
+			for o.Stdout == "" && cmd.Timeout < s.Patience()/2 { // a machine that is slow now
+				cmd.Timeout *= 4
+				o = s.run(sandbox, cmd, nil)
+			}
+			if o.Status != c.want || o.TimedOut != c.timedOut {
+				s.Failf("%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
+			}
+		})
+	}
+}
+
+// durations compares what is told with a clock outside and a wait inside. On a busy machine
+// an engine may hear of the command's start when half of the wait is over.
+func durations(s *subject) {
+	sandbox := s.open()
+	begin := time.Now()
+	o := s.run(sandbox, s.sh("sleep 0.4"), nil)
+	s.exits(o, 0, "")
+	if took := time.Since(begin); o.Duration < 200*time.Millisecond || o.Duration > took {
+		s.Failf("it is said to have taken %v; it waits for 400ms, and took %v with all that belongs to it", o.Duration, took)
+	}
+}
+
+func events(s *subject) {
+	p := s.begin(s.open(), s.sh("exit 2"), shared.Stdio{})
+	s.wait(p)
+	for channel := p.Events(); ; {
+		select {
+		case _, ok := <-channel:
+			if !ok {
+				return
+			}
+		case <-time.After(s.Patience()):
+			s.Failf("the channel is open after the end")
+		}
+	}
+}
+
+func closes(s *subject) {
+	mine, other := s.open(), s.open()
+	p, out := s.started(mine, s.sh("trap '' TERM; echo"+forever), nil)
+	survivor, _ := s.started(other, s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+	s.Must(mine.Close(s.Ctx))
+	if r, err := p.Wait(s.Ctx); err != nil || r.Status.Signal != syscall.SIGKILL || r.TimedOut {
+		s.Failf("what ran: %+v, %v", r, err)
+	}
+	if _, err := out.next(); err == nil {
+		s.Failf("it still writes")
+	}
+	s.Check("a command of another sandbox", func() {
+		s.signal(survivor, syscall.SIGTERM)
+		s.endsBy(survivor, shared.ExitStatus{Code: 5})
+	})
+}
+
+// everySignal sends each to a command that says which it gets.
+func everySignal(s *subject) {
+	p, out := s.started(s.open(), s.inside("catch"), nil)
+	told := map[string]bool{}
+	wait := func(sig syscall.Signal) error {
+		for !told[strconv.Itoa(int(sig))] {
+			line, err := out.next()
+			if err != nil {
+				return fmt.Errorf("signal %d did not come, but of them %v: %w", sig, slices.Sorted(maps.Keys(told)), err)
+			}
+			told[strings.TrimSpace(line)] = true
+		}
+		return nil
+	}
+	for _, sig := range actor.Signals() {
+		s.signal(p, sig)
+		s.Must(wait(sig))
+	}
+	clear(told)
+	s.signal(p, syscall.SIGSTOP)
+	s.signal(p, syscall.SIGUSR1)
+	// What is stopped gets nothing, however long one waits.
+	said := make(chan error, 1)
+	go func() { said <- wait(syscall.SIGUSR1) }()
+	select {
+	case err := <-said:
+		s.Failf("it was stopped, and goes on: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	s.signal(p, syscall.SIGCONT)
+	s.Must(<-said)
+	s.Must(wait(syscall.SIGCONT))
+	s.endNow(p)
+}

@@ -1,0 +1,174 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// misuseRules are about what callers must not do.
+func misuseRules() []Rule {
+	return []Rule{
+		{ID: "misuse.01", Title: "a Command of a bad form is refused as such", run: commandForm},
+		{ID: "misuse.02", Title: "an argument longer than a process can have is an error", run: func(s *subject) {
+			// 128 KiB is Linux's limit for one, some MiB any system's for all.
+			err := s.notStarted(s.open(), s.sh("exit 0", strings.Repeat("x", 16<<20)), shared.Stdio{})
+			if errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken) {
+				s.Must(err)
+			}
+			s.works()
+		}},
+		{ID: "misuse.03", Title: "a message longer than the protocol's is an error, and the engine goes on", process: true, run: func(s *subject) {
+			if err := s.notStarted(s.open(), s.script(":\n#"+strings.Repeat("x", 80<<20)), shared.Stdio{}); errors.Is(err, shared.ErrEngineLost) {
+				s.Must(err)
+			}
+			s.works()
+		}},
+		{ID: "misuse.04", Title: "a working directory that is not there is an error", run: func(s *subject) {
+			cmd := s.sh("exit 0")
+			cmd.Dir = "/no/such/directory"
+			if err := s.notStarted(s.open(), cmd, shared.Stdio{}); errors.Is(err, shared.ErrNotFound) || errors.Is(err, shared.ErrNotExecutable) {
+				s.Failf("the error speaks of the command, which is there: %v", err)
+			}
+			s.works()
+		}},
+		{ID: "misuse.05", Title: "a terminal that is none is an error", run: func(s *subject) {
+			cmd := s.sh("exit 0")
+			cmd.TTY = true
+			s.notStarted(s.open(), cmd, shared.Stdio{})
+			s.works()
+		}},
+		{ID: "misuse.06", Title: "ids that the engine has not given are errors, but to Close", process: true, run: unknownIDs},
+		{ID: "misuse.07", Title: "a signal that is none is an error, and the command goes on", run: func(s *subject) {
+			p, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+			for _, sig := range []syscall.Signal{-1, -9, 999} {
+				if err := p.Signal(s.Ctx, sig); err == nil || errors.Is(err, os.ErrProcessDone) || errors.Is(err, shared.ErrEngineLost) {
+					s.Failf("signal %d: %v", sig, err)
+				}
+			}
+			s.signal(p, syscall.SIGTERM)
+			s.endsBy(p, shared.ExitStatus{Code: 5})
+		}},
+	}
+}
+
+func commandForm(s *subject) {
+	sandbox := s.open()
+	for name, change := range map[string]func(*shared.Command){
+		"no argv and no script":     func(c *shared.Command) { c.Args = nil },
+		"a NUL in an argument":      func(c *shared.Command) { c.Args = append(c.Args, "a\x00b") },
+		"a NUL in a script":         func(c *shared.Command) { c.Script = "a\x00b" },
+		"a variable without =":      func(c *shared.Command) { c.Env = []string{"NAME"} },
+		"a variable without a name": func(c *shared.Command) { c.Env = []string{"=x"} },
+		"a NUL in a variable":       func(c *shared.Command) { c.Env = []string{"A=\x00"} },
+		"a relative directory":      func(c *shared.Command) { c.Dir = "tmp" },
+		"no directory":              func(c *shared.Command) { c.Dir = "" },
+		"a directory with ..":       func(c *shared.Command) { c.Dir = "/tmp/.." },
+	} {
+		cmd := s.sh("exit 0")
+		change(&cmd)
+		s.Check(name, func() {
+			s.Wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{}), shared.ErrInvalidSpec)
+			_, err := sandbox.Plan(s.Ctx, cmd)
+			s.Wants("Plan", err, shared.ErrInvalidSpec)
+		})
+	}
+	s.works()
+}
+
+// unknownIDs names sandboxes and processes that there never were.
+func unknownIDs(s *subject) {
+	l := s.launch()
+	ctx, cancel := context.WithTimeout(s.Ctx, s.Patience())
+	defer cancel()
+	for _, id := range []string{"", "sbxhost-no-such-id", "18446744073709551615", strings.Repeat("x", 100_000)} {
+		for call, err := range callUnknown(ctx, l.Conn, id) {
+			ok := err != nil && grpcstatus.Code(err) != codes.Unavailable && ctx.Err() == nil
+			switch call {
+			case "Close":
+				ok = err == nil
+			case "Plan", "Run":
+				ok = kindOf(err) == enginepb.Error_KIND_CLOSED
+			case "Signal":
+				ok = kindOf(err) == enginepb.Error_KIND_CLOSED || kindOf(err) == enginepb.Error_KIND_PROCESS_DONE
+			}
+			if !ok {
+				s.Check(call, func() { s.Failf("of %q: %v", id[:min(len(id), 20)], err) })
+			}
+		}
+	}
+	s.works()
+}
+
+// crowdRules are about many at once.
+func crowdRules() []Rule {
+	return []Rule{
+		{ID: "crowd.01", Title: "50 commands at once in one sandbox", run: func(s *subject) {
+			sandbox := s.open()
+			s.Together(s.Many(50, 12), func(i int) {
+				r, w := s.Pipe()
+				fed := s.Feed(w, strings.NewReader(fmt.Sprintln("input", i)))
+				o := s.run(sandbox, s.sh(`cat; echo "$1" >&2; exit "$1"`, fmt.Sprint(i)), r)
+				fed()
+				s.exits(o, i, fmt.Sprintln("input", i))
+				if o.Stderr != fmt.Sprintln(i) {
+					s.Failf("stderr: %q", o.Stderr)
+				}
+			})
+		}},
+		{ID: "crowd.02", Title: "20 sandboxes at once", run: func(s *subject) {
+			s.Together(s.Many(20, 6), func(i int) {
+				sandbox := s.open()
+				s.exits(s.run(sandbox, s.sh(fmt.Sprint("exit ", i)), nil), i, "")
+				s.Must(sandbox.Close(s.Ctx))
+			})
+		}},
+		{ID: "crowd.03", Title: "a Start that races with Close leaves nothing", run: func(s *subject) {
+			for range s.Many(4, 1) {
+				startAndClose(s)
+			}
+		}},
+		{ID: "crowd.04", Title: "signals from many callers at once", run: func(s *subject) {
+			p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), nil)
+			var group sync.WaitGroup
+			for range 16 {
+				group.Go(func() { p.Signal(s.Ctx, syscall.SIGTERM) })
+			}
+			group.Wait()
+			s.endsBy(p, shared.ExitStatus{Signal: syscall.SIGTERM})
+		}},
+	}
+}
+
+func startAndClose(s *subject) {
+	sandbox := s.open()
+	r, w := s.Pipe()
+	const n = 6
+	first := make(chan struct{}, n)
+	closed := make(chan error, 1)
+	go func() {
+		<-first
+		closed <- sandbox.Close(s.Ctx)
+	}()
+	s.Together(n, func(int) {
+		p, err := sandbox.Start(s.Ctx, s.sh("exec sleep 60"), shared.Stdio{Stdout: w})
+		first <- struct{}{}
+		if err != nil {
+			s.Wants("Start", err, shared.ErrClosed)
+			return
+		}
+		s.endsBy(p, shared.ExitStatus{Signal: syscall.SIGKILL})
+	})
+	s.Must(<-closed)
+	w.Close()
+	s.ends(r)
+}

@@ -1,0 +1,307 @@
+package contract
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/creack/pty"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// openRules are about what an engine says of itself and what Open refuses.
+func openRules() []Rule {
+	return []Rule{
+		{ID: "open.01", Title: "Info is complete and does not change", run: infoRule},
+		{ID: "open.02", Title: "what the schema declares is well-formed", run: schemaRule},
+		{ID: "open.03", Title: "a feature that is not claimed is refused", run: unclaimedRule},
+		{ID: "open.04", Title: "a Spec of a bad form is refused as such", run: formRule},
+		{ID: "open.05", Title: "an option that is not declared is refused", run: func(s *subject) {
+			spec := s.spec()
+			spec.Options = json.RawMessage(`{"sbxhost_no_such_option": true}`)
+			s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported)
+		}},
+		{ID: "open.06", Title: "isolation and its absence are never confused", run: func(s *subject) {
+			spec := s.spec()
+			spec.Unconfined = !spec.Unconfined
+			s.refuses(spec, shared.ErrUnsupported)
+		}},
+		{ID: "open.07", Title: "a context that is over ends Open", run: func(s *subject) {
+			ctx, cancel := context.WithCancel(s.Ctx)
+			cancel()
+			sandbox, err := s.Engine.Open(ctx, s.spec())
+			if err == nil {
+				sandbox.Close(context.WithoutCancel(ctx))
+			}
+			s.Wants("Open", err, context.Canceled)
+		}},
+		{ID: "open.08", Title: "Open does not keep what it was given", run: keepsNothing},
+		{ID: "open.09", Title: "nothing stays in /tmp and /var/tmp", Alone: true, run: staysClean},
+	}
+}
+
+// info is what the engine says of itself now.
+func (s *subject) info() shared.Info {
+	info, err := s.Engine.Info(s.Ctx)
+	s.Must(err)
+	return info
+}
+
+func infoRule(s *subject) {
+	first, second := s.info(), s.info()
+	switch {
+	case first.Name == "" || first.Version == "" || first.Doc == "":
+		s.Failf("name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
+	case first.Name != second.Name || first.Version != second.Version || !slices.Equal(first.Features, second.Features):
+		s.Failf("it is not the same the second time")
+	}
+	if want := s.Kit.Name; !paths.IsName(first.Name) || want != "" && first.Name != want {
+		s.Failf("its name is %q: up to 64 letters, digits and . _ -, as its program is called: sbxhost-engine-%s", first.Name, cmp.Or(want, "NAME"))
+	}
+	have := slices.Clone(first.Features)
+	slices.Sort(have)
+	if len(slices.Compact(have)) != len(first.Features) {
+		s.Failf("a feature is listed twice")
+	}
+	if first.Features.Has(shared.FeatureUnconfined) {
+		for _, f := range isolation {
+			if first.Features.Has(f) {
+				s.Failf("an engine without isolation cannot hold %s", f)
+			}
+		}
+	}
+}
+
+func schemaRule(s *subject) {
+	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
+	attributes := func(list []shared.OptionAttribute) {
+		seen := map[string]bool{}
+		for _, a := range list {
+			switch {
+			case a.Name == "" || seen[a.Name]:
+				s.Failf("attribute %q: empty or there twice", a.Name)
+			case !slices.Contains(types, a.Type):
+				s.Failf("attribute %q: unknown type %q", a.Name, a.Type)
+			case a.Doc == "" || strings.Contains(a.Doc, "\n"):
+				s.Failf("attribute %q: its doc is not one line", a.Name)
+			case len(a.Default) > 0 && !json.Valid(a.Default):
+				s.Failf("attribute %q: its default is no JSON", a.Name)
+			}
+			seen[a.Name] = true
+		}
+	}
+	options := s.info().Options
+	s.Check("options", func() { attributes(options.Attributes) })
+	for _, block := range options.Blocks {
+		s.Check("block "+block.Name, func() { attributes(block.Attributes) })
+	}
+}
+
+// An ask is a Spec or a Command that needs a feature.
+type ask struct {
+	feature shared.Feature
+	change  func(*shared.Spec)
+}
+
+// with adds an entry to a Spec.
+func with(e shared.Entry) func(*shared.Spec) {
+	return func(s *shared.Spec) { s.Table = append(s.Table, e) }
+}
+
+// isolation are the features that an engine which does not isolate cannot have.
+var isolation = []shared.Feature{
+	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkInject, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
+}
+
+// asks are of what Open must refuse where the engine does not claim it.
+func asks(source string) []ask {
+	return []ask{
+		{shared.FeatureNetworkNone, func(s *shared.Spec) { s.Network.Mode = shared.NetworkNone }},
+		{shared.FeatureNetworkHost, func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost }},
+		{shared.FeatureNetworkNames, func(s *shared.Spec) {
+			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}}
+		}},
+		{shared.FeatureNetworkInject, func(s *shared.Spec) {
+			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{
+				Credentials: []shared.Credential{{Hosts: []string{"name.example"}, Header: "Authorization", Placeholder: "placeholder", Value: "secret"}}}}
+		}},
+		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{HostPorts: []uint16{5432}} }},
+		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
+		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
+		{shared.FeatureFilesystemHost, func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost }},
+		{shared.FeatureRemap, with(shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})},
+		{shared.FeatureOverlay, with(shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})},
+		{shared.FeatureTmpfs, with(shared.Entry{Path: source, Access: shared.Private, Why: "x"})},
+		{shared.FeatureHidden, with(shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})},
+		{shared.FeatureNested, func(s *shared.Spec) {
+			for _, path := range []string{source, source + "/sub"} {
+				s.Table = append(s.Table, shared.Entry{Source: path, Path: path, Access: shared.ReadWrite, Why: "x"})
+			}
+			s.Table[len(s.Table)-1].Access = shared.ReadOnly
+		}},
+		{shared.FeatureHomePrivate, func(s *shared.Spec) { s.Home = "/home/probe" }},
+		{shared.FeatureTempPrivate, func(*shared.Spec) {}}, // every Spec does
+		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
+		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
+		{shared.FeatureMetadata, func(*shared.Spec) {}},
+		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
+		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
+		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},
+		{shared.FeatureLimitPIDs, func(s *shared.Spec) { s.Limits.PIDs = 500 }},
+		{shared.FeatureLimitOpenFiles, func(s *shared.Spec) { s.Limits.OpenFiles = 500 }},
+		{shared.FeatureLimitTempSize, func(s *shared.Spec) { s.Limits.TempSize = 1 << 20 }},
+	}
+}
+
+// Asked are the features that an engine which does not claim them is asked for.
+func Asked() (list shared.Features) {
+	for _, a := range asks("/x") {
+		list = append(list, a.feature)
+	}
+	return slices.Compact(list)
+}
+
+// unclaimedRule asks for each feature that the engine does not claim.
+func unclaimedRule(s *subject) {
+	claims := s.info().Features
+	for _, ask := range asks(s.Shown) {
+		spec := s.spec()
+		// What Unconfined means is that these are not held.
+		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || slices.Contains(isolation, ask.feature))
+		if claims.Has(scene.Claimable(claims, ask.feature)) || meant {
+			continue
+		}
+		ask.change(&spec)
+		if shared.Refused("", spec.Without(claims)) == nil { // what it takes less of
+			spec.BestEffort, spec.Limits.BestEffort = false, false
+		}
+		s.Check(string(ask.feature)+" is not claimed", func() { s.refuses(spec, shared.ErrUnsupported) })
+	}
+	// The feature that commands need.
+	sandbox := s.open()
+	if claims.Has(shared.FeatureTTY) {
+		return
+	}
+	master, slave, err := pty.Open()
+	s.Must(err)
+	defer master.Close()
+	defer slave.Close()
+	cmd := s.sh("exit 0")
+	cmd.TTY = true
+	s.Check(string(shared.FeatureTTY)+" is not claimed", func() {
+		s.Wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave}), shared.ErrUnsupported)
+	})
+}
+
+func formRule(s *subject) {
+	for name, change := range map[string]func(*shared.Spec){
+		"a relative source":          with(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
+		"a source with ..":           with(shared.Entry{Source: "/usr/../etc", Path: "/x", Access: shared.ReadOnly}),
+		"a relative destination":     with(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
+		"a destination with ..":      with(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
+		"a path with a NUL":          with(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
+		"an unknown access":          with(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
+		"unknown of what is missing": with(shared.Entry{Path: "/x", Access: shared.Hidden, Missing: 77}),
+		"a hidden relative path":     with(shared.Entry{Path: "x", Access: shared.Hidden}),
+		"a hidden path with source":  with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Hidden}),
+		"two at one place":           with(shared.Entry{Source: s.Shown, Path: s.WS, Access: shared.ReadOnly}),
+		"a tmpfs with a source":      with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
+		"an unknown view":            func(s *shared.Spec) { s.Filesystem = 77 },
+		"an unknown network":         func(s *shared.Spec) { s.Network.Mode = 77 },
+		"a relative home":            func(s *shared.Spec) { s.Home = "home" },
+		"a relative session":         func(s *shared.Spec) { s.Session.Dir = "session" },
+		"a negative number of CPUs":  func(s *shared.Spec) { s.Limits.CPUs = -1 },
+		"options that are not JSON":  func(s *shared.Spec) { s.Options = json.RawMessage("{") },
+		"a destination of no length": with(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
+	} {
+		spec := s.spec()
+		change(&spec)
+		s.Check(name, func() { s.refuses(spec, shared.ErrInvalidSpec) })
+	}
+}
+
+// keepsNothing changes a Spec after it was opened.
+func keepsNothing(s *subject) {
+	spec := s.spec()
+	sandbox := s.OpenAs(spec)
+	for i := range spec.Table {
+		spec.Table[i] = shared.Entry{Source: "/no/such", Path: "/no/such", Access: shared.ReadOnly}
+	}
+	s.Check("after the caller changed its Spec", func() {
+		if o := s.run(sandbox, s.inside("read", s.Path("ws/file")), nil); o.Verdict.Kind != actor.Got {
+			s.Failf("%s", o.Told())
+		}
+	})
+	_, err := os.Stat(s.WS)
+	s.Must(err)
+}
+
+// temporary are the files in the directories for temporary ones, by how their names begin.
+func temporary(s *subject) map[string][]string {
+	found := map[string][]string{}
+	for _, dir := range []string{"/tmp", "/var/tmp", os.TempDir()} {
+		entries, err := os.ReadDir(dir)
+		s.Must(err)
+		for _, e := range entries {
+			kind := strings.TrimRight(e.Name(), "0123456789")
+			if !strings.HasPrefix(kind, "Test") { // whose directories tests make
+				kind = kind[:min(3, len(kind))]
+			}
+			kind = filepath.Join(dir, kind)
+			found[kind] = append(found[kind], filepath.Join(dir, e.Name()))
+		}
+	}
+	return found
+}
+
+// staysClean looks for what stays each time. Others use these directories, too: what counts
+// are as many files of one kind as sandboxes were opened, twice, that do not go away.
+func staysClean(s *subject) {
+	n := s.Many(8, 5)
+	added := func() map[string][]string {
+		before, more := temporary(s), map[string][]string{}
+		for range n {
+			_, err := s.Engine.Probe(s.Ctx)
+			s.Must(err)
+			sandbox, err := s.Engine.Open(s.Ctx, s.spec())
+			s.Must(err)
+			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
+			s.Must(sandbox.Close(s.Ctx))
+		}
+		for kind, list := range temporary(s) {
+			for _, path := range list {
+				if !slices.Contains(before[kind], path) && !strings.HasPrefix(filepath.Base(path), scene.DirPrefix) {
+					more[kind] = append(more[kind], path)
+				}
+			}
+		}
+		return more
+	}
+	gone := func(path string) bool {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	first, second := added(), added()
+	for kind := range first {
+		s.Check(kind+"*", func() {
+			s.Until(func() error {
+				one, two := slices.DeleteFunc(first[kind], gone), slices.DeleteFunc(second[kind], gone)
+				if first[kind], second[kind] = one, two; len(one) < n || len(two) < n {
+					return nil
+				}
+				return fmt.Errorf("there are %d more, and then %d, after %d commands in sandboxes of their own", len(one), len(two), n)
+			})
+		})
+	}
+}

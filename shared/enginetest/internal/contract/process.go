@@ -1,0 +1,135 @@
+package contract
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/dial"
+)
+
+// processRules are about an engine in a process of its own.
+func processRules() []Rule {
+	return []Rule{
+		{ID: "process.01", Title: "a killed engine is reported as lost, and its command is gone", process: true, run: func(s *subject) {
+			s.lose(true, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGKILL) })
+		}},
+		{ID: "process.02", Title: "an engine that is asked to end ends, and its command is gone", process: true, run: func(s *subject) {
+			s.lose(false, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGTERM) })
+		}},
+		{ID: "process.03", Title: "an engine whose host is gone ends, and its command is gone", process: true, run: func(s *subject) {
+			s.lose(false, func(l *dial.Launched) error {
+				l.Disconnect()
+				return nil
+			})
+		}},
+		{ID: "process.04", Title: "two processes of one engine do not know each other", process: true, run: func(s *subject) {
+			first := s.launch()
+			s.launch()
+			p, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+			first.Kill()
+			s.signal(p, syscall.SIGTERM)
+			s.endsBy(p, shared.ExitStatus{Code: 5})
+		}},
+		{ID: "process.05", Title: "what a command writes is not the engine's log or handshake", process: true, run: func(s *subject) {
+			s.launch()
+			o := s.once(s.sh("echo '1|1|unix|/x|grpc'; echo '{\"@level\":\"error\"}' >&2; ls -l /proc/self/fd >/dev/null"), nil)
+			if o.Stdout != "1|1|unix|/x|grpc\n" {
+				s.Failf("%q", o.Stdout)
+			}
+			s.works()
+		}},
+		{ID: "process.06", Title: "calls without the host's token are refused", process: true, run: func(s *subject) {
+			l := s.launch()
+			s.Must(callAsStranger(s.Ctx, l.Address))
+			s.works()
+		}},
+		{ID: "process.07", Title: "what a command has taken of the engine is given back: descriptors, processes", process: true, run: givenBack},
+		{ID: "process.08", Title: "no process that an engine has started outlives it", process: true, run: outlived},
+	}
+}
+
+// launch starts one more process of the engine, which is the scene's then.
+func (s *subject) launch() *dial.Launched {
+	l, err := s.Kit.Launch(s.Ctx)
+	s.Must(err)
+	s.Cleanup(l.Kill)
+	s.Engine = l
+	return l
+}
+
+// lose ends an engine's process while a command runs that has left a daemon. Whether
+// the loss must be told depends on how it came.
+func (s *subject) lose(told bool, end func(*dial.Launched) error) {
+	l, unconfined := s.launch(), s.Kit.Unconfined()
+	script := "echo; trap '' TERM HUP; sleep 61"
+	if !unconfined {
+		script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 61' &); " + script
+	}
+	p, out := s.started(s.open(), s.sh(script), nil)
+	s.Must(end(l))
+	if !unconfined || !told {
+		s.ends(out.r)
+	}
+	if _, err := p.Wait(s.Ctx); told {
+		s.Wants("Wait", err, shared.ErrEngineLost)
+	}
+	s.Until(func() error { return exited(l) })
+}
+
+// exited is an error while the engine's process goes on.
+func exited(l *dial.Launched) error {
+	select {
+	case <-l.Exited():
+		return nil
+	default:
+		return errors.New("the engine's process goes on")
+	}
+}
+
+// givenBack lets an engine that has done nothing else run commands and counts what is
+// left of each.
+func givenBack(s *subject) {
+	l := s.launch()
+	n := s.Many(24, 8)
+	commands := func() {
+		for range n {
+			s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n")
+		}
+	}
+	commands() // of which a part stays for good reasons
+	before, err := holdings(l.Pid())
+	s.Must(err)
+	commands()
+	// An engine may give back after the end was told.
+	s.Until(func() error {
+		after, err := holdings(l.Pid())
+		s.Must(err)
+		var grown []string
+		for what, have := range after {
+			if have-before[what] >= n/2 {
+				grown = append(grown, fmt.Sprintf("%d %s before and %d after %d more commands", before[what], what, have, n))
+			}
+		}
+		if len(grown) > 0 {
+			slices.Sort(grown)
+			return errors.New("the engine's process has " + strings.Join(grown, ", "))
+		}
+		return nil
+	})
+}
+
+// outlived ends an engine's process while a command runs, and looks for what it has started.
+func outlived(s *subject) {
+	l := s.launch()
+	family, err := adopt(s, l.Pid())
+	s.Must(err)
+	s.started(s.open(), s.sh("sleep 61 & echo; sleep 61"), nil)
+	family.look(l.Pid())
+	l.Disconnect()
+	s.Until(func() error { return cmp.Or(exited(l), family.lives()) })
+}

@@ -1,0 +1,105 @@
+package contract
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// sessionRules are about commands that share processes.
+func sessionRules() []Rule {
+	claimed := []shared.Feature{shared.FeatureProcesses}
+	return []Rule{
+		{ID: "session.01", Title: "what a command leaves running the next one reaches, until the last sandbox is closed", Features: claimed, run: goesOn},
+		{ID: "session.02", Title: "no command enters another's root directory, or reads its environment, memory or files, by /proc", Features: claimed, run: apartByProc},
+		{ID: "session.03", Title: "a kill ends what one command has started, and nothing else", Features: claimed, run: killsItsOwn},
+		{ID: "session.04", Title: "limits bound all of it together", Features: append(claimed, shared.FeatureLimitPIDs), run: boundTogether},
+	}
+}
+
+// oneMachine is the usual sandbox in a session whose commands share processes.
+func (s *subject) oneMachine() shared.Spec {
+	spec := s.spec()
+	spec.Session = shared.Session{ID: s.Canary, Dir: s.Path("session"), Processes: true}
+	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
+	return spec
+}
+
+// left runs a command that leaves something running which has nobody's output, and writes its number
+// to /tmp/left.
+const left = "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/tmp/left"
+
+func goesOn(s *subject) {
+	spec := s.oneMachine()
+	first, second := s.OpenAs(spec), s.OpenAs(spec)
+	s.exits(s.run(first, s.sh(left+"; readlink /proc/self/ns/net >/tmp/net"), nil), 0, "")
+	o := s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && test "$(readlink /proc/self/ns/net)" = "$(cat /tmp/net)" && echo alive`), nil)
+	s.exits(o, 0, "alive\n")
+	s.Must(first.Close(s.Ctx))
+	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")
+	s.Must(second.Close(s.Ctx))
+	third := s.OpenAs(spec)
+	if o := s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil); o.Stdout != "" {
+		s.Failf("a process is there when the last sandbox was closed: %s", scene.Tail(o.Stdout))
+	}
+}
+
+// looks is what a command tries to see of process $1, a line each.
+const looks = `p=/proc/$1; kill -0 $1 || exit 9
+cat $p/environ >/dev/null 2>&1 && echo environ; ls $p/root/ >/dev/null 2>&1 && echo root; ls $p/cwd/ >/dev/null 2>&1 && echo cwd
+readlink $p/fd/0 >/dev/null && echo fd; cat $p/maps 2>/dev/null | grep -q . && echo maps; readlink $p/exe >/dev/null && echo exe; readlink $p/ns/user >/dev/null && echo ns; :`
+
+func apartByProc(s *subject) {
+	sandbox := s.OpenAs(s.oneMachine())
+	s.exits(s.run(sandbox, s.sh(left), nil), 0, "")
+	s.exits(s.run(sandbox, s.sh("set -- $(cat /tmp/left)\n"+looks), nil), 0, "")
+	// One that has started it sees all of that.
+	o := s.run(sandbox, s.sh("sleep 1000 </dev/null >/dev/null 2>&1 & set -- $!\n"+looks), nil)
+	if want := "environ\nroot\ncwd\nfd\nmaps\nexe\nns\n"; o.Stdout != want {
+		s.End(scene.ControlFailed, "a command sees of what it has started %q, and not %q; stderr: %s", o.Stdout, want, scene.Tail(o.Stderr))
+	}
+	// Nor does one see pid 1, or the init of another.
+	s.exits(s.run(sandbox, s.sh("set -- 1\n"+looks), nil), 0, "")
+}
+
+func killsItsOwn(s *subject) {
+	sandbox := s.OpenAs(s.oneMachine())
+	s.exits(s.run(sandbox, s.sh(left), nil), 0, "")
+	p, _ := s.started(sandbox, s.sh("(setsid sleep 1001 </dev/null >/dev/null 2>&1 & echo $! >/tmp/own); echo ready"+forever), nil)
+	s.signal(p, syscall.SIGKILL)
+	s.wait(p)
+	s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+	// The end of a command's time does, too, where the command itself obeys at once.
+	timed := s.sh("(setsid sleep 1002 </dev/null >/dev/null 2>&1 & echo $! >/tmp/own)" + forever)
+	timed.Timeout, timed.Grace = 300*time.Millisecond, 10*time.Second
+	if r := s.wait(s.begin(sandbox, timed, shared.Stdio{})); !r.TimedOut {
+		s.Failf("it ended with %v", r.Status)
+	}
+	s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+}
+
+func boundTogether(s *subject) {
+	spec := s.oneMachine()
+	spec.Limits.PIDs = 60
+	sandbox, err := s.Engine.Open(s.Ctx, spec)
+	if err != nil {
+		s.End(scene.NotApplicable, "limits.pids is not held here: %v", err)
+	}
+	defer sandbox.Close(s.Ctx)
+	const some = `i=0; while [ $i -lt 15 ]; do sleep 1000 </dev/null >/dev/null 2>&1 & i=$((i+1)); done; jobs -p | wc -l`
+	started := 0
+	for range 6 {
+		o := s.Start(s.Ctx, sandbox, &scene.Trial{Command: s.sh(some)})
+		if o.Refused != nil || !o.Status.Success() || strings.Contains(o.Stderr, "fork") {
+			break
+		}
+		started++
+	}
+	if started == 0 || started == 6 {
+		s.Failf("%d commands have left 15 processes each", started)
+	}
+}

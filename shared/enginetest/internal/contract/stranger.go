@@ -1,0 +1,106 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"github.com/sbxhost/sbxhost/shared/wire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// What follows are calls that no Engine, Sandbox or Process can make.
+
+// callUnknown makes each call that names a sandbox or a process with an id that the
+// engine has not given, and gives the error of each by the call's name in the
+// protocol; nil is success.
+func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) map[string]error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what an engine did open or start after all ends with its call
+	e := pb.NewEngineClient(conn)
+	command := &pb.Command{Args: [][]byte{[]byte("/bin/sh"), []byte("-c"), []byte(":")}, Dir: []byte("/")}
+	errs := map[string]error{}
+
+	_, errs["Plan"] = e.Plan(ctx, &pb.PlanRequest{SandboxId: id, Command: command})
+	_, errs["Close"] = e.Close(ctx, &pb.CloseRequest{SandboxId: id})
+	run, err := e.Run(ctx, &pb.RunRequest{SandboxId: id, Command: command})
+	if err == nil {
+		_, err = run.Recv()
+	}
+	errs["Run"] = err
+	_, errs["Signal"] = e.Signal(ctx, &pb.SignalRequest{ProcessId: id, Signal: 15})
+	stdin, err := e.Stdin(ctx)
+	if err == nil {
+		if err = stdin.Send(&pb.StdinRequest{ProcessId: id, Data: []byte("x")}); err == nil || errors.Is(err, io.EOF) {
+			_, err = stdin.CloseAndRecv()
+		}
+	}
+	errs["Stdin"] = err
+	for fd, name := range map[int32]string{1: "Output", 2: "Output of stderr", 3: "Output of no stream"} {
+		output, err := e.Output(ctx, &pb.OutputRequest{ProcessId: id, Fd: fd})
+		if err == nil {
+			_, err = output.Recv()
+		}
+		errs[name] = err
+	}
+	return errs
+}
+
+// kindOf gives the kind of the error that a call has failed with.
+func kindOf(err error) pb.Error_Kind {
+	for _, detail := range grpcstatus.Convert(err).Details() {
+		if e, ok := detail.(*pb.Error); ok {
+			return e.GetKind()
+		}
+	}
+	return pb.Error_KIND_UNSPECIFIED
+}
+
+// callAsStranger speaks to an engine as a process does that has found its socket and
+// does not know the host's token: it makes a connection of its own and calls
+// Info, Plan and Open on it, without a token and with a wrong one. An engine that
+// is not to be reached, or refuses each as UNAUTHENTICATED, gives nil. The error says
+// what it did in place of that.
+func callAsStranger(ctx context.Context, address net.Addr) error {
+	reached, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, address.Network(), address.String())
+	if err != nil {
+		return ctx.Err() // nobody is let in
+	}
+	reached.Close()
+	conn, err := grpc.NewClient("passthrough:///engine", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, address.Network(), address.String())
+		}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e := pb.NewEngineClient(conn)
+	for name, ctx := range map[string]context.Context{
+		"without a token":    ctx,
+		"with a wrong token": metadata.AppendToOutgoingContext(ctx, wire.TokenKey, "guessed"),
+	} {
+		_, infoErr := e.Info(ctx, &pb.InfoRequest{})
+		_, planErr := e.Plan(ctx, &pb.PlanRequest{SandboxId: "1", Command: &pb.Command{Dir: []byte("/")}})
+		open, openErr := e.Open(ctx, &pb.OpenRequest{Spec: &pb.Spec{Unconfined: true}})
+		if openErr == nil {
+			_, openErr = open.Recv()
+		}
+		for call, err := range map[string]error{"Info": infoErr, "Plan": planErr, "Open": openErr} {
+			if code := grpcstatus.Code(err); code != codes.Unauthenticated {
+				return fmt.Errorf("%s: %s gives %v in place of %v", name, call, code, codes.Unauthenticated)
+			}
+		}
+	}
+	return nil
+}

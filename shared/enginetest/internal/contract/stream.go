@@ -1,0 +1,243 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// streamRules are about standard input, output and error.
+func streamRules() []Rule {
+	return []Rule{
+		{ID: "stream.01", Title: "binary data passes unchanged, and stdin is half-closed", run: func(s *subject) { s.throughCat(700_001) }},
+		{ID: "stream.02", Title: "a command that ends while stdin stays open ends", run: func(s *subject) {
+			r, _ := s.Pipe()
+			ctx, cancel := context.WithTimeout(s.Ctx, s.Patience())
+			defer cancel()
+			s.exits(s.ran(s.Start(ctx, s.open(), &scene.Trial{Command: s.sh("exit 3"), Stdin: r})), 3, "")
+		}},
+		{ID: "stream.03", Title: "large streams, both outputs at once, in bounded memory", Alone: true, run: largeStreams},
+		{ID: "stream.04", Title: "large input, in bounded memory", Alone: true, run: func(s *subject) {
+			s.grown(func() { s.throughCat(s.streamBytes()) })
+		}},
+		{ID: "stream.05", Title: "a reader that does not read holds the command up", run: backPressure},
+		{ID: "stream.06", Title: "one output that nobody reads does not hold up the other", run: independent},
+		{ID: "stream.07", Title: "a reader that goes away is SIGPIPE to the command", run: func(s *subject) {
+			r, w := s.Pipe()
+			p := s.begin(s.open(), s.sh("exec yes"), shared.Stdio{Stdout: w})
+			_, err := io.ReadFull(r, make([]byte, 100))
+			s.Must(err)
+			r.Close()
+			s.endsBy(p, shared.ExitStatus{Signal: syscall.SIGPIPE})
+		}},
+		{ID: "stream.08", Title: "both outputs in one file keep their order", run: func(s *subject) {
+			f, err := os.Create(s.Path("outside/both"))
+			s.Must(err)
+			s.wait(s.begin(s.open(), s.sh("for i in 1 2 3 4 5; do echo $i; echo $i >&2; done"), shared.Stdio{Stdout: f, Stderr: f}))
+			text, err := os.ReadFile(f.Name())
+			if want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; err != nil || string(text) != want {
+				s.Failf("the file holds %q, %v", text, err)
+			}
+		}},
+		{ID: "stream.09", Title: "a regular file is read from where it stands", run: func(s *subject) {
+			s.Must(s.Write("outside/in", "skipped\nread\n"))
+			f, err := os.Open(s.Path("outside/in"))
+			s.Must(err)
+			defer f.Close()
+			_, err = f.Seek(8, io.SeekStart)
+			s.Must(err)
+			s.exits(s.once(s.sh("cat"), f), 0, "read\n")
+		}},
+		{ID: "stream.10", Title: "no files are the null device", run: func(s *subject) {
+			p := s.begin(s.open(), s.sh("echo x || exit 1; echo y >&2 || exit 2; read z && exit 3; exit 4"), shared.Stdio{})
+			s.endsBy(p, shared.ExitStatus{Code: 4})
+		}},
+		{ID: "stream.11", Title: "a directory is refused, as any of the three", run: func(s *subject) {
+			sandbox := s.open()
+			dir, err := os.Open("/")
+			s.Must(err)
+			defer dir.Close()
+			for name, stdio := range map[string]shared.Stdio{"stdin": {Stdin: dir}, "stdout": {Stdout: dir}, "stderr": {Stderr: dir}} {
+				s.Check(name, func() { s.Wants("Start", s.notStarted(sandbox, s.sh("exit 0"), stdio), shared.ErrInvalidSpec) })
+			}
+		}},
+		{ID: "stream.12", Title: "the caller may close its files when Start has returned", run: closedEarly},
+		{ID: "stream.13", Title: "a terminal that the host owns", Features: []shared.Feature{shared.FeatureTTY}, run: hostTerminal},
+		{ID: "stream.16", Title: "input that the command does not read holds its writer up", run: inputPressure},
+		{ID: "stream.17", Title: "what was written before the end is there for a reader who comes late", run: lateReader},
+	}
+}
+
+// throughCat feeds a command n bytes, which it writes, until its input ends.
+func (s *subject) throughCat(n int64) {
+	inR, inW := s.Pipe()
+	outR, outW := s.Pipe()
+	cmd := s.sh("exec cat")
+	cmd.Timeout = ruleTimeout
+	p := s.begin(s.open(), cmd, shared.Stdio{Stdin: inR, Stdout: outW})
+	fed := s.Feed(inW, actor.NewPattern(7, n))
+	s.Must(matchStream(outR, 7, n))
+	fed()
+	s.endsBy(p, shared.ExitStatus{})
+}
+
+// streamBytes is how much a large stream has.
+func (s *subject) streamBytes() int64 {
+	if s.Kit.StreamBytes > 0 {
+		return s.Kit.StreamBytes
+	}
+	return 32 << 20
+}
+
+// memoryAllowed is by how much a process may grow while streams pass it. What is
+// less than that through streams of the usual size, back-pressure shows.
+const memoryAllowed = 128 << 20
+
+// grown measures the memory of the engine's process, one that has done nothing else,
+// around f; of this process where the engine has none of its own.
+func (s *subject) grown(f func()) {
+	memory, where := ownMemory, "this process"
+	if s.Kit.Launch != nil {
+		l := s.launch()
+		memory, where = func() (int64, error) { return peakMemory(l.Pid()) }, "the engine's process"
+	}
+	before, err := memory()
+	s.Must(err)
+	f()
+	after, err := memory()
+	s.Must(err)
+	if after-before > memoryAllowed {
+		s.Failf("%s grew by %d MiB", where, (after-before)>>20)
+	}
+}
+
+// ownMemory is the most that this process ever had of the system.
+func ownMemory() (int64, error) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys), nil
+}
+
+// matchStream compares a stream with the pattern of a seed.
+func matchStream(r io.Reader, seed uint64, n int64) error {
+	got, want := fnv.New64a(), fnv.New64a()
+	read, err := io.Copy(got, r)
+	if err != nil {
+		return err
+	}
+	io.Copy(want, actor.NewPattern(seed, n))
+	if read != n || got.Sum64() != want.Sum64() {
+		return fmt.Errorf("%d bytes came of %d, or others than were written", read, n)
+	}
+	return nil
+}
+
+// matchBoth compares both outputs of the action stream, at once.
+func (s *subject) matchBoth(stdout, stderr *os.File, n int64) {
+	outputs := []*os.File{stdout, stderr}
+	s.Together(2, func(i int) {
+		defer outputs[i].Close() // with which a command that writes something else ends
+		s.Must(matchStream(outputs[i], uint64(i+1), n))
+	})
+}
+
+// streaming starts a command that writes n bytes to each output.
+func (s *subject) streaming(n int64) (p shared.Process, stdout, stderr *os.File) {
+	outR, outW := s.Pipe()
+	errR, errW := s.Pipe()
+	cmd := s.inside("stream", fmt.Sprint(n))
+	cmd.Timeout = ruleTimeout
+	return s.begin(s.open(), cmd, shared.Stdio{Stdout: outW, Stderr: errW}), outR, errR
+}
+
+func largeStreams(s *subject) {
+	s.grown(func() {
+		p, stdout, stderr := s.streaming(s.streamBytes())
+		s.matchBoth(stdout, stderr, s.streamBytes())
+		s.endsBy(p, shared.ExitStatus{})
+	})
+}
+
+// backPressure lets a command write more than any buffer holds, for much longer than that
+// takes where somebody reads.
+func backPressure(s *subject) {
+	const n = 32 << 20
+	sandbox := s.open()
+	cmd := s.sh("head -c 33554432 /dev/zero")
+	cmd.Timeout = ruleTimeout
+	begin := time.Now()
+	s.died(s.run(sandbox, cmd, nil), shared.ExitStatus{})
+	short, cancel := context.WithTimeout(s.Ctx, time.Second+3*time.Since(begin))
+	defer cancel()
+	r, w := s.Pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	if _, err := p.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
+		s.Failf("32 MiB were taken though nobody reads: %v", err)
+	}
+	if got, err := io.Copy(io.Discard, r); err != nil || got != n {
+		s.Failf("%d bytes of %d came in the end: %v", got, n, err)
+	}
+	s.endsBy(p, shared.ExitStatus{})
+}
+
+func independent(s *subject) {
+	outR, outW := s.Pipe()
+	errR, errW := s.Pipe()
+	p := s.begin(s.open(), s.sh("(head -c 50000000 /dev/zero; exit) & echo hello >&2; wait"), shared.Stdio{Stdout: outW, Stderr: errW})
+	if line, err := s.linesOf(errR).next(); line != "hello\n" {
+		s.Failf("stderr while stdout is full: %q, %v", line, err)
+	}
+	_, err := io.Copy(io.Discard, outR)
+	s.Must(err)
+	s.wait(p)
+}
+
+func closedEarly(s *subject) {
+	inR, inW := s.Pipe()
+	outR, outW := s.Pipe()
+	p := s.begin(s.open(), s.sh("read x; echo got $x; echo err >&2"), shared.Stdio{Stdin: inR, Stdout: outW, Stderr: outW})
+	_, err := io.WriteString(inW, "it\n")
+	s.Must(err)
+	if text, err := io.ReadAll(outR); err != nil || string(text) != "got it\nerr\n" {
+		s.Failf("%q, %v", text, err)
+	}
+	s.wait(p)
+}
+
+// inputPressure writes to a command that reads nothing.
+func inputPressure(s *subject) {
+	const enough = 16 << 20
+	r, w := s.Pipe()
+	p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), r)
+	for taken := 0; taken <= enough; {
+		w.SetWriteDeadline(time.Now().Add(time.Second)) // in which nothing more is taken
+		n, err := w.Write(make([]byte, 64<<10))
+		taken += n
+		if err != nil {
+			s.Wants("writing", err, os.ErrDeadlineExceeded)
+			s.endNow(p)
+			return
+		}
+	}
+	s.Failf("%d MiB were taken though nobody reads", enough>>20)
+}
+
+// lateReader reads only when the command is gone.
+func lateReader(s *subject) {
+	const n = 60_000 // less than any pipe holds
+	p, stdout, stderr := s.streaming(n)
+	s.endsBy(p, shared.ExitStatus{})
+	stdout.SetReadDeadline(time.Now().Add(s.Patience()))
+	stderr.SetReadDeadline(time.Now().Add(s.Patience()))
+	s.matchBoth(stdout, stderr, n)
+}

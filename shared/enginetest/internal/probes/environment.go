@@ -1,0 +1,88 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// environmentProbes are about what reaches a command, and the launcher, from
+// outside of the definition.
+func environmentProbes() []Probe {
+	return []Probe{
+		{ID: "env.01", Title: "variables are exactly those of the command, in their order", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(
+			scene.OwnTemp, "PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
+		{ID: "env.02", Title: "values with newlines, quotes, signs and odd bytes arrive", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(
+			scene.OwnTemp, "A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16", "E=-x", "F=%s\\0", "lower.case-name=1")},
+		{ID: "env.03", Title: "a thousand variables, 100 KiB, arrive", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(manyVariables()...)},
+		{ID: "env.04", Title: "variables of the engine's process", Unmodelled: decidedByEngine,
+			act: words{"variables", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "GOCACHE", "HOSTNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"}, Maybe: true},
+		{ID: "env.05", Title: "a variable for the loader acts on the launcher, outside", Only: OnlyLinux, custom: loaderVariables},
+		{ID: "env.08", Title: "a command that is in the PATH of the host alone", Unmodelled: decidedByEngine, custom: hostPath},
+		{ID: "env.11", Title: "files that a shell of the host's user reads its settings from", Only: OnlyLinux,
+			act: words{"read", "/etc/bash.bashrc.local", "/root/.bashrc", "/root/.profile"}, Maybe: true},
+	}
+}
+
+func manyVariables() []string {
+	list := []string{scene.OwnTemp}
+	for i := range 1000 {
+		list = append(list, "VARIABLE_"+digits(i)+"="+strings.Repeat("x", 90))
+	}
+	return list
+}
+
+func digits(i int) string { return fmt.Sprintf("%04d", i) }
+
+// loaderVariables has the dynamic loader write a file for every program that
+// is started with these variables. None may be, outside.
+func loaderVariables(s *scene.Scene) {
+	trace := s.Path("outside/loader")
+	env := []string{"LD_DEBUG=libs", "LD_DEBUG_OUTPUT=" + trace}
+	t := s.NewTrial()
+	t.Command.Env = append(t.Command.Env, env...)
+	t.Command.Args = []string{"/bin/sh", "-c", ":"} // which has a loader, as the kit's program need not
+	s.Must(s.Attempt(t).Refused)
+	traced := func() bool {
+		found, _ := filepath.Glob(trace + ".*")
+		return len(found) > 0
+	}
+	if traced() {
+		s.End(scene.Leaked, "the launcher's loader obeyed it, outside of the sandbox")
+	}
+	cmd := exec.CommandContext(s.Ctx, "/bin/sh", "-c", ":")
+	cmd.Env = env
+	if err := cmd.Run(); err != nil {
+		s.End(scene.NotApplicable, "no /bin/sh here: %v", err)
+	}
+	if !traced() {
+		s.End(scene.NotApplicable, "the loader of this machine has no LD_DEBUG")
+	}
+}
+
+// hostPath looks a command up by a PATH that names a directory of the host.
+func hostPath(s *scene.Scene) {
+	const name = "sbxhost-probe-tool"
+	s.Must(s.Write("outside/"+name, "#!/bin/sh\nexit 0\n"))
+	s.Must(os.Chmod(s.Path("outside", name), 0o755))
+	t := s.NewTrial()
+	t.Command.Env = []string{"PATH=" + s.Outside + ":/usr/bin:/bin"}
+	t.Command.Args = []string{name}
+	o := s.Attempt(t)
+	switch {
+	case o.Refused == nil && o.Status.Success():
+		s.End(scene.Leaked, "it was found")
+	case !errors.Is(o.Refused, shared.ErrNotFound):
+		s.Failf("not refused as a command that is not there: %v, %v", o.Refused, o.Status)
+	}
+	t.Show(s.Outside, shared.ReadOnly)
+	if o := s.Attempt(t); o.Refused != nil || !o.Status.Success() {
+		s.End(scene.ControlFailed, "where it is shown: %v, %v", o.Refused, o.Status)
+	}
+}

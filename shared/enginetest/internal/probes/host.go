@@ -1,0 +1,83 @@
+package probes
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// hostProbes are about what an engine makes of odd requests.
+func hostProbes() []Probe {
+	odd := func(id, title, name string) Probe {
+		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, custom: func(s *scene.Scene) { oddName(s, name) }}
+	}
+	return []Probe{
+		odd("host.01", "a mount whose name has a newline", "a\nb"),
+		odd("host.02", "a mount whose name has quotes", `a"b'c`),
+		odd("host.03", "a mount whose name begins with dashes", "--ro-bind"),
+		odd("host.04", "a mount whose name is not UTF-8", "a\xff\xfeb"),
+		odd("host.05", "a mount whose name has 255 bytes", strings.Repeat("n", 255)),
+		odd("host.06", "a mount whose name has backslashes", `a\040b\\c\n`),
+		odd("host.07", "a mount whose name has spaces and tabs", " a \tb "),
+		odd("host.08", "a mount whose name is a pattern", "*[a-z]?{x,y}"),
+		odd("host.09", "a mount whose name has colons and commas", "a:b,c=d,upperdir="),
+		odd("host.10", "a mount whose name is an expression", "$(touch x)`y`${HOME}%s"),
+		odd("host.11", "a mount whose name is in SBPL", `a") (allow default) (x "`),
+		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
+		{ID: "host.13", Title: "a missing source", Unmodelled: decidedByRequest, custom: missingSource},
+		{ID: "host.26", Title: "a fifo as what is shown does not hang it", Only: OnlyLinux, Refusal: true, Works: true,
+			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
+	}
+}
+
+func missingSource(s *scene.Scene) {
+	t := s.Trying("nothing")
+	if o := s.Attempt(t); o.Verdict.Kind != actor.Got {
+		s.End(scene.ControlFailed, "without it: %v %v %s", o.Refused, o.Broke, o.Told())
+	}
+	t.Show(s.Path("missing"), shared.ReadOnly)
+	o := s.Attempt(t)
+	if errors.Is(o.Refused, shared.ErrInvalidSpec) {
+		s.End(scene.Held, "%v", o.Refused)
+	}
+	if o.Verdict.Kind == actor.Got {
+		s.End(scene.Leaked, "it was taken, and the command ran")
+	}
+	s.Failf("not refused as it should be: %v", o.Refused)
+}
+
+// oddName shows a directory of that name: what is in it can be read and not
+// written, and it is at its place; or the engine refuses the name.
+func oddName(s *scene.Scene, name string) {
+	dir := filepath.Join(s.Path("odd"), name)
+	if err := s.Write(filepath.Join("odd", name, "file"), s.Canary); err != nil {
+		s.End(scene.NotApplicable, "this file system does not take the name: %v", err)
+	}
+	read := s.Trying("read-canary", s.Canary, dir+"/file")
+	read.Show(dir, shared.ReadOnly)
+	if lacking := scene.Missing(s.Kit.Info.Features, Requires(nil, read)); lacking != "" {
+		s.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
+	}
+	before := tree(s)
+	o := s.Attempt(read)
+	if errors.Is(o.Refused, shared.ErrInvalidSpec) || errors.Is(o.Refused, shared.ErrUnsupported) {
+		s.End(scene.Held, "refused: %v", o.Refused)
+	}
+	s.Must(errors.Join(o.Refused, o.Broke))
+	if o.Verdict.Kind != actor.Got {
+		s.Failf("%s", o.Told())
+	}
+	write := s.Trying("create", dir+"/new")
+	write.Show(dir, shared.ReadOnly)
+	if o := s.Attempt(write); o.Verdict.Kind != actor.Denied {
+		s.End(scene.Leaked, "it is writable: %v %s", o.Refused, o.Told())
+	}
+	if after := tree(s); before != after {
+		s.End(scene.Leaked, "something was made elsewhere: %s", firstDifference(before, after))
+	}
+}

@@ -1,0 +1,229 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// listen has the host serve the scene's canary at an address, which is {addr} then.
+func listen(network, address string) func(*scene.Scene) error {
+	return func(s *scene.Scene) error {
+		s.Values["addr"] = s.Fill(address)[0]
+		l, err := net.Listen(network, s.Values["addr"])
+		if err != nil {
+			return scene.AbsentError(err.Error())
+		}
+		s.Cleanup(func() { l.Close() })
+		s.Values["addr"] = l.Addr().String()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Write([]byte(s.Canary))
+				c.Close()
+			}
+		}()
+		return nil
+	}
+}
+
+// listenPacket has the host answer datagrams.
+func listenPacket(s *scene.Scene) error {
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return scene.AbsentError(err.Error())
+	}
+	s.Cleanup(func() { c.Close() })
+	s.Values["addr"] = c.LocalAddr().String()
+	go func() {
+		buf := make([]byte, 16)
+		for {
+			_, from, err := c.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			c.WriteTo([]byte(s.Canary), from)
+		}
+	}()
+	return nil
+}
+
+// listenOutward has the host serve on an address that is not its loopback.
+func listenOutward(s *scene.Scene) error {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil && !ip.IP.IsLinkLocalUnicast() {
+			return listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))(s)
+		}
+	}
+	return scene.AbsentError("the machine has no address but its loopback")
+}
+
+// onHostNetwork gives the trial the host's network.
+func onHostNetwork(_ *scene.Scene, t *scene.Trial) {
+	t.Spec.Network = shared.Network{Mode: shared.NetworkHost}
+}
+
+// byName gives the trial a network of a name and, where that can be, a port of the host that
+// nobody asks for.
+func byName(s *scene.Scene, t *scene.Trial) {
+	t.Spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}}
+	if s.Kit.Info.Features.Has(shared.FeatureNetworkPorts) {
+		t.Spec.Network.HostPorts = []uint16{port(s) ^ 1}
+	}
+}
+
+// port is that of {addr}.
+func port(s *scene.Scene) uint16 {
+	_, text, _ := strings.Cut(s.Values["addr"], ":")
+	port, _ := strconv.ParseUint(text, 10, 16)
+	return uint16(port)
+}
+
+// listenNamed has the host serve at its own {name}, which needs no other machine.
+func listenNamed(s *scene.Scene) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, "localhost") || strings.Contains(name, "_") {
+		return scene.AbsentError("the machine has no name that a rule can list")
+	}
+	addr, err := net.ResolveTCPAddr("tcp4", name+":0")
+	if err != nil {
+		return scene.AbsentError("the machine's own name has no address: " + err.Error())
+	}
+	err = listen("tcp", addr.String())(s)
+	s.Values["name"] = strings.ToLower(name)
+	s.Values["addr"] = fmt.Sprintf("%s:%d", s.Values["name"], port(s))
+	return err
+}
+
+// freePort finds a port of the loopback that nobody has, for {addr}.
+func freePort(s *scene.Scene) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return scene.AbsentError(err.Error())
+	}
+	s.Values["addr"] = l.Addr().String()
+	return l.Close()
+}
+
+// networkProbes are about who can be spoken to.
+func networkProbes() []Probe {
+	dial := func(network string) words { return words{"dial", network, "{addr}", "{canary}"} }
+	toHost := func(id, title, network string, prepare func(*scene.Scene) error) Probe {
+		return Probe{ID: id, Title: title, prepare: prepare, act: dial(network), grant: onHostNetwork, ownNetwork: true}
+	}
+	named := func(p Probe) Probe {
+		p.trial = byName
+		return p
+	}
+	// onIt is of what even a command with the host's network may not do.
+	onIt := func(id, title string, act ...string) Probe {
+		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, trial: onHostNetwork, act: act}
+	}
+	privilegedPorts := onIt("net.24", "privileged ports of the host", "bind-low")
+	privilegedPorts.ownNetwork = true
+	return []Probe{
+		toHost("net.01", "the host's loopback", "tcp", listen("tcp", "127.0.0.1:0")),
+		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0")),
+		toHost("net.03", "the host's own address", "tcp", listenOutward),
+		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket),
+		{ID: "net.05", Title: "a route to anywhere", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, Maybe: true},
+		{ID: "net.06", Title: "interfaces besides a loopback", act: words{"interfaces"}, Maybe: true},
+		{ID: "net.07", Title: "the host's resolver", Only: OnlyLinux, act: words{"resolver"}, Maybe: true},
+		{ID: "net.08", Title: "the host's sockets in /proc/net", Only: OnlyLinux, prepare: listen("unix", "{outside}/s"),
+			act: words{"read-canary", "{outside}/s", "/proc/net/unix"}},
+		{ID: "net.09", Title: "an abstract socket of the host", Only: OnlyLinux, prepare: listen("unix", "@{canary}"), act: dial("unix")},
+		{ID: "net.10", Title: "the same with the host's network", Only: OnlyLinux, prepare: func(s *scene.Scene) error {
+			return errors.Join(needScoping(), listen("unix", "@{canary}")(s))
+		}, trial: onHostNetwork, act: dial("unix")},
+		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(*scene.Scene) error {
+			if needScoping() == nil {
+				return scene.AbsentError("this kernel can scope abstract sockets")
+			}
+			return nil
+		}, act: words{"nothing"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			onHostNetwork(s, t)
+			t.During = func(p shared.Process) {
+				for e := range p.Events() {
+					s.Values["said"] += string(e.Kind)
+				}
+			}
+		}, after: func(s *scene.Scene) error {
+			if s.Values["said"] == "" {
+				return errors.New("nothing was said")
+			}
+			return nil
+		}},
+		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dial("unix"), grant: showing("{outside}", shared.ReadOnly)},
+		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: words{"{shown}"}, hide: words{"{shown}/s"},
+			act: dial("unix"), grant: unhidden},
+		{ID: "net.14", Title: "a hidden socket in the workspace", prepare: listen("unix", "{ws}/s"), hide: words{"{ws}/s"}, act: dial("unix"), grant: unhidden},
+		{ID: "net.15", Title: "a hidden socket by a symlink", prepare: func(s *scene.Scene) error {
+			return errors.Join(listen("unix", "{ws}/s")(s), linkTo("s", "ws/alias")(s))
+		}, hide: words{"{ws}/s"}, act: words{"dial", "unix", "{ws}/alias", "{canary}"}, grant: unhidden},
+		{ID: "net.16", Title: "the engine's own descriptors", Only: OnlyLinux, act: words{"descriptors"},
+			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("descriptors-opened") }},
+		{ID: "net.17", Title: "sockets among the engine's variables", Unmodelled: decidedByEngine,
+			act:   words{"variables", "SBXHOST_CHANNEL", "SBXHOST_ENGINE", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_PROTOCOL_VERSIONS", "SBXHOST_TOKEN"},
+			grant: func(_ *scene.Scene, t *scene.Trial) { t.Setenv("SBXHOST_CHANNEL", "3") }},
+		{ID: "net.18", Title: "a loopback of its own works", Works: true, act: words{"own-loopback"}},
+		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: words{"own-socket", "/tmp/s{unique}"}},
+		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: listen("tcp", "127.0.0.1:0"),
+			trial: onHostNetwork, act: dial("tcp"), ownNetwork: true},
+		onIt("net.21", "changing the host's interfaces", "interface-up"),
+		onIt("net.22", "packet sockets on the host's network", "socket", "packet"),
+		onIt("net.23", "raw sockets on the host's network", "socket", "raw"),
+		privilegedPorts,
+		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
+			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
+		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			t.During = func(p shared.Process) {
+				for e := range p.Events() {
+					if e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == "false" {
+						s.Values["said"] = e.Message
+					}
+				}
+			}
+		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+		}, after: func(s *scene.Scene) error {
+			if s.Values["said"] == "" {
+				return errors.New("no event tells of the name")
+			}
+			return nil
+		}},
+		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Network.HostPorts = []uint16{port(s)}
+		}, act: dial("tcp")},
+		{ID: "net.29", Title: "a published port works", Works: true, prepare: freePort, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Network.Publish = []string{strconv.Itoa(int(port(s)))}
+			t.During = func(shared.Process) {
+				s.Until(func() error {
+					_, err := actor.Dial([]string{"tcp", s.Values["addr"], s.Canary})
+					return err
+				})
+			}
+		}, act: words{"serve", "{addr}", "{canary}"}},
+		named(toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"))),
+		named(toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward)),
+		named(toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket)),
+		named(Probe{ID: "net.33", Title: "a route to anywhere, with a list of names", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, Maybe: true}),
+	}
+}

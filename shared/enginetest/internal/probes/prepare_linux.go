@@ -1,0 +1,65 @@
+package probes
+
+import (
+	"encoding/base64"
+	"os"
+	"strconv"
+
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+	"golang.org/x/sys/unix"
+)
+
+// inheritDirectory opens the secret's directory so that every child of this
+// process would inherit it.
+func inheritDirectory(s *scene.Scene) error {
+	fd, err := unix.Open(s.Outside, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	s.Inherited = os.NewFile(uintptr(fd), s.Outside)
+	s.Cleanup(func() { s.Inherited.Close() })
+	return nil
+}
+
+// takeHandle takes the file handle of the secret, which needs no permission.
+func takeHandle(s *scene.Scene) error {
+	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, s.Path("outside/secret"), 0)
+	if err != nil {
+		return scene.AbsentError("this file system has no handles: " + err.Error())
+	}
+	s.Values["handle"] = strconv.Itoa(int(handle.Type())) + ":" + base64.StdEncoding.EncodeToString(handle.Bytes())
+	return nil
+}
+
+func makeSharedMemory(s *scene.Scene) error {
+	return byKey(s, "shared memory", unix.SYS_SHMCTL, unix.SYS_SHMGET, 4096, 0o600|unix.IPC_CREAT|unix.IPC_EXCL)
+}
+
+func makeMessageQueue(s *scene.Scene) error {
+	return byKey(s, "message queues", unix.SYS_MSGCTL, unix.SYS_MSGGET, 0o600|unix.IPC_CREAT|unix.IPC_EXCL, 0)
+}
+
+// byKey makes what others find by its {key}.
+func byKey(s *scene.Scene, what string, control, get, a, b uintptr) error {
+	id, _, errno := unix.Syscall(get, uintptr(s.IPCKey()), a, b)
+	if errno != 0 {
+		return scene.AbsentError("no " + what + ": " + errno.Error())
+	}
+	s.Cleanup(func() { unix.Syscall(control, id, unix.IPC_RMID, 0) })
+	s.Values["key"] = strconv.Itoa(int(s.IPCKey()))
+	return nil
+}
+
+// needScoping wants Landlock's scopes for abstract sockets.
+func needScoping() error {
+	const scopesSince = 6
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || abi < scopesSince {
+		return scene.AbsentError("this kernel cannot keep a command from abstract sockets of its network (Landlock ABI 6)")
+	}
+	return nil
+}
+
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}

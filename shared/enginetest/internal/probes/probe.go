@@ -1,0 +1,146 @@
+package probes
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// The parts of what a sandbox must hold, as enginetest.Group has them.
+const (
+	groupRead        = "Read"                 // what a command can read
+	groupWrite       = "Write"                // what it can change, and what it leaves
+	groupProcess     = "Processes and kernel" // whom it sees, what it asks the kernel for, how it ends
+	groupNetwork     = "Network and sockets"  // whom it can speak to
+	groupEnvironment = "Environment"          // what it is given besides files
+	groupHost        = "Host side"            // what its launcher does outside
+	groupMacOS       = "macOS"                // what that system alone has
+)
+
+// words are paths, or an action with its arguments. See fill for what they may stand for.
+type words []string
+
+// A probe is one obligation and how it is tried.
+type Probe struct {
+	ID    string
+	Title string // the obligation, in one line
+	Group string
+
+	// Features are needed besides those that the Spec requires by itself.
+	Features []shared.Feature
+	// Only is the system that it is for, OnlyLinux or OnlyDarwin; empty is every one.
+	Only string
+	// prepare plants what the probe is about, outside of the sandbox.
+	prepare func(s *scene.Scene) error
+	// act is what is tried, in a sandbox that shows the workspace, writable, on the minimal
+	// view and without a network; show are paths that it shows as well, read-only, and hide
+	// paths that it hides.
+	act, show, hide words
+	// trial changes that in other ways.
+	trial func(s *scene.Scene, t *scene.Trial)
+	// Works says that the action must succeed; otherwise it must not.
+	Works bool
+	// Refusal says that the engine may refuse the Spec or the Command instead.
+	Refusal bool
+
+	// grant changes the trial so that the action succeeds in the engine. Without it, or
+	// with a control that says so, it succeeds without a sandbox.
+	grant   func(s *scene.Scene, t *scene.Trial)
+	control control
+	// ownNetwork says that the probe is about the host's own network, to which
+	// an engine that claims FeatureNetworkTranslated grants no access.
+	ownNetwork bool
+	// Maybe says that a machine may refuse the action to everybody, so that
+	// a control that fails makes the probe not applicable.
+	Maybe bool
+
+	// after looks at the host when the command is gone. What it finds is a leak.
+	after func(s *scene.Scene) error
+	// custom replaces all of the above from act on.
+	custom func(s *scene.Scene)
+
+	// Unmodelled says, of a probe for macOS too, why no profile decides what it
+	// finds, so that MacTrials has no attempts of it.
+	Unmodelled string
+}
+
+// Why no profile decides what a probe finds.
+const (
+	decidedByEngine  = "a matter of what the engine hands over, which its other tests hold"
+	decidedByRequest = "a matter of what the engine refuses, before there is a profile"
+	decidedByEnd     = "a matter of what ends when, which no profile says"
+	decidedByLimits  = "a matter of limits, of which profiles have none"
+)
+
+// control is where an action is shown to succeed.
+type control int
+
+const (
+	// ControlGranted runs it in the engine, with what the probe's grant adds. A probe
+	// that has a grant need not say so.
+	ControlGranted control = iota
+	// controlOutside runs it without a sandbox.
+	controlOutside
+	// ControlPrivileged does so with all capabilities: as root, or as the root
+	// of a user namespace of its own.
+	ControlPrivileged
+)
+
+// Place is that of its scenes.
+func (p *Probe) Place() scene.Place {
+	return scene.Place{
+		ID: p.ID, Prepare: p.prepare, AnyNetwork: !slices.Contains([]string{groupNetwork, groupMacOS}, p.Group),
+		AnyView: !slices.Contains([]string{groupRead, groupWrite, groupMacOS}, p.Group),
+	}
+}
+
+// Where is the probe's control.
+func (p *Probe) Where() control {
+	if p.control == ControlGranted && p.grant == nil {
+		return controlOutside
+	}
+	return p.control
+}
+
+// Tried says whether it is an action that is tried, and not code of its own.
+func (p *Probe) Tried() bool { return p.act != nil || p.trial != nil }
+
+// OfLimit says whether it is of a limit, which an engine can hold without isolation.
+func (p *Probe) OfLimit() bool {
+	return len(p.Features) > 0 && strings.HasPrefix(string(p.Features[0]), "limit.")
+}
+
+// The systems that a probe can be for alone.
+const OnlyLinux, OnlyDarwin = "Linux", "macOS"
+
+// thisSystem is that of this machine, by these names.
+var thisSystem = map[string]string{"linux": OnlyLinux, "darwin": OnlyDarwin}[runtime.GOOS]
+
+// All are all, in the order in which they are shown.
+func All() (list []*Probe) {
+	for _, part := range []struct {
+		group  string
+		probes []Probe
+	}{
+		{groupRead, readProbes()},
+		{groupRead, hiddenProbes()},
+		{groupWrite, writeProbes()},
+		{groupWrite, leftoverProbes()},
+		{groupProcess, processProbes()},
+		{groupProcess, kernelProbes()},
+		{groupProcess, lifetimeProbes()},
+		{groupNetwork, networkProbes()},
+		{groupEnvironment, environmentProbes()},
+		{groupHost, hostProbes()},
+		{groupMacOS, macosProbes()},
+	} {
+		for _, p := range part.probes {
+			p.Group = part.group
+			list = append(list, &p)
+		}
+	}
+	return list
+}

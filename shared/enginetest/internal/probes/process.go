@@ -1,0 +1,180 @@
+package probes
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// namespace is a probe that a namespace is not the host's.
+func namespace(id, name string) Probe {
+	return Probe{ID: id, Title: "the host's " + name + " namespace", Only: OnlyLinux, Maybe: true,
+		prepare: linkOfNamespace(name), act: words{"namespace", name, "{namespace}"}}
+}
+
+// linkOfNamespace finds the host's own; it is {namespace}.
+func linkOfNamespace(name string) func(*scene.Scene) error {
+	return func(s *scene.Scene) error {
+		link, err := os.Readlink("/proc/self/ns/" + name)
+		if err != nil {
+			link = "none"
+		}
+		s.Values["namespace"] = link
+		return nil
+	}
+}
+
+// limiting sets limits.
+func limiting(limits shared.Limits) func(*scene.Scene, *scene.Trial) {
+	return func(_ *scene.Scene, t *scene.Trial) { t.Spec.Limits = limits }
+}
+
+// processProbes are about what a command is among the host's processes.
+func processProbes() []Probe {
+	linux := func(id, title string, act ...string) Probe {
+		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act}
+	}
+	privileged := func(id, title string, act ...string) Probe {
+		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, control: ControlPrivileged}
+	}
+	limit := func(id, title string, feature shared.Feature, limits, granted shared.Limits, act ...string) Probe {
+		return Probe{ID: id, Title: title, Unmodelled: decidedByLimits, Features: []shared.Feature{feature}, trial: limiting(limits), act: act, grant: limiting(granted)}
+	}
+	return []Probe{
+		namespace("proc.01", "pid"),
+		namespace("proc.02", "ipc"),
+		namespace("proc.03", "uts"),
+		namespace("proc.04", "mnt"),
+		namespace("proc.05", "user"),
+		namespace("proc.06", "cgroup"),
+		namespace("proc.07", "net"),
+		linux("proc.08", "the host's processes in /proc", "processes", "20"),
+		{ID: "proc.09", Title: "signals to the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: words{"signal", "{victim's pid}", "0"}},
+		privileged("proc.10", "capabilities", "capabilities"),
+		{ID: "proc.11", Title: "a bounding set that is not empty", Only: OnlyLinux, Maybe: true, prepare: linkOfNamespace("user"),
+			act: words{"bounding", "{namespace}"}},
+		linux("proc.12", "new privileges by executing a file", "status-not", "NoNewPrivs", "1"),
+		linux("proc.13", "system calls without a filter", "status-not", "Seccomp", "2"),
+		linux("proc.14", "becoming another user", "setuid", "1"),
+		linux("proc.15", "other groups", "setgroups", "12345"),
+		privileged("proc.16", "a new root directory", "chroot", "{ws}"),
+		linux("proc.17", "a nested user namespace by clone", "clone", "user"),
+		linux("proc.18", "a nested user namespace by unshare", "unshare", "user"),
+		privileged("proc.19", "another mount namespace", "unshare", "mnt"),
+		privileged("proc.20", "another network namespace", "unshare", "net"),
+		privileged("proc.21", "another pid namespace", "clone", "pid"),
+		privileged("proc.22", "entering a namespace", "setns", "net"),
+		privileged("proc.23", "mounting a tmpfs", "mount", "tmpfs", "{ws}/sub"),
+		privileged("proc.24", "mounting /proc anew", "mount", "proc", "{ws}/sub"),
+		privileged("proc.25", "binding a directory elsewhere", "mount", "bind", "{ws}/sub", "{ws}/keys"),
+		{ID: "proc.26", Title: "killing the init", Only: OnlyLinux, prepare: linkOfNamespace("pid"), act: words{"kill-init", "{namespace}"},
+			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("kill-child") }},
+		{ID: "proc.27", Title: "tracing the init", Only: OnlyLinux, Maybe: true, act: words{"trace", "1"},
+			control: controlOutside, grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("trace", "child") }},
+		{ID: "proc.28", Title: "shared memory of the host by its key", Only: OnlyLinux, prepare: makeSharedMemory, act: words{"shm", "{key}"}},
+		{ID: "proc.29", Title: "message queues of the host by their key", Only: OnlyLinux, prepare: makeMessageQueue, act: words{"msg", "{key}"}},
+		{ID: "proc.30", Title: "the host's name", Only: OnlyLinux, trial: func(_ *scene.Scene, t *scene.Trial) {
+			name, _ := os.Hostname()
+			t.Do("hostname", name)
+		}, Maybe: true},
+		{ID: "proc.31", Title: "the controlling terminal of whoever started it", Only: OnlyLinux, act: words{"read-tty"},
+			grant: func(_ *scene.Scene, t *scene.Trial) { t.TTY = true }},
+		{ID: "proc.32", Title: "core dumps", Only: OnlyLinux, custom: coreDump},
+		linux("proc.33", "a score that spares it from the out-of-memory killer", "oom-score", "-500"),
+		linux("proc.34", "a higher priority", "priority", "-5"),
+		limit("proc.35", "more processes than the limit", shared.FeatureLimitPIDs, shared.Limits{PIDs: 40}, shared.Limits{PIDs: 2000}, "spawn", "80"),
+		limit("proc.36", "more memory than the limit, in one process", shared.FeatureLimitMemory,
+			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "1", "400"),
+		limit("proc.37", "more memory than the limit, in many processes", shared.FeatureLimitMemory,
+			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "8", "50"),
+		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files", "100"),
+		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: []shared.Feature{shared.FeatureLimitCPUs},
+			trial: limiting(shared.Limits{CPUs: 0.5}), act: words{"burn", "1200ms", "900ms"}, grant: func(_ *scene.Scene, t *scene.Trial) {
+				t.Spec.Limits.CPUs = 4
+				t.Do("burn", "30s", "900ms") // on a machine that has much else to do
+			}},
+		privileged("proc.40", "raising a limit of resources", "raise-limit"),
+		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
+			Features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
+	}
+}
+
+// asAnotherUser has a command run as somebody of whom nobody has heard, by files: in a
+// namespace of users the command's own view of who it is proves nothing. An engine
+// that is not root must refuse.
+func asAnotherUser(s *scene.Scene) {
+	user := &shared.User{UID: 41234, GID: 42345, Groups: []uint32{43456}}
+	t := s.NewTrial()
+	t.Spec.User = user
+	if os.Geteuid() != 0 {
+		o := s.Attempt(t)
+		if o.Refused == nil {
+			s.End(scene.Leaked, "an engine that is not root takes the name of another user")
+		}
+		s.Wants("Open", o.Refused, shared.ErrInvalidSpec, shared.ErrUnsupported, shared.ErrDenied, shared.ErrUnavailable)
+		s.End(scene.Held, "refused: %v", o.Refused)
+	}
+	// Not in the scene, which may lie where that user cannot go.
+	dir, err := os.MkdirTemp("/var/tmp", scene.DirPrefix)
+	s.Must(err)
+	s.Cleanup(func() { scene.RemoveTree(dir) })
+	s.Must(errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/ws", 0o755), os.Chown(dir+"/ws", int(user.UID), int(user.GID))))
+	for name, gid := range map[string]int{"root's": os.Getegid(), "a member's": int(user.Groups[0])} {
+		file := dir + "/ws/" + strings.Fields(name)[0]
+		s.Must(errors.Join(os.WriteFile(file, []byte(name+" "+s.Canary+"\n"), 0o600), os.Chown(file, 0, gid), os.Chmod(file, 0o640)))
+	}
+	// Nothing of the kit's own, which that user may not reach either.
+	t.Spec.Table = []shared.Entry{{Source: dir + "/ws", Path: dir + "/ws", Access: shared.ReadWrite, Why: "workspace"}}
+	t.Command.Dir = dir + "/ws"
+	t.Command.Args = []string{"/bin/sh", "-c", `cat "root's"; cat a; : >made`}
+	if t.Spec.Session.Dir != "" {
+		t.Spec.Session.Dir = dir + "/session"
+		s.Must(os.Mkdir(t.Spec.Session.Dir, 0o755))
+	}
+	o := s.Attempt(t)
+	if errors.Is(o.Refused, shared.ErrUnsupported) {
+		s.End(scene.NotApplicable, "the engine refuses it on this machine: %v", o.Refused)
+	}
+	s.Must(errors.Join(o.Refused, o.Broke))
+	made, err := os.Stat(dir + "/ws/made")
+	if err != nil {
+		s.Failf("it could not write to its own directory: %v; stderr: %s", err, scene.Tail(o.Stderr))
+	}
+	owner := made.Sys().(*syscall.Stat_t)
+	switch {
+	case owner.Uid != user.UID || owner.Gid != user.GID:
+		s.End(scene.Leaked, "its file belongs to user %d and group %d", owner.Uid, owner.Gid)
+	case strings.Contains(o.Stdout, "root's "+s.Canary):
+		s.End(scene.Leaked, "it is in the engine's own group")
+	case !strings.Contains(o.Stdout, "a member's "+s.Canary):
+		s.Failf("it is not in its supplementary group: %s", scene.Tail(o.Stderr))
+	}
+	// The control: the engine's own user can.
+	t.Spec.User = nil
+	if o = s.Attempt(t); !strings.Contains(o.Stdout, "root's "+s.Canary) {
+		s.End(scene.ControlFailed, "the engine's own user cannot read the file either: %v; stderr: %s", errors.Join(o.Refused, o.Broke), scene.Tail(o.Stderr))
+	}
+}
+
+// coreDump has a command end by a signal that dumps core.
+func coreDump(s *scene.Scene) {
+	o := s.Attempt(s.Trying("die", "6"))
+	s.Must(errors.Join(o.Refused, o.Broke))
+	if o.Status.Signal != 6 {
+		s.End(scene.ControlFailed, "it did not die by SIGABRT: %v", o.Status)
+	}
+	names, err := os.ReadDir(s.WS)
+	s.Must(err)
+	for _, name := range names {
+		if strings.HasPrefix(name.Name(), "core") {
+			s.End(scene.Leaked, "a core file in the workspace: %s", name.Name())
+		}
+	}
+	if o.Status.CoreDumped {
+		s.End(scene.Leaked, "the kernel dumped core, to where core_pattern says")
+	}
+}

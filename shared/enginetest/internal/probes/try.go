@@ -1,0 +1,169 @@
+package probes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// timeout bounds a probe.
+const probeTimeout = 4 * time.Minute
+
+// Run tries the probe.
+func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
+	if p.Only != "" && p.Only != thisSystem {
+		return scene.NotApplicable, "only on " + p.Only
+	}
+	if lacking := scene.Missing(k.Info.Features, p.Features); lacking != "" && !k.Unconfined() {
+		return scene.Skipped, scene.NotClaimed + lacking
+	}
+	if p.ownNetwork && k.Info.Features.Has(shared.FeatureNetworkTranslated) {
+		if p.Where() != ControlGranted {
+			return scene.NotApplicable, "the network that the engine grants is not the host's own"
+		}
+		outside := *p
+		outside.control, outside.grant = controlOutside, nil
+		p = &outside
+	}
+	return k.InScene(ctx, p.Place(), p.ID, probeTimeout, func(sc *scene.Scene) {
+		if p.custom == nil {
+			p.try(sc)
+			return
+		}
+		if lacking := scene.Missing(k.Info.Features, Requires(p.Features, sc.NewTrial())); lacking != "" && !k.Unconfined() {
+			sc.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
+		}
+		p.custom(sc)
+	})
+}
+
+// Asked is the trial of the scene's probe.
+func (p *Probe) Asked(s *scene.Scene) *scene.Trial {
+	t := s.NewTrial()
+	for _, path := range s.Fill(p.show...) {
+		t.Show(path, shared.ReadOnly)
+	}
+	for _, path := range s.Fill(p.hide...) {
+		t.Hide(path)
+	}
+	t.Act = s.Fill(p.act...)
+	if p.trial != nil {
+		p.trial(s, t)
+	}
+	return t
+}
+
+// Granted is that trial where what is tried is granted.
+func (p *Probe) Granted(s *scene.Scene) *scene.Trial {
+	t := p.Asked(s)
+	if p.grant != nil {
+		p.grant(s, t)
+	}
+	return t
+}
+
+// try makes the attempt and then its control.
+func (p *Probe) try(s *scene.Scene) {
+	unconfined := s.Kit.Unconfined()
+	t := p.Asked(s)
+	if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
+		s.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
+	}
+	status, detail := p.judge(s, s.Attempt(t))
+	if status == scene.Held && !p.Works && unconfined && p.Maybe {
+		s.End(scene.NotApplicable, "not possible on this machine without a sandbox: %s", detail)
+	}
+	if status == scene.Held && !p.Works && (!unconfined || p.OfLimit()) {
+		// A scene of its own: the attempt may have changed this one.
+		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", probeTimeout, func(fresh *scene.Scene) { p.checkControl(fresh, detail) })
+	}
+	s.End(status, "%s", detail)
+}
+
+// judge says what an attempt means, as far as it can be said without a control.
+func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
+	if p.after != nil {
+		if err := p.after(s); err != nil {
+			return scene.Leaked, err.Error()
+		}
+	}
+	refusal := errors.Is(o.Refused, shared.ErrInvalidSpec) || errors.Is(o.Refused, shared.ErrUnsupported) || errors.Is(o.Refused, shared.ErrDenied)
+	switch {
+	case o.Refused != nil && p.Refusal && refusal:
+		return scene.Held, "refused: " + o.Refused.Error()
+	case s.Kit.Unconfined() && refusal:
+		return scene.Skipped, "the engine refuses: " + o.Refused.Error()
+	case len(p.Features) > 0 && errors.Is(o.Refused, shared.ErrUnsupported):
+		// It may hold a feature on some machines and refuse it on others.
+		return scene.NotApplicable, "the engine refuses it on this machine: " + o.Refused.Error()
+	case o.Refused != nil:
+		return scene.Failed, "starting: " + o.Refused.Error()
+	case o.Broke != nil:
+		return scene.Failed, "waiting: " + o.Broke.Error()
+	case o.Verdict.Kind == actor.Broken:
+		return scene.Failed, fmt.Sprintf("%s (%v) stderr: %s", o.Told(), o.Status, scene.Tail(o.Stderr))
+	case p.Works && o.Verdict.Kind == actor.Absent:
+		return scene.NotApplicable, o.Told()
+	case p.Works && o.Verdict.Kind != actor.Got:
+		return scene.Failed, o.Told()
+	case !p.Works && o.Verdict.Kind == actor.Got:
+		return scene.Leaked, o.Told()
+	}
+	return scene.Held, o.Told()
+}
+
+// checkControl runs the control of what was held.
+func (p *Probe) checkControl(s *scene.Scene, detail string) {
+	var v actor.Verdict
+	t := p.Granted(s)
+	if where := p.Where(); where == ControlGranted {
+		if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
+			s.End(scene.NotApplicable, "held, and the engine does not claim what the control needs: %s", lacking)
+		}
+		o := s.Attempt(t)
+		v = o.Verdict
+		if err := errors.Join(o.Refused, o.Broke); err != nil {
+			v = actor.Verdict{Kind: actor.Broken, Detail: err.Error()}
+		}
+	} else {
+		v = s.ActOutside(t, where == ControlPrivileged)
+	}
+	switch {
+	case v.Kind == actor.Got:
+		s.End(scene.Held, "%s", detail)
+	case v.Kind == actor.Absent && p.Where() == ControlGranted:
+		s.End(scene.NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
+	case p.Maybe || v.Kind == actor.Absent:
+		s.End(scene.NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)
+	}
+	s.End(scene.ControlFailed, "the same action fails where it is granted: %s", (&scene.Outcome{Verdict: v}).Told())
+}
+
+// Requires is what the engine must claim for the trial to be made, besides features.
+func Requires(features []shared.Feature, t *scene.Trial) []shared.Feature {
+	var list []shared.Feature
+	spec := t.Spec
+	spec.BestEffort = true
+	if spec.Unconfined {
+		if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden }) {
+			list = append(list, shared.FeatureHidden)
+		}
+	} else {
+		for _, l := range spec.Without(nil) {
+			if !l.Accepted {
+				list = append(list, l.Feature)
+			}
+		}
+	}
+	list = append(list, features...)
+	if t.TTY {
+		list = append(list, shared.FeatureTTY)
+	}
+	return list
+}

@@ -1,0 +1,145 @@
+package probes
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+)
+
+// writable makes the entry that a trial has added last writable.
+func writable(_ *scene.Scene, t *scene.Trial) {
+	t.Spec.Table[len(t.Spec.Table)-1].Access = shared.ReadWrite
+}
+
+// workspaceAs shows the workspace in another way.
+func workspaceAs(kind shared.Access) func(*scene.Scene, *scene.Trial) {
+	return func(_ *scene.Scene, t *scene.Trial) { t.Spec.Table[0].Access = kind }
+}
+
+// showIfThere shows a path read-only while something is there, so that a second
+// command starts whatever the first has done.
+func showIfThere(path string, then func(*scene.Scene, *scene.Trial)) func(*scene.Scene, *scene.Trial) {
+	return func(s *scene.Scene, t *scene.Trial) {
+		t.Add(shared.Entry{Source: s.Path(path), Path: s.Path(path), Access: shared.ReadOnly, Missing: shared.MissingIgnore})
+		then(s, t)
+	}
+}
+
+// unchanged says that a file of the scene holds its canary.
+func unchanged(name string) func(*scene.Scene) error {
+	return func(s *scene.Scene) error {
+		got, err := os.ReadFile(s.Path(name))
+		if err == nil && string(got) != s.Canary {
+			err = fmt.Errorf("%s was changed on the host: %q", name, got)
+		}
+		return err
+	}
+}
+
+// makeDir plants an empty directory.
+func makeDir(name string) func(*scene.Scene) error {
+	return func(s *scene.Scene) error { return os.Mkdir(s.Path(name), 0o700) }
+}
+
+// tempSize limits what private file systems hold.
+func tempSize(bytes uint64) func(*scene.Scene, *scene.Trial) {
+	return func(_ *scene.Scene, t *scene.Trial) { t.Spec.Limits.TempSize = bytes }
+}
+
+// writeProbes are about what a command can change.
+func writeProbes() []Probe {
+	readOnly := func(id, title string, act ...string) Probe {
+		return Probe{ID: id, Title: title, show: words{"{shown}"}, act: act, grant: writable}
+	}
+	// onLinux is of what only Linux has, or not every file system there.
+	onLinux := func(p Probe, maybe bool) Probe {
+		p.Only, p.Maybe = OnlyLinux, maybe
+		return p
+	}
+	capped := []shared.Feature{shared.FeatureLimitTempSize}
+	return []Probe{
+		{ID: "write.01", Title: "a file that no mount shows", act: words{"append", "{outside}/secret"}, grant: showing("{outside}", shared.ReadWrite)},
+		{ID: "write.02", Title: "the same through a symlink in the workspace", prepare: linkTo("{outside}", "ws/link"),
+			act: words{"append", "{ws}/link/secret"}, grant: showing("{outside}", shared.ReadWrite)},
+		readOnly("write.03", "an existing file of a read-only mount", "append", "{shown}/file"),
+		readOnly("write.04", "a new file in a read-only mount", "create", "{shown}/new"),
+		readOnly("write.05", "removing from a read-only mount", "unlink", "{shown}/file"),
+		readOnly("write.06", "renaming in a read-only mount", "rename", "{shown}/file", "{shown}/moved"),
+		readOnly("write.07", "linking in a read-only mount", "link", "{shown}/file", "{shown}/linked"),
+		readOnly("write.08", "truncating in a read-only mount", "truncate", "{shown}/file"),
+		readOnly("write.09", "modes in a read-only mount", "chmod", "{shown}/file", "0600"),
+		readOnly("write.10", "times in a read-only mount", "times", "{shown}/file"),
+		readOnly("write.11", "directories in a read-only mount", "mkdir", "{shown}/new"),
+		onLinux(readOnly("write.12", "unnamed files in a read-only mount", "tmpfile", "{shown}"), true),
+		onLinux(readOnly("write.13", "extended attributes in a read-only mount", "setxattr", "{shown}/file"), true),
+		onLinux(readOnly("write.14", "a read-only file by its descriptor in /proc", "reopen-path", "{shown}/file"), false),
+		{ID: "write.15", Title: "remounting a read-only mount", Only: OnlyLinux, show: words{"{shown}"}, act: words{"remount", "{shown}"}, control: ControlPrivileged, Maybe: true},
+		{ID: "write.16", Title: "a read-only mount inside the writable workspace", show: words{"{ws}/sub"}, act: words{"append", "{ws}/sub/deep/file"}, grant: writable},
+		{ID: "write.17", Title: "renaming such a mount away", show: words{"{ws}/sub/deep"}, act: words{"rename", "{ws}/sub/deep", "{ws}/sub/moved"}, grant: unprotected},
+		{ID: "write.18", Title: "renaming an ancestor of such a mount away, to put another there", show: words{"{ws}/sub/deep"},
+			act: words{"swap-parent", "{ws}/sub", "{ws}/sub/deep/made"}, grant: unprotected},
+		{ID: "write.74", Title: "a protected directory whose parent an earlier command has renamed",
+			trial: showIfThere("ws/sub/deep", first("rename", "{ws}/sub", "{ws}/away")), act: words{"append", "{ws}/away/deep/file"}, grant: unprotected},
+		{ID: "write.75", Title: "a protected file whose directory an earlier command has renamed",
+			trial: showIfThere("ws/sub/deep/file", first("rename", "{ws}/sub/deep", "{ws}/sub/away")), act: words{"append", "{ws}/sub/away/file"}, grant: unprotected},
+		{ID: "write.76", Title: "another file renamed over a protected one", show: words{"{ws}/sub/deep/file"},
+			act: words{"rename", "{ws}/file", "{ws}/sub/deep/file"}, grant: unprotected},
+		{ID: "write.77", Title: "a single file that is protected", show: words{"{ws}/sub/deep/file"}, act: words{"append", "{ws}/sub/deep/file"}, grant: writable},
+		{ID: "write.19", Title: "the workspace itself, when it is shown read-only", trial: workspaceAs(shared.ReadOnly),
+			act: words{"create", "{ws}/new"}, grant: workspaceAs(shared.ReadWrite)},
+		{ID: "write.20", Title: "a writable mount inside a read-only one can be written", Works: true, trial: func(s *scene.Scene, t *scene.Trial) {
+			workspaceAs(shared.ReadOnly)(s, t)
+			t.Show(s.Path("ws/sub"), shared.ReadWrite)
+		}, act: words{"create", "{ws}/sub/new"}},
+		{ID: "write.21", Title: "the workspace can be written", Works: true, act: words{"create", "{ws}/new"}, after: func(s *scene.Scene) error {
+			_, err := os.Stat(s.Path("ws/new"))
+			return err
+		}},
+		{ID: "write.22", Title: "programs and settings of the system", Maybe: true,
+			act: words{"create-remove", "/usr/sbxhost-probe", "/etc/sbxhost-probe", "/bin/sbxhost-probe", "/sbxhost-probe", "/opt/sbxhost-probe"}},
+		{ID: "write.23", Title: "the same in the host's view", Maybe: true, trial: inHostView,
+			act: words{"create-remove", "/usr/sbxhost-probe-2", "/etc/sbxhost-probe-2", "/var/sbxhost-probe-2", "/sbxhost-probe-2", "/srv/sbxhost-probe-2"}},
+		{ID: "write.24", Title: "memory without a cap: /, /dev and /run", Only: OnlyLinux, act: words{"create-uncapped", "/new", "/dev/new", "/run/new", "/var/new"},
+			grant: func(s *scene.Scene, t *scene.Trial) { t.Do("create-remove", s.Path("ws/new")) }},
+		{ID: "write.25", Title: "core_pattern", Only: OnlyLinux, act: words{"rewrite", "/proc/sys/kernel/core_pattern"}, Maybe: true},
+		{ID: "write.26", Title: "settings of the kernel", Only: OnlyLinux,
+			act: words{"rewrite", "/proc/sys/kernel/hostname", "/proc/sys/kernel/modprobe", "/proc/sys/vm/overcommit_memory", "/proc/sys/fs/suid_dumpable"}, Maybe: true},
+		{ID: "write.27", Title: "settings of the network", Only: OnlyLinux, trial: onHostNetwork,
+			act: words{"rewrite", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/core/somaxconn"}, Maybe: true},
+		{ID: "write.28", Title: "sysrq and other triggers", Only: OnlyLinux,
+			act: words{"open-write", "/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup"}, Maybe: true},
+		{ID: "write.29", Title: "control groups", Only: OnlyLinux, act: words{"open-write-below", "/sys/fs/cgroup"}, Maybe: true},
+		{ID: "write.30", Title: "the kernel's files in /sys", Only: OnlyLinux, act: words{"open-write-below", "/sys/kernel"}, Maybe: true},
+		{ID: "write.31", Title: "setuid bits by chmod", act: words{"chmod", "{ws}/file", "4755"}},
+		{ID: "write.32", Title: "setgid bits by chmod", act: words{"chmod", "{ws}/file", "2755"}},
+		{ID: "write.33", Title: "setuid bits at creation", act: words{"create-mode", "{ws}/new", "4755"}},
+		{ID: "write.34", Title: "setuid bits by fchmod, fchmodat and fchmodat2", Only: OnlyLinux, act: words{"chmod-others", "{ws}/file"}},
+		{ID: "write.35", Title: "setgid bits at creation", act: words{"create-mode", "{ws}/new", "2755"}},
+		{ID: "write.36", Title: "character devices", Only: OnlyLinux, act: words{"mknod", "{ws}/null", "char"}, Maybe: true},
+		{ID: "write.37", Title: "block devices", Only: OnlyLinux, act: words{"mknod", "{ws}/disk", "block"}, Maybe: true},
+		{ID: "write.38", Title: "fifos can be made", Works: true, act: words{"mkfifo", "{ws}/pipe"}},
+		{ID: "write.39", Title: "files of other users", Only: OnlyLinux, act: words{"chown", "{ws}/file"}, Maybe: true},
+		{ID: "write.40", Title: "immutable files", Only: OnlyLinux, act: words{"immutable", "{ws}/file"}, Maybe: true},
+		{ID: "write.41", Title: "/tmp can be written and is private", Works: true, act: words{"write-then-read", "/tmp/mine-{unique}"}, after: notOnHost("/tmp/mine-{unique}")},
+		{ID: "write.42", Title: "the home can be written and is private", Works: true, Unmodelled: decidedByEngine, prepare: makeDir("home"),
+			trial: func(s *scene.Scene, t *scene.Trial) {
+				t.Spec.Home = s.Path("home")
+				t.Setenv("HOME", t.Spec.Home)
+			}, act: words{"write-home", "made"}, after: notOnHost("{dir}/home/made")},
+		{ID: "write.43", Title: "a tmpfs mount can be written and is private", Works: true,
+			trial: func(s *scene.Scene, t *scene.Trial) {
+				t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
+			},
+			act: words{"write-then-read", "{ws}/sub/made"}, after: notOnHost("{ws}/sub/made")},
+		{ID: "write.44", Title: "an overlay can be written and leaves its source alone", Works: true, prepare: makeDir("session"), trial: func(s *scene.Scene, t *scene.Trial) {
+			workspaceAs(shared.Overlay)(s, t)
+			t.Spec.Session = shared.Session{ID: "enginetest-" + s.Kit.Random, Dir: s.Path("session")}
+		}, act: words{"write-then-read", "{ws}/made"}, after: notOnHost("{ws}/made")},
+		{ID: "write.45", Title: "more than the cap of /tmp", Features: capped, trial: tempSize(8 << 20), act: words{"fill", "/tmp", "16777216"}, grant: tempSize(64 << 20)},
+		{ID: "write.46", Title: "more than the cap of /dev/shm", Only: OnlyLinux, Features: capped, trial: tempSize(8 << 20),
+			act: words{"fill", "/dev/shm", "16777216"}, grant: tempSize(64 << 20)},
+		{ID: "write.47", Title: "a hard link from a read-only mount into the workspace", show: words{"{shown}"}, act: words{"link", "{shown}/file", "{ws}/linked"}},
+	}
+}

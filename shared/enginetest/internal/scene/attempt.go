@@ -1,0 +1,201 @@
+package scene
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+)
+
+const (
+	// attemptTimeout bounds one command with all that belongs to it.
+	attemptTimeout = 60 * time.Second
+	// maxOutput bounds what is kept of an output.
+	maxOutput = 1 << 20
+)
+
+// Outcome is all that one attempt brought.
+type Outcome struct {
+	shared.Result
+	// Refused is the error of Open or Start, broke that of Wait.
+	Refused, Broke error
+
+	Stdout, Stderr string
+	// Outlived says that something held the outputs open after the end.
+	Outlived bool
+
+	Verdict actor.Verdict // what the action says, if it did
+}
+
+// Told is what the action brought out, as much as fits a line.
+func (o *Outcome) Told() string {
+	const limit = 400
+	if d := o.Verdict.Detail; len(d) > limit {
+		return d[:limit] + "..."
+	}
+	return o.Verdict.Detail
+}
+
+// Attempt opens the trial's sandbox and runs its command there.
+func (s *Scene) Attempt(t *Trial) *Outcome {
+	ctx, cancel := context.WithTimeout(s.Ctx, attemptTimeout)
+	defer cancel()
+	sandbox, err := s.Engine.Open(ctx, t.Sorted())
+	if err != nil {
+		return &Outcome{Refused: err}
+	}
+	defer sandbox.Close(context.WithoutCancel(ctx))
+	if t.Spec.Prepare {
+		earlier := &Trial{Spec: t.Spec, Command: t.Command}
+		earlier.Command.Args = []string{"/bin/true"}
+		if o := s.Start(ctx, sandbox, earlier); o.Refused != nil || o.Broke != nil {
+			return o
+		}
+	}
+	for _, first := range t.First {
+		earlier := *t
+		earlier.Act, earlier.First = first, nil
+		if o := s.Start(ctx, sandbox, &earlier); o.Refused != nil || o.Broke != nil || o.Verdict.Kind == actor.Broken {
+			return o
+		}
+	}
+	return s.Start(ctx, sandbox, t)
+}
+
+// Done is an attempt whose command must have run, and its action must have been tried.
+func (s *Scene) Done(t *Trial) *Outcome {
+	o := s.Attempt(t)
+	s.Must(errors.Join(o.Refused, o.Broke))
+	if o.Verdict.Kind == actor.Broken && t.Act != nil {
+		s.Failf("%s", o.Told())
+	}
+	return o
+}
+
+// Start runs the trial's command to its end.
+func (s *Scene) Start(ctx context.Context, sandbox shared.Sandbox, t *Trial) *Outcome {
+	o := &Outcome{}
+	outR, outW := s.Pipe()
+	errR, errW := s.Pipe()
+	defer errR.Close()
+	cmd, stdio := s.Command(t), shared.Stdio{Stdin: t.Stdin, Stdout: outW, Stderr: errW}
+	if t.TTY {
+		if outR, outW, o.Refused = pty.Open(); o.Refused != nil {
+			return o
+		}
+		cmd.TTY, stdio = true, shared.Stdio{Stdin: outW, Stdout: outW, Stderr: outW}
+	}
+	defer outR.Close()
+	process, err := sandbox.Start(ctx, cmd, stdio)
+	outW.Close()
+	errW.Close()
+	if err != nil {
+		o.Refused = err
+		return o
+	}
+	stderr := collect(errR)
+	told := ""
+	if t.Awaited {
+		outR.SetReadDeadline(time.Now().Add(actor.Timeout))
+		told, _ = ReadUntil(outR, actor.Prefix)
+		outR.SetReadDeadline(time.Time{})
+	}
+	stdout := collect(outR)
+	if t.During != nil {
+		t.During(process)
+	}
+	o.Result, o.Broke = process.Wait(ctx)
+	if !t.TTY { // a terminal's end of file is an error of its own
+		limit := time.Now().Add(min(outlivePatience, s.Patience()))
+		outR.SetReadDeadline(limit)
+		errR.SetReadDeadline(limit)
+	}
+	out, outLate := stdout()
+	text, errLate := stderr()
+	o.Stdout, o.Stderr, o.Outlived = told+out, text, outLate || errLate
+	o.Verdict = readVerdict(o.Stdout, o.Result)
+	return o
+}
+
+// Command is the kit's own program with the action, or what the trial names.
+func (s *Scene) Command(t *Trial) shared.Command {
+	cmd := t.Command
+	if t.Act != nil {
+		cmd.Args = append([]string{s.Kit.Program, actor.Arg}, t.Act...)
+		cmd.Env = append(append([]string{}, cmd.Env...), actor.Env)
+		if t.Script {
+			cmd.Script = `exec "$@"`
+		}
+	}
+	return cmd
+}
+
+// ReadUntil reads until a text has come, or nothing does any more.
+func ReadUntil(r io.Reader, text string) (string, error) {
+	var got []byte
+	buf := make([]byte, 512)
+	for !bytes.Contains(got, []byte(text)) {
+		n, err := r.Read(buf)
+		got = append(got, buf[:n]...)
+		if err != nil {
+			return string(got), err
+		}
+	}
+	return string(got), nil
+}
+
+// collect reads to the end, keeping a part; the function that it gives waits
+// and says whether the deadline ended it.
+func collect(r *os.File) func() (string, bool) {
+	var data []byte
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if data, err = io.ReadAll(io.LimitReader(r, maxOutput)); err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+	}()
+	return func() (string, bool) {
+		<-done
+		return string(data), errors.Is(err, os.ErrDeadlineExceeded)
+	}
+}
+
+// readVerdict finds what the action has said among all that was written.
+func readVerdict(stdout string, result shared.Result) actor.Verdict {
+	for line := range strings.Lines(stdout) {
+		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), actor.Prefix)
+		if !ok {
+			continue
+		}
+		var v actor.Verdict
+		if json.Unmarshal([]byte(text), &v) == nil {
+			return v
+		}
+	}
+	switch {
+	case result.TimedOut:
+		return actor.Verdict{Kind: actor.Broken, Detail: "the action hung and was ended"}
+	case result.Status.Signal == syscall.SIGSYS:
+		return actor.Verdict{Kind: actor.Denied, Detail: "killed by SIGSYS"}
+	}
+	return actor.Verdict{Kind: actor.Broken, Detail: "the action said nothing; stdout: " + Tail(stdout)}
+}
+
+// Tail is the end of a text, fit for one line.
+func Tail(text string) string {
+	const limit = 300
+	return fmt.Sprintf("%q", text[max(0, len(text)-limit):])
+}
