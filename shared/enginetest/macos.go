@@ -71,7 +71,7 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	real := planted.Layout(p.Place(), p.ID)
 	defer real.Close()
 	err := real.Plant()
-	if err != nil && !errors.As(err, new(*scene.AbsentError)) { // what is absent here need not be so on a Mac
+	if err != nil && !errors.As(err, new(scene.AbsentError)) { // what is absent here need not be so on a Mac
 		return err
 	}
 	rename := func(s string) string { return strings.ReplaceAll(s, planted.Dir, told.Dir) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
@@ -126,7 +127,7 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 		}
 		fmt.Fprintf(&out, "  %-14s %-13s %s", one.Status, one.ID, one.Title)
 		if one.Detail != "" && one.Status != Held {
-			out.WriteString(": " + printable(one.Detail))
+			out.WriteString(": " + hostpath.Line(one.Detail))
 		}
 		out.WriteString("\n")
 	}
@@ -168,14 +169,4 @@ func (r Results) Claims() (may, drop []shared.Feature) {
 		}
 	}
 	return may, drop
-}
-
-// printable keeps what came from inside from acting on a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
 }

@@ -101,7 +101,18 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 // NeedsOptions gives the engine's complaint where it opens no sandbox without
 // options of its own that [Options.EngineOptions] does not have, and nil elsewhere.
 func (s *Suite) NeedsOptions(ctx context.Context) error {
-	err := s.kit.Opens(ctx)
+	sc := s.kit.Layout(scene.Place{}, "options")
+	defer sc.Close()
+	if err := sc.Plant(); err != nil {
+		return err
+	}
+	_, err := scene.Answered(ctx, "Open", func(ctx context.Context) (none struct{}, err error) {
+		sandbox, err := s.kit.Engine.Open(ctx, sc.NewTrial().Spec)
+		if err == nil {
+			err = sandbox.Close(ctx)
+		}
+		return none, err
+	})
 	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
 		return e
 	}
@@ -168,7 +179,7 @@ func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 // it comes. The end of ctx ends the run; what was not run is not in the results.
 func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 	cases := s.cases()
-	results := make([]*Result, len(cases))
+	results := make([]Result, len(cases))
 	var group sync.WaitGroup
 	var telling sync.Mutex
 	one := func(i int) {
@@ -179,7 +190,7 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 		if ctx.Err() != nil {
 			return
 		}
-		results[i] = &r
+		results[i] = r
 		if done != nil {
 			telling.Lock()
 			defer telling.Unlock()
@@ -203,11 +214,8 @@ func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
 			one(i)
 		}
 	}
-	all := Results{claims: s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly}
-	for _, r := range results {
-		if r != nil {
-			all.Results = append(all.Results, *r)
-		}
+	return Results{
+		Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // not run
+		claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
 	}
-	return all
 }

@@ -140,7 +140,7 @@ func Link(private string, spec *shared.Spec) error {
 
 // RemoveTree removes a directory of which some within have no permissions: commands make
 // such, and so does the kernel for an overlay.
-func RemoveTree(dir string) {
+func RemoveTree(dir string) error {
 	if os.Geteuid() != 0 { // who needs none, and must not follow what has become a link
 		filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
@@ -149,5 +149,5 @@ func RemoveTree(dir string) {
 			return nil
 		})
 	}
-	os.RemoveAll(dir)
+	return os.RemoveAll(dir)
 }

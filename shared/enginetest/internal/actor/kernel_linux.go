@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -83,8 +84,8 @@ func calls() map[string]systemCall {
 			_, err := trace([]string{"child"})
 			return errnoOf(err)
 		},
-		"process_vm_readv":  vmCopy(unix.SYS_PROCESS_VM_READV),
-		"process_vm_writev": vmCopy(unix.SYS_PROCESS_VM_WRITEV),
+		"process_vm_readv":  vmCopy(unix.ProcessVMReadv),
+		"process_vm_writev": vmCopy(unix.ProcessVMWritev),
 		"pidfd_getfd": func() unix.Errno {
 			fd, err := unix.PidfdOpen(int(self), 0)
 			if err == nil {
@@ -148,13 +149,13 @@ func calls() map[string]systemCall {
 }
 
 // vmCopy copies between two places of this process.
-func vmCopy(number uintptr) systemCall {
+func vmCopy(copies func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) systemCall {
 	return func() unix.Errno {
 		var from, to [8]byte
 		local := unix.Iovec{Base: &to[0]}
 		local.SetLen(len(to))
-		remote := unix.RemoteIovec{Base: uintptr(unsafe.Pointer(&from[0])), Len: len(from)}
-		return made(number, uintptr(os.Getpid()), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)()
+		_, err := copies(os.Getpid(), []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&from[0])), Len: len(from)}}, 0)
+		return errnoOf(err)
 	}
 }
 
@@ -213,3 +214,29 @@ func interfaceUp([]string) (string, error) {
 	tried(err)
 	return "was set", errors.Join(unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifreq), unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq))
 }
+
+// sigaction is the kernel's struct with its default disposition.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
+}
+
+// dieBy ends this process by a signal as any other program would end: the Go
+// runtime's handler, which would print and exit, is taken away.
+func dieBy(sig syscall.Signal) error {
+	// No core, neither into a file nor to a program that core_pattern names, which no
+	// limit of its size keeps from it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	var zero sigaction
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&zero)), 0, 8, 0, 0); errno != 0 {
+		return errno
+	}
+	var none uint64 // threads may have it blocked
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
+	return errors.Join(unix.Tgkill(unix.Getpid(), unix.Gettid(), sig), errors.New("it lives on"))
+}
+
+// lastSignal is the highest number of a signal.
+const lastSignal = 64

@@ -1,11 +1,14 @@
 package actor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -189,18 +192,16 @@ func allocate(args []string) (string, error) {
 		defer c.Process.Kill()
 		children = append(children, c)
 	}
-	// The one that is ended may have had its memory for long.
+	// The one that is killed may have had its memory for long.
 	for _, c := range children {
-		_, err := c.in.Write([]byte("?"))
-		if err = errors.Join(err, c.Heard()); err != nil {
+		if err := c.End(); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("%s MiB in each of %s processes", args[1], args[0]), nil
 }
 
-// held holds MIB of memory until its input ends, and says so once more when it is
-// asked.
+// held holds MIB of memory until its input ends.
 func held(args []string) (string, error) {
 	blocks := make([][]byte, number(args[0]))
 	for i := range blocks {
@@ -210,10 +211,7 @@ func held(args []string) (string, error) {
 		}
 	}
 	os.Stdout.WriteString("x")
-	if n, _ := os.Stdin.Read(make([]byte, 1)); n == 1 {
-		os.Stdout.WriteString("x")
-		os.Stdin.Read(make([]byte, 1))
-	}
+	os.Stdin.Read(make([]byte, 1))
 	return strconv.Itoa(len(blocks)), nil
 }
 
@@ -263,4 +261,102 @@ func field(name string) (string, error) {
 		}
 	}
 	return "", broken("there is no %s in /proc/self/status", name)
+}
+
+// A Child is a process that does as it is told until it is ended.
+type Child struct {
+	*exec.Cmd
+	in io.WriteCloser
+}
+
+// StartChild starts one, and waits for its first word.
+func StartChild(cmd *exec.Cmd) (*Child, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &Child{cmd, in}
+	if _, err := out.Read(make([]byte, 16)); err != nil {
+		c.End()
+		return nil, fmt.Errorf("process %d does not speak: %w", cmd.Process.Pid, err)
+	}
+	return c, nil
+}
+
+// End lets it end, and waits for that.
+func (c *Child) End() error {
+	c.in.Close()
+	return c.Wait()
+}
+
+// Find looks through the processes that /proc shows for a text in their
+// "cmdline" or "environ", or for a file of that name in their "cwd", below
+// their "root" at the path of a victim, or among their open files, "fd".
+func Find(part, canary string) string {
+	for _, dir := range Processes() {
+		if dir == fmt.Sprintf("/proc/%d", os.Getpid()) || dir == "/proc/self" {
+			continue
+		}
+		if found := searchProcess(dir, part, canary); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// searchProcess is Find for the process of that directory.
+func searchProcess(dir, part, canary string) string {
+	holds := func(path string) bool {
+		text, err := readSome(path)
+		return err == nil && strings.Contains(text, canary)
+	}
+	at := dir + "/" + part
+	switch part {
+	case "cmdline", "environ":
+		if text, err := os.ReadFile(at); err == nil && bytes.Contains(text, []byte(canary)) {
+			return at
+		}
+	case "cwd":
+		if holds(at + "/" + canary) {
+			return at
+		}
+	case "root":
+		if cwd, err := os.Readlink(dir + "/cwd"); err == nil && holds(at+cwd+"/"+canary) {
+			return at
+		}
+	case "fd":
+		fds, _ := filepath.Glob(at + "/*")
+		for _, fd := range fds {
+			if link, err := os.Readlink(fd); err == nil && strings.Contains(link, canary) && holds(fd) {
+				return fd
+			}
+		}
+	}
+	return ""
+}
+
+// hold waits for the end of standard input.
+func hold([]string) (string, error) {
+	fmt.Println("holding")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return "", err
+}
+
+// Processes lists the processes that /proc shows.
+func Processes() []string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var list []string
+	for _, dir := range dirs {
+		if strings.Trim(filepath.Base(dir), "0123456789") == "" {
+			list = append(list, dir)
+		}
+	}
+	return list
 }

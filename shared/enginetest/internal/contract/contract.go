@@ -1,3 +1,5 @@
+// Package contract has the rules of package shared that every engine keeps, isolated or not: a
+// file for each part. machine_*.go looks at the processes of this machine.
 package contract
 
 import (
@@ -6,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 	"time"
@@ -147,11 +150,7 @@ func (s *subject) endNow(p shared.Process) {
 
 // run runs a command in a sandbox to its end.
 func (s *subject) run(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) *scene.Outcome {
-	return s.ran(s.Start(s.Ctx, sandbox, &scene.Trial{Command: cmd, Stdin: stdin}))
-}
-
-// ran is a command whose end was told.
-func (s *subject) ran(o *scene.Outcome) *scene.Outcome {
+	o := s.Start(s.Ctx, sandbox, &scene.Trial{Command: cmd, Stdin: stdin})
 	switch {
 	case o.Refused != nil:
 		s.Failf("starting: %v", o.Refused)
@@ -191,13 +190,8 @@ func (s *subject) works() {
 // ends wants the end of what somebody still may write to.
 func (s *subject) ends(r *os.File) {
 	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	buf := make([]byte, 512)
-	for {
-		if _, err := r.Read(buf); errors.Is(err, os.ErrDeadlineExceeded) {
-			s.Failf("something still holds the command's output")
-		} else if err != nil {
-			return
-		}
+	if _, err := io.Copy(io.Discard, r); errors.Is(err, os.ErrDeadlineExceeded) {
+		s.Failf("something still holds the command's output")
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 	"github.com/sbxhost/sbxhost/shared/proc"
-	"golang.org/x/sys/unix"
 )
 
 // peakMemory is the most that a process ever had in memory at once.
@@ -34,80 +35,34 @@ func holdings(pid int) (map[string]int, error) {
 	if err != nil {
 		return nil, scene.AbsentError("descriptors of the engine's process cannot be counted: " + err.Error())
 	}
-	children := 0
-	for _, p := range allProcesses() {
-		if p.parent == pid {
-			children++
+	return map[string]int{"open descriptors": len(open), "child processes": len(proc.Children(pid))}, nil
+}
+
+// adopt marks a process, and what it has started, by a limit that nobody cares about. All that
+// they start from then on have the mark, too, wherever they go.
+func adopt(s *subject, pid int) (mark uint64, err error) {
+	mark = 500_000 + uint64(s.IPCKey()%100_000)
+	for family := []int{pid}; len(family) > 0; family = family[1:] {
+		var limit unix.Rlimit
+		err := unix.Prlimit(family[0], unix.RLIMIT_MSGQUEUE, nil, &limit)
+		if limit.Cur = mark; err == nil {
+			err = unix.Prlimit(family[0], unix.RLIMIT_MSGQUEUE, &limit, nil)
 		}
+		if err != nil && family[0] == pid {
+			return 0, scene.AbsentError("the engine's process cannot be marked: " + err.Error())
+		}
+		family = append(family, proc.Children(family[0])...)
 	}
-	return map[string]int{"open descriptors": len(open), "child processes": children}, nil
+	return mark, nil
 }
 
-// A process of this machine.
-type process struct {
-	pid, parent int
-	begun       string // tells it from another that has its number later
-	gone        bool   // nobody has waited for it yet
-}
-
-func allProcesses() (list []process) {
+// marked is an error while there are processes with a mark.
+func marked(mark uint64) error {
 	for _, pid := range proc.All() {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		field := func(n int) string { return proc.StatField(string(text), n) }
-		parent, _ := strconv.Atoi(field(proc.StatParent))
-		state := field(proc.StatState)
-		list = append(list, process{pid, parent, field(proc.StatStart), state == "Z" || state == "X"})
-	}
-	return list
-}
-
-// A family is what a process has started, and those that they have.
-type family struct {
-	members map[process]bool // that were found below it
-	mark    uint64
-}
-
-// adopt marks a process by a limit that nobody cares about. All that it starts from then on
-// have the mark, also when they have left the family.
-func adopt(s *subject, pid int) (*family, error) {
-	f := &family{members: map[process]bool{}, mark: 500_000 + uint64(s.IPCKey()%100_000)}
-	var limit unix.Rlimit
-	err := unix.Prlimit(pid, unix.RLIMIT_MSGQUEUE, nil, &limit)
-	if limit.Cur = f.mark; err == nil {
-		err = unix.Prlimit(pid, unix.RLIMIT_MSGQUEUE, &limit, nil)
-	}
-	if err != nil {
-		return nil, scene.AbsentError("the engine's process cannot be marked: " + err.Error())
-	}
-	return f, nil
-}
-
-// look finds those that were started before the mark.
-func (f *family) look(pid int) {
-	all := allProcesses()
-	for parents := []int{pid}; len(parents) > 0; parents = parents[1:] {
-		for _, p := range all {
-			if p.parent == parents[0] && !p.gone {
-				p.parent = 0 // which changes
-				f.members[p] = true
-				parents = append(parents, p.pid)
-			}
-		}
-	}
-}
-
-// lives is an error while there are any of them.
-func (f *family) lives() error {
-	for _, p := range allProcesses() {
-		p.parent = 0
-		limits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.pid))
-		marked := bytes.Contains(limits, fmt.Appendf(nil, "Max msgqueue size         %d ", f.mark))
-		if !p.gone && (marked || f.members[p]) {
-			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-			return fmt.Errorf("process %d of it goes on: %q", p.pid, bytes.Split(bytes.TrimRight(text, "\x00"), []byte{0}))
+		limits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+		if state := proc.Stat(pid, proc.StatState); state != "Z" && state != "X" && bytes.Contains(limits, fmt.Appendf(nil, "Max msgqueue size         %d ", mark)) {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return fmt.Errorf("process %d of it goes on: %q", pid, bytes.Split(bytes.TrimRight(text, "\x00"), []byte{0}))
 		}
 	}
 	return nil
@@ -121,8 +76,8 @@ func running(argv []string) error {
 	if !strings.HasPrefix(argv[0], "/") && !strings.HasPrefix(argv[0], "<") {
 		return nil // a line for people: what launches is no process that the engine starts
 	}
-	for _, p := range allProcesses() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+	for _, pid := range proc.All() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		words := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 		same := func(i, j int) bool { return argv[j] == words[i] || strings.ContainsAny(argv[j], "<>") }
 		n, begin, end := min(len(words), len(argv)), 0, 0
@@ -136,7 +91,7 @@ func running(argv []string) error {
 		if len(rest) == 0 && len(words) == len(argv) {
 			return nil
 		}
-		if at := slices.Index(argv, "--"); at > 0 && p.parent == os.Getpid() && slices.Equal(words, argv[at+1:]) {
+		if at := slices.Index(argv, "--"); at > 0 && proc.Stat(pid, proc.StatParent) == strconv.Itoa(os.Getpid()) && slices.Equal(words, argv[at+1:]) {
 			return nil
 		}
 		if len(rest) == 2 && begin > 0 && len(argv) > len(words) {

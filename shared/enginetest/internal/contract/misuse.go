@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginepb"
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 )
 
 // misuseRules are about what callers must not do.
@@ -139,11 +139,7 @@ func crowdRules() []Rule {
 		}},
 		{ID: "crowd.04", Title: "signals from many callers at once", run: func(s *subject) {
 			p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), nil)
-			var group sync.WaitGroup
-			for range 16 {
-				group.Go(func() { p.Signal(s.Ctx, syscall.SIGTERM) })
-			}
-			group.Wait()
+			s.Together(16, func(int) { p.Signal(s.Ctx, syscall.SIGTERM) })
 			s.endsBy(p, shared.ExitStatus{Signal: syscall.SIGTERM})
 		}},
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
@@ -279,9 +280,9 @@ func staysClean(s *subject) {
 			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
 			s.Must(sandbox.Close(s.Ctx))
 		}
-		for kind, list := range temporary(s) {
+		for kind, list := range temporary(s) { // but those of other scenes
 			for _, path := range list {
-				if !slices.Contains(before[kind], path) && !strings.HasPrefix(filepath.Base(path), scene.DirPrefix) {
+				if !slices.Contains(before[kind], path) && !strings.Contains(path, "sbxhost-probe-") {
 					more[kind] = append(more[kind], path)
 				}
 			}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/creack/pty"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
@@ -22,9 +24,7 @@ func streamRules() []Rule {
 		{ID: "stream.01", Title: "binary data passes unchanged, and stdin is half-closed", run: func(s *subject) { s.throughCat(700_001) }},
 		{ID: "stream.02", Title: "a command that ends while stdin stays open ends", run: func(s *subject) {
 			r, _ := s.Pipe()
-			ctx, cancel := context.WithTimeout(s.Ctx, s.Patience())
-			defer cancel()
-			s.exits(s.ran(s.Start(ctx, s.open(), &scene.Trial{Command: s.sh("exit 3"), Stdin: r})), 3, "")
+			s.exits(s.once(s.sh("exit 3"), r), 3, "")
 		}},
 		{ID: "stream.03", Title: "large streams, both outputs at once, in bounded memory", Alone: true, run: largeStreams},
 		{ID: "stream.04", Title: "large input, in bounded memory", Alone: true, run: func(s *subject) {
@@ -240,4 +240,37 @@ func lateReader(s *subject) {
 	stdout.SetReadDeadline(time.Now().Add(s.Patience()))
 	stderr.SetReadDeadline(time.Now().Add(s.Patience()))
 	s.matchBoth(stdout, stderr, n)
+}
+
+// hostTerminal gives a command a terminal, resizes it, and types ^C.
+func hostTerminal(s *subject) {
+	sandbox := s.open()
+	master, slave, err := pty.Open()
+	s.Must(err)
+	defer master.Close()
+	defer slave.Close()
+	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
+	shows := func(want string) {
+		master.SetReadDeadline(time.Now().Add(s.Patience()))
+		if shown, err := scene.ReadUntil(master, want); err != nil {
+			s.Failf("the terminal does not show %q but %q: %v", want, shown, err)
+		}
+	}
+	start := func(text, shown string) shared.Process {
+		cmd := s.sh("test -t 0 && test -t 1 && test -t 2 && : </dev/tty && " + text + forever)
+		cmd.TTY = true
+		p, err := sandbox.Start(s.Ctx, cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
+		s.Must(err)
+		shows(shown)
+		return p
+	}
+	p := start("trap 'stty size; exit 8' WINCH && stty size", "24 80")
+	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 30, Cols: 100}))
+	shows("30 100")
+	s.endsBy(p, shared.ExitStatus{Code: 8})
+	// Job control: what is typed reaches the command as a signal.
+	p = start("trap 'exit 9' INT && echo typing", "typing")
+	_, err = master.Write([]byte{3})
+	s.Must(err)
+	s.endsBy(p, shared.ExitStatus{Code: 9})
 }

@@ -77,7 +77,7 @@ func oddName(s *scene.Scene, name string) {
 	if o := s.Attempt(write); o.Verdict.Kind != actor.Denied {
 		s.End(scene.Leaked, "it is writable: %v %s", o.Refused, o.Told())
 	}
-	if after := tree(s); before != after {
-		s.End(scene.Leaked, "something was made elsewhere: %s", firstDifference(before, after))
+	if found := difference(before, tree(s)); found != "" {
+		s.End(scene.Leaked, "something was made elsewhere: %s", found)
 	}
 }

@@ -122,6 +122,25 @@ func freePort(s *scene.Scene) error {
 	return l.Close()
 }
 
+// hears waits for the command's events, and keeps one that it looks for.
+func hears(s *scene.Scene, wanted func(shared.Event) bool) func(shared.Process) {
+	return func(p shared.Process) {
+		for e := range p.Events() {
+			if wanted(e) {
+				s.Values["told"] = e.Message
+			}
+		}
+	}
+}
+
+// wasTold wants hears to have heard it.
+func wasTold(s *scene.Scene) error {
+	if s.Values["told"] == "" {
+		return errors.New("no event tells of it")
+	}
+	return nil
+}
+
 // networkProbes are about who can be spoken to.
 func networkProbes() []Probe {
 	dial := func(network string) words { return words{"dial", network, "{addr}", "{canary}"} }
@@ -159,17 +178,8 @@ func networkProbes() []Probe {
 			return nil
 		}, act: words{"nothing"}, trial: func(s *scene.Scene, t *scene.Trial) {
 			onHostNetwork(s, t)
-			t.During = func(p shared.Process) {
-				for e := range p.Events() {
-					s.Values["said"] += string(e.Kind)
-				}
-			}
-		}, after: func(s *scene.Scene) error {
-			if s.Values["said"] == "" {
-				return errors.New("nothing was said")
-			}
-			return nil
-		}},
+			t.During = hears(s, func(shared.Event) bool { return true })
+		}, after: wasTold},
 		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dial("unix"), grant: showing("{outside}", shared.ReadOnly)},
 		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: words{"{shown}"}, hide: words{"{shown}/s"},
 			act: dial("unix"), grant: unhidden},
@@ -194,21 +204,12 @@ func networkProbes() []Probe {
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
 		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
-			t.During = func(p shared.Process) {
-				for e := range p.Events() {
-					if e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == "false" {
-						s.Values["said"] = e.Message
-					}
-				}
-			}
+			t.During = hears(s, func(e shared.Event) bool {
+				return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == "false"
+			})
 		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
-		}, after: func(s *scene.Scene) error {
-			if s.Values["said"] == "" {
-				return errors.New("no event tells of the name")
-			}
-			return nil
-		}},
+		}, after: wasTold},
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s)}
 		}, act: dial("tcp")},

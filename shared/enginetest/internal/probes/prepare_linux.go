@@ -2,23 +2,20 @@ package probes
 
 import (
 	"encoding/base64"
-	"os"
 	"strconv"
 
-	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // inheritDirectory opens the secret's directory so that every child of this
 // process would inherit it.
 func inheritDirectory(s *scene.Scene) error {
 	fd, err := unix.Open(s.Outside, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	s.Inherited = os.NewFile(uintptr(fd), s.Outside)
-	s.Cleanup(func() { s.Inherited.Close() })
-	return nil
+	s.Cleanup(func() { unix.Close(fd) })
+	return err
 }
 
 // takeHandle takes the file handle of the secret, which needs no permission.
@@ -53,8 +50,7 @@ func byKey(s *scene.Scene, what string, control, get, a, b uintptr) error {
 // needScoping wants Landlock's scopes for abstract sockets.
 func needScoping() error {
 	const scopesSince = 6
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 || abi < scopesSince {
+	if abi, _ := sandboxinit.LandlockABI(); abi < scopesSince {
 		return scene.AbsentError("this kernel cannot keep a command from abstract sockets of its network (Landlock ABI 6)")
 	}
 	return nil

@@ -1,13 +1,21 @@
 package probes
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
+	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
 // namespace is a probe that a namespace is not the host's.
@@ -119,9 +127,10 @@ func asAnotherUser(s *scene.Scene) {
 		s.End(scene.Held, "refused: %v", o.Refused)
 	}
 	// Not in the scene, which may lie where that user cannot go.
-	dir, err := os.MkdirTemp("/var/tmp", scene.DirPrefix)
+	own, err := scratch.New("/var/tmp", "probe", nil)
 	s.Must(err)
-	s.Cleanup(func() { scene.RemoveTree(dir) })
+	s.Cleanup(own.Remove)
+	dir := own.Path
 	s.Must(errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/ws", 0o755), os.Chown(dir+"/ws", int(user.UID), int(user.GID))))
 	for name, gid := range map[string]int{"root's": os.Getegid(), "a member's": int(user.Groups[0])} {
 		file := dir + "/ws/" + strings.Fields(name)[0]
@@ -176,5 +185,177 @@ func coreDump(s *scene.Scene) {
 	}
 	if o.Status.CoreDumped {
 		s.End(scene.Leaked, "the kernel dumped core, to where core_pattern says")
+	}
+}
+
+// filtered is a probe of a system call that no command needs and that has been
+// the way out of a sandbox before. Its control is the same call outside.
+func filtered(id, title, call string, c control) Probe {
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, control: c, act: words{"call", call}}
+}
+
+// kernelProbes are about the kernel's interfaces.
+func kernelProbes() []Probe {
+	const out, priv = controlOutside, ControlPrivileged
+	socket := func(id, title, kind string, c control) Probe {
+		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, control: c, act: words{"socket", kind}}
+	}
+	terminal := func(id, title, name string) Probe {
+		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: words{"terminal", name}, trial: func(_ *scene.Scene, t *scene.Trial) { t.TTY = true }}
+	}
+	return []Probe{
+		terminal("kernel.01", "typing into the terminal (TIOCSTI)", "tiocsti"),
+		terminal("kernel.02", "the same with high bits set in the request", "tiocsti-high"),
+		terminal("kernel.03", "the console's selection (TIOCLINUX)", "tioclinux"),
+		terminal("kernel.04", "the same with high bits set in the request", "tioclinux-high"),
+		filtered("kernel.05", "tracing a process", "ptrace", out),
+		filtered("kernel.06", "reading a process's memory", "process_vm_readv", out),
+		filtered("kernel.07", "writing a process's memory", "process_vm_writev", out),
+		filtered("kernel.08", "taking a descriptor of another process", "pidfd_getfd", out),
+		filtered("kernel.09", "programs in the kernel (bpf)", "bpf", priv),
+		filtered("kernel.10", "handling page faults (userfaultfd)", "userfaultfd", out),
+		filtered("kernel.11", "performance counters", "perf_event_open", out),
+		filtered("kernel.12", "keyrings (keyctl)", "keyctl", out),
+		filtered("kernel.13", "keys (add_key)", "add_key", out),
+		filtered("kernel.14", "keys (request_key)", "request_key", out),
+		filtered("kernel.15", "another kernel (kexec_load)", "kexec_load", out),
+		filtered("kernel.16", "another kernel (kexec_file_load)", "kexec_file_load", out),
+		filtered("kernel.17", "modules (init_module)", "init_module", out),
+		filtered("kernel.18", "modules (finit_module)", "finit_module", out),
+		filtered("kernel.19", "modules (delete_module)", "delete_module", out),
+		filtered("kernel.20", "io_uring", "io_uring_setup", out),
+		filtered("kernel.21", "personality", "personality", out),
+		filtered("kernel.22", "clone3, whose flags no filter can see", "clone3", out),
+		filtered("kernel.23", "new mounts (open_tree)", "open_tree", priv),
+		filtered("kernel.24", "new mounts (fsopen)", "fsopen", priv),
+		filtered("kernel.25", "new mounts (move_mount)", "move_mount", priv),
+		filtered("kernel.26", "mount attributes (mount_setattr)", "mount_setattr", priv),
+		filtered("kernel.27", "another root (pivot_root)", "pivot_root", priv),
+		filtered("kernel.28", "unmounting", "umount2", priv),
+		filtered("kernel.29", "swap", "swapon", out),
+		filtered("kernel.30", "rebooting", "reboot", out),
+		filtered("kernel.31", "the clock", "adjtimex", out),
+		filtered("kernel.32", "the host's name (sethostname)", "sethostname", priv),
+		filtered("kernel.33", "process accounting", "acct", out),
+		filtered("kernel.34", "ports (iopl)", "iopl", out),
+		filtered("kernel.35", "system calls of the 32-bit entry", "int80-keyctl", out),
+		filtered("kernel.36", "system calls of the x32 kind", "x32-keyctl", out),
+		filtered("kernel.37", "x32 system calls that the filter allows by another number", "x32-getpid", out),
+		filtered("kernel.38", "watching the whole file system (fanotify)", "fanotify_init", priv),
+		socket("kernel.39", "sockets to virtual machines (AF_VSOCK)", "vsock", out),
+		socket("kernel.40", "the kernel's cryptography (AF_ALG)", "alg", out),
+		socket("kernel.41", "packet sockets (AF_PACKET)", "packet", priv),
+		socket("kernel.42", "raw sockets", "raw", priv),
+		socket("kernel.43", "bluetooth and other rare families", "rare", out),
+	}
+}
+
+// lifetimeProbes are about what outlives a command. Each starts a process that
+// has a session of its own, ignores signals and holds the command's output
+// open, which is how it is noticed.
+func lifetimeProbes() []Probe {
+	survivor := func(id, title, kind string, end func(*scene.Trial)) Probe {
+		return Probe{ID: id, Title: title, Unmodelled: decidedByEnd, custom: func(s *scene.Scene) { outlives(s, kind, end) }}
+	}
+	by := func(sig syscall.Signal) func(*scene.Trial) {
+		return func(t *scene.Trial) {
+			t.Awaited = true
+			t.During = func(p shared.Process) { p.Signal(context.Background(), sig) }
+		}
+	}
+	return []Probe{
+		survivor("life.01", "a daemon after the command's exit", "exit", func(*scene.Trial) {}),
+		survivor("life.02", "a daemon after the command's death by a signal", "die", func(*scene.Trial) {}),
+		survivor("life.03", "a daemon after the timeout", "stay", func(t *scene.Trial) { t.Command.Timeout, t.Command.Grace = 300*time.Millisecond, 100*time.Millisecond }),
+		survivor("life.04", "a daemon after SIGKILL", "stay", by(syscall.SIGKILL)),
+		survivor("life.05", "a daemon after SIGTERM", "stay", by(syscall.SIGTERM)),
+		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*scene.Trial) {}),
+		{ID: "life.07", Title: "a daemon after Close", Unmodelled: decidedByEnd, custom: outlivesClose},
+		{ID: "life.08", Title: "handlers of SIGTERM run when the time is up", Unmodelled: decidedByEnd, Works: true, custom: handlerRuns},
+	}
+}
+
+// outlives runs a command that leaves a process behind.
+func outlives(s *scene.Scene, kind string, end func(*scene.Trial)) {
+	t := s.Trying("daemon", kind, s.Canary)
+	end(t)
+	o := s.Attempt(t)
+	// A command that is ended before it has left anything, on a machine that is slow
+	// now, shows nothing.
+	for ; o.Refused == nil && o.Broke == nil && o.Verdict.Kind == actor.Broken && t.Command.Timeout < actor.Timeout/2; o = s.Attempt(t) {
+		t.Command.Timeout *= 4
+	}
+	checkSurvivor(s, o)
+}
+
+// checkSurvivor says what an attempt to leave a daemon behind means.
+func checkSurvivor(s *scene.Scene, o *scene.Outcome) {
+	s.Must(errors.Join(o.Refused, o.Broke))
+	if o.Outlived {
+		endSurvivors(s)
+		s.End(scene.Leaked, "something still held its output when Wait had returned")
+	}
+	if o.Verdict.Kind == actor.Broken {
+		s.Failf("there was no daemon: %s", o.Told())
+	}
+	// The control: without a sandbox the daemon stays.
+	v := s.ActOutside(s.Trying("daemon", "exit", s.Canary), false)
+	if v.Kind != actor.Got {
+		s.End(scene.ControlFailed, "%s", v.Detail)
+	}
+	if err := endOutside(v.Detail); err != nil {
+		s.End(scene.ControlFailed, "the daemon does not survive without a sandbox: %v", err)
+	}
+}
+
+// endOutside kills the daemon whose number an action outside has told.
+func endOutside(told string) error {
+	_, text, ok := strings.Cut(told, "pid ")
+	text, _, _ = strings.Cut(text, " ")
+	pid, err := strconv.Atoi(text)
+	if !ok || err != nil || pid < 2 {
+		return fmt.Errorf("no pid in %q", told)
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+func outlivesClose(s *scene.Scene) {
+	t := s.Trying("daemon", "stay", s.Canary)
+	sandbox := s.OpenAs(t.Sorted())
+	closed := errors.New("the daemon was never there")
+	t.Awaited = true
+	t.During = func(shared.Process) { closed = sandbox.Close(context.WithoutCancel(s.Ctx)) }
+	o := s.Start(s.Ctx, sandbox, t)
+	s.Must(o.Refused)
+	s.Must(closed)
+	o.Broke = nil // as Close may have it
+	checkSurvivor(s, o)
+}
+
+// endSurvivors kills what has leaked. It is known by this scene's canary: the
+// number that it has inside may be anybody's outside.
+func endSurvivors(s *scene.Scene) {
+	for _, dir := range actor.Processes() {
+		text, err := os.ReadFile(dir + "/cmdline")
+		if err != nil || !bytes.Contains(text, []byte("survive")) || !bytes.Contains(text, []byte(s.Canary)) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// handlerRuns gives a command that is killed before it has a handler, on a machine
+// that is slow now, more time.
+func handlerRuns(s *scene.Scene) {
+	t := s.Trying("handle-term")
+	t.Command.Grace = actor.Timeout / 2
+	for t.Command.Timeout = 500 * time.Millisecond; ; t.Command.Timeout *= 4 {
+		o := s.Attempt(t)
+		status, detail := (&Probe{Works: true}).judge(s, o)
+		if status == scene.Held || o.Status.Signal != syscall.SIGTERM || t.Command.Timeout >= actor.Timeout/8 {
+			s.End(status, "%s", detail)
+		}
 	}
 }

@@ -39,9 +39,6 @@ func (s *Scene) outsideOnce(ctx context.Context, t *Trial, privileged bool) acto
 		t.Stdin.Seek(0, 0)
 		cmd.Stdin = t.Stdin
 	}
-	if f := s.Inherited; f != nil {
-		cmd.ExtraFiles = []*os.File{f}
-	}
 	// Files, so that a process which is left behind delays nobody.
 	out, err := os.CreateTemp(s.Dir, "out-")
 	if err != nil {

@@ -1,7 +1,9 @@
+// Package scene is where one case of the conformance kit is tried: a tree of files on the host, a
+// sandbox that shows a part of it, a command in it, and the same command outside. It says how a
+// case ends, however the engine behaves. It knows neither probes nor rules.
 package scene
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,23 +16,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
-const (
-	// obeyPatience is how long what calls an engine may go on when its context has ended.
-	obeyPatience = 5 * time.Second
-	// outlivePatience is how long the outputs of a command may stay open after
-	// it is gone before something is taken to have outlived it.
-	outlivePatience = 10 * time.Second
-)
-
-// A place says what a scene is for.
+// A Place says what a scene is for.
 type Place struct {
 	ID string // of the probe or rule
-	// AnyView and anyNetwork say that it is not about the files that the view shows, or not about the
+	// AnyView and AnyNetwork say that it is not about the files that the view shows, or not about the
 	// network, so that it is tried in what an engine claims that does not hold the minimal view, or
 	// no network.
 	AnyView, AnyNetwork bool
@@ -38,7 +32,7 @@ type Place struct {
 	Prepare func(s *Scene) error
 }
 
-// A scene is what one case is tried with: a directory tree of its own on the host, and
+// A Scene is what one case is tried with: a directory tree of its own on the host, and
 // the engine. Its methods end the case where something is not as it must be, as those of
 // a *testing.T do.
 type Scene struct {
@@ -56,142 +50,12 @@ type Scene struct {
 	// Canary is a text that occurs nowhere but in this scene's secrets.
 	Canary string
 
-	Foreign   *os.File          // a terminal of nobody, where a probe has one
-	Inherited *os.File          // a descriptor that is open in every child of this process
-	Values    map[string]string // what prepare has to tell the trial
+	Foreign *os.File          // a terminal of nobody, where a probe has one
+	Values  map[string]string // what prepare has to tell the trial
 
 	mu       sync.Mutex // a case that does not end may go on while its scene is closed
 	faults   []string
 	cleanups []func()
-}
-
-// Status is how a case went. See enginetest.Status.
-type Status string
-
-const (
-	Held          Status = "held"
-	Leaked        Status = "leaked"
-	Failed        Status = "failed"
-	ControlFailed Status = "control-failed"
-	Skipped       Status = "skipped"
-	NotApplicable Status = "not-applicable"
-)
-
-// Bad says whether the engine, or the kit on this machine, has failed.
-func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFailed }
-
-// An ending is thrown to end a case.
-type ending struct {
-	status Status
-	detail string
-}
-
-// AbsentError says that a machine lacks what a case is about.
-type AbsentError string
-
-func (e AbsentError) Error() string { return string(e) }
-
-func (s *Scene) End(status Status, format string, args ...any) {
-	panic(&ending{status, fmt.Sprintf(format, args...)})
-}
-
-func (s *Scene) Failf(format string, args ...any) { s.End(Failed, format, args...) }
-
-// Must ends the case by an error.
-func (s *Scene) Must(err error) {
-	if absent, ok := errors.AsType[AbsentError](err); ok {
-		s.End(NotApplicable, "%s", absent)
-	}
-	if err != nil {
-		s.Failf("%v", err)
-	}
-}
-
-// Wants ends the case unless an error is of one of the kinds.
-func (s *Scene) Wants(what string, err error, kinds ...error) {
-	if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
-		s.Failf("%s: got %v, want %v", what, err, kinds)
-	}
-}
-
-// caught carries out f until something ends it.
-func caught(f func()) (e *ending) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case *ending:
-			e = v
-		default:
-			panic(v)
-		}
-	}()
-	f()
-	return nil
-}
-
-// Check tries one of the things that a case demands. The case goes on, and fails in the end.
-func (s *Scene) Check(what any, f func()) {
-	if e := caught(f); e != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faults = append(s.faults, fmt.Sprintf("%v: %s", what, e.detail))
-	}
-}
-
-// Together checks n things at once.
-func (s *Scene) Together(n int, f func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { s.Check(i, func() { f(i) }) })
-	}
-	group.Wait()
-}
-
-// returned gives what f does. An engine that ignores contexts cannot hang the kit: f is
-// left to itself soon after ctx has ended.
-func returned[T any](ctx context.Context, f func() T) (value T, err error) {
-	done := make(chan T, 1)
-	go func() { done <- f() }()
-	select {
-	case value = <-done:
-		return value, nil
-	case <-ctx.Done():
-	}
-	select {
-	case value = <-done:
-		return value, nil
-	case <-time.After(obeyPatience):
-		return value, fmt.Errorf("it does not end: %w", context.Cause(ctx))
-	}
-}
-
-// InScene carries out a case in a scene of that name.
-func (k *Kit) InScene(given context.Context, p Place, name string, limit time.Duration, f func(*Scene)) (Status, string) {
-	ctx, cancel := context.WithTimeout(given, limit)
-	defer cancel()
-	sc := k.Layout(p, name)
-	sc.Ctx, sc.Limit = ctx, limit
-	e, err := returned(ctx, func() *ending {
-		return caught(func() {
-			sc.Must(sc.Plant())
-			f(sc)
-			if len(sc.faults) > 0 {
-				sc.Failf("%s", strings.Join(sc.faults, "\n"))
-			}
-		})
-	})
-	switch {
-	case err != nil:
-		e = &ending{Failed, err.Error()}
-	case e == nil:
-		e = &ending{Held, ""}
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(given), limit)
-	defer cancel()
-	if closeErr, err := returned(closing, sc.Close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
-		e = &ending{Failed, "cleaning up: " + cmp.Or(err, closeErr).Error()}
-	}
-	return e.status, e.detail
 }
 
 // Layout says where the parts of a scene lie.
@@ -246,6 +110,7 @@ func (s *Scene) Fill(texts ...string) (filled []string) {
 	return filled
 }
 
+// Write makes a file below the scene's directory.
 func (s *Scene) Write(name, text string) error {
 	path := s.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -261,6 +126,7 @@ func (s *Scene) Cleanup(f func()) {
 	s.cleanups = append(s.cleanups, f)
 }
 
+// Close removes what belongs to the scene.
 func (s *Scene) Close() error {
 	s.mu.Lock()
 	cleanups := s.cleanups
@@ -269,22 +135,7 @@ func (s *Scene) Close() error {
 	for _, f := range slices.Backward(cleanups) {
 		f()
 	}
-	return RemoveTree(s.Dir)
-}
-
-// RemoveTree is os.RemoveAll for what commands may have made unreadable.
-func RemoveTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || !errors.Is(err, os.ErrPermission) {
-		return err
-	}
-	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	return scratch.RemoveTree(s.Dir)
 }
 
 // Patience is how long one step may take.
@@ -317,94 +168,7 @@ func (s *Scene) Feed(w *os.File, text io.Reader) (fed func()) {
 	return func() { s.Must(<-done) }
 }
 
-// A trial is one command in the making, and its sandbox.
-type Trial struct {
-	Spec    shared.Spec
-	Command shared.Command
-	Stdin   *os.File
-	// Act is what the kit's own program does inside; nil runs the Command as it is.
-	Act []string
-	// First are actions of earlier commands in the same sandbox.
-	First [][]string
-	TTY   bool
-	// Script has a shell begin what the kit's program does.
-	Script bool
-	// During is called when the command has started or, if awaited, when its
-	// action has told how it went.
-	During  func(shared.Process)
-	Awaited bool
-}
-
-// NewTrial is the sandbox that every case starts from.
-func (s *Scene) NewTrial() *Trial {
-	t := &Trial{Spec: shared.Spec{
-		Sandbox:    "probe",
-		Unconfined: s.Kit.Unconfined(),
-		Options:    slices.Clone(s.Kit.EngineOptions),
-		Prepare:    s.Kit.Prepared,
-		Table: []shared.Entry{
-			{Source: s.WS, Path: s.WS, Access: shared.ReadWrite, Why: "workspace"},
-			{Source: s.Kit.Program, Path: s.Kit.Program, Why: "bind_paths[0]", Access: shared.ReadOnly},
-		},
-	}}
-	if s.session != "" {
-		t.Spec.Session = shared.Session{ID: s.Canary, Dir: s.session}
-	}
-	claims := s.Kit.Info.Features
-	if s.place.AnyNetwork && !claims.Has(shared.FeatureNetworkNone) && claims.Has(shared.FeatureNetworkHost) {
-		t.Spec.Network.Mode = shared.NetworkHost
-	}
-	if s.place.AnyView && !claims.Has(shared.FeatureFilesystemMinimal) && claims.Has(shared.FeatureFilesystemHost) {
-		t.Spec.Filesystem = shared.FilesystemHost
-	}
-	// Where an engine claims a part, the probes of that part are tried.
-	t.Spec.BestEffort = s.Engine != nil && !s.Kit.Unconfined() && shared.Refused("", t.Spec.Without(claims)) != nil
-	t.Command.Dir = s.WS
-	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
-	t.Command.Timeout = actor.Timeout
-	return t
-}
-
-// Trying is such a trial of an action.
-func (s *Scene) Trying(action string, args ...string) *Trial {
-	t := s.NewTrial()
-	t.Do(action, args...)
-	return t
-}
-
-// Do sets the action.
-func (t *Trial) Do(action string, args ...string) { t.Act = append([]string{action}, args...) }
-
-// Add adds an entry to the table.
-func (t *Trial) Add(e shared.Entry) {
-	if e.Why == "" {
-		e.Why = "bind_paths[1]"
-	}
-	t.Spec.Table = append(t.Spec.Table, e)
-}
-
-// Show adds a mount at the same path inside.
-func (t *Trial) Show(path string, kind shared.Access) {
-	t.Add(shared.Entry{Source: path, Path: path, Access: kind})
-}
-
-// Hide adds an entry that hides a path, if it is there.
-func (t *Trial) Hide(path string) {
-	t.Add(shared.Entry{Path: path, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: `deny_paths "probe"`})
-}
-
-// Sorted is the Spec as a host gives it.
-func (t *Trial) Sorted() shared.Spec {
-	spec := t.Spec
-	spec.Table = slices.SortedFunc(slices.Values(spec.Table), func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
-	return spec
-}
-
-// Setenv adds a variable.
-func (t *Trial) Setenv(name, value string) {
-	t.Command.Env = append(t.Command.Env, name+"="+value)
-}
-
+// NotClaimed begins why a case is skipped.
 const NotClaimed = "the engine does not claim "
 
 // Missing is what of a list an engine does not claim.

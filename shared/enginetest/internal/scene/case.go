@@ -1,0 +1,152 @@
+package scene
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// obeyPatience is how long what calls an engine may go on when its context has ended.
+	obeyPatience = 5 * time.Second
+	// outlivePatience is how long the outputs of a command may stay open after
+	// it is gone before something is taken to have outlived it.
+	outlivePatience = 10 * time.Second
+)
+
+// Status is how a case went. See enginetest.Status.
+type Status string
+
+// See the constants of these names in enginetest.
+const (
+	Held          Status = "held"
+	Leaked        Status = "leaked"
+	Failed        Status = "failed"
+	ControlFailed Status = "control-failed"
+	Skipped       Status = "skipped"
+	NotApplicable Status = "not-applicable"
+)
+
+// Bad says whether the engine, or the kit on this machine, has failed.
+func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFailed }
+
+// An ending is thrown to end a case.
+type ending struct {
+	status Status
+	detail string
+}
+
+// AbsentError says that a machine lacks what a case is about.
+type AbsentError string
+
+func (e AbsentError) Error() string { return string(e) }
+
+// End ends the case.
+func (s *Scene) End(status Status, format string, args ...any) {
+	panic(&ending{status, fmt.Sprintf(format, args...)})
+}
+
+// Failf ends the case as failed.
+func (s *Scene) Failf(format string, args ...any) { s.End(Failed, format, args...) }
+
+// Must ends the case by an error.
+func (s *Scene) Must(err error) {
+	if absent, ok := errors.AsType[AbsentError](err); ok {
+		s.End(NotApplicable, "%s", absent)
+	}
+	if err != nil {
+		s.Failf("%v", err)
+	}
+}
+
+// Wants ends the case unless an error is of one of the kinds.
+func (s *Scene) Wants(what string, err error, kinds ...error) {
+	if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
+		s.Failf("%s: got %v, want %v", what, err, kinds)
+	}
+}
+
+// caught carries out f until something ends it.
+func caught(f func()) (e *ending) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *ending:
+			e = v
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
+
+// Check tries one of the things that a case demands. The case goes on, and fails in the end.
+func (s *Scene) Check(what any, f func()) {
+	if e := caught(f); e != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.faults = append(s.faults, fmt.Sprintf("%v: %s", what, e.detail))
+	}
+}
+
+// Together checks n things at once.
+func (s *Scene) Together(n int, f func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { s.Check(i, func() { f(i) }) })
+	}
+	group.Wait()
+}
+
+// returned gives what f does. An engine that ignores contexts cannot hang the kit: f is
+// left to itself soon after ctx has ended.
+func returned[T any](ctx context.Context, f func() T) (value T, err error) {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case value = <-done:
+		return value, nil
+	case <-ctx.Done():
+	}
+	select {
+	case value = <-done:
+		return value, nil
+	case <-time.After(obeyPatience):
+		return value, fmt.Errorf("it does not end: %w", context.Cause(ctx))
+	}
+}
+
+// InScene carries out a case in a scene of that name.
+func (k *Kit) InScene(given context.Context, p Place, name string, limit time.Duration, f func(*Scene)) (Status, string) {
+	ctx, cancel := context.WithTimeout(given, limit)
+	defer cancel()
+	sc := k.Layout(p, name)
+	sc.Ctx, sc.Limit = ctx, limit
+	e, err := returned(ctx, func() *ending {
+		return caught(func() {
+			sc.Must(sc.Plant())
+			f(sc)
+			if len(sc.faults) > 0 {
+				sc.Failf("%s", strings.Join(sc.faults, "\n"))
+			}
+		})
+	})
+	switch {
+	case err != nil:
+		e = &ending{Failed, err.Error()}
+	case e == nil:
+		e = &ending{Held, ""}
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(given), limit)
+	defer cancel()
+	if closeErr, err := returned(closing, sc.Close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
+		e = &ending{Failed, "cleaning up: " + cmp.Or(err, closeErr).Error()}
+	}
+	return e.status, e.detail
+}
