@@ -5,8 +5,7 @@
 // # Promise
 //
 //   - Nothing is ignored. What is unknown, misspelled, of the wrong type or
-//     defined twice is an error. Only what is harmless on this machine and
-//     wrong on use, such as another platform's engine, is a warning.
+//     defined twice is an error.
 //   - All errors that can be found are reported in one run. Only a file that
 //     is not HCL at all is reported for its syntax alone.
 //   - Every diagnostic has a range in the file.

@@ -50,18 +50,6 @@ func TestSampleIsValidAnywhere(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfOtherPlatforms(t *testing.T) {
-	t.Parallel()
-	f := parse(t, string(Sample()))
-	linux, darwin := f.Check("linux"), f.Check("darwin")
-	if len(linux) != 1 || linux.HasErrors() || !strings.Contains(linux[0].Detail, `"mac"`) {
-		t.Error(render(t, linux))
-	}
-	if len(darwin) != 2 || darwin.HasErrors() {
-		t.Error(render(t, darwin))
-	}
-}
-
 func TestBuiltinDefault(t *testing.T) {
 	t.Parallel()
 	f, diags := Load("", EvalInput{})

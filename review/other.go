@@ -33,7 +33,6 @@ func (u *Use) Add(context.Context, string, string, string, ...string) error { re
 func (u *Use) Close()                                                       {}
 
 func (r *Review) Sandbox() string                                       { return "" }
-func (r *Review) Reach() string                                         { return "" }
 func (r *Review) Dir() string                                           { return "" }
 func (r *Review) Sources() []string                                     { return nil }
 func (r *Review) Close()                                                {}

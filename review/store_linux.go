@@ -408,9 +408,6 @@ func (r *Review) mounterGone(ctx context.Context, file string) error {
 // Sandbox is the definition that the first command of the review ran in.
 func (r *Review) Sandbox() string { return r.rec.Sandbox }
 
-// Reach is what its commands have besides files.
-func (r *Review) Reach() string { return r.rec.Reach }
-
 // Dir is what an engine keeps things in.
 func (r *Review) Dir() string { return r.dir }
 

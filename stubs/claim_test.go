@@ -83,9 +83,7 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 	}
 	p.kill()
 	s.expect(t, "a", "a/b", "f")
-	if err := New(s.ledgers).Sweep(); err != nil {
-		t.Fatal(err)
-	}
+	s.sweep(t, New(s.ledgers))
 	s.expect(t)
 	s.noLedgers(t)
 }

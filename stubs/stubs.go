@@ -363,26 +363,6 @@ func (r *Registry) release(h *Hold, others []*other) {
 	r.cache.trim()
 }
 
-// Sweep removes what processes that were killed have left.
-func (r *Registry) Sweep() error {
-	if _, err := os.Lstat(r.dir); err != nil {
-		return nil // nobody has held anything
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	unlock, err := r.lock(context.Background())
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	others, err := r.others()
-	if err != nil {
-		return err
-	}
-	r.sweep(others)
-	return nil
-}
-
 // Close gives up all that is still held, and the ledger. What it cannot remove is
 // left for the next sweep.
 func (r *Registry) Close() error {

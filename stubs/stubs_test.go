@@ -107,6 +107,15 @@ func (s scene) noLedgers(t testing.TB) {
 	}
 }
 
+// sweep has r hold something, and give it up: what dead processes have left goes with that.
+func (s scene) sweep(t testing.TB, r *Registry) {
+	t.Helper()
+	s.hold(t, r, "sweep").Release()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func (s scene) hold(t testing.TB, r *Registry, names ...string) *Hold {
 	t.Helper()
 	h := r.Hold(context.Background(), s.wanted(names...))
@@ -362,13 +371,7 @@ func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.kill()
-	if err := r.Sweep(); err != nil {
-		t.Fatal(err)
-	}
-	s.expect(t)
-	if err := New(s.tree + "/none").Sweep(); err != nil {
-		t.Error(err)
-	}
+	s.sweep(t, r)
 	s.expect(t)
 }
 
@@ -392,9 +395,7 @@ func TestIntentionsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := New(s.ledgers).Sweep(); err != nil {
-		t.Fatal(err)
-	}
+	s.sweep(t, New(s.ledgers))
 	s.expect(t, "torn")
 }
 
@@ -427,10 +428,7 @@ func TestFiftyProcesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	r := New(s.ledgers)
-	if err := r.Sweep(); err != nil {
-		t.Fatal(err)
-	}
+	s.sweep(t, New(s.ledgers))
 	s.expect(t)
 	s.noLedgers(t)
 }

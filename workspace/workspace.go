@@ -241,9 +241,6 @@ func within(field string, d time.Duration, f func() error) error {
 // Root returns the resolved project root.
 func (w *Workspace) Root() string { return w.project.path }
 
-// Home returns the caller's home, resolved where it exists, or "".
-func (w *Workspace) Home() string { return w.home }
-
 // TempAlias returns the resolved host directory that is /tmp inside, or "".
 func (w *Workspace) TempAlias() string { return w.alias }
 

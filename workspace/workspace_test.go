@@ -76,8 +76,8 @@ func TestRoots(t *testing.T) {
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
-	if w.Root() != base+"/proj" || w.Home() != base+"/home" || w.TempAlias() != base+"/tmp" {
-		t.Error(w.Root(), w.Home(), w.TempAlias())
+	if w.Root() != base+"/proj" || w.home != base+"/home" || w.TempAlias() != base+"/tmp" {
+		t.Error(w.Root(), w.home, w.TempAlias())
 	}
 	if got, err := w.ResolveForRead("~/file"); err != nil || got != base+"/home/file" {
 		t.Errorf("file as a root: %q, %v", got, err)

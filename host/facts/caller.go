@@ -1,9 +1,10 @@
 package facts
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/approvals"
 )
 
 // Caller is what is known of the program and person that commands are run for.
@@ -23,16 +24,16 @@ func (c *Caller) LookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// StateDir is where sbxhost keeps what must outlast it, for this user alone:
-// $XDG_STATE_HOME/sbxhost, else ~/.local/state/sbxhost; empty without either.
+// StateDir is where sbxhost keeps what must outlast it, for this user alone; empty where
+// nothing says where.
 func (c *Caller) StateDir() string {
-	if dir, _ := c.LookupEnv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "sbxhost")
-	}
-	if c.Home == "" {
-		return ""
-	}
-	return filepath.Join(c.Home, ".local/state/sbxhost")
+	return approvals.Dir(func(name string) string {
+		if name == "HOME" {
+			return c.Home
+		}
+		value, _ := c.LookupEnv(name)
+		return value
+	})
 }
 
 // A RepositoryReport is a git repository that came to be in a writable directory
