@@ -94,12 +94,10 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	defer func() { t.fresh += int(w.fresh.Load()) }()
 	for _, n := range t.root.dirs {
-		if err := w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0); err != nil {
-			return nil, err
-		}
+		w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0)
 	}
-	if w.names.Load() > s.limit {
-		return nil, w.tooLarge(roots[0])
+	if err := w.failed.Load(); err != nil {
+		return nil, *err
 	}
 	// With nothing read anew, the answer is the last one - unless it went through
 	// links, whose targets can change by themselves.
@@ -160,14 +158,47 @@ type walk struct {
 	fresh    atomic.Int64  // those that were read, and are believed later
 	changed  atomic.Bool   // a directory was read
 	followed atomic.Bool   // there are links to follow
+	failed   atomic.Pointer[error]
 }
 
 // refresh brings n, which is at path, depth directories below a root, and all
-// beneath it up to date.
-func (w *walk) refresh(n *node, path []byte, depth int) error {
+// beneath it up to date. What fails ends the walk, and is in failed.
+func (w *walk) refresh(n *node, path []byte, depth int) {
+	if err := w.renew(n, path, depth); err != nil {
+		w.failed.CompareAndSwap(nil, &err)
+	}
+	if w.failed.Load() != nil {
+		return
+	}
+	var others sync.WaitGroup
+	for _, child := range n.dirs {
+		at := path
+		if len(at) > 1 {
+			at = append(at, '/')
+		}
+		at = append(at, child.name...)
+		if !w.apart(child) {
+			w.refresh(child, at, depth+1)
+			continue
+		}
+		at = slices.Grow(slices.Clone(at), 1024)
+		others.Go(func() {
+			defer func() { <-w.tokens }()
+			w.refresh(child, at, depth+1)
+		})
+	}
+	others.Wait()
+	n.size = 1
+	for _, child := range n.dirs {
+		n.size += child.size
+	}
+}
+
+// renew brings what n itself holds up to date.
+func (w *walk) renew(n *node, path []byte, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
-			*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size, deep: true}
+			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
 			w.changed.Store(true)
 		}
 		return nil
@@ -182,42 +213,20 @@ func (w *walk) refresh(n *node, path []byte, depth int) error {
 		return w.tooLarge(string(path))
 	}
 	w.looked.Add(1)
-	var others sync.WaitGroup
-	var failed atomic.Pointer[error]
-	defer others.Wait()
-	n.size = 1
-	for _, child := range n.dirs {
-		at := path
-		if len(at) > 1 {
-			at = append(at, '/')
-		}
-		at = append(at, child.name...)
-		if child.size >= worthwhile || child.size == 0 && w.looked.Load() > unknown {
-			select {
-			case w.tokens <- struct{}{}:
-				at = slices.Grow(slices.Clone(at), 1024)
-				others.Go(func() {
-					defer func() { <-w.tokens }()
-					if err := w.refresh(child, at, depth+1); err != nil {
-						failed.Store(&err)
-					}
-				})
-				continue
-			default:
-			}
-		}
-		if err := w.refresh(child, at, depth+1); err != nil {
-			return err
-		}
-	}
-	others.Wait()
-	for _, child := range n.dirs {
-		n.size += child.size
-	}
-	if err := failed.Load(); err != nil {
-		return *err
-	}
 	return nil
+}
+
+// apart reports whether a directory gets a goroutine of its own, for which it has taken a token.
+func (w *walk) apart(n *node) bool {
+	if n.size < worthwhile && (n.size > 0 || w.looked.Load() <= unknown) {
+		return false
+	}
+	select {
+	case w.tokens <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // worthwhile is how many directories are worth a goroutine of their own. One of which is
