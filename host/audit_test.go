@@ -1,0 +1,121 @@
+package host_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func TestAuditLines(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := stubs{platform: brokenStub(), noop: noopStub()}
+	logged := func(o *host.Options) { o.Audit.Path = path }
+	h := s.host(t, host.Definition{}, func(o *host.Options) { logged(o); o.Approvals.Mode = policy.ModeAlways })
+	if err := h.Command(t.Context(), "", "one").Run(); err != nil {
+		t.Fatal(err)
+	}
+	h = s.host(t, host.Definition{}, logged)
+	h.Command(t.Context(), "", "two").Run()
+	h.Command(t.Context(), "nowhere", "three").Run()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		var r audit.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Join([]string{string(r.Event), strings.Join(r.Argv, " "), r.Decision, r.Rule, r.Outcome}, "|"))
+	}
+	want := []string{
+		"decision|one|sandboxed|engine-isolates|", // which turned out not to be
+		"decision|one|unsandboxed|mode-always|", "end||||exited",
+		"decision|two|sandboxed|engine-isolates|", "decision|two|denied|approval-needed|",
+		"decision|three|denied||",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Options.Record gets what the log gets, with a log and without one, and can refuse a command.
+func TestRecordCallback(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	const trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+	for _, path := range []string{"", path} {
+		var mu sync.Mutex
+		var got []audit.Record
+		var refusal error
+		record := func(o *host.Options) {
+			o.Audit.Path = path
+			o.Record = func(r audit.Record) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r)
+				return refusal
+			}
+		}
+		s := stubs{platform: &stubEngine{name: "bwrap"}}
+		h := s.host(t, host.Definition{}, record)
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.TraceParent = trace
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		h.Command(t.Context(), "nowhere", "true").Run()
+		if len(got) != 3 || got[0].Event != audit.EventDecision || got[1].Event != audit.EventEnd || got[1].Outcome != "exited" || got[2].Decision != "denied" ||
+			got[0].Command != got[1].Command || got[2].Command == got[0].Command || got[1].TraceParent != trace || got[0].Version != 1 || got[0].Time.IsZero() {
+			t.Errorf("got %+v", got)
+		}
+		refusal = errors.New("the collector is away")
+		runs := len(s.platform.runs)
+		if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, refusal) || !errors.Is(err, shared.ErrDenied) || len(s.platform.runs) != runs {
+			t.Errorf("%v, ran %q", err, s.platform.runs)
+		}
+		h = s.host(t, host.Definition{}, func(o *host.Options) { record(o); o.Audit.Continue = true })
+		cmd = h.Command(t.Context(), "", "true")
+		if err := cmd.Run(); err != nil || len(cmd.Report().Degraded) != 2 {
+			t.Errorf("%v, reported %q", err, cmd.Report().Degraded)
+		}
+	}
+	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 7 || !strings.Contains(string(text), trace) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// What cannot be logged does not run.
+func TestAuditStops(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := stubs{platform: &stubEngine{name: "bwrap"}}
+	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Audit.Path = dir })
+	err := h.Command(t.Context(), "", "true").Run()
+	var e *shared.Error
+	if !errors.As(err, &e) || e.Attribute != "audit.path" || len(s.platform.runs) > 0 {
+		t.Errorf("%v, ran %q", err, s.platform.runs)
+	}
+	h = s.host(t, host.Definition{}, func(o *host.Options) { o.Audit.Path, o.Audit.Continue = dir, true })
+	cmd := h.Command(t.Context(), "", "true")
+	var told []string
+	cmd.Events = func(e shared.Event) { told = append(told, e.Message) }
+	if err := cmd.Run(); err != nil || len(s.platform.runs) != 1 || len(cmd.Report().Degraded) != 2 || len(told) != 2 {
+		t.Errorf("%v, ran %q, told %q, reported %q", err, s.platform.runs, told, cmd.Report().Degraded)
+	}
+	if _, err := host.New(t.Context(), host.Options{Workspace: host.WorkspaceOptions{Root: s.root}, Audit: audit.Options{Path: "relative"}}); err == nil {
+		t.Error("a relative path")
+	}
+}
