@@ -136,22 +136,13 @@ func (d document) update(ctx context.Context, change func(old []byte) ([]byte, e
 func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	name := d.name + ".lock"
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: filepath.Join(d.dir, name), Err: err}
+	fd, err := hostpath.LockAt(ctx, int(dir.Fd()), d.name+".lock", unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%s: another process holds the lock: %w", d.path(), ctx.Err())
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.dir, err)
 	}
-	err = hostpath.Lock(ctx, fd, unix.LOCK_EX)
-	switch {
-	case err == nil:
-		return func() { hostpath.Unlock(fd) }, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
-		err = fmt.Errorf("%s: another process holds the lock: %w", filepath.Join(d.dir, name), ctx.Err())
-	default:
-		err = &fs.PathError{Op: "lock", Path: filepath.Join(d.dir, name), Err: err}
-	}
-	unix.Close(fd)
-	return nil, err
+	return func() { hostpath.Unlock(fd) }, nil
 }
 
 // replace puts the text in place, whole or not at all. The caller holds the

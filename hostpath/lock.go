@@ -5,6 +5,7 @@ package hostpath
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,35 @@ func TryLock(fd, how int) error {
 			return err
 		}
 	}
+}
+
+// NoWait is for who does not wait for a lock.
+func NoWait() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// LockAt opens a file to lock, in a directory that is open or by its path, makes it where
+// there is none, and locks it as Lock does. The error is fs.ErrNotExist where the directory
+// is gone, or where by then the path does not name the file that is locked.
+func LockAt(ctx context.Context, dir int, path string, how int) (fd int, err error) {
+	fd, err = Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	var held, named unix.Stat_t
+	if err = Lock(ctx, fd, how); err == nil {
+		err = unix.Fstat(fd, &held)
+	}
+	if err == nil && (unix.Fstatat(dir, path, &named, unix.AT_SYMLINK_NOFOLLOW) != nil || held.Ino != named.Ino || held.Dev != named.Dev) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		Unlock(fd)
+		return -1, &fs.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return fd, nil
 }
 
 // Unlock gives up a lock at once, and closes the file. To close it is not enough: a

@@ -130,7 +130,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			how = unix.LOCK_EX
 		}
 		lock, err := lockIn(ctx, dir, how)
-		if errors.Is(err, errGone) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -310,7 +310,7 @@ func (s *Shelf) List() (list []Info, err error) {
 		if info, err := os.Lstat(filepath.Join(dir, appliedFile)); err == nil {
 			one.Applied, one.Used = true, info.ModTime()
 		}
-		if lock, err := lockIn(ended(), dir, unix.LOCK_EX); err == nil {
+		if lock, err := lockIn(hostpath.NoWait(), dir, unix.LOCK_EX); err == nil {
 			lock.release()
 		} else {
 			one.InUse = errors.Is(err, ErrInUse)
@@ -361,7 +361,7 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 		return nil, err
 	}
 	lock, err := lockIn(ctx, dir, unix.LOCK_EX)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
 	}
 	if err != nil {
@@ -488,51 +488,22 @@ func checkName(name string) error {
 	return nil
 }
 
-// errGone: the directory is no longer the one that was locked.
-var errGone = errors.New("removed meanwhile")
-
 // A lock is held by an open file.
 type lock int
 
 func (l lock) release() { hostpath.Unlock(int(l)) }
 
-// ended is for who does not wait for a lock.
-func ended() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-// lockIn takes the lock of a review's directory.
+// lockIn takes the lock of a review's directory. It is fs.ErrNotExist where the directory is gone.
 func lockIn(ctx context.Context, dir string, how int) (lock, error) {
-	file := filepath.Join(dir, lockFile)
-	l, err := lockFileAt(ctx, file, how)
-	if errors.Is(err, fs.ErrNotExist) {
-		return -1, errGone
-	} else if err != nil {
-		return -1, err
-	}
-	var held, named unix.Stat_t
-	if unix.Fstat(int(l), &held) != nil || unix.Lstat(file, &named) != nil || held.Ino != named.Ino || held.Dev != named.Dev {
-		l.release()
-		return -1, errGone
-	}
-	return l, nil
+	return lockFileAt(ctx, filepath.Join(dir, lockFile), how)
 }
 
 func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, file, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return -1, &fs.PathError{Op: "open", Path: file, Err: err}
+	fd, err := hostpath.LockAt(ctx, unix.AT_FDCWD, file, how)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
 	}
-	if err := hostpath.Lock(ctx, fd, how); err != nil {
-		unix.Close(fd)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return -1, fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
-		}
-		return -1, &fs.PathError{Op: "flock", Path: file, Err: err}
-	}
-	return lock(fd), nil
+	return lock(fd), err
 }
 
 func readJSON(file string, v any) error {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // listAfter is how long a command has run before all names of the workspace are listed. That takes some 50 ms
@@ -57,7 +59,7 @@ func listedFile(dir string, layer int) string {
 // list notes directories of a layer: those in which commands have changed something, those of paths, and all as
 // long as all says so. It is late if one of them is not as it was any more.
 func list(dir string, index int, layer *layerRecord, all func() bool, paths ...string) (late bool, err error) {
-	lock, err := lockFileAt(ended(), filepath.Join(dir, listingFile), unix.LOCK_EX)
+	lock, err := lockFileAt(hostpath.NoWait(), filepath.Join(dir, listingFile), unix.LOCK_EX)
 	if errors.Is(err, ErrInUse) {
 		return false, nil // somebody else does it
 	} else if err != nil {

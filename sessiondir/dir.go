@@ -244,7 +244,7 @@ func (d *Dir) attempt(ctx context.Context, mode fs.FileMode) error {
 	}
 	var lock *os.File
 	if d.name == "" {
-		if lock, err = tryLockDir(dir, unix.LOCK_EX); errors.Is(err, errHeld) {
+		if lock, err = lockDir(hostpath.NoWait(), dir, unix.LOCK_EX); errors.Is(err, errHeld) {
 			return errLost // by a sweep
 		}
 	} else if lock, err = lockDir(ctx, dir, unix.LOCK_SH); err == nil { // had by a sweep or a removal while it renames
@@ -287,42 +287,18 @@ var errLost = errors.New("lost to another process")
 // we can wait.
 var errHeld = errors.New("another process holds its lock")
 
-// tryLockDir is lockDir that does not wait.
-func tryLockDir(dir string, how int) (*os.File, error) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	return lockDir(ended, dir, how)
-}
-
-// lockDir takes the lock of the session directory dir and makes sure that it is that
-// session directory's lock still. It is errHeld where another process has the lock until wait
-// ends.
+// lockDir takes the lock of the session directory dir. It is errHeld where another process has
+// the lock until wait ends.
 func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
-	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errLost // the directory is gone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("session directory: %w", &fs.PathError{Op: "open", Path: path, Err: err})
-	}
-	switch err := hostpath.Lock(wait, fd, how); {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		unix.Close(fd)
-		return nil, fmt.Errorf("session directory: %q: %w: %w", path, errHeld, context.Cause(wait))
-	case err != nil:
-		unix.Close(fd)
-		return nil, fmt.Errorf("session directory: %w", &fs.PathError{Op: "flock", Path: path, Err: err})
-	}
-	var held, named unix.Stat_t
-	if err := unix.Fstat(fd, &held); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("session directory: %w", &fs.PathError{Op: "stat", Path: path, Err: err})
-	}
-	err = unix.Lstat(path, &named)
-	if err != nil || held.Dev != named.Dev || held.Ino != named.Ino {
-		unix.Close(fd)
+	fd, err := hostpath.LockAt(wait, unix.AT_FDCWD, path, how)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, errLost
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, fmt.Errorf("session directory: %w: %w", errHeld, err)
+	case err != nil:
+		return nil, fmt.Errorf("session directory: %w", err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -488,7 +488,7 @@ func TestHeldLock(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	held, err := tryLockDir(dir, unix.LOCK_EX)
+	held, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // recordFile holds the root of the workspace that a named session belongs to.
@@ -118,7 +120,7 @@ func List(base string) ([]Info, error) {
 		}
 		s.LastUsed = fi.ModTime()
 		s.Workspace, _ = readRecord(s.Dir)
-		lock, err := tryLockDir(s.Dir, unix.LOCK_EX)
+		lock, err := lockDir(hostpath.NoWait(), s.Dir, unix.LOCK_EX)
 		if err == nil {
 			release(lock)
 		}
@@ -156,7 +158,7 @@ func Remove(base, name string) error {
 	} else if err != nil {
 		return err
 	}
-	lock, err := tryLockDir(dir, unix.LOCK_EX)
+	lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
 	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 		return fmt.Errorf("session %q: %w", name, ErrInUse)
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // Sweep removes, below base, the session directories of this user whose owner is dead and
@@ -54,7 +56,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			}
 			continue
 		}
-		lock, err := tryLockDir(dir, unix.LOCK_EX)
+		lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
 		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 			continue // alive, or another's to remove
 		}

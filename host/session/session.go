@@ -7,8 +7,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -194,19 +194,13 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 // Claim has the processes of a session for the caller: two programs would have two machines with
 // one /tmp.
 func Claim(dir string) (release func(), err error) {
-	path := filepath.Join(dir, "processes")
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
+	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, filepath.Join(dir, "processes"), unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("session: its processes are another program's: %w", sessiondir.ErrInUse)
+	} else if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		lock.Close()
-		if err == unix.EWOULDBLOCK {
-			return nil, fmt.Errorf("session: its processes are another program's: %w", sessiondir.ErrInUse)
-		}
-		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-	}
-	return func() { lock.Close() }, nil
+	return func() { hostpath.Unlock(fd) }, nil
 }
 
 // ID is that of a session whose directory several processes share: the same for all of
