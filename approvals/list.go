@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
-	"unicode/utf8"
 )
 
 // ErrTampered is wrapped by the error for a store that counts as empty since
@@ -111,9 +109,6 @@ func (f listFile[T, P]) decode(text []byte) ([]T, error) {
 	if err := json.Unmarshal(whole["version"], &version); err != nil || version != Version {
 		return nil, f.tampered("is of version %d, and this program knows version %d", version, Version)
 	}
-	if err := unambiguous(text); err != nil {
-		return nil, f.tampered("makes no sense (%v)", err)
-	}
 	if _, ok := whole[f.field]; !ok || len(whole) != 2 {
 		return nil, f.tampered("makes no sense (it has other fields than version and %s)", f.field)
 	}
@@ -136,42 +131,4 @@ func (f listFile[T, P]) decode(text []byte) ([]T, error) {
 		}
 	}
 	return list, nil
-}
-
-// unambiguous refuses what package json would take for one of several things
-// that were written: bytes that are not UTF-8, and a name that an object has
-// twice, or in other letters.
-func unambiguous(text []byte) error {
-	if !utf8.Valid(text) {
-		return errors.New("it is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	var value func() error
-	value = func() error { // its depth was bounded by Unmarshal
-		token, err := dec.Token()
-		open, ok := token.(json.Delim)
-		if err != nil || !ok {
-			return err
-		}
-		seen := map[string]bool{}
-		for dec.More() {
-			if open == '{' {
-				token, err := dec.Token()
-				if err != nil {
-					return err
-				}
-				name, _ := token.(string)
-				if seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-					return fmt.Errorf("the name %q is there twice, or is none", name)
-				}
-				seen[name] = true
-			}
-			if err := value(); err != nil {
-				return err
-			}
-		}
-		_, err = dec.Token()
-		return err
-	}
-	return value()
 }
