@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/mitchellh/go-wordwrap"
 )
 
 // source is what a diagnostic's snippet is taken from. It travels in
@@ -78,7 +79,11 @@ func writeOne(out *bufio.Writer, diag *hcl.Diagnostic, color bool, width int) {
 			writeSnippet(out, src.text, *at, paint, reset, width)
 		}
 	}
-	for _, line := range wrap(printable(diag.Detail), width-2) {
+	text := printable(diag.Detail)
+	if width > 2 {
+		text = wordwrap.WrapString(text, uint(width-2))
+	}
+	for line := range strings.SplitSeq(text, "\n") {
 		fmt.Fprintf(out, "  %s\n", line)
 	}
 }
@@ -164,28 +169,4 @@ func printable(s string) string {
 		}
 	}
 	return b.String()
-}
-
-func wrap(s string, width int) []string {
-	var lines []string
-	for paragraph := range strings.SplitSeq(s, "\n") {
-		line, columns := "", 0
-		for _, word := range strings.Fields(paragraph) {
-			n := utf8.RuneCountInString(word)
-			if columns > 0 && width > 0 && columns+1+n > width {
-				lines = append(lines, line)
-				line, columns = "", 0
-			}
-			if columns > 0 {
-				line += " "
-				columns++
-			}
-			line += word
-			columns += n
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
