@@ -1,6 +1,6 @@
 // Package config reads sbxhost's configuration: it finds the file, turns HCL
 // into [host.Options] and says what is wrong with it, with the line and what
-// to do. It is the only package that knows HCL.
+// to do. It and package source below it are the only ones that know HCL.
 //
 // # Promise
 //

@@ -4,16 +4,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -27,10 +25,16 @@ const BuiltinName = "<built-in>"
 //go:embed default.hcl
 var builtin string
 
+//go:embed sample.hcl
+var sample string
+
+// Sample is the commented configuration that `sbxhost init` writes.
+func Sample() []byte { return []byte(sample) }
+
 // File is a configuration that was read.
 type File struct {
 	path      string // absolute; empty for the built-in default
-	source    *source
+	source    *source.Text
 	body      *hclsyntax.Body // nil after a syntax error
 	eval      *evaluator
 	dir       string
@@ -56,10 +60,10 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	if path == "" {
 		return Parse(BuiltinName, []byte(builtin), input)
 	}
-	src, err := Read(path)
+	src, err := source.Read(path)
 	if err != nil {
-		f := &File{path: path, source: &source{name: path}}
-		f.diags = f.finish(hcl.Diagnostics{{
+		f := &File{path: path, source: &source.Text{Name: path}}
+		f.diags = f.source.Finish(hcl.Diagnostics{{
 			Severity: hcl.DiagError,
 			Summary:  "Configuration cannot be read",
 			Detail:   upperFirst(err.Error()) + ".",
@@ -70,52 +74,26 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	return Parse(path, src, input)
 }
 
-// Read gives the text of a file, for Parse. It refuses what is not a regular
-// file, which could block or never end.
-func Read(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return io.ReadAll(io.LimitReader(file, MaxSize+1))
-}
-
 // Parse decodes src, which is the text of the file of that name. Relative
 // paths in it are relative to the directory of filename, which must then be
 // absolute. All errors are returned at once; the File is never nil.
 func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
-	f := &File{
-		source: &source{name: filename, text: src},
-		eval:   &evaluator{input: input},
-	}
+	parsed, diags := source.Parse(filename, src)
+	f := &File{source: parsed, eval: &evaluator{input: input}}
 	if filepath.IsAbs(filename) {
 		f.path, f.dir = filename, filepath.Dir(filename)
 		f.options.Protected = []string{filename}
 	}
-	if diags := checkSource(filename, src); diags.HasErrors() {
-		f.diags = f.finish(diags)
-		return f, f.diags
-	}
-	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
 	if diags.HasErrors() {
-		f.diags = f.finish(diags)
+		f.diags = diags
 		return f, f.diags
 	}
-	f.source.file = file
-	f.body = file.Body.(*hclsyntax.Body)
+	f.body = f.source.Body()
 
 	d := f.decoder()
 	d.add(diags)
 	d.file(f, f.body)
-	f.diags = f.finish(d.diags)
+	f.diags = f.source.Finish(d.diags)
 	return f, f.diags
 }
 
@@ -128,7 +106,7 @@ func (f *File) decoder() *decoder {
 func (f *File) Path() string { return f.path }
 
 // Text is what was read. It must not be changed.
-func (f *File) Text() []byte { return f.source.text }
+func (f *File) Text() []byte { return f.source.Bytes }
 
 // Names are the names of the sandboxes, in the order of the file.
 func (f *File) Names() []string { return slices.Clone(f.names) }
@@ -154,7 +132,7 @@ func (f *File) Choose(name string) (string, error) {
 		return f.options.DefaultSandbox, nil
 	}
 	return "", fmt.Errorf("no default_sandbox in %s, and several to choose from: name one of %s",
-		f.source.name, list(quoted(f.names), "and"))
+		f.source.Name, list(quoted(f.names), "and"))
 }
 
 func (f *File) noSuchSandbox(name string) string {
@@ -163,7 +141,7 @@ func (f *File) noSuchSandbox(name string) string {
 		return detail + fmt.Sprintf(" Did you mean %q?", near)
 	}
 	where := "The file"
-	if f.source.name == BuiltinName {
+	if f.source.Name == BuiltinName {
 		where = "The built-in configuration"
 	}
 	return detail + fmt.Sprintf(" %s defines %s.", where, list(quoted(f.names), "and"))

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -80,7 +81,7 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, "long.hcl")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("# long\n"), MaxSize/7+1), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Repeat([]byte("# long\n"), source.MaxSize/7+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, diags := Load(path, EvalInput{}); !diags.HasErrors() || diags[0].Summary != "File too long" {
@@ -248,7 +249,7 @@ func TestWriteColorAndWidth(t *testing.T) {
 	t.Parallel()
 	_, diags := Parse("/x.hcl", []byte("sandbox \"a\" {\n  workdir = \""+strings.Repeat("é", 300)+"\"\n}\n"), EvalInput{})
 	var plain, color strings.Builder
-	if err := errors.Join(Write(&plain, diags, false, 60), Write(&color, diags, true, 60)); err != nil {
+	if err := errors.Join(source.Write(&plain, diags, false, 60), source.Write(&color, diags, true, 60)); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(plain.String(), "\x1b") || !strings.Contains(color.String(), "\x1b[1;31mError\x1b[0m") {

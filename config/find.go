@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/sbxhost/sbxhost/config/source"
 )
 
 // FileName is the name of a configuration file that is found, not named. Other tools have
@@ -133,8 +135,8 @@ func Find(opts LookupOptions) (string, Origin, error) {
 // foreign reports whether a file has HCL, and nothing that a configuration of ours has, or
 // that could be meant to be that. One that cannot be read or parsed may be ours.
 func foreign(path string) bool {
-	text, err := Read(path)
-	if err != nil || len(text) > MaxSize {
+	text, err := source.Read(path)
+	if err != nil || len(text) > source.MaxSize {
 		return false
 	}
 	file, diags := hclsyntax.ParseConfig(text, path, hcl.InitialPos)

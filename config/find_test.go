@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/config/source"
 )
 
 // fakeStat knows the paths given, as files, or as directories when they end in
@@ -139,7 +141,7 @@ func TestFindPassesByOtherTools(t *testing.T) {
 		"ui = \n":                              false,
 		"":                                     false,
 		"# nothing\n":                          false,
-		"ui = true\n" + strings.Repeat("# long\n", MaxSize/7): false,
+		"ui = true\n" + strings.Repeat("# long\n", source.MaxSize/7): false,
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, FileName)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -42,7 +43,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		var out bytes.Buffer
-		if err := Write(&out, diags, false, 80); err != nil {
+		if err := source.Write(&out, diags, false, 80); err != nil {
 			t.Fatal(err)
 		}
 		if bytes.ContainsAny(out.Bytes(), "\x1b\x00\x07\r\x7f") {
@@ -55,7 +56,7 @@ func FuzzParse(f *testing.F) {
 		for _, name := range file.Names() {
 			file.Locate(name, "bind_paths[0].host")
 			_, more := file.EngineOptions(name, testSchema)
-			_ = Write(io.Discard, more, true, 20)
+			_ = source.Write(io.Discard, more, true, 20)
 			file.Diagnose(name, &shared.Error{Attribute: "config.image[1]"})
 		}
 	})
@@ -78,22 +79,4 @@ func hugeNumber(src []byte) bool {
 		}
 	}
 	return false
-}
-
-// Formatting keeps what a text means, and has nothing to do the second time.
-func FuzzFormat(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, src []byte) {
-		once, diags := Format("/x/fuzz.hcl", src)
-		if diags.HasErrors() {
-			if !bytes.Equal(once, src) {
-				t.Error("a file with errors was changed")
-			}
-			return
-		}
-		twice, diags := Format("/x/fuzz.hcl", once)
-		if diags.HasErrors() || !bytes.Equal(once, twice) {
-			t.Errorf("not stable: %q, then %q, %v", once, twice, diags)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -47,7 +48,7 @@ func golden(t *testing.T, path string, got []byte) {
 func render(t *testing.T, diags Diagnostics) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, diags, false, 80); err != nil {
+	if err := source.Write(&b, diags, false, 80); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -124,10 +124,10 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 // error that consists of several gives one diagnostic for each. Where the attribute
 // comes of a variable, the error is told without its text, which may quote the value.
 func (f *File) Diagnose(sandbox string, err error) Diagnostics {
-	return f.finish(diagnose(err, "the value of a variable", func(attribute string) (hcl.Range, bool) {
+	return f.source.Finish(diagnose(err, "the value of a variable", func(attribute string) (hcl.Range, bool) {
 		at, attr, found := f.locate(sandbox, attribute)
 		if !found {
-			at = hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
+			at = hcl.Range{Filename: f.source.Name, Start: hcl.InitialPos, End: hcl.InitialPos}
 		}
 		return at, attr != nil && refersToEnv(attr.Expr)
 	}))

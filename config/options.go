@@ -30,7 +30,7 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 	d.engineHidden = b.engineHidden
 	needed, _ := f.Locate(sandbox, "config")
 	raw := d.options(b.config, needed, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
-	if diags := f.finish(d.diags); diags.HasErrors() {
+	if diags := f.source.Finish(d.diags); diags.HasErrors() {
 		return nil, diags
 	}
 	return raw, nil

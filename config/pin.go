@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/sbxhost/sbxhost/config/source"
 )
 
 // A Pin is the checksum of an engine's executable on one platform.
@@ -35,8 +37,8 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if was, diags := Format(f.path, f.source.text); !diags.HasErrors() && bytes.Equal(was, f.source.text) {
-		if out, diags = Format(f.path, out); diags.HasErrors() {
+	if was, diags := source.Format(f.path, f.source.Bytes); !diags.HasErrors() && bytes.Equal(was, f.source.Bytes) {
+		if out, diags = source.Format(f.path, out); diags.HasErrors() {
 			return nil, diags
 		}
 	}
@@ -51,7 +53,7 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 
 // pinned changes the text, at the place that it gives for errors.
 func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
-	text := f.source.text
+	text := f.source.Bytes
 	quoted := strconv.Quote(pin.SHA256)
 	newline := "\n"
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
@@ -160,7 +162,7 @@ func indentOf(text []byte, at int) string {
 // endOfLine is the end of the line that begins or goes on at a place of the text,
 // before what ends it. A comment that goes on for more lines belongs to it.
 func (f *File) endOfLine(at int) int {
-	tokens, _ := hclsyntax.LexConfig(f.source.text, f.path, hcl.InitialPos)
+	tokens, _ := hclsyntax.LexConfig(f.source.Bytes, f.path, hcl.InitialPos)
 	for _, t := range tokens {
 		if t.Range.Start.Byte < at {
 			continue
@@ -172,5 +174,5 @@ func (f *File) endOfLine(at int) int {
 			return t.Range.Start.Byte + len(bytes.TrimRight(t.Bytes, "\r\n"))
 		}
 	}
-	return len(f.source.text)
+	return len(f.source.Bytes)
 }

@@ -36,7 +36,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	add := func(attribute, value string) {
 		s := Setting{Attribute: attribute, Value: value}
 		if line := f.line(sandbox, attribute); line > 0 {
-			s.File, s.Line = f.source.name, line
+			s.File, s.Line = f.source.Name, line
 		}
 		list = append(list, s)
 	}

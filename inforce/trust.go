@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
@@ -58,7 +58,7 @@ func (c *Caller) Store() (*approvals.Store, error) {
 // Trusts reports whether a configuration, by a path of TrustPlace, is trusted
 // as it is now.
 func (c *Caller) Trusts(path string) bool {
-	text, err := config.Read(path)
+	text, err := source.Read(path)
 	if err != nil {
 		return false
 	}
@@ -75,7 +75,7 @@ func (c *Caller) Trusts(path string) bool {
 // must be these bytes under that path: the file, and what a symlink in its
 // spelling leads to, may be another one a moment later.
 func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
-	text, err := config.Read(path)
+	text, err := source.Read(path)
 	if err != nil {
 		return nil, err
 	}

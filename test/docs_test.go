@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 )
 
 // What the documents show is held to by these tests. The conventions:
@@ -172,7 +173,7 @@ func checkHCL(t *testing.T, b block) error {
 	if refused := b.info == "hcl refused"; refused != diags.HasErrors() {
 		return fmt.Errorf("as a configuration: %v", diags)
 	}
-	formatted, _ := config.Format(b.comment, []byte(b.text))
+	formatted, _ := source.Format(b.comment, []byte(b.text))
 	if string(formatted) != b.text {
 		return fmt.Errorf("sbxhost fmt writes it as\n%s", formatted)
 	}

@@ -96,7 +96,7 @@ func TestSDKShowsNoWire(t *testing.T) {
 				case *ast.FuncDecl:
 					name, d.Body = d.Name.Name, nil
 					if d.Recv != nil {
-						name = strings.TrimPrefix(source(t, fset, d.Recv.List[0].Type), "*")
+						name = strings.TrimPrefix(sourceOf(t, fset, d.Recv.List[0].Type), "*")
 					}
 				case *ast.GenDecl:
 					if d.Tok == token.IMPORT || len(d.Specs) == 0 {
@@ -113,7 +113,7 @@ func TestSDKShowsNoWire(t *testing.T) {
 					continue // a method of what is not
 				}
 				seen++
-				if text := source(t, fset, decl); foreign.MatchString(text) {
+				if text := sourceOf(t, fset, decl); foreign.MatchString(text) {
 					t.Errorf("%s: %s shows %s: %s", dir, name, foreign.FindString(text), text)
 				}
 			}
@@ -142,8 +142,8 @@ func parsePackage(t *testing.T, dir string) (*gobuild.Package, *token.FileSet, [
 	return pkg, fset, files
 }
 
-// source is a declaration as it is written, without its comments.
-func source(t *testing.T, fset *token.FileSet, node ast.Node) string {
+// sourceOf is a declaration as it is written, without its comments.
+func sourceOf(t *testing.T, fset *token.FileSet, node ast.Node) string {
 	t.Helper()
 	var text strings.Builder
 	ast.Inspect(node, func(n ast.Node) bool {

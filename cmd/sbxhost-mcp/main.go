@@ -23,7 +23,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
@@ -80,7 +80,7 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 // tell says why nothing is served. An agent's program shows its user this.
 func tell(stderr io.Writer, err error) {
 	if e, ok := errors.AsType[*inforce.InvalidError](err); ok {
-		_ = config.Write(stderr, e.Diagnostics, false, 0)
+		_ = source.Write(stderr, e.Diagnostics, false, 0)
 		err = errors.New("the configuration has errors")
 	}
 	fmt.Fprintf(stderr, "sbxhost-mcp: %v\n", err)

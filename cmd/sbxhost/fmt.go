@@ -11,6 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -48,11 +49,11 @@ func formatAll(a *cli.App, fs *flag.FlagSet) func() error {
 
 // format lays out one file and reports whether that changes it.
 func format(a *cli.App, name string, check, write bool) (bool, error) {
-	src, path, err := source(a, name)
+	src, path, err := readSource(a, name)
 	if err != nil {
 		return false, err
 	}
-	out, diags := config.Format(name, src)
+	out, diags := source.Format(name, src)
 	if diags.HasErrors() {
 		a.Diagnose(cli.OnlyErrors(diags))
 		return false, cli.Exit(cli.StatusFailed)
@@ -79,15 +80,15 @@ func format(a *cli.App, name string, check, write bool) (bool, error) {
 	return changed, err
 }
 
-// source reads a file; its path, with symlinks resolved, is empty for standard
+// readSource reads a file; its path, with symlinks resolved, is empty for standard
 // input.
-func source(a *cli.App, name string) (src []byte, path string, err error) {
+func readSource(a *cli.App, name string) (src []byte, path string, err error) {
 	if name == "-" {
-		src, err = io.ReadAll(io.LimitReader(a.Stdin, config.MaxSize+1))
+		src, err = io.ReadAll(io.LimitReader(a.Stdin, source.MaxSize+1))
 		return src, "", err
 	}
 	if path, err = filepath.EvalSymlinks(a.Absolute(name)); err == nil {
-		src, err = config.Read(path)
+		src, err = source.Read(path)
 	}
 	return src, path, err
 }

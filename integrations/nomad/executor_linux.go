@@ -26,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
@@ -219,7 +220,7 @@ func engineOptions(ctx context.Context, file *config.File, options host.Options,
 // diagnosed is what is wrong with a file, with its lines.
 func diagnosed(diags config.Diagnostics) error {
 	var text bytes.Buffer
-	config.Write(&text, diags, false, 0)
+	source.Write(&text, diags, false, 0)
 	return errors.New(strings.TrimSpace(text.String()))
 }
 

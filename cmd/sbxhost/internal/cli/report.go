@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -102,7 +103,7 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 
 // Diagnose shows diagnostics with their lines in the file.
 func (a *App) Diagnose(diags config.Diagnostics) {
-	config.Write(a.Stderr, diags, a.color(a.Stderr), columns(a.Stderr))
+	source.Write(a.Stderr, diags, a.color(a.Stderr), columns(a.Stderr))
 }
 
 // color reports whether w is a terminal whose user has not said no.

@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/inforce"
 )
 
@@ -67,12 +68,12 @@ func trustPath(a *cli.App, name string, gone bool) (string, error) {
 }
 
 func trustAdd(a *cli.App, path string) error {
-	text, err := config.Read(path)
+	text, err := source.Read(path)
 	if err != nil {
 		return err
 	}
-	if len(text) > config.MaxSize {
-		return fmt.Errorf("%s is longer than the %d bytes of a configuration", cli.Quote(path), config.MaxSize)
+	if len(text) > source.MaxSize {
+		return fmt.Errorf("%s is longer than the %d bytes of a configuration", cli.Quote(path), source.MaxSize)
 	}
 	store, err := setup.Caller(a).Store()
 	if err != nil {
@@ -137,7 +138,7 @@ func trustList(a *cli.App, asJSON bool) error {
 	rows := [][]string{{"STATE", "TRUSTED", "FILE"}}
 	for _, r := range records {
 		state := "unchanged"
-		if text, err := config.Read(r.Path); errors.Is(err, fs.ErrNotExist) {
+		if text, err := source.Read(r.Path); errors.Is(err, fs.ErrNotExist) {
 			state = "missing"
 		} else if err != nil || string(text) != r.Content {
 			state = "changed"

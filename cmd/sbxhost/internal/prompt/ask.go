@@ -20,7 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 )
 
@@ -227,7 +227,7 @@ func showChange(a *cli.App, path, before string) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	text, err := io.ReadAll(io.LimitReader(file, config.MaxSize))
+	text, err := io.ReadAll(io.LimitReader(file, source.MaxSize))
 	if err != nil {
 		return
 	}

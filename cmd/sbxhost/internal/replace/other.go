@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 )
 
 // A File is a file that is about to be replaced. No command runs here that could lead
@@ -35,7 +35,7 @@ func (w *File) Replace(before, text []byte) (err error) {
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		var now []byte
-		if now, err = config.Read(w.Path); err == nil && !bytes.Equal(now, before) {
+		if now, err = source.Read(w.Path); err == nil && !bytes.Equal(now, before) {
 			err = cli.Hint(fmt.Errorf("%s was changed meanwhile", cli.Quote(w.Path)), "run it again")
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
@@ -117,7 +117,7 @@ func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 		if before == nil {
 			return nil
 		}
-		now, err := config.Read(path)
+		now, err := source.Read(path)
 		if err == nil && !bytes.Equal(now, before) {
 			err = cli.Hint(errors.New("it was changed meanwhile"), "run it again")
 		}

@@ -1,4 +1,4 @@
-package config
+package source
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ const MaxSize = 1 << 20
 // a Go program that runs out of stack cannot be saved.
 const maxNesting = 500
 
-// checkSource refuses what is not a text that means what it looks like.
-func checkSource(filename string, src []byte) hcl.Diagnostics {
+// check refuses what is not a text that means what it looks like.
+func check(filename string, src []byte) hcl.Diagnostics {
 	if len(src) > MaxSize {
 		return sourceError(filename, src, 0, 0, "File too long",
 			fmt.Sprintf("A configuration has at most %d bytes, and this file more.", MaxSize))

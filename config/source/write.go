@@ -1,11 +1,9 @@
-package config
+package source
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,41 +12,10 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 )
 
-// source is what a diagnostic's snippet is taken from. It travels in
-// Diagnostic.Extra.
-type source struct {
-	name string
-	text []byte
-	file *hcl.File // nil when the text did not parse
-}
-
-// finish makes diagnostics fit to be shown: in the order of the file, each
-// once, with its source, and without the expression and its context, whose
-// variables a writer of diagnostics would print with their values.
-func (f *File) finish(diags hcl.Diagnostics) hcl.Diagnostics {
-	seen := make(map[string]bool, len(diags))
-	kept := diags[:0:0]
-	for _, diag := range diags {
-		diag.Expression, diag.EvalContext, diag.Extra = nil, nil, f.source
-		if diag.Subject == nil {
-			diag.Subject = &hcl.Range{Filename: f.source.name, Start: hcl.InitialPos, End: hcl.InitialPos}
-		}
-		if key := diag.Error(); !seen[key] {
-			seen[key] = true
-			kept = append(kept, diag)
-		}
-	}
-	slices.SortStableFunc(kept, func(a, b *hcl.Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte), cmp.Compare(a.Summary, b.Summary),
-			cmp.Compare(a.Detail, b.Detail))
-	})
-	return kept
-}
-
 // Write shows diagnostics to a person: what, where, the line itself and what
 // to do. Text is wrapped to width columns, or not when width is zero or less.
 // Control characters are shown by their code, never sent.
-func Write(w io.Writer, diags Diagnostics, color bool, width int) error {
+func Write(w io.Writer, diags hcl.Diagnostics, color bool, width int) error {
 	out := bufio.NewWriter(w)
 	for i, diag := range diags {
 		if i > 0 {
@@ -69,14 +36,14 @@ func writeOne(out *bufio.Writer, diag *hcl.Diagnostic, color bool, width int) {
 	}
 	fmt.Fprintf(out, "%s%s%s: %s\n", paint, severity, reset, printable(diag.Summary))
 	if at := diag.Subject; at != nil {
-		src, _ := diag.Extra.(*source)
+		src, _ := diag.Extra.(*Text)
 		place := ""
 		if src != nil && src.file != nil {
 			place = contextOf(src.file, at.Start.Byte)
 		}
 		fmt.Fprintf(out, "  on %s%s:\n", printable(at.String()), printable(place))
 		if src != nil {
-			writeSnippet(out, src.text, *at, paint, reset, width)
+			writeSnippet(out, src.Bytes, *at, paint, reset, width)
 		}
 	}
 	text := printable(diag.Detail)

@@ -1,8 +1,7 @@
-package config
+package source
 
 import (
 	"bytes"
-	_ "embed"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,12 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-//go:embed sample.hcl
-var sample string
-
-// Sample is the commented configuration that `sbxhost init` writes.
-func Sample() []byte { return []byte(sample) }
-
 // Format lays src out in the usual style of HCL: two spaces for each level,
 // aligned equals signs and comments, one space between tokens. It changes
 // white space alone. A file that is not HCL is returned as it is, with errors.
@@ -24,15 +17,9 @@ func Sample() []byte { return []byte(sample) }
 // It is not hclwrite.Format, whose package costs every start of the program a
 // third of a millisecond. The two agree, but that what is inside of strings is
 // left alone here.
-func Format(filename string, src []byte) ([]byte, Diagnostics) {
-	f := &File{source: &source{name: filename, text: src}}
-	if diags := checkSource(filename, src); diags.HasErrors() {
-		return src, f.finish(diags)
-	}
-	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
-	f.source.file = file
-	if diags.HasErrors() {
-		return src, f.finish(diags)
+func Format(filename string, src []byte) ([]byte, hcl.Diagnostics) {
+	if _, diags := Parse(filename, src); diags.HasErrors() {
+		return src, diags
 	}
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
 	lines := splitLines(src, tokens)
