@@ -35,10 +35,9 @@ type box struct {
 	network *gated.Network
 	filter  []byte // of system calls
 
-	cache     cacheKeeper
-	lasting   *lasting // nil where containers end with the box
-	compose   *compose // nil without
-	releasing sync.Once
+	cache       *cacheKeeper
+	lasting     *lasting     // nil where containers end with the box
+	preparation *preparation // of the image; nil before
 
 	vessels sync.WaitGroup
 
@@ -91,10 +90,13 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
 	}
 	b.filter = filter.Bytes()
-	if err := b.prepareImage(ctx, spec); err != nil {
+	b.preparation = &preparation{daemon: b.daemon, options: o, spec: spec, getenv: b.engine.surroundings.getenv,
+		project: projectName(thisOwner(), b.engine.projects.Add(1))}
+	if err := b.preparation.prepare(ctx); err != nil {
 		return err
 	}
-	if err := b.prepareCaches(spec); err != nil {
+	b.plans.image, b.plans.network, b.plans.binds = b.preparation.image, b.preparation.network, b.preparation.guarded
+	if b.cache, err = newCacheKeeper(b.daemon.client, &b.plans, b.engine.surroundings.getenv); err != nil {
 		return err
 	}
 	if b.lasting, err = newLasting(spec, o); err != nil {
@@ -121,8 +123,8 @@ func (b *box) container(lineDir string, words []string) (*plan, error) {
 }
 
 // launch starts one container, which is gone when the box has been closed.
-func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket string) []string) (*vessel, error) {
-	v, err := b.launchWith(ctx, cmd, argv, b.plans.labels)
+func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*vessel, error) {
+	v, err := b.launchWith(ctx, argv, b.plans.labels)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +136,8 @@ func (b *box) launch(ctx context.Context, cmd *shared.Command, argv func(socket 
 	return v, nil
 }
 
-func (b *box) launchWith(ctx context.Context, cmd *shared.Command, argv func(socket string) []string, labels map[string]string) (*vessel, error) {
-	if err := b.refreshCaches(ctx); err != nil {
+func (b *box) launchWith(ctx context.Context, argv func(socket string) []string, labels map[string]string) (*vessel, error) {
+	if err := b.cache.refresh(ctx); err != nil {
 		return nil, err
 	}
 	m, err := newMeeting(b.engine.surroundings.getenv)
@@ -174,7 +176,7 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 
 // beginFresh runs a command in a container of its own.
 func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
-	v, err := b.launch(ctx, cmd, containerinit.FetchArgv)
+	v, err := b.launch(ctx, containerinit.FetchArgv)
 	if err != nil {
 		return nil, err
 	}
@@ -201,13 +203,13 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		}
 		defer unlock()
 	}
-	if err := b.refreshCaches(ctx); err != nil {
+	if err := b.cache.refresh(ctx); err != nil {
 		return nil, err
 	}
 	var lost *string
 	const often = 10 // one that is new is not looked at, but others may have been faster
 	for range often {
-		h, err := b.enter(ctx, cmd)
+		h, err := b.enter(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -259,8 +261,8 @@ func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [
 
 // enter gives the container that commands share, a new one where there is none
 // that is made of just what this command asks for.
-func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
-	m, err := b.madeOf(cmd)
+func (b *box) enter(ctx context.Context) (*held, error) {
+	m, err := b.madeOf()
 	if err != nil {
 		return nil, err
 	}
@@ -289,9 +291,9 @@ func (b *box) enter(ctx context.Context, cmd *shared.Command) (*held, error) {
 	switch {
 	case found:
 	case b.lasting != nil:
-		v, err = b.makeLasting(ctx, cmd, &m)
+		v, err = b.makeLasting(ctx, &m)
 	default:
-		v, err = b.launch(ctx, cmd, containerinit.KeepArgv)
+		v, err = b.launch(ctx, containerinit.KeepArgv)
 	}
 	if err != nil {
 		return nil, err
@@ -393,14 +395,9 @@ func (b *box) Close(ctx context.Context) error {
 	}
 }
 
-// release has Compose take away what it has made.
+// release takes away what was made beside containers.
 func (b *box) release() {
-	b.releasing.Do(func() {
-		if b.compose == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
-		defer cancel()
-		b.compose.down(ctx) // what it leaves, the next engine sweeps
-	})
+	if b.preparation != nil {
+		b.preparation.release()
+	}
 }

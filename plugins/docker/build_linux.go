@@ -26,14 +26,14 @@ const builtName = "sbxhost-built"
 
 // imageBuilt builds the image of a Dockerfile, unless one was built from the
 // same bytes before.
-func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
-	o := b.plans.options
+func (b *preparation) imageBuilt(ctx context.Context) error {
+	o := b.options
 	attribute := "config.dockerfile"
 	source := &buildContext{dockerfile: inlineName, text: []byte(o.Inline)}
 	if o.Inline != "" {
 		attribute = "config.dockerfile_inline"
 	} else {
-		file, err := inWorkspace(spec, "dockerfile", o.Dockerfile)
+		file, err := inWorkspace(b.spec, "dockerfile", o.Dockerfile)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 		}
 		defer source.root.Close()
 		source.dockerfile = filepath.Base(file)
-		b.guardDockerfile(spec, file)
+		b.guardDockerfile(file)
 	}
 	archive, err := os.CreateTemp("", "sbxhost-build-")
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	if o.Pull != "always" {
 		facts, err := inspectImage(ctx, b.daemon.client, tag)
 		if err == nil {
-			b.plans.image = facts
+			b.image = facts
 			return nil
 		}
 		if !cerrdefs.IsNotFound(err) {
@@ -78,12 +78,12 @@ func (b *box) imageBuilt(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return imageError(ctx, "the image just built", err)
 	}
-	b.plans.image = facts
+	b.image = facts
 	return nil
 }
 
-func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
-	o := b.plans.options
+func (b *preparation) build(ctx context.Context, attribute, tag, dockerfile string, archive io.Reader) error {
+	o := b.options
 	options := client.ImageBuildOptions{
 		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.Pull == "always",
 		Version: build.BuilderV1, // which every daemon has, without a session of its own
@@ -91,7 +91,7 @@ func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, arch
 	if o.platform != nil {
 		options.Platforms = []ocispec.Platform{*o.platform}
 	}
-	b.progress(ctx, "building the image")
+	progress(ctx, "building the image")
 	result, err := b.daemon.client.ImageBuild(ctx, archive, options)
 	if err != nil {
 		e := imageError(ctx, "the daemon refused the build", err)
@@ -106,7 +106,7 @@ func (b *box) build(ctx context.Context, attribute, tag, dockerfile string, arch
 
 // followBuild reports the steps of a build and, where one fails, names it with
 // the end of what it wrote.
-func (b *box) followBuild(ctx context.Context, attribute string, stream io.Reader) error {
+func (b *preparation) followBuild(ctx context.Context, attribute string, stream io.Reader) error {
 	step, said := "", &lastLines{}
 	for d := json.NewDecoder(stream); ; {
 		var m jsonstream.Message
@@ -130,7 +130,7 @@ func (b *box) followBuild(ctx context.Context, attribute string, stream io.Reade
 			switch {
 			case strings.HasPrefix(line, "Step "), strings.HasPrefix(line, "STEP "): // Docker's, Podman's
 				step, said = line, &lastLines{}
-				b.progress(ctx, line)
+				progress(ctx, line)
 			default:
 				said.add(line)
 			}
@@ -190,12 +190,12 @@ func projectOf(spec *shared.Spec) string {
 
 // guardDockerfile makes a file that decides what is built, with the daemon's
 // rights, read-only for the commands that see it.
-func (b *box) guardDockerfile(spec *shared.Spec, file string) {
-	best := showing(spec, file)
+func (b *preparation) guardDockerfile(file string) {
+	best := showing(b.spec, file)
 	if best == nil || best.Access != shared.ReadWrite {
 		return
 	}
-	b.plans.binds = append(b.plans.binds, shared.Entry{
+	b.guarded = append(b.guarded, shared.Entry{
 		Source: file, Path: paths.Move(file, best.Source, best.Path),
 		Why: "protected: what the image is built from", Access: shared.ReadOnly,
 	})

@@ -21,58 +21,54 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// cacheKeeper sees to the volumes of one box.
+// A cacheKeeper sees to the volumes of one sandbox.
 type cacheKeeper struct {
-	records string // directory
+	docker *client.Client
+	plans  *planner // which has the volumes
+	// records is the directory in which it is noted when a volume was last used.
+	records string
 
 	mu   sync.Mutex
 	used time.Time // when they were last seen to
 }
 
-// prepareCaches says which volumes there are to be. They are made with the first
+// newCacheKeeper says which volumes there are to be. They are made with the first
 // container.
-func (b *box) prepareCaches(spec *shared.Spec) error {
-	c := &b.plans.options.Cache
+func newCacheKeeper(docker *client.Client, plans *planner, getenv func(string) string) (*cacheKeeper, error) {
+	k := &cacheKeeper{docker: docker, plans: plans}
+	c := &plans.options.Cache
 	if len(c.Paths) == 0 {
-		return nil
+		return k, nil
 	}
-	project := projectOf(spec)
+	project := projectOf(plans.spec)
 	if c.Scope == "user" {
 		project = ""
 	} else if project == "" {
-		return optionError("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
+		return nil, optionError("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
 	}
-	records, err := b.cacheRecords()
-	if err != nil {
-		return optionError("cache", "%v", err)
-	}
-	b.cache.records = records
-	b.plans.caches = cacheVolumes(c, self().UID, b.plans.user(), project)
-	return nil
-}
-
-// cacheRecords is where it is noted when a volume was last used.
-func (b *box) cacheRecords() (string, error) {
-	base := b.engine.surroundings.getenv("XDG_CACHE_HOME")
+	base := getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
-		home := b.engine.surroundings.getenv("HOME")
+		home := getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("no home directory is known to note its use in: set HOME")
+			return nil, optionError("cache", "no home directory is known to note its use in: set HOME")
 		}
 		base = filepath.Join(home, ".cache")
 	}
-	base = filepath.Join(base, "sbxhost", "docker-cache")
-	return base, os.MkdirAll(base, 0o700)
+	k.records = filepath.Join(base, "sbxhost", "docker-cache")
+	if err := os.MkdirAll(k.records, 0o700); err != nil {
+		return nil, optionError("cache", "%v", err)
+	}
+	plans.caches = cacheVolumes(c, self().UID, plans.user(), project)
+	return k, nil
 }
 
-// refreshCaches makes the volumes that are not there and notes that they are
+// refresh makes the volumes that are not there and notes that they are
 // used, now and then while the sandbox is open: another engine takes them
 // away once nothing has used them for as long as they were to last.
-func (b *box) refreshCaches(ctx context.Context) error {
-	c := &b.cache
+func (c *cacheKeeper) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(b.plans.caches) == 0 || !c.used.IsZero() && time.Since(c.used) < b.plans.options.Cache.ttl/4 {
+	if len(c.plans.caches) == 0 || !c.used.IsZero() && time.Since(c.used) < c.plans.options.Cache.ttl/4 {
 		return nil
 	}
 	unlock, err := lockDir(ctx, c.records)
@@ -81,10 +77,10 @@ func (b *box) refreshCaches(ctx context.Context) error {
 	}
 	defer unlock()
 	now := time.Now()
-	if err := b.makeCaches(ctx, now); err != nil {
+	if err := c.make(ctx, now); err != nil {
 		return err
 	}
-	sweepCaches(ctx, b.daemon.client, c.records, now)
+	sweepCaches(ctx, c.docker, c.records, now)
 	c.used = now
 	return nil
 }
@@ -102,50 +98,58 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-func (b *box) makeCaches(ctx context.Context, now time.Time) error {
-	docker, ttl := b.daemon.client, b.plans.options.Cache.ttl
+func (c *cacheKeeper) make(ctx context.Context, now time.Time) error {
 	var fresh []cacheVolume
-	for _, c := range b.plans.caches {
-		record := filepath.Join(b.cache.records, c.name)
-		if expired(record, now) {
-			if err := removeCache(ctx, docker, c.name, record); err != nil && !cerrdefs.IsConflict(err) {
-				return cacheError(ctx, &c, err)
-			}
+	for i := range c.plans.caches {
+		v := &c.plans.caches[i]
+		there, err := c.makeOne(ctx, v, now)
+		if err != nil {
+			return err
 		}
-		got, err := docker.VolumeInspect(ctx, c.name, client.VolumeInspectOptions{})
-		switch _, noted := os.Lstat(record); {
-		case err == nil && !c.ours(got.Volume.Labels):
-			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: c.origin, Message: fmt.Sprintf("the daemon's volume %q was not made by this engine", c.name),
-				Hint: "remove it with docker volume rm"}
-		case err == nil && noted == nil:
-			if err := note(record, ttl, now); err != nil {
-				return optionError("cache", "%v", err)
-			}
-			continue
-		case err != nil && !cerrdefs.IsNotFound(err):
-			return cacheError(ctx, &c, err)
+		if !there {
+			fresh = append(fresh, *v)
 		}
-		// Its record tells that it has been given to its owner, so there is none before.
-		if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return optionError("cache", "%v", err)
-		}
-		if _, err := docker.VolumeCreate(ctx, client.VolumeCreateOptions{Name: c.name, Labels: c.labels}); err != nil {
-			return cacheError(ctx, &c, err)
-		}
-		fresh = append(fresh, c)
 	}
 	if len(fresh) == 0 {
 		return nil
 	}
-	if err := b.giveCaches(ctx, fresh); err != nil {
+	if err := c.give(ctx, fresh); err != nil {
 		return cacheError(ctx, &fresh[0], err)
 	}
-	for _, c := range fresh {
-		if err := note(filepath.Join(b.cache.records, c.name), ttl, now); err != nil {
-			return optionError("cache", "%v", err)
+	for _, v := range fresh {
+		if err := c.note(v.name, now); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// makeOne makes a volume, unless it is there and has been given to its owner.
+func (c *cacheKeeper) makeOne(ctx context.Context, v *cacheVolume, now time.Time) (there bool, err error) {
+	record := filepath.Join(c.records, v.name)
+	if expired(record, now) {
+		if err := removeCache(ctx, c.docker, v.name, record); err != nil && !cerrdefs.IsConflict(err) {
+			return false, cacheError(ctx, v, err)
+		}
+	}
+	got, err := c.docker.VolumeInspect(ctx, v.name, client.VolumeInspectOptions{})
+	switch _, noted := os.Lstat(record); {
+	case err == nil && !v.ours(got.Volume.Labels):
+		return false, &shared.Error{Kind: shared.ErrUnavailable, Attribute: v.origin, Message: fmt.Sprintf("the daemon's volume %q was not made by this engine", v.name),
+			Hint: "remove it with docker volume rm"}
+	case err == nil && noted == nil:
+		return true, c.note(v.name, now)
+	case err != nil && !cerrdefs.IsNotFound(err):
+		return false, cacheError(ctx, v, err)
+	}
+	// Its record tells that it has been given to its owner, so there is none before.
+	if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, optionError("cache", "%v", err)
+	}
+	if _, err := c.docker.VolumeCreate(ctx, client.VolumeCreateOptions{Name: v.name, Labels: v.labels}); err != nil {
+		return false, cacheError(ctx, v, err)
+	}
+	return false, nil
 }
 
 func cacheError(ctx context.Context, c *cacheVolume, err error) error {
@@ -155,27 +159,26 @@ func cacheError(ctx context.Context, c *cacheVolume, err error) error {
 	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: c.origin, Message: "the volume for " + c.inside + ": " + firstLine(err.Error())}
 }
 
-// giveCaches runs the container that gives volumes to their owner.
-func (b *box) giveCaches(ctx context.Context, fresh []cacheVolume) error {
-	docker := b.daemon.client
-	p, err := b.plans.cacheSetUp(fresh)
+// give runs the container that gives volumes to their owner.
+func (c *cacheKeeper) give(ctx context.Context, fresh []cacheVolume) error {
+	p, err := c.plans.cacheSetUp(fresh)
 	if err != nil {
 		return err
 	}
 	p.host.AutoRemove = false // its status is to be read
-	created, err := docker.ContainerCreate(ctx, createOptions(p, b.plans.options.platform))
+	created, err := c.docker.ContainerCreate(ctx, createOptions(p, c.plans.options.platform))
 	if err != nil {
 		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()
-		docker.ContainerRemove(ctx, created.ID, client.ContainerRemoveOptions{Force: true})
+		c.docker.ContainerRemove(ctx, created.ID, client.ContainerRemoveOptions{Force: true})
 	}()
-	if _, err := docker.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+	if _, err := c.docker.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
 		return err
 	}
-	wait := docker.ContainerWait(ctx, created.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	wait := c.docker.ContainerWait(ctx, created.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case end := <-wait.Result:
 		if end.StatusCode != 0 {
@@ -187,9 +190,13 @@ func (b *box) giveCaches(ctx context.Context, fresh []cacheVolume) error {
 	}
 }
 
-// note writes a record anew.
-func note(record string, ttl time.Duration, now time.Time) error {
-	return errors.Join(os.WriteFile(record, []byte(ttl.String()+"\n"), 0o600), os.Chtimes(record, now, now))
+// note writes the record of a volume anew.
+func (c *cacheKeeper) note(name string, now time.Time) error {
+	record, ttl := filepath.Join(c.records, name), c.plans.options.Cache.ttl
+	if err := errors.Join(os.WriteFile(record, []byte(ttl.String()+"\n"), 0o600), os.Chtimes(record, now, now)); err != nil {
+		return optionError("cache", "%v", err)
+	}
+	return nil
 }
 
 // expired reports whether the volume of a record has been of no use for longer

@@ -37,13 +37,13 @@ const composePrefix = "sbxhost-"
 // image and the network from there, and starts the dependencies where commands
 // can reach them. The service's own container is never started: commands run
 // in containers of this engine's making.
-func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
-	o := b.plans.options
-	file, err := inWorkspace(spec, "compose", o.Compose)
+func (b *preparation) imageOfService(ctx context.Context) error {
+	o := b.options
+	file, err := inWorkspace(b.spec, "compose", o.Compose)
 	if err != nil {
 		return err
 	}
-	if shows := showing(spec, file); shows != nil && shows.Access == shared.ReadWrite {
+	if shows := showing(b.spec, file); shows != nil && shows.Access == shared.ReadWrite {
 		// It can ask the daemon for anything, and name other files that do.
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
 			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
@@ -53,9 +53,9 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	c := &compose{program: program, file: file, project: projectName(thisOwner(), b.engine.projects.Add(1)), box: b}
+	c := &compose{program: program, file: file, project: b.project, by: b}
 	b.compose = c
-	b.progress(ctx, "preparing the service "+o.Service)
+	progress(ctx, "preparing the service "+o.Service)
 	if err := c.run(ctx, "up", "--no-start", o.Service); err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 	if own == nil {
 		return optionError("service", "Compose made no container for %q", o.Service)
 	}
-	if b.plans.image, err = inspectImage(ctx, b.daemon.client, own.ImageID); err != nil {
+	if b.image, err = inspectImage(ctx, b.daemon.client, own.ImageID); err != nil {
 		return imageError(ctx, "the image of service "+o.Service, err)
 	}
-	if spec.Network.Mode != shared.NetworkHost {
+	if b.spec.Network.Mode != shared.NetworkHost {
 		return nil // nothing that runs could be reached
 	}
 	if own.NetworkSettings != nil && len(own.NetworkSettings.Networks) > 0 {
-		b.plans.network = slices.Sorted(maps.Keys(own.NetworkSettings.Networks))[0]
+		b.network = slices.Sorted(maps.Keys(own.NetworkSettings.Networks))[0]
 	}
 	if len(others) == 0 {
 		return nil
@@ -94,9 +94,9 @@ func (b *box) imageOfService(ctx context.Context, spec *shared.Spec) error {
 // findCompose looks where Docker's own command line has its plugins, and where
 // systems install the older program. Never in PATH: the workspace could supply
 // its own.
-func (b *box) findCompose() (string, error) {
+func (b *preparation) findCompose() (string, error) {
 	var candidates []string
-	if home := b.engine.surroundings.getenv("HOME"); filepath.IsAbs(home) {
+	if home := b.getenv("HOME"); filepath.IsAbs(home) {
 		candidates = append(candidates, filepath.Join(home, ".docker/cli-plugins/docker-compose"))
 	}
 	candidates = append(candidates,
@@ -125,16 +125,16 @@ func (b *box) findCompose() (string, error) {
 // compose is one project of Compose's, made for one box.
 type compose struct {
 	program, file, project string
-	box                    *box
+	by                     *preparation
 }
 
 // run runs Compose to its end, and tells its progress.
 func (c *compose) run(ctx context.Context, words ...string) error {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{"--project-name", c.project, "--file", c.file}, words...)...)
 	cmd.Dir = filepath.Dir(c.file)
-	getenv := c.box.engine.surroundings.getenv
+	getenv := c.by.getenv
 	cmd.Env = []string{
-		"DOCKER_HOST=unix://" + c.box.daemon.endpoint.socket, "PATH=/usr/local/bin:/usr/bin:/bin",
+		"DOCKER_HOST=unix://" + c.by.daemon.endpoint.socket, "PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + getenv("HOME"), "DOCKER_CONFIG=" + getenv("DOCKER_CONFIG"),
 		"COMPOSE_ANSI=never", "COMPOSE_INTERACTIVE_NO_CLI=1",
 		"COMPOSE_DOCKER_CLI_BUILD=0", // the older one would look for Docker's command line
@@ -149,7 +149,7 @@ func (c *compose) run(ctx context.Context, words ...string) error {
 		for lines := bufio.NewScanner(r); lines.Scan(); {
 			if line := strings.TrimSpace(lines.Text()); line != "" {
 				said.add(line)
-				c.box.progress(ctx, line)
+				progress(ctx, line)
 			}
 		}
 		io.Copy(io.Discard, r) // after a line that is too long

@@ -33,7 +33,7 @@ services:
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	b := &box{engine: e}
+	b := &preparation{getenv: e.surroundings.getenv}
 	if _, err := b.findCompose(); err != nil {
 		if required("docker-compose") {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestCompose(t *testing.T) {
 	} else if out := sh(t, s, "i=0; while [ $i -lt 100 ]; do nc web 80 </dev/null && break; i=$((i+1)); sleep 0.1; done"); out.stdout != "served\n" {
 		t.Errorf("the service it depends on: %+v", out)
 	}
-	project := s.(*box).compose.project
+	project := s.(*box).preparation.compose.project
 	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -14,22 +16,58 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// prepareImage sees to it that the image is there, and learns what a plan needs
-// to know of it.
-func (b *box) prepareImage(ctx context.Context, spec *shared.Spec) error {
-	o := b.plans.options
+// A preparation sees to it that a definition's image is there.
+type preparation struct {
+	daemon  *daemon
+	options *options
+	spec    *shared.Spec
+	getenv  func(string) string
+	// project is the name of a Compose project that nobody else has.
+	project string
+
+	// image, and what goes with it, is known once it is there: the network of a
+	// Compose project, and the files that decide what is built, which commands
+	// that see them must not write to.
+	image   imageFacts
+	network string
+	guarded []shared.Entry
+
+	compose   *compose // nil without
+	releasing sync.Once
+}
+
+// prepare fetches or makes the image.
+func (b *preparation) prepare(ctx context.Context) error {
+	o := b.options
 	switch {
 	case o.Image != "":
 		return b.imageByName(ctx, o.Image)
 	case o.Compose != "":
-		return b.imageOfService(ctx, spec)
+		return b.imageOfService(ctx)
 	}
-	return b.imageBuilt(ctx, spec)
+	return b.imageBuilt(ctx)
+}
+
+// release has Compose take away what it has made.
+func (b *preparation) release() {
+	b.releasing.Do(func() {
+		if b.compose == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), removalTime)
+		defer cancel()
+		b.compose.down(ctx) // what it leaves, the next engine sweeps
+	})
+}
+
+// progress tells what a long preparation is at.
+func progress(ctx context.Context, message string) {
+	shared.Progress(ctx, shared.Event{Kind: shared.EventProgress, Time: time.Now(), Message: message})
 }
 
 // imageByName takes an image from the daemon's store, or a registry.
-func (b *box) imageByName(ctx context.Context, name string) error {
-	o := b.plans.options
+func (b *preparation) imageByName(ctx context.Context, name string) error {
+	o := b.options
 	facts, err := inspectImage(ctx, b.daemon.client, name)
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		return imageError(ctx, fmt.Sprintf("image %q", name), err)
@@ -48,7 +86,7 @@ func (b *box) imageByName(ctx context.Context, name string) error {
 			return imageError(ctx, fmt.Sprintf("image %q", name), err)
 		}
 	}
-	b.plans.image = facts
+	b.image = facts
 	return nil
 }
 
@@ -69,12 +107,12 @@ func inspectImage(ctx context.Context, docker *client.Client, name string) (imag
 	return f, nil
 }
 
-func (b *box) pull(ctx context.Context, name string) error {
+func (b *preparation) pull(ctx context.Context, name string) error {
 	options := client.ImagePullOptions{}
-	if at := b.plans.options.platform; at != nil {
+	if at := b.options.platform; at != nil {
 		options.Platforms = []ocispec.Platform{*at}
 	}
-	b.progress(ctx, "fetching the image "+name)
+	progress(ctx, "fetching the image "+name)
 	stream, err := b.daemon.client.ImagePull(ctx, name, options)
 	if err != nil {
 		return pullError(ctx, name, err)
@@ -89,7 +127,7 @@ func (b *box) pull(ctx context.Context, name string) error {
 		}
 		// One line a layer, not one for each of its bytes.
 		if message.Progress == nil || message.Progress.Current == 0 {
-			b.progress(ctx, strings.TrimSpace(message.ID+" "+message.Status))
+			progress(ctx, strings.TrimSpace(message.ID+" "+message.Status))
 		}
 	}
 	return nil

@@ -155,7 +155,7 @@ func (b *box) findLasting(ctx context.Context, m *made) (v *vessel, why *string,
 	return nil, why, nil
 }
 
-func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*vessel, error) {
+func (b *box) makeLasting(ctx context.Context, m *made) (*vessel, error) {
 	l := b.lasting
 	listener, file, err := l.settle()
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *box) makeLasting(ctx context.Context, cmd *shared.Command, m *made) (*v
 	}
 	defer listener.Close()
 	defer file.Close()
-	v, err := b.launchWith(ctx, cmd, containerinit.StayArgv, map[string]string{
+	v, err := b.launchWith(ctx, containerinit.StayArgv, map[string]string{
 		ownerLabel: thisOwner().String(), sessionLabel: l.session, madeOfLabel: m.of, sourcesLabel: m.shows(), whileLabel: l.path()})
 	if err == nil {
 		message, rights := containerinit.Settlement(listener, file)

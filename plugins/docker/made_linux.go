@@ -52,9 +52,9 @@ func identity(path string) string {
 // none is the identity of what does not exist.
 const none = "none"
 
-// madeOf gives it for one command. An init of another version counts, and what
+// madeOf gives it for a container that would begin now. An init of another version counts, and what
 // was replaced on the host since.
-func (b *box) madeOf(cmd *shared.Command) (made, error) {
+func (b *box) madeOf() (made, error) {
 	var m made
 	p, err := b.container("", nil) // without a line of its own
 	if err != nil {
