@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
@@ -31,7 +32,7 @@ func BenchmarkFresh(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	words := withoutInit(p.argv())
+	words := withoutInit(argv(p))
 	words = append(words, dockerd.Image, "/bin/true")
 	sideBySide(b, "docker-run", s, words)
 }
@@ -53,7 +54,7 @@ func withoutInit(argv []string) []string {
 		switch {
 		case argv[i] == "--entrypoint":
 			return words
-		case argv[i] == "--mount" && strings.Contains(argv[i+1], ownDir):
+		case argv[i] == "--mount" && strings.Contains(argv[i+1], plan.OwnDir):
 			i++
 		default:
 			words = append(words, argv[i])
@@ -119,8 +120,8 @@ func seconds(do func()) float64 {
 
 // argv is the words of Docker's command line that would make a container like p, to compare
 // with: the engine itself speaks to the daemon.
-func (p *plan) argv() []string {
-	c, h := &p.config, &p.host
+func argv(p *plan.Plan) []string {
+	c, h := &p.Config, &p.Host
 	words := []string{"docker", "run", "--rm", "--network", string(h.NetworkMode), "--user", c.User, "--workdir", c.WorkingDir,
 		"--hostname", c.Hostname, "--log-driver", h.LogConfig.Type, "--no-healthcheck", "--ipc", string(h.IpcMode), "--cgroupns", string(h.CgroupnsMode)}
 	add := func(name string, values ...string) {
@@ -149,7 +150,7 @@ func (p *plan) argv() []string {
 		add("--pids-limit", strconv.FormatInt(*h.PidsLimit, 10))
 	}
 	add("--shm-size", strconv.FormatInt(h.ShmSize, 10))
-	for _, op := range p.ops {
+	for _, op := range p.Ops {
 		if op.Op == "tmpfs" {
 			add("--tmpfs", op.Destination+":"+h.Tmpfs[op.Destination])
 		}

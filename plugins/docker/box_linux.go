@@ -12,6 +12,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/caches"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/kept"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/containerinit"
@@ -27,32 +35,32 @@ type box struct {
 	engine *engine
 
 	// Final once open has returned.
-	daemon *daemon
-	plans  planner
+	daemon *daemon.Daemon
+	plans  plan.Planner
 	notes  []shared.Event
 	// network is what is passed between a container's network, which is its own, and the
 	// host's; nil for nothing.
 	network *gated.Network
 	filter  []byte // of system calls
 
-	cache       *cacheKeeper
-	lasting     *lasting     // nil where containers end with the box
-	preparation *preparation // of the image; nil before
+	cache       *caches.Keeper
+	lasting     *kept.Lasting      // nil where containers end with the box
+	preparation *image.Preparation // of the image; nil before
 
 	vessels sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	held   *held // with reuse, the one that commands are let into
+	held   *kept.Held // with reuse, the one that commands are let into
 }
 
 // open is cmdengine's hook: spec's form and features have been checked.
 func (b *box) open(ctx context.Context, spec *shared.Spec) error {
-	o, err := parseOptions(spec.Options)
+	o, err := definition.Parse(spec.Options)
 	if err != nil {
 		return err
 	}
-	limits, err := o.limits(spec)
+	limits, err := o.Limits(spec)
 	if err != nil {
 		return err
 	}
@@ -73,15 +81,15 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if spec.User != nil {
 		runAs = *spec.User
 	}
-	if err := b.daemon.facts.ownedBy(runAs); err != nil {
+	if err := b.daemon.Facts.OwnedBy(runAs); err != nil {
 		return err
 	}
-	limitNotes, err := holdable(b.daemon.facts, &limits)
+	limitNotes, err := daemon.Holdable(b.daemon.Facts, &limits)
 	if err != nil {
 		return err
 	}
-	b.plans = planner{spec: spec, options: o, limits: limits, daemon: b.daemon.facts, memory: machineMemory(), self: self(),
-		initFile: initFile.Path, labels: ownerLabels()}
+	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
+		InitFile: initFile.Path, Labels: owner.Labels()}
 	b.notes = append(b.notes, limitNotes...)
 	// Docker's own filter stays in force. It lets through what leaves something
 	// behind or reaches beyond: set-id bits, input for terminals, io_uring, vsock.
@@ -90,20 +98,20 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
 	}
 	b.filter = filter.Bytes()
-	b.preparation = &preparation{daemon: b.daemon, options: o, spec: spec, getenv: b.engine.surroundings.getenv,
-		project: projectName(thisOwner(), b.engine.projects.Add(1))}
-	if err := b.preparation.prepare(ctx); err != nil {
+	b.preparation = &image.Preparation{Daemon: b.daemon, Options: o, Spec: spec, Getenv: b.engine.surroundings.Getenv,
+		Project: image.ProjectName(owner.This(), b.engine.projects.Add(1))}
+	if err := b.preparation.Prepare(ctx); err != nil {
 		return err
 	}
-	b.plans.image, b.plans.network, b.plans.binds = b.preparation.image, b.preparation.network, b.preparation.guarded
-	if b.cache, err = newCacheKeeper(b.daemon.client, &b.plans, b.engine.surroundings.getenv); err != nil {
+	b.plans.Image, b.plans.Network, b.plans.Binds = b.preparation.Image, b.preparation.Network, b.preparation.Guarded
+	if b.cache, err = caches.New(b.daemon.Client, &b.plans, b.engine.surroundings.Getenv); err != nil {
 		return err
 	}
-	if b.lasting, err = newLasting(spec, o); err != nil {
+	if b.lasting, err = kept.NewLasting(spec, o); err != nil {
 		return err
 	}
 	b.notes = append(b.notes, notes(&b.plans)...)
-	b.engine.sweep.Do(func() { go sweep(b.daemon.client) })
+	b.engine.sweep.Do(func() { go sweep(b.daemon.Client) })
 	if _, err := b.container("", nil); err != nil {
 		return err
 	}
@@ -111,63 +119,63 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 }
 
 // container plans one container, after a look at the host.
-func (b *box) container(lineDir string, words []string) (*plan, error) {
-	p, spec := b.plans, *b.plans.spec
-	table, err := p.settled(b.daemon.endpoint.socket)
+func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
+	p, spec := b.plans, *b.plans.Spec
+	table, err := p.Settled(b.daemon.Endpoint.Socket)
 	if err != nil {
 		return nil, err
 	}
 	spec.Table = table
-	p.spec, p.binds, p.lineDir = &spec, nil, lineDir
-	return p.container(words)
+	p.Spec, p.Binds, p.LineDir = &spec, nil, lineDir
+	return p.Container(words)
 }
 
 // launch starts one container, which is gone when the box has been closed.
-func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*vessel, error) {
-	v, err := b.launchWith(ctx, argv, b.plans.labels)
+func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*vessel.Vessel, error) {
+	v, err := b.launchWith(ctx, argv, b.plans.Labels)
 	if err != nil {
 		return nil, err
 	}
 	b.vessels.Add(1)
 	go func() {
-		<-v.removed
+		<-v.Removed
 		b.vessels.Done()
 	}()
 	return v, nil
 }
 
-func (b *box) launchWith(ctx context.Context, argv func(socket string) []string, labels map[string]string) (*vessel, error) {
-	if err := b.cache.refresh(ctx); err != nil {
+func (b *box) launchWith(ctx context.Context, argv func(socket string) []string, labels map[string]string) (*vessel.Vessel, error) {
+	if err := b.cache.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	m, err := newMeeting(b.engine.surroundings.getenv)
+	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	defer m.end()
-	p, err := b.container(m.dir, argv(lineInside+"/"+socketName))
+	defer m.End()
+	p, err := b.container(m.Dir, argv(plan.LineInside+"/"+plan.SocketName))
 	if err != nil {
 		return nil, err
 	}
-	p.config.Labels = labels
-	return launch(ctx, b.daemon.client, p, b.plans.options.platform, m)
+	p.Config.Labels = labels
+	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m)
 }
 
 // begin is cmdengine's hook.
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
-	if b.plans.options.Reuse {
+	if b.plans.Options.Reuse {
 		start = b.beginShared
 	}
-	r, err := start(ctx, cmd, stdio, b.outlet(emit))
+	r, err := start(ctx, cmd, stdio, vessel.NewOutlet(b.network, emit))
 	if err != nil {
 		return nil, nil, b.explain(err)
 	}
 	told := slices.Clone(b.notes)
-	for _, w := range r.vessel.warnings {
-		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + firstLine(w), Details: map[string]string{"attribute": "engine"}})
+	for _, w := range r.Vessel.Warnings {
+		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + daemon.FirstLine(w), Details: map[string]string{"attribute": "engine"}})
 	}
-	if at := r.vessel.replaced.Swap(nil); at != nil {
+	if at := r.Vessel.Replaced.Swap(nil); at != nil {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
 			Message: fmt.Sprintf("config.reuse: the container was replaced, since %q is not the file that it was", *at)})
 	}
@@ -175,17 +183,17 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 }
 
 // beginFresh runs a command in a container of its own.
-func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
+func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
 	v, err := b.launch(ctx, containerinit.FetchArgv)
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(v, func() {
-		v.awaitGone()
-		v.line.conn.Close()
-	}, v.kill)
-	if err := r.begin(ctx, 0, b.command(cmd), stdio, out); err != nil {
-		v.remove()
+	r := vessel.NewRun(v, func() {
+		v.AwaitGone()
+		v.Line.Conn.Close()
+	}, v.Kill)
+	if err := r.Begin(ctx, 0, b.command(cmd), stdio, out); err != nil {
+		v.Remove()
 		return nil, err
 	}
 	return r, nil
@@ -193,17 +201,17 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 
 // beginShared runs a command in the container that commands share, and in the
 // next one where that has lost a mount.
-func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
+func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
 	if b.lasting != nil {
 		// Until the command runs: nobody else puts another container in the place
 		// of the session's meanwhile.
-		unlock, err := lockDir(ctx, b.lasting.dir)
+		unlock, err := owner.LockDir(ctx, b.lasting.Dir)
 		if err != nil {
-			return nil, b.lasting.unavailable(err)
+			return nil, b.lasting.Unavailable(err)
 		}
 		defer unlock()
 	}
-	if err := b.cache.refresh(ctx); err != nil {
+	if err := b.cache.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	var lost *string
@@ -214,12 +222,12 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 			return nil, err
 		}
 		r, err := b.beginIn(ctx, h, cmd, stdio, out)
-		if bare, ok := errors.AsType[*bareError](err); ok {
-			lost = &bare.path
+		if bare, ok := errors.AsType[*vessel.BareError](err); ok {
+			lost = &bare.Path
 			continue
 		}
 		if err == nil && lost != nil {
-			r.vessel.replaced.Store(lost)
+			r.Vessel.Replaced.Store(lost)
 		}
 		return r, err
 	}
@@ -227,42 +235,46 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		Message: fmt.Sprintf("one container after another loses what is mounted on %q", *lost)}
 }
 
-func (b *box) beginIn(ctx context.Context, h *held, cmd *shared.Command, stdio [3]*os.File, out *outlet) (*run, error) {
-	number, end := h.announce()
-	var r *run
-	r = newRun(h.vessel, func() {
-		h.await(end, r.Conn)
-		h.leave()
-	}, func() { h.retire(); h.vessel.kill() })
+func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
+	number, end := h.Announce()
+	var r *vessel.Run
+	r = vessel.NewRun(h.Vessel, func() {
+		h.Await(end, r.Conn)
+		h.Leave()
+	}, func() { h.Retire(); h.Vessel.Kill() })
 	told := b.command(cmd)
-	if h.reused() {
-		for _, path := range h.made.mounted {
+	if h.Reused() {
+		for _, path := range h.Made.Mounted {
 			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
 		}
 	}
-	err := r.begin(ctx, number, told, stdio, out)
+	err := r.Begin(ctx, number, told, stdio, out)
 	if err == nil {
 		return r, nil
 	}
-	_, bare := errors.AsType[*bareError](err)
+	_, bare := errors.AsType[*vessel.BareError](err)
 	broken := errors.Is(err, shared.ErrBroken)
 	if bare || broken {
-		h.retire() // those that run in it may end there
+		h.Retire() // those that run in it may end there
 		if b.lasting != nil {
-			b.lasting.leave() // or the next command would find it again
+			b.lasting.Leave() // or the next command would find it again
 			if broken {
-				h.kill()
+				h.Kill()
 			}
 		}
 	}
-	h.leave()
+	h.Leave()
 	return nil, err
 }
 
 // enter gives the container that commands share, a new one where there is none
 // that is made of just what this command asks for.
-func (b *box) enter(ctx context.Context) (*held, error) {
-	m, err := b.madeOf()
+func (b *box) enter(ctx context.Context) (*kept.Held, error) {
+	p, err := b.container("", nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := kept.MadeOf(p, b.plans.InitFile)
 	if err != nil {
 		return nil, err
 	}
@@ -273,17 +285,17 @@ func (b *box) enter(ctx context.Context) (*held, error) {
 	}
 	var why *string
 	if h := b.held; h != nil {
-		if h.made.same(&m) && h.place == b.lasting.place() && h.enter() {
+		if h.Made.Same(&m) && h.Place == b.lasting.Place() && h.Enter() {
 			return h, nil
 		}
-		if h.made.of == m.of {
-			why = m.differs(h.made.sources)
+		if h.Made.Of == m.Of {
+			why = m.Differs(h.Made.Sources)
 		}
 		b.retireHeld()
 	}
-	var v *vessel
+	var v *vessel.Vessel
 	if b.lasting != nil {
-		if v, why, err = b.findLasting(ctx, &m); err != nil {
+		if v, why, err = b.lasting.Find(ctx, b.daemon.Client, &m); err != nil {
 			return nil, err
 		}
 	}
@@ -291,17 +303,18 @@ func (b *box) enter(ctx context.Context) (*held, error) {
 	switch {
 	case found:
 	case b.lasting != nil:
-		v, err = b.makeLasting(ctx, &m)
+		v, err = b.lasting.Settle(func() (*vessel.Vessel, error) {
+			return b.launchWith(ctx, containerinit.StayArgv, b.lasting.Labels(&m))
+		})
 	default:
 		v, err = b.launch(ctx, containerinit.KeepArgv)
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.replaced.Store(why)
-	h := &held{vessel: v, made: m, ends: map[uint64]chan struct{}{}, lasting: b.lasting != nil, place: b.lasting.place(), used: found}
-	go h.read()
-	if !h.enter() {
+	v.Replaced.Store(why)
+	h := kept.Hold(v, m, b.lasting, found)
+	if !h.Enter() {
 		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
 	}
 	b.held = h
@@ -311,7 +324,7 @@ func (b *box) enter(ctx context.Context) (*held, error) {
 // retireHeld gives up the container that commands share. The caller has the lock.
 func (b *box) retireHeld() {
 	if b.held != nil {
-		b.held.retire()
+		b.held.Retire()
 		b.held = nil
 	}
 }
@@ -321,7 +334,7 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 	// No core dumps: they would be written to the workspace, or by the host's
 	// handler, with the command's memory in them.
 	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	if n := b.plans.limits.OpenFiles; n > 0 {
+	if n := b.plans.Limits.OpenFiles; n > 0 {
 		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
 	}
 	// The container's bounds are the init's, too.
@@ -331,9 +344,9 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 // explain adds to an error what this engine's user may not think of.
 func (b *box) explain(err error) error {
 	e, ok := errors.AsType[*shared.Error](err)
-	if ok && e.Kind == shared.ErrNotFound && e.Hint == "" && b.plans.image.path != "" {
+	if ok && e.Kind == shared.ErrNotFound && e.Hint == "" && b.plans.Image.Path != "" {
 		with := *e
-		with.Hint = "the image has its programs in " + b.plans.image.path + ": see that env.PATH does"
+		with.Hint = "the image has its programs in " + b.plans.Image.Path + ": see that env.PATH does"
 		return &with
 	}
 	return err
@@ -341,33 +354,33 @@ func (b *box) explain(err error) error {
 
 // plan is cmdengine's hook.
 func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
-	words := containerinit.FetchArgv(lineInside + "/" + socketName)
+	words := containerinit.FetchArgv(plan.LineInside + "/" + plan.SocketName)
 	switch {
 	case b.lasting != nil:
-		words = containerinit.StayArgv(lineInside + "/" + socketName)
-	case b.plans.options.Reuse:
-		words = containerinit.KeepArgv(lineInside + "/" + socketName)
+		words = containerinit.StayArgv(plan.LineInside + "/" + plan.SocketName)
+	case b.plans.Options.Reuse:
+		words = containerinit.KeepArgv(plan.LineInside + "/" + plan.SocketName)
 	}
 	p, err := b.container("<private>", words)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	request, err := json.MarshalIndent(map[string]any{"Config": p.config, "HostConfig": p.host}, "", "  ")
+	request, err := json.MarshalIndent(map[string]any{"Config": p.Config, "HostConfig": p.Host}, "", "  ")
 	if err != nil {
 		return shared.Plan{}, err
 	}
 	out := shared.Plan{
-		Argv:      append([]string{"docker", "run", "<container>"}, p.config.Entrypoint...),
-		Mounts:    p.ops,
+		Argv:      append([]string{"docker", "run", "<container>"}, p.Config.Entrypoint...),
+		Mounts:    p.Ops,
 		Documents: []shared.PlanDocument{{Name: "container", Text: string(request)}},
 	}
-	if b.plans.options.Inline != "" {
-		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.options.Inline})
+	if b.plans.Options.Inline != "" {
+		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.Options.Inline})
 	}
 	for _, n := range b.notes {
 		out.Notes = append(out.Notes, n.Message)
 	}
-	if b.plans.spec.Network.Mode == shared.NetworkNames {
+	if b.plans.Spec.Network.Mode == shared.NetworkNames {
 		out.Notes = append(out.Notes, "listed names are reached by a proxy, which HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name, whatever env has for these")
 	}
 	return out, nil
@@ -398,6 +411,6 @@ func (b *box) Close(ctx context.Context) error {
 // release takes away what was made beside containers.
 func (b *box) release() {
 	if b.preparation != nil {
-		b.preparation.release()
+		b.preparation.Release()
 	}
 }

@@ -11,8 +11,9 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
@@ -22,12 +23,12 @@ func cached(t *testing.T, projects ...string) []string {
 	t.Helper()
 	d := daemonFor(t)
 	list := func() (names []string) {
-		got, err := d.Client.VolumeList(context.Background(), client.VolumeListOptions{Filters: make(client.Filters).Add("label", cacheLabel)})
+		got, err := d.Client.VolumeList(context.Background(), client.VolumeListOptions{Filters: make(client.Filters).Add("label", plan.CacheLabel)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range got.Items {
-			if slices.Contains(projects, v.Labels[cacheProject]) {
+			if slices.Contains(projects, v.Labels[plan.CacheProject]) {
 				names = append(names, v.Name)
 			}
 		}
@@ -82,7 +83,7 @@ func TestCaches(t *testing.T) {
 			t.Errorf("volumes: %q", names)
 		}
 		// Somebody has removed it behind the engine's back.
-		gone := cacheVolumes(&cacheOptions{Paths: []string{"/cache"}}, self().UID, inside, projects[1])[0].name
+		gone := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}}, self().UID, inside, projects[1])[0].Name
 		if _, err := daemonFor(t).Client.VolumeRemove(t.Context(), gone, client.VolumeRemoveOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestCachesExpire(t *testing.T) {
 	e := newEngine(t)
 	project := dir(t)
 	cached(t, project)
-	records := filepath.Join(e.surroundings.getenv("HOME"), ".cache/sbxhost/docker-cache")
+	records := filepath.Join(e.surroundings.Getenv("HOME"), ".cache/sbxhost/docker-cache")
 	cache := func(paths ...string) opts { return opts{"paths": paths, "ttl": "1h"} }
 	inCache(t, e, project, nil, opts{}, cache("/a", "/b"), "echo x > /a/f; echo x > /b/f")
 	names := cached(t, project)
@@ -157,7 +158,7 @@ func TestForeignVolume(t *testing.T) {
 	t.Parallel()
 	project := dir(t)
 	user, inside := them()
-	name := cacheVolumes(&cacheOptions{Paths: []string{"/cache"}}, self().UID, inside, project)[0].name
+	name := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}}, self().UID, inside, project)[0].Name
 	d := daemonFor(t)
 	if _, err := d.Client.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: name}); err != nil {
 		t.Fatal(err)
@@ -170,40 +171,6 @@ func TestForeignVolume(t *testing.T) {
 	_, err := s.Start(t.Context(), script("true"), shared.Stdio{})
 	if err == nil || !strings.Contains(err.Error(), "was not made by this engine") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestCacheVolumes(t *testing.T) {
-	t.Parallel()
-	of := func(caller uint32, user, project string, paths ...string) string {
-		return cacheVolumes(&cacheOptions{Paths: paths, ttl: time.Hour}, caller, user, project)[0].name
-	}
-	first := of(1, "1:1", "/p", "/c")
-	if again := of(1, "1:1", "/p", "/c"); again != first {
-		t.Errorf("%s, then %s", first, again)
-	}
-	for name, other := range map[string]string{
-		"caller": of(2, "1:1", "/p", "/c"), "user": of(1, "2:1", "/p", "/c"), "project": of(1, "1:1", "/q", "/c"), "path": of(1, "1:1", "/p", "/d"),
-		"no project": of(1, "1:1", "", "/p/c"),
-	} {
-		if other == first {
-			t.Errorf("another %s has the same volume", name)
-		}
-	}
-	for user, want := range map[string]containerinit.Owner{
-		"7:8": {UID: 7, GID: 8}, "node": {Anybody: true}, "7": {Anybody: true}, "7:staff": {Anybody: true}, "4294967295:1": {Anybody: true}, "-1:1": {Anybody: true},
-	} {
-		p := basePlanner()
-		p.options.User = user
-		if got := p.cacheOwner(); got != want {
-			t.Errorf("%s: %v", user, got)
-		}
-	}
-	p := basePlanner()
-	p.caches = cacheVolumes(&cacheOptions{Paths: []string{"/c"}}, 1, p.user(), "/p")
-	got, err := p.cacheSetUp(p.caches)
-	if err != nil || got.config.User != "0:0" || !slices.Equal(got.host.CapAdd, []string{"CAP_CHOWN"}) || len(got.host.Mounts) != 2 || got.host.NetworkMode != "none" {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
@@ -33,8 +34,8 @@ services:
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	b := &preparation{getenv: e.surroundings.getenv}
-	if _, err := b.findCompose(); err != nil {
+	b := &image.Preparation{Getenv: e.surroundings.Getenv}
+	if _, err := b.FindCompose(); err != nil {
 		if required("docker-compose") {
 			t.Fatal(err)
 		}
@@ -63,11 +64,11 @@ func TestCompose(t *testing.T) {
 	} else if out := sh(t, s, "i=0; while [ $i -lt 100 ]; do nc web 80 </dev/null && break; i=$((i+1)); sleep 0.1; done"); out.stdout != "served\n" {
 		t.Errorf("the service it depends on: %+v", out)
 	}
-	project := s.(*box).preparation.compose.project
+	project := s.(*box).preparation.Compose.Project
 	if err := s.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	left, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", projectLabel+"="+project)})
+	left, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", image.ProjectLabel+"="+project)})
 	if err != nil || len(left.Items) != 0 {
 		t.Errorf("left of the project: %v, %v", left.Items, err)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/test/dockerd"
@@ -30,8 +32,8 @@ const crashEnv = "SBXHOST_TEST_CRASH"
 // other is the engine of a process that a test starts.
 func other(how string) (*engine, shared.Spec) {
 	part := strings.Split(how, "\n")
-	s := hostSurroundings()
-	s.getenv = func(name string) string { return map[string]string{"DOCKER_HOST": part[0]}[name] }
+	s := daemon.HostSurroundings()
+	s.Getenv = func(name string) string { return map[string]string{"DOCKER_HOST": part[0]}[name] }
 	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		return sandboxinit.LocateBeside(filepath.Join(part[1], "sbxhost-init"))
 	}}
@@ -79,7 +81,7 @@ func TestEngineKilled(t *testing.T) {
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		var mine string
 		for _, c := range list(t) {
-			if o, ok := parseOwner(c.Labels[ownerLabel]); ok && o.pid == cmd.Process.Pid {
+			if o, ok := owner.Parse(c.Labels[owner.Label]); ok && o.PID == cmd.Process.Pid {
 				mine = c.ID
 			}
 		}
@@ -167,7 +169,7 @@ func TestOrdinaryUser(t *testing.T) {
 
 func list(t testing.TB) []container.Summary {
 	t.Helper()
-	got, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
+	got, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", owner.Label)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,10 +196,10 @@ func TestSweep(t *testing.T) {
 		})
 		return got.ID
 	}
-	orphan := make(map[string]string{ownerLabel: owner{bootID(), pidNamespace(), dead.Process.Pid, "1"}.String()})
-	living := make(ownerLabels())
-	elsewhere := make(map[string]string{ownerLabel: owner{bootID(), "1", dead.Process.Pid, "1"}.String()})
-	foreign := make(map[string]string{ownerLabel: "what is this"})
+	orphan := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: owner.PidNamespace(), PID: dead.Process.Pid, Started: "1"}.String()})
+	living := make(owner.Labels())
+	elsewhere := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: "1", PID: dead.Process.Pid, Started: "1"}.String()})
+	foreign := make(map[string]string{owner.Label: "what is this"})
 	// Another test's engine may be removing the same at this moment.
 	gone := d.Client.ContainerWait(t.Context(), orphan, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 	sweep(d.Client)

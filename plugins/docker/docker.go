@@ -3,14 +3,13 @@ package docker
 import (
 	"encoding/json"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "docker",
-	Version: version,
+	Version: definition.Version,
 	Doc:     "containers of a local Docker daemon: another root file system, limits held by cgroups",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,

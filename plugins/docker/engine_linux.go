@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -15,22 +16,15 @@ import (
 
 // New makes the engine. It looks at nothing before it is used.
 func New() shared.Engine {
-	return &engine{surroundings: hostSurroundings(), locateInit: sandboxinit.Locate}
-}
-
-func hostSurroundings() surroundings {
-	return surroundings{
-		getenv: os.Getenv, read: os.ReadFile,
-		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
-	}
+	return &engine{surroundings: daemon.HostSurroundings(), locateInit: sandboxinit.Locate}
 }
 
 type engine struct {
-	surroundings surroundings
+	surroundings daemon.Surroundings
 	locateInit   func() (sandboxinit.Binary, error)
 
 	mu        sync.Mutex
-	connected *daemon // once it has answered
+	connected *daemon.Daemon // once it has answered
 	sweep     sync.Once
 	projects  atomic.Uint64 // Compose projects that this process has named
 }
@@ -49,6 +43,26 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	}
 	b.Sandbox = sandbox
 	return b, nil
+}
+
+// daemon gives the daemon that the surroundings name. Only one that has
+// answered is kept: what failed may have been put right since.
+func (e *engine) daemon(ctx context.Context) (*daemon.Daemon, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.connected != nil {
+		return e.connected, nil
+	}
+	at, err := daemon.Find(e.surroundings)
+	if err != nil {
+		return nil, err
+	}
+	d, err := daemon.Connect(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	e.connected = d
+	return d, nil
 }
 
 // self is who this process is.

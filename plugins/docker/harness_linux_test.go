@@ -16,6 +16,8 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
@@ -103,8 +105,8 @@ func newEngine(t testing.TB) *engine {
 	d := daemonFor(t)
 	home := t.TempDir()
 	vars := map[string]string{"DOCKER_HOST": "unix://" + d.Socket, "HOME": home}
-	s := hostSurroundings()
-	s.getenv = func(name string) string { return vars[name] }
+	s := daemon.HostSurroundings()
+	s.Getenv = func(name string) string { return vars[name] }
 	return &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		dir, err := initDir()
 		if err != nil {
@@ -218,7 +220,7 @@ func runCommand(t testing.TB, s shared.Sandbox, cmd shared.Command, stdin string
 // containers lists those of the daemon that the label marks.
 func containers(t testing.TB) []string {
 	t.Helper()
-	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
+	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", owner.Label)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,4 +229,13 @@ func containers(t testing.TB) []string {
 		ids = append(ids, c.ID)
 	}
 	return ids
+}
+
+// hideAll gives entries that hide what is at some paths.
+func hideAll(paths ...string) []shared.Entry {
+	table := make([]shared.Entry, len(paths))
+	for i, p := range paths {
+		table[i] = shared.Entry{Path: p, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"}
+	}
+	return table
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -177,7 +178,7 @@ func TestHidden(t *testing.T) {
 		spec := shared.Spec{Options: rawOptions(t, options),
 			Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}}
 		unhidden := open(t, spec)
-		spec.Table = append(spec.Table, hide("/w/.env", "/w/secrets", "/w/gone")...)
+		spec.Table = append(spec.Table, hideAll("/w/.env", "/w/secrets", "/w/gone")...)
 		s := open(t, spec)
 		cmd := script(`cat /w/.env /w/secrets/key /w/open; echo changed > /w/.env; echo changed > /w/secrets/key; rm -f /w/.env; mv /w/secrets /w/s; ls /w/secrets; true`)
 		out := runCommand(t, s, cmd, "")
@@ -208,7 +209,7 @@ func TestAboveHidden(t *testing.T) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
 			{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
 			{Source: ws + "/g/h/guarded", Path: "/w/g/h/guarded", Why: "protected", Access: shared.ReadOnly},
-			hide("/w/a/b/secret")[0], hide("/w/none/at/all")[0],
+			hideAll("/w/a/b/secret")[0], hideAll("/w/none/at/all")[0],
 		}})
 		cmd := script(`for d in a a/b g g/h g/h/guarded; do mv /w/$d /w/moved 2>/dev/null && echo moved $d; done
 			mv /w/a/free /w/elsewhere && echo fine > /w/a/b/new`)
@@ -228,7 +229,7 @@ func TestRefusedMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(t)
-	socket := strings.TrimPrefix(e.surroundings.getenv("DOCKER_HOST"), "unix://")
+	socket := strings.TrimPrefix(e.surroundings.Getenv("DOCKER_HOST"), "unix://")
 	workspace := shared.Entry{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}
 	for name, tt := range map[string]struct {
 		mount shared.Entry
@@ -320,7 +321,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("open files, and bytes in /tmp: %+v", out)
 		}
 		out = sh(t, s, `i=0; while [ $i -lt 100 ]; do sleep 30 & i=$((i+1)); echo $i; done`)
-		if lines := strings.Fields(out.stdout); out.Status.Success() || len(lines) > 20+initThreads {
+		if lines := strings.Fields(out.stdout); out.Status.Success() || len(lines) > 20+plan.InitThreads {
 			t.Errorf("%d processes at once, %v", len(lines), out.Status)
 		}
 		// One process cannot take it all: the shell lives to tell.

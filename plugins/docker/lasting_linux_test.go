@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/kept"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
@@ -35,12 +36,12 @@ func session(t *testing.T) shared.Session {
 // ofSession lists the containers of a session.
 func ofSession(t *testing.T, s shared.Session) (ids []string) {
 	t.Helper()
-	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", sessionLabel)})
+	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", kept.SessionLabel)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range list.Items {
-		if strings.HasPrefix(c.Labels[sessionLabel], s.ID+"/") {
+		if strings.HasPrefix(c.Labels[kept.SessionLabel], s.ID+"/") {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -111,7 +112,7 @@ func TestReuseLastsForSession(t *testing.T) {
 		t.Errorf("another definition: %+v", out)
 	}
 	gone := ends(t, first)
-	spec.Table = append(spec.Table, hide("/w/secret")...)
+	spec.Table = append(spec.Table, hideAll("/w/secret")...)
 	if out := invoke(t, spec, "cat /w/secret; ls -A /tmp; echo masked > /tmp/f"); out.stdout != "" {
 		t.Errorf("with something hidden: %+v", out)
 	}
@@ -224,34 +225,6 @@ func TestReuseSessionClientKilled(t *testing.T) {
 	}
 }
 
-func TestSweepLasting(t *testing.T) {
-	t.Parallel()
-	there := t.TempDir()
-	me := thisOwner()
-	stranger, rebooted := me, me
-	stranger.namespace, rebooted.boot = "1", "before"
-	for name, tt := range map[string]struct {
-		state     container.ContainerState
-		while     string
-		maker     owner
-		makerGone bool
-		want      bool
-	}{
-		"its session is there":     {container.StateRunning, there, me, true, false},
-		"its session is gone":      {container.StateRunning, there + "/no", me, true, true},
-		"never started":            {container.StateCreated, there, me, true, true},
-		"about to be started":      {container.StateCreated, there, me, false, false},
-		"of another machine":       {container.StateRunning, there + "/no", stranger, false, false},
-		"from before this boot":    {container.StateRunning, there, rebooted, true, true},
-		"of a session yet to come": {container.StateCreated, there, stranger, false, false},
-	} {
-		c := container.Summary{State: tt.state, Labels: map[string]string{whileLabel: tt.while}}
-		if got := outlasted(&c, tt.maker, tt.makerGone, me.namespace); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 // TestReuseOfOthers does not last: for another user's commands, or without a name.
 func TestReuseOfOthers(t *testing.T) {
 	t.Parallel()
@@ -298,7 +271,7 @@ func TestReuseHoldsWhatIsReplaced(t *testing.T) {
 			s := open(t, shared.Spec{Session: sess(t), Options: rawOptions(t, opts{"reuse": true}), Table: []shared.Entry{
 				{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
 				{Source: ws + "/config", Path: "/w/config", Why: "protected", Access: shared.ReadOnly},
-				hide(hidden)[0],
+				hideAll(hidden)[0],
 			}})
 			cmd := script("cat " + hidden + "; cat /w/config; (echo x > /w/config) 2> /dev/null || echo held; echo in >> /tmp/count; wc -l < /tmp/count")
 			replaced := func(out outcome) bool {

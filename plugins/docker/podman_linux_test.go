@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
@@ -105,41 +104,5 @@ func againWith(t *testing.T, daemon string, missing error, passing ...string) {
 	}
 	if err != nil || t.Failed() {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-func TestPodmanVersions(t *testing.T) {
-	t.Parallel()
-	for version, ok := range map[string]bool{"4.3.1": true, "4.9.4-rhel": true, "5.2.0-dev": true, "4.2.0": false, "3.4.4": false, "": false, "x": false} {
-		got, err := podmanVersion(map[string]string{"Conmon": "1", "Podman Engine": version})
-		if ok != (err == nil) || ok && got != version {
-			t.Errorf("%q: %q, %v", version, got, err)
-		}
-	}
-	if got, err := podmanVersion(map[string]string{"Engine": "20.10.24", "runc": "1"}); got != "" || err != nil {
-		t.Errorf("Docker: %q, %v", got, err)
-	}
-}
-
-// TestPodmanNames tries names that would be two where Podman reads them.
-func TestPodmanNames(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*planner){
-		"source":      func(p *planner) { p.spec.Table[0].Source = "/src,target=/etc" },
-		"destination": func(p *planner) { p.spec.Table[0].Path = "/a\nb" },
-		"quotes":      func(p *planner) { p.spec.Table[0].Source = `/a"b` },
-		"tmpfs":       func(p *planner) { p.spec.Home = "/home/a:exec" },
-		"volume":      func(p *planner) { p.image.volumes = []string{"/v:rw"} },
-		"hidden":      func(p *planner) { p.spec.Table = append(p.spec.Table, hide("/workspace/a:/workspace/b")...) },
-	} {
-		p := basePlanner()
-		change(&p)
-		if _, err := p.container(nil); err != nil {
-			t.Errorf("%s: refused for Docker, too: %v", name, err)
-		}
-		p.daemon.podman = true
-		if _, err := p.container(nil); !errors.Is(err, shared.ErrInvalidSpec) {
-			t.Errorf("%s: got %v", name, err)
-		}
 	}
 }

@@ -29,21 +29,21 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		return p, nil
 	}
 	p := shared.Probe{Ready: true, Degraded: []string{gated.ByProxy}, Facts: map[string]string{
-		"daemon": d.facts.version, "socket": d.endpoint.socket + " (" + d.endpoint.origin + ")",
-		"api": d.client.ClientVersion(), "cgroup": d.facts.cgroup,
+		"daemon": d.Facts.Version, "socket": d.Endpoint.Socket + " (" + d.Endpoint.Origin + ")",
+		"api": d.Client.ClientVersion(), "cgroup": d.Facts.Cgroup,
 	}}
-	if d.facts.podman {
-		p.Facts["daemon"] = "Podman " + d.facts.version
+	if d.Facts.Podman {
+		p.Facts["daemon"] = "Podman " + d.Facts.Version
 	}
-	if d.facts.rootless {
+	if d.Facts.Rootless {
 		p.Facts["rootless"] = "yes"
 	}
 	for _, limit := range []struct {
 		name string
 		held bool
-	}{{"memory", d.facts.limitsMemory}, {"cpus", d.facts.limitsCPUs}, {"pids", d.facts.limitsPIDs}} {
+	}{{"memory", d.Facts.LimitsMemory}, {"cpus", d.Facts.LimitsCPUs}, {"pids", d.Facts.LimitsPIDs}} {
 		if !limit.held {
-			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be held by the daemon: "+d.facts.lacks())
+			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be held by the daemon: "+d.Facts.Lacks())
 		}
 	}
 	return p, nil

@@ -32,7 +32,7 @@ func TestRootless(t *testing.T) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
 			{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"},
 			{Source: ws + "/protected", Path: ws + "/protected", Why: "protect_paths[0]", Access: shared.ReadOnly},
-			hide(ws + "/.env")[0],
+			hideAll(ws + "/.env")[0],
 		}})
 		cmd := script("cd " + ws + "; cat own; mkdir d; echo made > d/f; chown 5 d/f; echo no > protected; rm protected; mv protected p; umount " + ws + "/protected; cat .env; cat /proc/self/uid_map >&2")
 		out := runCommand(t, s, cmd, "")

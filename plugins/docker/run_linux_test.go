@@ -278,8 +278,8 @@ func TestStartCancelled(t *testing.T) {
 // TestLeavesNothing looks at what is left of many ends.
 func TestLeavesNothing(t *testing.T) {
 	e, temp := newEngine(t), t.TempDir()
-	getenv := e.surroundings.getenv
-	e.surroundings.getenv = func(name string) string {
+	getenv := e.surroundings.Getenv
+	e.surroundings.Getenv = func(name string) string {
 		if name == "TMPDIR" {
 			return temp
 		}

@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Daemon is one that has answered.
+type Daemon struct {
+	Client   *client.Client
+	Endpoint endpoint
+	Facts    Facts
+}
+
+// connectTime bounds how long a daemon may take to say who it is. Podman runs a
+// dozen programs for that, which takes seconds on a machine that is busy.
+const connectTime = 30 * time.Second
+
+// RemovalTime bounds one request to take a container away.
+const RemovalTime = 30 * time.Second
+
+// Connect asks a daemon who it is.
+func Connect(ctx context.Context, at endpoint) (*Daemon, error) {
+	c, err := client.New(client.WithHost("unix://"+at.Socket), client.WithUserAgent("sbxhost/"+definition.Version))
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	asking, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	facts, err := askDaemon(asking, c)
+	if err != nil {
+		c.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if e, ok := errors.AsType[*shared.Error](err); ok {
+			return nil, e
+		}
+		return nil, connectError(at, err)
+	}
+	if facts.Rootless {
+		facts.owner = socketOwner(asking, at.Socket)
+	}
+	return &Daemon{Client: c, Endpoint: at, Facts: facts}, nil
+}
+
+func askDaemon(ctx context.Context, c *client.Client) (facts Facts, err error) {
+	got, err := c.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return facts, err
+	}
+	i := &got.Info
+	if i.OSType != "" && i.OSType != "linux" {
+		return facts, &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
+	}
+	own, err := askPodman(ctx, c)
+	if err != nil {
+		return facts, err
+	}
+	has := func(option string) bool {
+		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
+	}
+	facts = Facts{
+		Version: i.ServerVersion, Podman: own != nil, Rootless: has("rootless"), Remapped: has("userns"),
+		RecursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
+		LimitsMemory: i.MemoryLimit, LimitsCPUs: i.CPUCfsQuota, LimitsPIDs: i.PidsLimit,
+		Cgroup: i.CgroupVersion, CPUs: i.NCPU,
+	}
+	if own != nil {
+		facts.Rootless = own.rootless
+		facts.LimitsMemory = facts.LimitsMemory && own.limitsMemory
+		facts.LimitsCPUs = facts.LimitsCPUs && own.limitsCPUs
+		facts.LimitsPIDs = facts.LimitsPIDs && own.limitsPIDs
+	}
+	return facts, nil
+}
+
+// askPodman gives what only Podman says of itself, nil where the daemon is another.
+func askPodman(ctx context.Context, c *client.Client) (*podmanFacts, error) {
+	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return nil, err
+	}
+	components := map[string]string{}
+	for _, c := range v.Components {
+		components[c.Name] = c.Version
+	}
+	if podman, err := podmanVersion(components); podman == "" || err != nil {
+		return nil, err
+	}
+	return askPodmanInfo(ctx, c)
+}
+
+// recursiveReadOnly reports whether a kernel can make a tree of mounts
+// read-only, which Linux 5.12 brought.
+func recursiveReadOnly(kernel string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(kernel, "%d.%d", &major, &minor); n != 2 {
+		return false
+	}
+	return major > 5 || major == 5 && minor >= 12
+}
+
+func connectError(at endpoint, err error) error {
+	e := &shared.Error{Kind: shared.ErrUnavailable,
+		Message: fmt.Sprintf("no Docker daemon answers at %s (%s)", at.Socket, at.Origin),
+		Hint:    "start it, or name another by DOCKER_HOST"}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		e.Kind = shared.ErrUnusable
+		e.Message = fmt.Sprintf("you may not use the Docker daemon at %s (%s)", at.Socket, at.Origin)
+		e.Hint = "join the group that owns the socket, which makes you as good as root on this machine, or use a rootless daemon"
+	case errors.Is(err, fs.ErrNotExist):
+		e.Kind = shared.ErrUnusable
+		e.Message += ": there is no such socket"
+		e.Hint = "install and start Docker, or name another socket by DOCKER_HOST"
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Message += fmt.Sprintf(" within %v", connectTime)
+	default:
+		e.Message += ": " + FirstLine(err.Error())
+	}
+	return e
+}
+
+// socketOwner gives the uid of who listens at a unix socket, nil where that user
+// has no number here.
+func socketOwner(ctx context.Context, path string) *uint32 {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	cred, err := PeerCred(conn.(*net.UnixConn))
+	if err != nil || cred.Uid == overflowUID {
+		return nil
+	}
+	return &cred.Uid
+}
+
+// PeerCred is who was at the other end of conn when it was connected, or began
+// to listen there, in numbers of this process's namespaces.
+func PeerCred(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil {
+		return nil, controlErr
+	}
+	return cred, err
+}

@@ -1,0 +1,132 @@
+// Package daemon finds the daemon, Docker's or Podman's, and asks it for the facts that
+// containers are planned by.
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// endpoint is where the daemon is.
+type endpoint struct {
+	Socket string // absolute path of its unix socket
+	Origin string // what said so, for people
+}
+
+const defaultSocket = "/var/run/docker.sock"
+
+// Surroundings are what decides where the daemon is.
+type Surroundings struct {
+	Getenv func(string) string
+	read   func(path string) ([]byte, error)
+	exists func(path string) bool
+}
+
+// configDir is that of Docker's own configuration, empty if nobody knows.
+func (s *Surroundings) configDir() string {
+	if dir := s.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	if home := s.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".docker")
+	}
+	return ""
+}
+
+// Find goes by the same sources in the same order as Docker's own
+// command line: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default
+// socket; and then, where that does not exist, a rootless daemon's.
+func Find(s Surroundings) (endpoint, error) {
+	if host := s.Getenv("DOCKER_HOST"); host != "" {
+		return unixEndpoint(host, "DOCKER_HOST")
+	}
+	dir := s.configDir()
+	context, origin := s.Getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
+	if context == "" && dir != "" {
+		// One that cannot be read is no worse than none: Docker's own command
+		// goes on, too.
+		if raw, err := s.read(filepath.Join(dir, "config.json")); err == nil {
+			context, origin = currentContext(raw), "the current context in "+filepath.Join(dir, "config.json")
+		}
+	}
+	if context != "" && context != "default" {
+		sum := sha256.Sum256([]byte(context))
+		meta := filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]), "meta.json")
+		raw, err := s.read(meta)
+		if err != nil {
+			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
+				Message: fmt.Sprintf("the Docker context %q (%s) is not there: %v", context, origin, err),
+				Hint:    "choose one that `docker context ls` shows"}
+		}
+		host := contextHost(raw)
+		if host == "" {
+			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
+				Message: fmt.Sprintf("the Docker context %q has no endpoint", context), Hint: "set DOCKER_HOST"}
+		}
+		return unixEndpoint(host, fmt.Sprintf("the Docker context %q", context))
+	}
+	if runtime := s.Getenv("XDG_RUNTIME_DIR"); !s.exists(defaultSocket) && filepath.IsAbs(runtime) {
+		if rootless := filepath.Join(runtime, "docker.sock"); s.exists(rootless) {
+			return endpoint{rootless, "the rootless daemon's socket"}, nil
+		}
+	}
+	return endpoint{defaultSocket, "the default socket"}, nil
+}
+
+func unixEndpoint(host, origin string) (endpoint, error) {
+	socket, ok := strings.CutPrefix(host, "unix://")
+	if !ok {
+		scheme, _, _ := strings.Cut(host, ":")
+		return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
+			// Not the whole address: it may hold a password.
+			Message: fmt.Sprintf("%s names a daemon that is reached by %q, which need not be on this machine; this engine binds the workspace and a socket into containers", origin, scheme),
+			Hint:    "point DOCKER_HOST at the unix socket of a local daemon, such as unix://" + defaultSocket}
+	}
+	if !filepath.IsAbs(socket) || strings.IndexByte(socket, 0) >= 0 {
+		return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("%s: %q is not an absolute path", origin, socket)}
+	}
+	return endpoint{filepath.Clean(socket), origin}, nil
+}
+
+// currentContext reads the name of a context out of Docker's config.json.
+func currentContext(raw []byte) string {
+	var config struct {
+		CurrentContext string `json:"currentContext"`
+	}
+	if json.Unmarshal(raw, &config) != nil {
+		return ""
+	}
+	return config.CurrentContext
+}
+
+// contextHost reads the daemon's address out of a context's meta.json.
+func contextHost(raw []byte) string {
+	var meta struct {
+		Endpoints map[string]struct{ Host string }
+	}
+	if json.Unmarshal(raw, &meta) != nil {
+		return ""
+	}
+	return meta.Endpoints["docker"].Host
+}
+
+// FirstLine is the first of what a daemon says.
+func FirstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
+}
+
+// HostSurroundings are those of this process.
+func HostSurroundings() Surroundings {
+	return Surroundings{
+		Getenv: os.Getenv, read: os.ReadFile,
+		exists: func(path string) bool { _, err := os.Lstat(path); return err == nil },
+	}
+}

@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"fmt"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Facts are what a plan goes by, of a daemon.
+type Facts struct {
+	Version  string
+	Podman   bool    // it is Podman that speaks Docker's API
+	Rootless bool    // uid 0 inside is who runs the daemon
+	owner    *uint32 // of a rootless one; nil is unknown
+	Remapped bool    // uids inside are others of the host, unless asked otherwise
+	// recursiveRO says that what is mounted below a read-only bind can be made
+	// read-only as well.
+	RecursiveRO  bool
+	LimitsMemory bool
+	LimitsCPUs   bool
+	LimitsPIDs   bool
+	Cgroup       string // "1" or "2"
+	CPUs         int    // of its machine; 0 is unknown
+}
+
+// Holdable refuses the limits that the daemon's machine cannot hold, or, with
+// best effort, takes them out and says so.
+func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
+	var out []shared.Event
+	for _, limit := range []struct {
+		name string
+		set  bool
+		can  bool
+		drop func()
+	}{
+		{"memory", l.Memory > 0, d.LimitsMemory, func() { l.Memory = 0 }},
+		{"cpus", l.CPUs > 0, d.LimitsCPUs, func() { l.CPUs = 0 }},
+		{"pids", l.PIDs > 0, d.LimitsPIDs, func() { l.PIDs = 0 }},
+	} {
+		switch {
+		case !limit.set || limit.can:
+		case !l.BestEffort:
+			return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits." + limit.name,
+				Message: "the Docker daemon cannot hold it: " + d.Lacks(),
+				Hint:    `enable the controller, leave the limit out, or say enforce = "best_effort"`}
+		default:
+			limit.drop()
+			out = append(out, LimitEvent(limit.name, "", "not held"))
+		}
+	}
+	return out, nil
+}
+
+// Lacks says why a daemon cannot hold a limit.
+func (d *Facts) Lacks() string {
+	if d.Rootless {
+		return "it is rootless, and has the cgroup controller from systemd on cgroup v2 alone, where that delegates it"
+	}
+	return "its machine lacks the cgroup controller"
+}
+
+func LimitEvent(name, mechanism, hold string) shared.Event {
+	message := fmt.Sprintf("limits.%s is %s", name, hold)
+	if mechanism != "" {
+		message += " by " + mechanism
+	}
+	return shared.Event{Kind: shared.EventLimit, Message: message,
+		Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}}
+}
+
+// overflowUID is how the kernel shows a user that has no number here.
+const overflowUID = 65534
+
+// OwnedBy refuses a rootless daemon of somebody else's: its containers have no
+// number for anybody but who runs it, so commands would be that user and no other.
+func (d *Facts) OwnedBy(u shared.User) error {
+	switch {
+	case !d.Rootless:
+		return nil
+	case d.owner == nil:
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: "it is not known whose the rootless daemon is, as which commands would run",
+			Hint: "run sbxhost where the daemon runs, not in another user namespace, or use a rootful daemon"}
+	case *d.owner != u.UID:
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "engine",
+			Message: fmt.Sprintf("the daemon is rootless and runs as uid %d: commands would be that user and not uid %d", *d.owner, u.UID),
+			Hint:    fmt.Sprintf("use a daemon of uid %d, or a rootful one, by DOCKER_HOST", u.UID)}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// podmanInfoMax bounds what is read of an answer, which is a few kilobytes.
+const podmanInfoMax = 1 << 20
+
+// askPodmanInfo asks what Podman says of itself.
+func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
+	raw, err := podmanInfo(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := parsePodmanInfo(raw)
+	return &facts, err
+}
+
+// podmanInfo asks in Podman's own API, of which Docker's client knows nothing.
+func podmanInfo(ctx context.Context, c *client.Client) ([]byte, error) {
+	unavailable := func(err error) ([]byte, error) {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}
+	}
+	dial := c.Dialer()
+	own := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", nil)
+	if err != nil {
+		return unavailable(err)
+	}
+	answer, err := own.Do(req)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return unavailable(fmt.Errorf("it answers %s", answer.Status))
+	}
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, podmanInfoMax))
+	if err != nil {
+		return unavailable(err)
+	}
+	return raw, nil
+}

@@ -1,0 +1,226 @@
+// Package definition is what the config block of a definition says to the docker engine,
+// checked.
+package definition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Options are the config block of a definition, checked. What has no value there has its
+// default.
+type Options struct {
+	Image        string       `json:"image"`
+	Dockerfile   string       `json:"dockerfile"`
+	Inline       string       `json:"dockerfile_inline"`
+	Compose      string       `json:"compose"`
+	Service      string       `json:"service"`
+	Pull         string       `json:"pull"`     // "missing", "always", "never"
+	Platform     string       `json:"platform"` // "" for the daemon's own
+	User         string       `json:"user"`
+	CapAdd       []string     `json:"cap_add"`
+	Reuse        bool         `json:"reuse"`
+	WritableRoot bool         `json:"writable_root"`
+	Cache        CacheOptions `json:"cache"`
+	Resources    struct {
+		Memory string   `json:"memory"`
+		CPU    *float64 `json:"cpu"`
+		PIDs   *uint64  `json:"pids"`
+	} `json:"resources"`
+
+	ImagePlatform *ocispec.Platform
+	limit         shared.Limits // of Resources
+}
+
+type CacheOptions struct {
+	Paths []string `json:"paths"`
+	Scope string   `json:"scope"` // "project", "user"
+	TTL   string   `json:"ttl"`
+
+	Lasting time.Duration
+}
+
+func Error(name, format string, args ...any) *shared.Error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf(format, args...)}
+}
+
+// Parse decodes what a definition's config block holds, of which cmdengine has
+// seen that we have such options.
+func Parse(raw json.RawMessage) (*Options, error) {
+	o := &Options{Pull: "missing", Cache: CacheOptions{Scope: "project", TTL: "720h"}}
+	if len(raw) > 0 {
+		err := json.Unmarshal(raw, o)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+			return nil, Error(wrong.Field, "is a %s, and must be a %s", wrong.Value, kinds[wrong.Type.Kind()])
+		}
+		if err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "must be an object"}
+		}
+	}
+	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
+		return nil, Error("pull", `%q is none of "missing", "always" and "never"`, o.Pull)
+	}
+	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.setLimits, o.Cache.check, o.checkSource} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// kinds are what JSON calls the types of options.
+var kinds = map[reflect.Kind]string{
+	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Float64: "number", reflect.Uint64: "whole number",
+	reflect.Struct: "block",
+}
+
+func (o *Options) setPlatform() error {
+	if o.Platform == "" {
+		return nil
+	}
+	parts := strings.Split(o.Platform, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") || parts[0] != "linux" {
+		return Error("platform", `%q is not of the form "linux/arm64" or "linux/arm/v7"`, o.Platform)
+	}
+	o.ImagePlatform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}
+	if len(parts) == 3 {
+		o.ImagePlatform.Variant = parts[2]
+	}
+	return nil
+}
+
+// checkCapabilities refuses those with which a container is none: they undo the
+// rest of what this engine sets up.
+func (o *Options) checkCapabilities() error {
+	form := regexp.MustCompile(`^[A-Z][A-Z_]*$`)
+	for i, c := range o.CapAdd {
+		name := fmt.Sprintf("cap_add[%d]", i)
+		short := strings.TrimPrefix(strings.ToUpper(c), "CAP_")
+		if !form.MatchString(short) {
+			return Error(name, "%q is not the name of a capability", c)
+		}
+		switch short {
+		case "ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "DAC_READ_SEARCH", "BPF", "SYS_BOOT", "MAC_ADMIN", "MAC_OVERRIDE":
+			e := Error(name, "%s would let a command leave the container", short)
+			e.Kind = shared.ErrDenied
+			e.Hint = "name the capability that the command really needs"
+			return e
+		}
+		o.CapAdd[i] = "CAP_" + short
+	}
+	return nil
+}
+
+func (o *Options) setLimits() error {
+	if size := o.Resources.Memory; size != "" {
+		n, err := units.RAMInBytes(size)
+		if err != nil || n <= 0 || n >= 1<<62 {
+			return Error("resources.memory", `%q is not a size such as "512MiB"`, size)
+		}
+		o.limit.Memory = uint64(n)
+	}
+	if n := o.Resources.CPU; n != nil {
+		if o.limit.CPUs = *n; *n < 0.01 || *n > 1<<20 {
+			return Error("resources.cpu", "%v is not a number of processors of 0.01 or more", *n)
+		}
+	}
+	if n := o.Resources.PIDs; n != nil {
+		if o.limit.PIDs = *n; *n < 1 {
+			return Error("resources.pids", "must be 1 or more")
+		}
+	}
+	return nil
+}
+
+func (c *CacheOptions) check() (err error) {
+	for i, p := range c.Paths {
+		name := fmt.Sprintf("cache.paths[%d]", i)
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
+			return Error(name, "%q is not an absolute path in its shortest form", p)
+		}
+		if slices.Contains(c.Paths[:i], p) {
+			return Error(name, "%q is listed twice", p)
+		}
+	}
+	if c.Scope != "project" && c.Scope != "user" {
+		return Error("cache.scope", `%q is neither "project" nor "user"`, c.Scope)
+	}
+	if c.Lasting, err = time.ParseDuration(c.TTL); err != nil || c.Lasting <= 0 {
+		return Error("cache.ttl", `%q is not a duration such as "720h"`, c.TTL)
+	}
+	return nil
+}
+
+// checkSource wants one source of the image.
+func (o *Options) checkSource() error {
+	var given []string
+	for _, source := range []struct{ name, value string }{
+		{"image", o.Image}, {"dockerfile", o.Dockerfile}, {"dockerfile_inline", o.Inline}, {"compose", o.Compose},
+	} {
+		if source.value != "" {
+			given = append(given, source.name)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		e := Error("image", "is missing: engine docker needs an image to run commands in")
+		e.Hint = `add config { image = "..." }, or dockerfile, dockerfile_inline, or compose and service`
+		return e
+	case len(given) > 1:
+		return Error(given[1], "%s and %s exclude one another", given[0], given[1])
+	case o.Compose != "" && o.Service == "":
+		return Error("service", "is missing: compose needs the name of the service as which commands run")
+	case o.Compose == "" && o.Service != "":
+		return Error("service", "is of no use without compose")
+	}
+	return nil
+}
+
+// Lasts reports whether one container serves a definition for all of a named
+// session. Root's, for commands of another user, does not: that user could swap
+// what is in the session's directory. Nor one beside services of Compose's, which
+// end with the sandbox.
+func (o *Options) Lasts(spec *shared.Spec) bool {
+	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil && o.Compose == ""
+}
+
+// Limits are the definition's limits and the engine's own in one.
+func (o *Options) Limits(spec *shared.Spec) (shared.Limits, error) {
+	l := spec.Limits
+	if o.limit.Memory != 0 && l.Memory != 0 && o.limit.Memory != l.Memory {
+		return l, Error("resources.memory", "is %d bytes, and limits.memory is %d; leave one of them out", o.limit.Memory, l.Memory)
+	}
+	if o.limit.CPUs != 0 && l.CPUs != 0 && o.limit.CPUs != l.CPUs {
+		return l, Error("resources.cpu", "is %v, and limits.cpus is %v; leave one of them out", o.limit.CPUs, l.CPUs)
+	}
+	if o.limit.PIDs != 0 && l.PIDs != 0 && o.limit.PIDs != l.PIDs {
+		return l, Error("resources.pids", "is %d, and limits.pids is %d; leave one of them out", o.limit.PIDs, l.PIDs)
+	}
+	l.Memory, l.CPUs, l.PIDs = max(l.Memory, o.limit.Memory), max(l.CPUs, o.limit.CPUs), max(l.PIDs, o.limit.PIDs)
+	return l, nil
+}
+
+// ProjectOf is the workspace's directory on the host.
+func ProjectOf(spec *shared.Spec) string {
+	for _, m := range spec.Table {
+		if m.Why == "workspace" && m.Access != shared.Private {
+			return m.Source
+		}
+	}
+	return ""
+}
+
+// Version is the engine's.
+const Version = "0.1.0-dev"

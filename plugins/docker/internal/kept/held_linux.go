@@ -1,0 +1,137 @@
+package kept
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// A Held is a vessel in which one command runs after another, or beside it.
+type Held struct {
+	*vessel.Vessel
+	Made made
+	// lasting says that it is left as it is and not removed, and place which file
+	// it lasts by.
+	lasting bool
+	Place   string
+
+	mu      sync.Mutex
+	number  uint64
+	ends    map[uint64]chan struct{}
+	users   int
+	used    bool // not by the one for whom it was made alone
+	retired bool // to be removed with its last user
+}
+
+// Hold begins to let commands into a vessel, which lasts by a file or, where l is nil,
+// as long as it is held. found says that it was there before.
+func Hold(v *vessel.Vessel, m made, l *Lasting, found bool) *Held {
+	h := &Held{Vessel: v, Made: m, ends: map[uint64]chan struct{}{}, lasting: l != nil, Place: l.Place(), used: found}
+	go h.read()
+	return h
+}
+
+// read takes the keeper's word for the ends of commands. Its own end is that of
+// everything inside.
+func (h *Held) read() {
+	message := make([]byte, containerinit.HandoverSize)
+	for {
+		if _, err := io.ReadFull(h.Line.Conn, message); err != nil {
+			break
+		}
+		h.mu.Lock()
+		number := containerinit.Ended(message)
+		if end := h.ends[number]; end != nil {
+			close(end)
+			delete(h.ends, number)
+		}
+		h.mu.Unlock()
+	}
+	h.Retire()
+}
+
+// Enter counts a user more, unless the vessel is about to go.
+func (h *Held) Enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.retired {
+		return false
+	}
+	h.users++
+	return true
+}
+
+func (h *Held) Leave() {
+	h.mu.Lock()
+	h.users--
+	last := h.retired && h.users == 0
+	h.mu.Unlock()
+	if last {
+		h.letGo()
+	}
+}
+
+// letGo is for a vessel that nobody needs any more.
+func (h *Held) letGo() {
+	if h.lasting {
+		h.Part()
+		return
+	}
+	h.Remove()
+}
+
+// Retire lets nobody in any more; the vessel goes with its last user.
+func (h *Held) Retire() {
+	h.mu.Lock()
+	again, empty := h.retired, h.users == 0
+	h.retired = true
+	h.mu.Unlock()
+	if !again && empty {
+		h.letGo()
+	}
+}
+
+// Reused reports whether another command was in it before.
+func (h *Held) Reused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.used
+	h.used = true
+	return before
+}
+
+// Announce gives the number of the next handover and what is closed at its end.
+func (h *Held) Announce() (uint64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.number++
+	end := make(chan struct{})
+	h.ends[h.number] = end
+	return h.number, end
+}
+
+// Await waits for the end of one command and all that it started.
+func (h *Held) Await(end <-chan struct{}, conn *sandboxinit.Conn) {
+	if _, err := conn.Wait(); err != nil {
+		// Its init did not live to tell, nor to see to its command's end.
+		h.Retire()
+		h.Kill()
+		h.AwaitGone()
+		return
+	}
+	t := time.NewTimer(cmdengine.Patience)
+	defer t.Stop()
+	select {
+	case <-end:
+	case <-h.Gone:
+	case <-t.C:
+		h.Retire()
+		h.Kill()
+		h.AwaitGone()
+	}
+}

@@ -1,0 +1,194 @@
+package kept
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+)
+
+// The labels of a container that lasts for a named session: the session and the
+// definition, all that it was made from as a checksum, which files of the host it
+// shows, and the file on which its life depends.
+const (
+	SessionLabel = "org.sbxhost.session"
+	madeOfLabel  = "org.sbxhost.made-of"
+	sourcesLabel = "org.sbxhost.sources"
+	whileLabel   = "org.sbxhost.while"
+)
+
+// Lasting is where the container of one definition in a named session is found:
+// a socket in the session's directory, at which its pid 1 takes engines. The
+// container ends when the socket's file goes, with the session or because another
+// takes its place.
+type Lasting struct {
+	Dir     string // this user's alone; commands do not see it
+	socket  string // name in dir
+	session string // value of sessionLabel
+}
+
+// lastingDir is the name of the engine's directory in a session's.
+const lastingDir = "docker"
+
+// NewLasting gives nil where containers do not outlive the sandbox.
+func NewLasting(spec *shared.Spec, o *definition.Options) (*Lasting, error) {
+	if !o.Lasts(spec) {
+		return nil, nil
+	}
+	l := &Lasting{Dir: filepath.Join(spec.Session.Dir, lastingDir)}
+	if err := os.Mkdir(l.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, l.Unavailable(err)
+	}
+	sum := sha256.Sum256([]byte(spec.Sandbox))
+	l.socket = hex.EncodeToString(sum[:8])
+	l.session = spec.Session.ID + "/" + l.socket
+	return l, nil
+}
+
+func (l *Lasting) path() string { return filepath.Join(l.Dir, l.socket) }
+
+// within calls use with a path of the socket that is short enough for sockaddr_un.
+func (l *Lasting) within(use func(path string) error) error {
+	dir, err := os.OpenFile(l.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return use("/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + l.socket)
+}
+
+// dial connects to the container that there is.
+func (l *Lasting) dial() (conn *net.UnixConn, err error) {
+	err = l.within(func(path string) (err error) {
+		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		return err
+	})
+	return conn, err
+}
+
+// listen makes the socket.
+func (l *Lasting) listen() (listener, file *os.File, err error) {
+	if err := l.Leave(); err != nil {
+		return nil, nil, err
+	}
+	// Not by package net: pid 1 waits in accept, on the same open file.
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socket", err)
+	}
+	listener = os.NewFile(uintptr(fd), l.path())
+	err = l.within(func(path string) error {
+		return errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 16),
+			// The init may run as somebody else; the directory keeps others out.
+			os.Chmod(path, 0o666))
+	})
+	if err == nil {
+		file, err = os.OpenFile(l.path(), unix.O_PATH|unix.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		listener.Close()
+		return nil, nil, err
+	}
+	return listener, file, nil
+}
+
+// Leave ends the container that there is, once no command runs in it.
+func (l *Lasting) Leave() error {
+	if err := os.Remove(l.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Place tells the file that the container lasts by from every other; nil has none.
+func (l *Lasting) Place() string {
+	if l == nil {
+		return ""
+	}
+	return identity(l.path())
+}
+
+func (l *Lasting) Unavailable(err error) error {
+	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
+}
+
+// Find gives the container that there is, nil for none of use, and perhaps
+// why it is of none.
+func (l *Lasting) Find(ctx context.Context, docker *client.Client, m *made) (v *vessel.Vessel, why *string, err error) {
+	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", SessionLabel+"="+l.session)})
+	if err != nil {
+		return nil, nil, vessel.StartError(ctx, err)
+	}
+	for _, c := range list.Items {
+		// One that is of no use ends by itself, or the sweep removes it.
+		if c.Labels[madeOfLabel] != m.Of || c.State != container.StateRunning {
+			continue
+		}
+		if other := m.Differs(strings.Split(c.Labels[sourcesLabel], ",")); other != nil {
+			why = other
+			continue
+		}
+		conn, err := l.dial()
+		if err != nil {
+			break // it is about to go
+		}
+		return vessel.Found(ctx, docker, c.ID, conn), nil, nil
+	}
+	return nil, why, nil
+}
+
+// Labels are those of a new container.
+func (l *Lasting) Labels(m *made) map[string]string {
+	return map[string]string{owner.Label: owner.This().String(), SessionLabel: l.session, madeOfLabel: m.Of, sourcesLabel: strings.Join(m.Sources, ","), whileLabel: l.path()}
+}
+
+// Settle has the container that launch makes stay at a new socket, in the place of that
+// of an old one, which ends once no command runs in it.
+func (l *Lasting) Settle(launch func() (*vessel.Vessel, error)) (*vessel.Vessel, error) {
+	listener, file, err := l.listen()
+	if err != nil {
+		return nil, l.Unavailable(err)
+	}
+	defer listener.Close()
+	defer file.Close()
+	v, err := launch()
+	if err == nil {
+		message, rights := containerinit.Settlement(listener, file)
+		if err = v.Send(message, rights); err != nil {
+			v.Remove()
+			err = l.Unavailable(err)
+		}
+	}
+	if err != nil {
+		l.Leave()
+		return nil, err
+	}
+	return v, nil
+}
+
+// Outlasted reports whether a container that is to last for a session has lost it,
+// or was never started by who has made it.
+func Outlasted(c *container.Summary, maker owner.Owner, makerGone bool, namespace string) bool {
+	if makerGone && (c.State == container.StateCreated || maker.Boot != owner.Boot()) {
+		return true
+	}
+	// Elsewhere the path is another's.
+	_, err := os.Lstat(c.Labels[whileLabel])
+	return maker.Namespace == namespace && errors.Is(err, fs.ErrNotExist)
+}

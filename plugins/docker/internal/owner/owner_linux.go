@@ -1,0 +1,54 @@
+package owner
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared/proc"
+	"golang.org/x/sys/unix"
+)
+
+// Label marks a container with the engine process that has made it.
+const Label = "org.sbxhost.owner"
+
+// Labels says who this process is, so that another can tell when it is
+// gone: a process number alone comes to be somebody else's.
+func Labels() map[string]string {
+	return map[string]string{Label: This().String()}
+}
+
+func This() Owner {
+	return Owner{Boot: Boot(), Namespace: PidNamespace(), PID: os.Getpid(), Started: StartTime(os.Getpid())}
+}
+
+func Boot() string {
+	raw, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.ReplaceAll(strings.TrimSpace(string(raw)), "-", "")
+}
+
+func PidNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(name, "pid:[]")
+}
+
+// StartTime is a process's in ticks since the boot, empty if there is none.
+func StartTime(pid int) string {
+	return proc.Stat(pid, proc.StatStart)
+}
+
+// LockDir keeps other engines from doing the same to the same volumes.
+func LockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	return func() { f.Close() }, nil
+}

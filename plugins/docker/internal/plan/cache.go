@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+)
+
+// The labels of a cache's volume: whose it is, by the number of a user of this
+// machine, of what it is the cache, and how long it was to last without use when
+// it was made.
+const (
+	CacheLabel   = "org.sbxhost.cache"
+	CacheProject = "org.sbxhost.project"
+	cachePath    = "org.sbxhost.path"
+	CacheLasting = "org.sbxhost.ttl"
+)
+
+// A Cache is a named volume of the daemon's that outlives containers.
+type Cache struct {
+	Name   string
+	Inside string
+	Origin string
+	Labels map[string]string
+}
+
+// Caches are those of a definition: of one project, or, where project is
+// empty, of one caller. Commands that run as different users share none, since
+// a volume has one owner.
+func Caches(o *definition.CacheOptions, caller uint32, user, project string) []Cache {
+	var out []Cache
+	for i, inside := range o.Paths {
+		whose := strconv.FormatUint(uint64(caller), 10)
+		sum := sha256.Sum256([]byte(strings.Join([]string{whose, user, project, inside}, "\x00")))
+		out = append(out, Cache{
+			Name: "sbxhost-cache-" + hex.EncodeToString(sum[:16]), Inside: inside, Origin: fmt.Sprintf("config.cache.paths[%d]", i),
+			Labels: map[string]string{CacheLabel: whose, CacheProject: strings.ToValidUTF8(project, "?"), cachePath: inside, CacheLasting: o.Lasting.String()},
+		})
+	}
+	return out
+}
+
+func (c *Cache) mount() mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: c.Name, Target: c.Inside,
+		// What the image has there belongs to others than the command's user.
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: c.Labels}}
+}
+
+// Ours reports whether a volume is the one that this was made as.
+func (c *Cache) Ours(labels map[string]string) bool {
+	for _, l := range [...]string{CacheLabel, CacheProject, cachePath} {
+		if got, ok := labels[l]; !ok || got != c.Labels[l] {
+			return false
+		}
+	}
+	return true
+}
+
+// cacheOwner is who commands run as, which owns what they cache. The number of
+// somebody whom the image names is not known here.
+func (p *Planner) cacheOwner() containerinit.Owner {
+	uid, gid, _ := strings.Cut(p.User(), ":")
+	u, err := strconv.ParseUint(uid, 10, 31)
+	g, err2 := strconv.ParseUint(gid, 10, 31)
+	if err != nil || err2 != nil {
+		return containerinit.Owner{Anybody: true}
+	}
+	return containerinit.Owner{UID: uint32(u), GID: uint32(g)}
+}
+
+// CacheSetUp is the container that gives new volumes to their owner. No program
+// of the image runs in it.
+func (p *Planner) CacheSetUp(fresh []Cache) (*Plan, error) {
+	set := *p
+	set.Spec = &shared.Spec{}
+	set.Options = &definition.Options{User: "0:0", CapAdd: []string{"CAP_CHOWN"}}
+	set.Limits, set.Binds, set.Caches, set.Network, set.LineDir = shared.Limits{}, nil, fresh, "", ""
+	dirs := make([]string, len(fresh))
+	for i, c := range fresh {
+		dirs[i] = c.Inside
+	}
+	return set.Container(containerinit.OwnArgv(p.cacheOwner(), dirs...))
+}
+
+// RecordedTTL reads the text of a record, of which the modification time says when
+// a cache was last used, and the text for how long it is to last without. Labels
+// of a volume cannot be changed once it is there, so it is a file of the caller's.
+func RecordedTTL(text string) (ttl time.Duration, ok bool) {
+	ttl, err := time.ParseDuration(strings.TrimSpace(text))
+	return ttl, err == nil && ttl > 0
+}

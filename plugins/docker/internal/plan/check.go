@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+)
+
+// Settled gives what a container is to show, by a look at the host: the daemon
+// would follow or make, as root, what a command, or nobody, has put there. It refuses
+// whatever shows the daemon's own socket.
+func (p *Planner) Settled(socket string) ([]shared.Entry, error) {
+	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
+		socket = resolved
+	}
+	spec := *p.Spec
+	spec.Table = slices.Concat(spec.Table, p.Binds)
+	own := map[string]bool{}
+	for _, e := range spec.Table {
+		own[e.Path] = true
+		if e.Access.Shows() && paths.Inside(e.Source, socket) {
+			return nil, &shared.Error{Kind: shared.ErrDenied, Attribute: e.Why,
+				Message: fmt.Sprintf("%q shows the Docker daemon's socket %q, with which a command could do anything to this machine", e.Source, socket),
+				Hint:    "bind less"}
+		}
+	}
+	for _, c := range p.Caches {
+		// The daemon would make a place for it, as for private memory.
+		spec.Table = append(spec.Table, shared.Entry{Path: c.Inside, Access: shared.Private, Why: c.Origin})
+	}
+	view, err := cmdengine.View(&spec, "")
+	if err != nil {
+		return nil, err
+	}
+	// The planner has its own modes and sizes for the private directories.
+	return slices.DeleteFunc(view, func(e shared.Entry) bool { return e.Access == shared.Private && !own[e.Path] }), nil
+}

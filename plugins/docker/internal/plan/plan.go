@@ -1,0 +1,406 @@
+// Package plan makes the request for a container from a Spec, the options and facts about
+// daemon and image. It asks no daemon. Of the host it looks only at what paths lead to.
+package plan
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Paths inside that are the engine's own.
+const (
+	OwnDir     = "/.sbxhost"
+	InitInside = OwnDir + "/init"
+	LineInside = OwnDir + "/line"
+	SocketName = "s"
+)
+
+const (
+	// defaultPIDs bounds a container whose definition sets no limit: a fork bomb
+	// must not take the machine along.
+	defaultPIDs = 4096
+	// initThreads is what the limit of processes leaves for the init, which the
+	// daemon counts in: the threads of a Go program that does little, and of one
+	// more while a command shares its container.
+	InitThreads = 16
+
+	tempSizeMax = 4 << 30
+	tempSizeMin = 64 << 20
+)
+
+// Image are what a plan goes by, of an image.
+type Image struct {
+	ID      string
+	Name    string // for people
+	Volumes []string
+	Path    string // PATH of its configuration
+}
+
+// Planner is all from which a container is made.
+type Planner struct {
+	Spec    *shared.Spec
+	Options *definition.Options
+	Limits  shared.Limits // the Spec's and the options' that can be held
+	Image   Image
+	Daemon  daemon.Facts
+	Memory  uint64 // of the machine
+	Self    shared.User
+	// binds are the engine's own.
+	Binds  []shared.Entry
+	Caches []Cache
+	// network is that of a Compose project, or empty.
+	Network string
+	// initFile and lineDir are what the engine binds for itself, on the host.
+	InitFile, LineDir string // lineDir may be empty
+	Labels            map[string]string
+}
+
+// Plan is a container, as the daemon is asked for it.
+type Plan struct {
+	Config container.Config
+	Host   container.HostConfig
+	Ops    []shared.PlannedMount
+	// hidden are the host's paths of what is masked, where it is the host's.
+	Hidden []string
+	// masked are the same paths as the container has them.
+	Masked []string
+}
+
+// defaultMasked and defaultReadOnly are what Docker hides and protects in every
+// container: lists of our own would otherwise take the place of its own.
+var (
+	defaultMasked = [...]string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
+		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+	}
+	defaultReadOnly = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+// Container gives the container whose first process is the init with the words
+// given.
+func (p *Planner) Container(words []string) (*Plan, error) {
+	out := &Plan{
+		Config: container.Config{
+			Image:      p.Image.ID,
+			Entrypoint: append([]string{InitInside}, words...),
+			User:       p.User(),
+			WorkingDir: "/",
+			Hostname:   "localhost",
+			// The image's own would run commands of its choice beside ours.
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+			Labels:      p.Labels,
+		},
+		Host: container.HostConfig{
+			AutoRemove:     true,
+			NetworkMode:    p.networkMode(),
+			LogConfig:      container.LogConfig{Type: "none"},
+			RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+			CapDrop:        []string{"ALL"},
+			CapAdd:         slices.Clone(p.Options.CapAdd),
+			SecurityOpt:    []string{"no-new-privileges"},
+			ReadonlyRootfs: !p.Options.WritableRoot,
+			IpcMode:        container.IPCModePrivate,
+			CgroupnsMode:   container.CgroupnsModePrivate,
+			ShmSize:        int64(p.tempSize()),
+			Init:           new(bool),
+			Resources:      resources(p.Limits, &p.Daemon),
+			Tmpfs:          map[string]string{},
+			ReadonlyPaths:  defaultReadOnly[:],
+		},
+	}
+	if p.Daemon.Remapped {
+		// Else the caller's number would be somebody else's on the host.
+		out.Host.UsernsMode = "host"
+	}
+	if u := p.Spec.User; u != nil && !p.Daemon.Rootless {
+		for _, g := range u.Groups {
+			out.Host.GroupAdd = append(out.Host.GroupAdd, strconv.FormatUint(uint64(g), 10))
+		}
+	}
+	if err := p.mounts(out); err != nil || !p.Daemon.Podman {
+		return out, err
+	}
+	return out, out.forPodman()
+}
+
+// User is who the init, and so the command, runs as inside.
+func (p *Planner) User() string {
+	switch {
+	case p.Options.User != "":
+		return p.Options.User
+	case p.Daemon.Rootless:
+		return "0:0" // which is the caller on the host
+	}
+	u := p.runAs()
+	return fmt.Sprintf("%d:%d", u.UID, u.GID)
+}
+
+func (p *Planner) runAs() shared.User {
+	if p.Spec.User != nil {
+		return *p.Spec.User
+	}
+	return p.Self
+}
+
+func (p *Planner) networkMode() container.NetworkMode {
+	switch {
+	case p.Spec.Network.Mode != shared.NetworkHost:
+		return "none" // with a list of names, all goes by sockets that the init makes
+	case p.Network != "":
+		return container.NetworkMode(p.Network)
+	}
+	return "bridge"
+}
+
+func (p *Planner) tempSize() uint64 {
+	switch {
+	case p.Limits.TempSize > 0:
+		return p.Limits.TempSize
+	case p.Memory > 0:
+		return max(min(p.Memory/4, tempSizeMax), tempSizeMin)
+	}
+	return tempSizeMin
+}
+
+func resources(l shared.Limits, d *daemon.Facts) container.Resources {
+	var r container.Resources
+	if d.LimitsPIDs {
+		pids := int64(defaultPIDs)
+		if l.PIDs > 0 {
+			pids = int64(min(l.PIDs, math.MaxInt32)) + InitThreads
+		}
+		r.PidsLimit = &pids
+	}
+	if l.Memory > 0 {
+		// Swap counts in: a limit that moves the excess to the disk is none.
+		r.Memory, r.MemorySwap = int64(min(l.Memory, math.MaxInt64)), int64(min(l.Memory, math.MaxInt64))
+	}
+	if cpus := l.CPUs; cpus > 0 {
+		if d.CPUs > 0 {
+			// The daemon refuses more than there are, which nothing can use anyway.
+			cpus = min(cpus, float64(d.CPUs))
+		}
+		r.NanoCPUs = int64(math.Round(cpus * 1e9))
+	}
+	return r
+}
+
+// mounts adds the Spec's table, the engine's own entries and the private directories.
+func (p *Planner) mounts(out *Plan) error {
+	table := slices.Concat(p.Spec.Table, p.Binds)
+	taken := destinations{}
+	if err := p.tableMounts(out, table, taken); err != nil {
+		return err
+	}
+	if err := p.cacheMounts(out, taken); err != nil {
+		return err
+	}
+	if err := p.privateDirs(out, taken); err != nil {
+		return err
+	}
+	p.bind(out, shared.Entry{Source: p.InitFile, Path: InitInside, Why: "the init", Access: shared.ReadOnly}, true)
+	if p.LineDir != "" {
+		p.bind(out, shared.Entry{Source: p.LineDir, Path: LineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
+	}
+	if err := p.hide(out, table, taken); err != nil {
+		return err
+	}
+	slices.SortStableFunc(out.Ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
+	return nil
+}
+
+// destinations are the paths inside that something is mounted on.
+type destinations map[string]bool
+
+// take notes the destination of an entry, and refuses what cannot be one.
+func (d destinations) take(m shared.Entry) error {
+	if err := refuseReserved(m); err != nil {
+		return err
+	}
+	if err := nameable(m.Why, m.Source, m.Path); err != nil {
+		return err
+	}
+	if d[m.Path] {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is another mount's already", m.Path)}
+	}
+	d[m.Path] = true
+	return nil
+}
+
+func (p *Planner) tableMounts(out *Plan, table []shared.Entry, taken destinations) error {
+	for _, m := range table {
+		if m.Access == shared.Hidden {
+			continue
+		}
+		if err := taken.take(m); err != nil {
+			return err
+		}
+		switch m.Access {
+		case shared.Private:
+			p.tmpfs(out, m.Path, 0o755, p.tempSize(), m.Why)
+		case shared.ReadWrite:
+			p.bind(out, m, false)
+		case shared.Overlay:
+			if !m.Degradable {
+				return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "engine docker has no overlays"}
+			}
+			p.bind(out, m, true)
+		default:
+			p.bind(out, m, true)
+		}
+	}
+	return nil
+}
+
+func (p *Planner) cacheMounts(out *Plan, taken destinations) error {
+	for _, c := range p.Caches {
+		if err := taken.take(shared.Entry{Path: c.Inside, Why: c.Origin, Access: shared.ReadOnly}); err != nil {
+			return err
+		}
+		out.Host.Mounts = append(out.Host.Mounts, c.mount())
+		out.Ops = append(out.Ops, shared.PlannedMount{Op: "volume", Source: c.Name, Destination: c.Inside, Why: c.Origin})
+	}
+	return nil
+}
+
+// privateDirs adds the directories of memory, where the table has nothing else.
+func (p *Planner) privateDirs(out *Plan, taken destinations) error {
+	private := func(dest string, mode uint32, why string) {
+		if dest != "" && !taken[dest] {
+			taken[dest] = true
+			p.tmpfs(out, dest, mode, p.tempSize(), why)
+		}
+	}
+	if err := nameable("home", p.Spec.Home); err != nil {
+		return err
+	}
+	// In the place of the host's devices and of the kernel's settings. The runtime
+	// puts the container's own control group there.
+	out.Host.Tmpfs["/sys"] = "ro,noexec,nosuid,nodev,size=64k,mode=0555"
+	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: "/sys", Why: "the engine"})
+	private("/tmp", 0o1777, "filesystem")
+	private("/var/tmp", 0o1777, "filesystem")
+	private(p.Spec.Home, 0o700, "home")
+	for _, v := range p.Image.Volumes {
+		v = path.Clean("/" + v)
+		if err := refuseReserved(shared.Entry{Path: v, Why: "config.image", Access: shared.ReadOnly}); err != nil {
+			return err
+		}
+		private(v, 0o755, "volume of the image")
+	}
+	return nil
+}
+
+func (p *Planner) bind(out *Plan, m shared.Entry, readOnly bool) {
+	b := mount.Mount{
+		Type: mount.TypeBind, Source: m.Source, Target: m.Path, ReadOnly: readOnly,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+	}
+	op := "bind"
+	if readOnly {
+		op = "ro-bind"
+		if p.Daemon.RecursiveRO {
+			b.BindOptions.ReadOnlyForceRecursive = true
+		} else {
+			// Read-only is then of the top alone: what is mounted below would
+			// stay writable.
+			b.BindOptions.NonRecursive = true
+		}
+	}
+	out.Host.Mounts = append(out.Host.Mounts, b)
+	out.Ops = append(out.Ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Path, Why: m.Why})
+}
+
+func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why string) {
+	u := p.runAs()
+	if p.Daemon.Rootless {
+		u = shared.User{}
+	}
+	owner := fmt.Sprintf("uid=%d,gid=%d", u.UID, u.GID)
+	if p.Daemon.Podman {
+		owner = podmanTmpfs
+	}
+	out.Host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,%s", size, mode, owner)
+	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
+}
+
+// hide hides paths: the daemon's runtime does it last, and leaves alone what is
+// not there, so that nothing is made on the host to be mounted on. A directory in
+// which something is mounted becomes empty memory beneath that.
+func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool) error {
+	holds := map[string]bool{}
+	for at := range mounted {
+		for dir := range paths.Up(path.Dir(at)) {
+			holds[dir] = true
+		}
+	}
+	var masked []string
+	cover := shared.Covers(table)
+	for _, m := range table {
+		if m.Access != shared.Hidden {
+			continue
+		}
+		for _, dir := range [...]string{"/proc", "/dev", OwnDir} {
+			if paths.Inside(dir, m.Path) || m.Path == "/" {
+				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
+			}
+		}
+		if err := nameable(m.Why, m.Path); err != nil {
+			return err
+		}
+		if holds[m.Path] {
+			out.Host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
+			if p.Daemon.Podman {
+				out.Host.Tmpfs[m.Path] += ",notmpcopyup"
+			}
+			out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
+			continue
+		}
+		if _, dir := cover(path.Dir(m.Path)); dir != "" {
+			out.Hidden = append(out.Hidden, path.Join(dir, path.Base(m.Path)))
+			out.Masked = append(out.Masked, m.Path)
+		}
+		masked = append(masked, m.Path)
+		out.Ops = append(out.Ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Why})
+	}
+	slices.Sort(masked)
+	out.Host.MaskedPaths = slices.Concat(defaultMasked[:], masked)
+	return nil
+}
+
+// nameable refuses paths that are not UTF-8. The daemon is spoken to in JSON,
+// which would have it mount, or hide, another path.
+func nameable(origin string, paths ...string) error {
+	for _, path := range paths {
+		if !utf8.ValidString(path) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin,
+				Message: fmt.Sprintf("%q is not UTF-8, and the Docker daemon takes no other names", path), Hint: "rename it, or use engine bwrap"}
+		}
+	}
+	return nil
+}
+
+func refuseReserved(m shared.Entry) error {
+	for _, dir := range [...]string{"/proc", "/dev", "/sys", OwnDir} {
+		if paths.Inside(dir, m.Path) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
+				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Path, dir)}
+		}
+	}
+	if m.Path == "/" {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: `destination "/" would replace the whole image`}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package vessel runs containers, and in them commands, by the init that is their first
+// process.
+package vessel

@@ -1,0 +1,141 @@
+package vessel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+	"github.com/sbxhost/sbxhost/shared/wire"
+)
+
+// maxSocketPath is what sockaddr_un holds, with its NUL.
+const maxSocketPath = 108
+
+// meeting is a socket at which the init of one container finds the engine. Its
+// directory is bound into the container; that of the host around it can be
+// entered by the engine's user alone.
+type meeting struct {
+	top      string // private
+	Dir      string // what is bound
+	listener *net.UnixListener
+}
+
+// NewMeeting opens the socket. What it leaves when the engine is killed is
+// what hosts sweep: a directory of their prefix with a socket in it.
+func NewMeeting(getenv func(string) string) (_ *meeting, err error) {
+	var bases []string
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
+		if filepath.IsAbs(dir) && len(dir)+len("/"+wire.TempDirPrefix+"4294967295/line/"+plan.SocketName) < maxSocketPath {
+			bases = append(bases, dir)
+		}
+	}
+	var errs []error
+	for _, base := range bases {
+		top, err := os.MkdirTemp(base, wire.TempDirPrefix)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		m := &meeting{top: top, Dir: filepath.Join(top, "line")}
+		if err := m.listen(); err != nil {
+			m.End()
+			return nil, err
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("private directory for a container's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
+}
+
+func (m *meeting) listen() error {
+	if err := os.Mkdir(m.Dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(m.Dir, plan.SocketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	m.listener = l
+	// The init may run as somebody else; who can come here at all is for the
+	// directory above to say. Not by umask, which is the whole process's.
+	return errors.Join(os.Chmod(m.Dir, 0o755), os.Chmod(path, 0o777))
+}
+
+// End takes the socket and its directories away. The container keeps an empty
+// directory that is nowhere else.
+func (m *meeting) End() {
+	if m.listener != nil {
+		m.listener.Close() // which unlinks the socket
+	}
+	os.Remove(m.Dir)
+	os.Remove(m.top)
+}
+
+// accept waits for the init, and for nobody after it.
+func (m *meeting) accept(ctx context.Context) (*line, error) {
+	stop := context.AfterFunc(ctx, func() { m.listener.Close() })
+	defer stop()
+	conn, err := m.listener.AcceptUnix()
+	m.End()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return &line{Conn: conn}, nil
+}
+
+// line is the connection to a container's init, or to the keeper that is pid 1.
+type line struct {
+	Conn    *net.UnixConn
+	sending sync.Mutex
+}
+
+// hand gives the init what it needs for one command.
+func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File, sockets *os.File) error {
+	message, rights := containerinit.Handover(number, initEnd, stdio, sockets)
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	_, _, err := l.Conn.WriteMsgUnix(message, rights, nil)
+	runtime.KeepAlive(initEnd)
+	runtime.KeepAlive(stdio)
+	runtime.KeepAlive(sockets)
+	return err
+}
+
+// peer is a descriptor of the container's first process, nil where the kernel
+// cannot tell: in another pid namespace, or gone already.
+func (l *line) peer() *os.File {
+	cred, err := daemon.PeerCred(l.Conn)
+	if err != nil || cred.Pid <= 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(int(cred.Pid), 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "pidfd")
+}
+
+// awaitEnd returns when the process of a pidfd is gone. For a pid 1 that is when
+// every process of its namespace is.
+func awaitEnd(pidfd *os.File) {
+	defer pidfd.Close()
+	fds := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			return
+		}
+	}
+}

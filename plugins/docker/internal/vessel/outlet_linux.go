@@ -1,0 +1,52 @@
+package vessel
+
+import (
+	"context"
+	"os"
+
+	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/gated"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// An Outlet is the way out of a container that has no network, for one command: a gate in
+// this process, with sockets that the command's init has made. An engine's user need not be
+// root, and so cannot give the container addresses that stand for names: programs are told of
+// a proxy. Nil is none.
+type Outlet struct {
+	network *gated.Network
+	emit    func(shared.Event)
+}
+
+// NewOutlet gives nil where the network is.
+func NewOutlet(network *gated.Network, emit func(shared.Event)) *Outlet {
+	if network == nil {
+		return nil
+	}
+	return &Outlet{network, emit}
+}
+
+// line is what the init is asked for sockets by.
+func (o *Outlet) line() (sockets *sandboxinit.Sockets, initEnd *os.File, err error) {
+	if o == nil {
+		return nil, nil, nil
+	}
+	return sandboxinit.NewSockets()
+}
+
+// open begins the gate.
+func (o *Outlet) open(ctx context.Context, sockets *sandboxinit.Sockets, env []string) (_ []string, end func(), err error) {
+	if o == nil {
+		return env, func() {}, nil
+	}
+	g, err := o.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}}, o.emit)
+	if err != nil {
+		sockets.Close()
+		return nil, nil, err
+	}
+	return o.network.Environment(env, g), func() {
+		sockets.Close()
+		g.Close()
+	}, nil
+}

@@ -1,0 +1,85 @@
+package vessel
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+)
+
+// A Run is a command that an init runs in a vessel.
+type Run struct {
+	cmdengine.InitRun
+	Vessel *Vessel
+	ungate func() // ends the gate
+}
+
+// NewRun is one that is yet to begin. finished waits until everything of the
+// command is gone; end ends it without the help of its init.
+func NewRun(v *Vessel, finished, end func()) *Run {
+	r := &Run{Vessel: v, ungate: func() {}}
+	r.Gone, r.End, r.Lost = v.Gone, end, lost
+	r.Finish = func() {
+		finished()
+		r.Conn.Close()
+		r.ungate()
+	}
+	return r
+}
+
+func lost(cause error) error {
+	return &shared.Error{Kind: shared.ErrBroken,
+		Message: "the container ended before the command's end was known: it was killed or removed, or ran out of memory as a whole: " + cause.Error()}
+}
+
+// Begin hands a command over to an init and waits for it to run. out, if not nil, begins what
+// passes its connections, and gives the command the variables for that.
+func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, out *Outlet) error {
+	engineEnd, initEnd, err := sandboxinit.Pair()
+	if err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	r.Conn = sandboxinit.NewConn(engineEnd)
+	sockets, socketsEnd, err := out.line()
+	if err != nil {
+		initEnd.Close()
+		r.Conn.Close()
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	err = r.Vessel.Line.hand(number, initEnd, stdio, socketsEnd)
+	initEnd.Close()
+	socketsEnd.Close() // of nil it is an error that says nothing
+	if err != nil {
+		r.Conn.Close()
+		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
+	}
+	if cmd.Env, r.ungate, err = out.open(ctx, sockets, cmd.Env); err != nil {
+		r.Conn.Close()
+		return err
+	}
+	err = r.Conn.Start(ctx, cmd)
+	if err == nil {
+		return nil
+	}
+	defer r.ungate()
+	defer r.Conn.Close()
+	switch refused := (*sandboxinit.ExecError)(nil); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused) && refused.Op == sandboxinit.OpMounts:
+		return &BareError{refused.Path}
+	case errors.As(err, &refused):
+		return cmdengine.ExecError(refused)
+	case errors.Is(err, sandboxinit.ErrProtocol), errors.Is(err, sandboxinit.ErrInitLost):
+		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init did not start the command: " + err.Error()}
+	}
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
+}
+
+// A BareError says that a container has lost what was mounted on a path.
+type BareError struct{ Path string }
+
+func (e *BareError) Error() string { return "nothing is mounted any more on " + e.Path }

@@ -1,0 +1,222 @@
+package vessel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
+	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/containerinit"
+)
+
+// A Vessel is a container that runs.
+type Vessel struct {
+	docker *client.Client
+	id     string
+	Line   *line
+	// warnings are what the daemon did not take from the container's configuration.
+	Warnings []string
+	// replaced is what is another file on the host than in the container that this
+	// one has taken the place of.
+	Replaced atomic.Pointer[string]
+
+	// gone is closed when nothing runs in it any more, removed when the daemon
+	// has taken it away as well, or cannot say.
+	Gone, Removed chan struct{}
+	unwatch       func()
+	// exit is what the daemon says of its end, once removed.
+	exit container.WaitResponse
+
+	ending sync.Once
+}
+
+// Launch makes and starts a container and waits until its init is there. When
+// ctx ends, or anything fails, nothing of it is left, or soon will be.
+func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispec.Platform, m *meeting) (_ *Vessel, err error) {
+	defer m.End()
+	created, err := docker.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: at})
+	if err != nil {
+		// A request that was cut short may have made it all the same. It is
+		// never started: the label tells the next engine.
+		return nil, StartError(ctx, err)
+	}
+	v := newVessel(ctx, docker, created.ID)
+	v.Warnings = created.Warnings
+	defer func() {
+		if err != nil {
+			v.Remove()
+		}
+	}()
+	if _, err := docker.ContainerStart(ctx, v.id, client.ContainerStartOptions{}); err != nil {
+		return nil, StartError(ctx, err)
+	}
+	meet, met := context.WithCancelCause(ctx)
+	defer met(nil)
+	go func() {
+		select {
+		case <-v.Removed:
+			met(errGone)
+		case <-meet.Done():
+		}
+	}()
+	if v.Line, err = m.accept(meet); err != nil {
+		if errors.Is(err, errGone) {
+			return nil, v.neverMet()
+		}
+		return nil, StartError(ctx, err)
+	}
+	if pidfd := v.Line.peer(); pidfd != nil {
+		go func() {
+			awaitEnd(pidfd)
+			v.end()
+		}()
+	}
+	return v, nil
+}
+
+// newVessel is a container that there is, and begins to wait for its end.
+func newVessel(ctx context.Context, docker *client.Client, id string) *Vessel {
+	v := &Vessel{docker: docker, id: id, Gone: make(chan struct{}), Removed: make(chan struct{})}
+	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	v.unwatch = stop
+	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	go v.follow(wait, stop)
+	return v
+}
+
+// Found is a container that another process has made, at whose line conn is.
+func Found(ctx context.Context, docker *client.Client, id string, conn *net.UnixConn) *Vessel {
+	v := newVessel(ctx, docker, id)
+	v.Line = &line{Conn: conn}
+	return v
+}
+
+// Send passes a message to the first process.
+func (v *Vessel) Send(message, rights []byte) error {
+	_, _, err := v.Line.Conn.WriteMsgUnix(message, rights, nil)
+	return err
+}
+
+// Part leaves the container as it is.
+func (v *Vessel) Part() {
+	v.Line.Conn.Close()
+	v.unwatch()
+}
+
+var errGone = errors.New("the container is gone")
+
+func (v *Vessel) end() { v.ending.Do(func() { close(v.Gone) }) }
+
+// follow waits for the daemon to say that the container is gone.
+func (v *Vessel) follow(wait client.ContainerWaitResult, stop context.CancelFunc) {
+	defer stop()
+	select {
+	case v.exit = <-wait.Result:
+	case err := <-wait.Error:
+		// The daemon has gone away, perhaps. Whoever runs a command in the
+		// container takes this for its end, and lets go of the init.
+		v.exit.Error = &container.WaitExitError{Message: err.Error()}
+	}
+	v.end()
+	close(v.Removed)
+}
+
+// neverMet explains a container that ended before its init had come.
+func (v *Vessel) neverMet() error {
+	e := &shared.Error{Kind: shared.ErrUnavailable}
+	switch {
+	case v.exit.Error != nil:
+		e.Message = "the container ended before its init was there: " + v.exit.Error.Message
+	case v.exit.StatusCode == containerinit.Unreachable:
+		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
+		e.Hint = "use a daemon that runs on this machine itself"
+	default:
+		e.Message = fmt.Sprintf("the container ended with status %d before its init was there", v.exit.StatusCode)
+	}
+	return e
+}
+
+// Remove kills what runs in the container and has the daemon take it away. It
+// does not wait for that.
+func (v *Vessel) Remove() {
+	if v.Line != nil {
+		v.Line.Conn.Close()
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
+		defer cancel()
+		// Also what was never started, which the daemon does not remove by itself.
+		v.docker.ContainerRemove(ctx, v.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	}()
+}
+
+// Kill ends everything inside at once, by the kernel's hand and not the init's.
+func (v *Vessel) Kill() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
+		defer cancel()
+		v.docker.ContainerKill(ctx, v.id, client.ContainerKillOptions{Signal: "KILL"})
+	}()
+}
+
+// AwaitGone waits until nothing runs inside, whatever that takes.
+func (v *Vessel) AwaitGone() {
+	t := time.NewTimer(cmdengine.Patience)
+	defer t.Stop()
+	select {
+	case <-v.Gone:
+		return
+	case <-t.C:
+		v.Kill()
+	}
+	hopeless := time.NewTimer(daemon.RemovalTime)
+	defer hopeless.Stop()
+	select {
+	case <-v.Gone:
+	case <-hopeless.C: // the daemon hangs; its runtime's own kill is not for us to repeat
+	}
+}
+
+// StartError says why the daemon did not make or start a container.
+func StartError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := &shared.Error{Kind: shared.ErrUnavailable, Message: "the Docker daemon did not start a container: " + daemon.FirstLine(err.Error())}
+	text := err.Error()
+	switch {
+	case client.IsErrConnectionFailed(err):
+		e.Message = daemon.FirstLine(text)
+		e.Hint = "see that the daemon runs"
+	case strings.Contains(text, "network bridge not found"), strings.Contains(text, `could not find network`) && strings.Contains(text, "bridge"):
+		e.Attribute = "network"
+		e.Message = "the Docker daemon has no bridge network"
+		e.Hint = "let the daemon make its bridge, or say network = false"
+	case strings.Contains(text, "slirp4netns"), strings.Contains(text, "pasta failed"), strings.Contains(text, "could not find pasta"):
+		e.Attribute = "network"
+		e.Message = "the rootless daemon cannot give containers a network: " + daemon.FirstLine(text)
+		e.Hint = "install slirp4netns (or pasta) and let your user open /dev/net/tun, or say network = false"
+	case strings.Contains(text, "unable to find user"):
+		e.Kind, e.Attribute = shared.ErrInvalidSpec, "config.user"
+	case strings.Contains(text, "bind source path does not exist"):
+		e.Hint = "the daemon does not see this machine's files, or the source has gone: use a daemon that runs on this machine itself"
+	case strings.Contains(text, plan.InitInside) && strings.Contains(text, "permission denied"):
+		e.Hint = "the init, sbxhost-init or sbxhost itself, must be executable by everybody and lie on a file system that allows it"
+	case cerrdefs.IsNotFound(err):
+		e.Attribute, e.Hint = "config.image", "the image has gone since the sandbox was opened"
+	}
+	return e
+}
