@@ -74,7 +74,7 @@ var rules = []rule{
 	{packages: "shared/cmdengine", ours: []string{"shared", "shared/orphans", "shared/proc", "shared/sandboxinit", "shared/holder", "shared/cmdengine/cgroup", "shared/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/actor", ours: []string{}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/scene", ours: []string{"shared", "shared/dial", "shared/enginetest/internal/actor", "shared/scratch"}, others: []string{"github.com/creack/pty"}},
-	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/sandboxinit", "shared/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
+	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/sandboxinit/confine", "shared/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/contract", ours: []string{"shared", "shared/dial", "shared/enginepb", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/proc", "shared/wire"}, others: []string{"github.com/creack/pty", "golang.org/x/sys", "google.golang.org/grpc"}},
 	{packages: "shared/enginetest", ours: []string{"hostpath", "shared", "shared/dial", "shared/enginetest/internal/*", "shared/sandboxinit", "shared/wire"}, others: []string{}},
 	{packages: "shared/traced", ours: []string{"shared/frame"}, others: []string{}},

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // inheritDirectory opens the secret's directory so that every child of this
@@ -50,7 +50,7 @@ func byKey(s *scene.Scene, what string, control, get, a, b uintptr) error {
 // needScoping wants Landlock's scopes for abstract sockets.
 func needScoping() error {
 	const scopesSince = 6
-	if abi, _ := sandboxinit.LandlockABI(); abi < scopesSince {
+	if abi, _ := confine.ABI(); abi < scopesSince {
 		return scene.AbsentError("this kernel cannot keep a command from abstract sockets of its network (Landlock ABI 6)")
 	}
 	return nil
