@@ -179,10 +179,13 @@ func (s *opened) domain() (*work, error) {
 }
 
 // launch has the init run as it is: there is no launcher.
-func (s *opened) launch(context.Context, *shared.Command) (*cmdengine.Launch, error) {
-	w, err := s.domain()
-	if err != nil {
-		return nil, err
+func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+	var w *work
+	if cmd != nil {
+		var err error
+		if w, err = s.domain(); err != nil {
+			return nil, err
+		}
 	}
 	var p private
 	return &cmdengine.Launch{

@@ -110,8 +110,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
-	m.first, m.member = m.box, holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true, Follows: true}
-	m.first.Follows = true
+	m.first, m.member = m.box, holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
 	kept.Store(m)
 	return m, nil
 }
@@ -131,11 +130,16 @@ type launched struct {
 
 // launch says what the holder is to start: an init, in a sandbox of its own.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
-	m, err := s.prepare(cmd.TTY)
-	if err != nil {
+	start, m, err := startInit, s.last[0].Load(), error(nil)
+	if cmd == nil { // as the last one: what is there now is looked at when there is a command
+		start = startAhead
+	} else if m, err = s.prepare(cmd.TTY); err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, startInit), Sandbox: &m.box}
+	if m == nil {
+		return &cmdengine.Launch{Cmd: &exec.Cmd{}}, nil // all had a terminal
+	}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, start), Sandbox: &m.box}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}
@@ -143,7 +147,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		l.Gate = s.network.Gate
 	}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
-	if !cmd.TTY && !m.copies() {
+	if (cmd == nil || !cmd.TTY) && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Launched) bool {
 			i := earlier.(*launched)
 			return i.as == m && i.by.Same(ctx, i.Launcher)

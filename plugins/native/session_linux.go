@@ -185,6 +185,10 @@ func startInit(ctx context.Context, by *holder.Client, m *work, argv []string, f
 	return by.StartInit(ctx, m.tree, m.box.Namespaces, argv, files, group)
 }
 
+func startAhead(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
+	return by.StartAhead(ctx, m.tree, m.box.Namespaces, argv, files, group)
+}
+
 func startFirst(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
 	return by.StartFirst(ctx, m.tree, m.box.Namespaces, argv, files, group)
 }

@@ -140,19 +140,7 @@ func TestPrepared(t *testing.T) {
 func TestPreparedHasGivenUp(t *testing.T) {
 	b := newBench(t, nil)
 	b.run("true")
-	pid := b.waiting()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("what waits for a command has capabilities:\n%s", status)
-		}
-	}
+	pid := b.complete()
 	if b.waiting() != pid {
 		t.Error("it is another one by now")
 	}
@@ -267,6 +255,24 @@ func (b *bench) waiting() int {
 	}
 }
 
+// complete gives the one that waits once it has made its sandbox, and given up its capabilities.
+func (b *bench) complete() int {
+	b.t.Helper()
+	pid := b.waiting()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
+			return pid
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("what waits for a command has capabilities:\n%s", status)
+		}
+	}
+}
+
 func children(t *testing.T, pid int) (found []int) {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
@@ -336,5 +342,46 @@ func TestPreparedHasAGate(t *testing.T) {
 		if got := b.runPrepared(script); got != want {
 			t.Errorf("prepared: %q, want %q", got, want)
 		}
+	}
+}
+
+// The host moves what holds the place of a missing path away when a command has ended, while the
+// next one's sandbox is made. When it is back it is protected there, at the top of a bind as well.
+func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
+	b := newBench(t, func(s *shared.Spec) {
+		held := filepath.Join(s.Table[0].Path, "held")
+		if err := os.Mkdir(held, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+	})
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(b.path("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "read x < fifo"}, Dir: b.ws, Env: []string{"PATH=/usr/bin:/bin"}}, shared.Stdio{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo, err := os.OpenFile(b.path("fifo"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := filepath.Join(t.TempDir(), "held")
+	move(b.path("held"), away)
+	fifo.Close()
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.complete()
+	move(away, b.path("held"))
+	if out := b.runPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
+		!strings.Contains(out, "Read-only file system") || !strings.Contains(out, "Device or resource busy") {
+		t.Errorf("a place that is held again: %s", out)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // An Attachment is what an engine keeps for one open sandbox. Its functions are
 // called from many goroutines at once; a nil one is the Config's.
 type Attachment struct {
-	// Launch is as [Config.Launch].
+	// Launch is as [Config.Launch]. A nil Command is one that is not known yet; what there is for the
+	// last one will do, and places that are held while commands run may not be there.
 	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
 	// Prepares says that what Launch gives has Same, mostly.
 	Prepares bool

@@ -6,8 +6,6 @@ import (
 	"context"
 	"os"
 	"runtime"
-
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // A spare is a sandbox without a command: an init that has made all but the last of it and
@@ -34,7 +32,7 @@ func (s *sandbox) makeSpare() {
 		for range 4 { // on one processor: else the last command's end would be told after this
 			runtime.Gosched()
 		}
-		c, err := s.command(s.open, &shared.Command{})
+		c, err := s.command(s.open, nil)
 		if err != nil {
 			return // the next command is told
 		}

@@ -87,6 +87,12 @@ func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, ar
 	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces}, files, group)
 }
 
+// StartAhead is StartInit for one that waits for a command, before which [Client.Same] is to be asked: in
+// between the host takes away what holds places for commands that run, and the tree is not looked at.
+func (c *Client) StartAhead(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
+	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, ahead: true}, files, group)
+}
+
 // StartFirst is StartInit for pid 1 of namespaces that [Client.Join] starts others in.
 func (c *Client) StartFirst(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
 	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, first: true}, files, group)

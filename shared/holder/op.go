@@ -90,9 +90,6 @@ type Sandbox struct {
 	Steps Plan
 	// Member says that it is in the pid namespace of others ([Client.Join]).
 	Member bool
-	// Follows says that the tree's mounts are put back in it, too, as for all that share
-	// namespaces.
-	Follows bool
 }
 
 // Fields implements [frame.Message].
@@ -100,7 +97,6 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
 	c.Flag(&b.Member)
-	c.Flag(&b.Follows)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")
 	}

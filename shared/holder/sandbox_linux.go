@@ -28,8 +28,8 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	}
 	m := &Making{b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	failed := m.b.open()
-	if failed == nil && box.Follows {
-		// What is mounted from here on is this sandbox's own.
+	if failed == nil {
+		// What is mounted from here on is this sandbox's own; what of the tree is put back comes to it.
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
 			failed = mountError("following the mounts of a tree", err)
 		}
@@ -165,8 +165,9 @@ func pivot() *MountError {
 func (b *builder) fresh(o Op, dest string) *MountError {
 	switch o.Kind {
 	case Graft:
-		source := strings.TrimPrefix(o.Source, "/")
-		fd, err := openBeneath(b.trees, source)
+		// Moved, and not copied: of a copy the kernel leaves out what is mounted on something that
+		// the host has just then moved out of the tree's top, as it does with what holds a place.
+		fd, err := openBeneath(b.trees, strings.TrimPrefix(o.Source, "/"))
 		if err != nil {
 			return mountError("opening a tree", err)
 		}
@@ -175,7 +176,7 @@ func (b *builder) fresh(o Op, dest string) *MountError {
 		if err := unix.Fstat(fd, &st); err != nil {
 			return mountError("fstat", err)
 		}
-		return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, 0)
+		return b.put(fd, dest, st.Mode&unix.S_IFMT == unix.S_IFDIR)
 	case Seal:
 		fd, err := openBeneath(b.trees, dest)
 		if err != nil {
@@ -189,14 +190,14 @@ func (b *builder) fresh(o Op, dest string) *MountError {
 			return failed
 		}
 		defer unix.Close(fd)
-		return b.put(fd, dest)
+		return b.put(fd, dest, true)
 	case Pseudoterminals:
 		fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
 		if failed != nil {
 			return failed
 		}
 		defer unix.Close(fd)
-		return b.put(fd, dest)
+		return b.put(fd, dest, true)
 	}
 	return b.console(dest)
 }

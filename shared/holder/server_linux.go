@@ -199,7 +199,7 @@ func (c *client) same(of uint32) bool {
 	if !ok {
 		return false
 	}
-	t, failed := c.server.enter(r.tree.plan)
+	t, failed := c.server.enter(r.tree.plan, true)
 	if failed != nil {
 		return false
 	}
@@ -209,7 +209,7 @@ func (c *client) same(of uint32) bool {
 
 // run starts an init, tells of it, waits for it and tells how it ended.
 func (c *client) run(r *run, fds []int) {
-	t, failed := c.server.enter(r.plan)
+	t, failed := c.server.enter(r.plan, !r.ahead)
 	if failed != nil {
 		failed.Shared = true
 		frame.CloseAll(fds)
@@ -325,12 +325,12 @@ func reap(pid, pidfd int) (status syscall.WaitStatus) {
 }
 
 // enter gives the tree of a plan, made now or before, and counts one more who
-// uses it.
-func (s *server) enter(plan string) (*tree, *MountError) {
+// uses it. One that was made before is looked at, if it has to be current.
+func (s *server) enter(plan string, look bool) (*tree, *MountError) {
 	for {
 		t, fresh := s.take(plan)
 		<-t.ready
-		if t.failed == nil && !fresh {
+		if t.failed == nil && !fresh && look {
 			current := false
 			t.do(func() { current = t.built.current() })
 			if !current {

@@ -357,7 +357,7 @@ func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountErr
 		return -1, failed
 	}
 	if failed = b.owns(fd); failed == nil {
-		failed = b.put(fd, dest)
+		failed = b.put(fd, dest, true)
 	}
 	if failed != nil {
 		unix.Close(fd)
@@ -366,9 +366,9 @@ func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountErr
 	return fd, nil
 }
 
-// put mounts fd, which is a file system's top, on dest.
-func (b *builder) put(fd int, dest string) *MountError {
-	point, failed := b.point(dest, true)
+// put mounts fd, which is a mount's top, on dest.
+func (b *builder) put(fd int, dest string, isDir bool) *MountError {
+	point, failed := b.point(dest, isDir)
 	if failed != nil {
 		return failed
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 )
 
-const wireVersion = 9
+const wireVersion = 10
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
@@ -72,6 +72,7 @@ type run struct {
 	files      uint32 // how many come with the message
 	grouped    bool   // the last of them is the directory of a control group, and not for the init
 	first      bool   // it is pid 1 of namespaces that others join
+	ahead      bool   // it waits for a command, and the tree is looked at when there is one
 	joins      uint32 // the request of that one, or 0
 }
 
@@ -82,6 +83,7 @@ func (m *run) Fields(c *frame.Codec) {
 	frame.Int(c, &m.files)
 	c.Flag(&m.grouped)
 	c.Flag(&m.first)
+	c.Flag(&m.ahead)
 	frame.Int(c, &m.joins)
 	c.Text(&m.plan)
 	c.Texts(&m.argv)
