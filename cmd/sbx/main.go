@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/serve"
@@ -23,6 +24,9 @@ import (
 const statusFailed = 125
 
 func main() {
+	// With more, the runtime's monitor wakes up every 20 microseconds at first to see whether the wait
+	// for the server is over: time that the command lacks.
+	runtime.GOMAXPROCS(1)
 	program, err := sbxhost()
 	if err == nil {
 		switch status, err := ask(program); {
