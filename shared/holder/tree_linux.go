@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"io"
 	"os"
 	"path"
 	"strconv"
@@ -20,7 +19,8 @@ type builder struct {
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
-	stdio   []int // of an init, for whose sandbox this is
+	stdio   []int  // of an init, for whose sandbox this is
+	content []byte // room for that of a file that is copied
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -75,6 +75,7 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 		}
 	}
 	s.detachShared()
+	b.content = nil
 	return b, nil
 }
 
@@ -440,11 +441,10 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 		return &MountError{Index: -1, Call: "opening " + strconv.Quote(source), Reason: "is not a regular file any more"}
 	}
 	b.sources = append(b.sources, sourceStamp{source[1:], true, stampOf(&st, true)})
-	from, err := os.Open(fdPath + strconv.Itoa(fd))
+	content, err := b.read(fd)
 	if err != nil {
-		return mountError("opening "+strconv.Quote(source), err)
+		return mountError("reading "+strconv.Quote(source), err)
 	}
-	defer from.Close()
 	parent, name, failed := b.parent(dest)
 	if failed != nil {
 		return failed
@@ -458,10 +458,36 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 	if err != nil {
 		return mountError("creating a file", err)
 	}
-	to := os.NewFile(uintptr(made), name)
-	defer to.Close()
-	if _, err := io.Copy(to, io.LimitReader(from, maxCopy)); err != nil {
-		return mountError("copying "+strconv.Quote(source), err)
+	defer unix.Close(made)
+	for len(content) > 0 {
+		n, err := unix.Write(made, content)
+		if err != nil && err != unix.EINTR {
+			return mountError("copying "+strconv.Quote(source), err)
+		}
+		content = content[max(n, 0):]
 	}
 	return nil
+}
+
+// read gives the content of the file whose place fd is, until it is called again. A tree has
+// dozens of such files: a buffer for each, and Go's poller, took as long as its mounts.
+func (b *builder) read(fd int) ([]byte, error) {
+	from, err := unix.Open(fdPath+strconv.Itoa(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(from)
+	if b.content == nil {
+		b.content = make([]byte, maxCopy)
+	}
+	for have := 0; ; {
+		n, err := unix.Read(from, b.content[have:])
+		if n == 0 && err == nil { // at its end, or full
+			return b.content[:have], nil
+		}
+		if err != nil && err != unix.EINTR {
+			return nil, err
+		}
+		have += max(n, 0)
+	}
 }
