@@ -132,9 +132,12 @@ func (r *runner) gone() bool {
 	return ended || errors.Is(err, os.ErrProcessDone) // reaped this moment
 }
 
-// Wait waits for the process to be reaped.
+// Wait waits for the process to be reaped, and then ends the goroutine of go-plugin's that has
+// called it. What that would do yet is to sync our stderr: where that is a file, our own exit
+// would wait for the disk.
 func (r *runner) Wait(context.Context) error {
 	<-r.exited
+	runtime.Goexit()
 	return nil
 }
 
