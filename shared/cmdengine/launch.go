@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/holder"
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/orphans"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
@@ -76,6 +77,7 @@ type forked struct{ *os.Process }
 func (f forked) Pid() int { return f.Process.Pid }
 
 func (f forked) Wait() (syscall.WaitStatus, error) {
+	proc.Await(f.Process.Pid)
 	state, err := f.Process.Wait()
 	if err != nil {
 		return 0, err

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
@@ -14,6 +16,7 @@ func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL
 // awaitExit returns when pid, a child, has ended, and leaves it a zombie: until
 // it is reaped, its number and that of its process group cannot be anyone else's.
 func awaitExit(pid int) {
+	proc.Await(pid)
 	for {
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {

@@ -236,7 +236,7 @@ func (c *client) run(r *run, fds []int) {
 		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 		failed = mountError("handing over the init", err)
 	}
-	status := reap(pid, pidfd)
+	status := reap(pid)
 	c.mu.Lock()
 	delete(c.running, r.request)
 	c.mu.Unlock()
@@ -294,34 +294,18 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 	if err != nil {
 		return 0, -1, mountError("executing "+r.argv[0], err)
 	}
-	unix.SetNonblock(pidfd, true)
 	c.running[r.request] = running{pidfd, t}
 	return pid, pidfd, nil
 }
 
-// reap waits for a child by the poller, without a thread of its own.
-func reap(pid, pidfd int) (status syscall.WaitStatus) {
-	wait := func(options int) bool {
-		for {
-			n, err := syscall.Wait4(pid, &status, options, nil)
-			if err != syscall.EINTR {
-				return n == pid || err != nil
-			}
+// reap waits for a child.
+func reap(pid int) (status syscall.WaitStatus) {
+	proc.Await(pid)
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status
 		}
 	}
-	own, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0)
-	if err == nil {
-		f := os.NewFile(uintptr(own), "pidfd")
-		defer f.Close()
-		raw, failed := f.SyscallConn()
-		if err = failed; err == nil {
-			err = raw.Read(func(uintptr) bool { return wait(syscall.WNOHANG) })
-		}
-	}
-	if err != nil {
-		wait(0)
-	}
-	return status
 }
 
 // enter gives the tree of a plan, made now or before, and counts one more who

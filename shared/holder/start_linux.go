@@ -308,6 +308,7 @@ func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Proce
 		failed := err != nil
 		close(started)
 		if !failed {
+			proc.Await(process.Pid)
 			process.Wait()
 			close(ended)
 		}
