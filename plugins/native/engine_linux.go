@@ -65,9 +65,14 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := s.table.Draw(); err != nil {
+	m, err := s.prepare(false)
+	if err != nil {
 		s.leave()
 		return nil, err
+	}
+	// While the host hears of the open sandbox and sends its first command.
+	if client, err := s.session.connect(ctx); err == nil {
+		client.Prepare(m.tree)
 	}
 	return &cmdengine.Attachment{
 		Launch: s.launch, Prepares: true,

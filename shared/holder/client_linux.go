@@ -79,6 +79,19 @@ func (c *Client) Overlay(ctx context.Context, source string) error {
 	return c.call(ctx, msgOverlay, m, &m.request).err
 }
 
+// Prepare has the holder begin with the tree of a plan, that an init will soon be started over.
+// It is looked at again then, as each tree that is there.
+func (c *Client) Prepare(plan Plan) {
+	message := frame.Encode(msgTree, &planned{plan.encoded}, len(plan.encoded)+4)
+	if len(message)-frame.HeaderSize > maxPayload {
+		return // which who starts an init is told
+	}
+	defer c.conn.minded()()
+	if c.conn.send(message) != nil {
+		c.conn.close() // half a message may be out; the reader says why
+	}
+}
+
 // StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
 // words, of which the first names its program by descriptor, files its descriptors
 // from 0 on. It is born in the control group whose directory group is, unless that is nil

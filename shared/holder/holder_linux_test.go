@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -393,6 +394,39 @@ func TestPreparedTreesStayTrue(t *testing.T) {
 	replace(dir+"/rw/secret", "secret")
 	if got := sh(t, c, ops, text); got != "3333" {
 		t.Errorf("after a hidden file was replaced: %q", got)
+	}
+}
+
+// A tree that is made ahead is begun before anybody starts an init in it, and is looked at
+// again then, as each that is there.
+func TestTreesMadeAhead(t *testing.T) {
+	t.Parallel()
+	session, dir := session(t), tempDir(t)
+	c := connect(t, session)
+	write(t, dir+"/one", "1")
+	write(t, dir+"/lower/two", "2")
+	ops := append(system(),
+		Op{Kind: Overlay, Source: dir + "/lower", Dest: "/0/o"},
+		Op{Kind: File, Source: dir + "/one", Dest: "/0/copy", Perms: 0o444})
+	c.Prepare(NewPlan(ops))
+	for { // the overlay is in the session's directory
+		if found, _ := filepath.Glob(session + "/holder/*/overlay/*"); len(found) > 0 {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("no tree was begun")
+		}
+		runtime.Gosched()
+	}
+	write(t, dir+"/one", "22")
+	if got := sh(t, c, ops, "cat /.tree/0/copy /.tree/0/o/two"); got != "222" {
+		t.Errorf("%q", got)
+	}
+	absent := append(ops, Op{Kind: Bind, Source: dir + "/absent", Dest: "/0/absent"})
+	c.Prepare(NewPlan(absent))
+	var failed *MountError
+	if _, _, err := start(t, c, absent, "true"); !errors.As(err, &failed) || failed.Index != len(ops) {
+		t.Errorf("a tree that cannot be made: %v", err)
 	}
 }
 

@@ -163,6 +163,18 @@ func (c *client) obey(kind byte, payload []byte) error {
 			c.alive.Go(func() { c.run(r, fds) })
 		}
 		return err
+	case msgTree:
+		var m planned
+		if err := frame.Decode(payload, &m); err != nil {
+			return err
+		}
+		c.alive.Go(func() {
+			// One that fails does so again for who starts an init in it, and is told.
+			if t, failed := c.server.enter(m.plan); failed == nil {
+				c.server.exit(t)
+			}
+		})
+		return nil
 	case msgSame:
 		var m pair
 		if err := frame.Decode(payload, &m); err != nil {

@@ -9,6 +9,7 @@ const wireVersion = 10
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
 	msgOverlay byte = 'L' // client -> holder: overlayOf
+	msgTree    byte = 'T' // client -> holder: planned; nobody answers
 	msgRun     byte = 'R' // client -> holder: run; with files
 	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
 	msgFailed  byte = 'E' // holder -> client: refusal
@@ -60,6 +61,11 @@ func (m *pair) Fields(c *frame.Codec) {
 	frame.Int(c, &m.request)
 	frame.Int(c, &m.value)
 }
+
+// A planned is a tree that a run is about to ask for.
+type planned struct{ plan string }
+
+func (m *planned) Fields(c *frame.Codec) { c.Text(&m.plan) }
 
 // A run is the request to start an init.
 type run struct {
