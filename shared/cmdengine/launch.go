@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/orphans"
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
