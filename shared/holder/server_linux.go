@@ -170,7 +170,7 @@ func (c *client) obey(kind byte, payload []byte) error {
 		}
 		c.alive.Go(func() {
 			// One that fails does so again for who starts an init in it, and is told.
-			if t, failed := c.server.enter(m.plan); failed == nil {
+			if t, failed := c.server.enter(m.plan, false); failed == nil {
 				c.server.exit(t)
 			}
 		})
