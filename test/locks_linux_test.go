@@ -85,7 +85,7 @@ func TestNoLocks(t *testing.T) {
 		}
 	}
 	out, err := withoutLocks(t, sbxhost(append([]string{"-sandbox", "reading", "-session", "named"}, script...)...))
-	if err == nil || !strings.Contains(out, "session directory: flock ") {
+	if err == nil || !strings.Contains(out, "session directory: lock ") {
 		t.Errorf("a session that cannot be locked: %v, %s", err, out)
 	}
 	if left, err := filepath.Glob(work + "/.[a-fh-z]*"); err != nil || len(left) > 0 {
