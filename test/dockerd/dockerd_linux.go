@@ -140,7 +140,7 @@ func (d *Daemon) dockerd(program string) (*exec.Cmd, error) {
 
 func (d *Daemon) run(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = d.log, d.log
-	cmd.Env = append(cmd.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+d.dir)
+	cmd.Env = append(cmd.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+d.dir, "TMPDIR="+d.dir)
 	// A group of its own, or a terminal's signals to the test would reach it.
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
