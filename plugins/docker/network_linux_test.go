@@ -181,7 +181,7 @@ func TestPorts(t *testing.T) {
 		}
 		var asked sync.WaitGroup
 		asked.Go(func() {
-			for range 200 {
+			for range 1200 {
 				c, err := net.Dial("tcp", published)
 				if err == nil {
 					got, _ := io.ReadAll(c)

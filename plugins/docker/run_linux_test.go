@@ -174,12 +174,12 @@ func TestTimeout(t *testing.T) {
 	both(t, func(t *testing.T, options opts) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options)})
 		cmd := script(`trap 'exit 9' TERM; while :; do sleep 0.1; done`)
-		cmd.Timeout, cmd.Grace = 300*time.Millisecond, time.Minute
+		cmd.Timeout, cmd.Grace = 2*time.Second, time.Minute
 		if out := runCommand(t, s, cmd, ""); !out.TimedOut || out.Status.Code != 9 {
 			t.Errorf("with a handler: %+v", out.Result)
 		}
 		cmd = script(`trap '' TERM; while :; do sleep 0.1; done`)
-		cmd.Timeout, cmd.Grace = 200*time.Millisecond, 200*time.Millisecond
+		cmd.Timeout, cmd.Grace = 2*time.Second, 200*time.Millisecond
 		if out := runCommand(t, s, cmd, ""); !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
 			t.Errorf("that ignores TERM: %+v", out.Result)
 		}
