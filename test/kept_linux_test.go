@@ -178,10 +178,7 @@ func TestKeptEndsWithEachPart(t *testing.T) {
 func TestKeptOutlivesACommand(t *testing.T) {
 	t.Parallel()
 	k := newKeeping(t)
-	for name, end := range map[string]func(client *exec.Cmd, command int){
-		"the client":            func(client *exec.Cmd, _ int) { client.Process.Kill() },
-		"the init of a command": func(_ *exec.Cmd, command int) { syscall.Kill(parents(command)[2], syscall.SIGKILL) },
-	} {
+	for _, name := range []string{"the client", "the init of a command"} { // which leaves processes that look like the next one's
 		said, stderr, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +189,11 @@ func TestKeptOutlivesACommand(t *testing.T) {
 		if !slices.Contains(parents(init), k.holder) || init == k.resides {
 			t.Fatalf("%d is not the init of a command: %d", init, parents(command))
 		}
-		end(client, command)
+		if name == "the client" {
+			client.Process.Kill()
+		} else {
+			syscall.Kill(init, syscall.SIGKILL)
+		}
 		client.Wait()
 		// It is at its end when the keeper has nothing to say any more, too.
 		text, err := io.ReadAll(said)
