@@ -323,21 +323,23 @@ func TestStoppedEngine(t *testing.T) {
 	}
 	next := func() {
 		t.Helper()
-		if err := h.Command(t.Context(), "fast", "true").Run(); err != nil {
-			t.Errorf("the next command: %v", err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := h.Command(ctx, "fast", "true").Run(); err != nil {
+			t.Fatalf("the next command: %v", err)
 		}
 	}
 
 	cmd := command(t.Context())
 	var out strings.Builder
-	for timeout := 300 * time.Millisecond; ; timeout *= 4 {
+	for timeout := 3 * time.Second; ; timeout *= 4 { // not over before the engine is stopped
 		cmd.Timeout = timeout
 		cmd.Stdout = &out // copied: who has the other end open is not waited for
 		err := cmd.Start()
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, host.ErrTimedOut) || timeout > 10*time.Second { // on a busy machine it has not begun
+		if !errors.Is(err, host.ErrTimedOut) || timeout > time.Minute { // on a busy machine it has not begun
 			t.Fatal(err)
 		}
 		cmd = command(t.Context())
