@@ -21,7 +21,7 @@ EXAMPLES := examples/embed examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test test-all unit race rest tools-test race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
+.PHONY: help run build test test-all unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -33,12 +33,7 @@ build: ## the command, the lean engines, the init and the driver for Nomad, into
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-s -w' -o $(BIN)/ $(PROGRAMS)
 
-# Checks and tests side by side, since most tests wait for other processes. What fails keeps
-# nothing else from running.
-ALONGSIDE = +@$(MAKE) --no-print-directory -k -j 3 -Oline
-
-test: deps ## checks, unit and end-to-end tests: what CI runs as root
-	$(ALONGSIDE) rest race check tools-test
+test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
 # What a short run leaves out: the probes of the kit in sessions, across the wire and in
 # sandboxes made beforehand, versions of Landlock but the first and the last, most of the kit
@@ -70,17 +65,12 @@ programs:
 # What a short run as root leaves to the ordinary user, for whom it is the same or harder.
 USERS    = $(if $(SHORT),$(if $(filter 0,$(shell id -u)),-skip '^Test(ProgramAtATerminal|ProgramAsks|FailuresAreExplained|SuccessesAreExplainedByATraceAlone|HurtProcesses|ServeMany|ServeResults)$$|^TestConformance(InSessions|OfTheProcess)$$'))
 
-unit: ## the tests alone
-	$(ALONGSIDE) rest race tools-test
-
-race: programs
-	$(if $(RACED),$(RACING) $(RACED))
-
-rest: programs # the longest first
-	$(TESTING) $(USERS) ./test ./plugins/docker $(filter-out $(RACED),$(PACKAGES))
-
-tools-test:
-	cd tools && GOWORK=off $(TESTING) ./...
+unit: programs ## the tests alone; what fails does not keep the rest from running
+	@failed=; \
+	$(if $(RACED),$(RACING) $(RACED) || failed=1;) \
+	$(TESTING) $(USERS) ./test ./plugins/docker $(filter-out $(RACED),$(PACKAGES)) || failed=1; : the longest first; \
+	(cd tools && GOWORK=off $(TESTING) ./...) || failed=1; \
+	test -z "$$failed"
 
 # The kit starts the test program itself in hundreds of sandboxes, and tests of limits look at
 # the init's own process: with the detector in it the one takes too long and the other is untrue.
