@@ -51,7 +51,7 @@ PACKAGES = $(shell $(GO) list work)
 # without it: in the tests of host, engines are processes that have it. It needs cgo; without
 # a C compiler all run without. A short run has it for those that need no gRPC: to compile
 # gRPC once more takes longer than their tests.
-SYNC     = $(filter-out $(addprefix $(MODULE)/,plugins/% shared/enginetest test/%),$(shell $(GO) list -f '{{range .Imports}}{{if eq . "sync"}}{{$$.ImportPath}}{{end}}{{end}}' ./...))
+SYNC     = $(filter-out $(addprefix $(MODULE)/,plugins/% shared/enginetest shared/enginetest/% test/%),$(shell $(GO) list -f '{{range .Imports}}{{if eq . "sync"}}{{$$.ImportPath}}{{end}}{{end}}' ./...))
 RACED    = $(if $(shell command -v $${CC:-cc}),$(if $(SHORT),$(addprefix $(MODULE)/,egress egress/gate review scan shared/holder stubs workspace),$(SYNC)))
 RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 
