@@ -29,15 +29,17 @@ var _ = func() bool {
 func TestInitialisersRunOncePerEngine(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
-	self, err := os.ReadFile("/proc/self/exe")
+	self, err := os.Executable()
 	must(t, err)
+	// Not by this process: one that another test starts then could have the program open to write.
+	place := func(name string) error { return exec.Command("cp", self, name).Run() }
 	top := realTemp(t)
 	must(t, os.Chmod(top, 0o755))
 	// This program can serve as the init, too, and does not count under that name.
-	must(t, os.Mkdir(top+"/beside", 0o755), os.WriteFile(top+"/beside/sbxhost-init", self, 0o755))
+	must(t, os.Mkdir(top+"/beside", 0o755), place(top+"/beside/sbxhost-init"))
 	for where, perCommand := range map[string]int{"alone": 1, "beside": 0} {
 		dir := top + "/" + where
-		must(t, os.MkdirAll(dir, 0o755), os.WriteFile(dir+"/program", self, 0o755), os.MkdirAll(top+"/project", 0o755))
+		must(t, os.MkdirAll(dir, 0o755), place(dir+"/program"), os.MkdirAll(top+"/project", 0o755))
 		runs := func(commands int) int {
 			must(t, os.WriteFile(dir+"/count", nil, 0o666), os.Chmod(dir+"/count", 0o666))
 			cmd := exec.Command(dir+"/program", strconv.Itoa(commands))

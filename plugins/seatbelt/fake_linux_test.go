@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -422,7 +423,7 @@ func TestFakeUser(t *testing.T) {
 	user := shared.User{UID: 65534, GID: 65534}
 	spec.User = &user
 	spec.Home = filepath.Join(filepath.Dir(spec.Session.Dir), "home")
-	self, err := os.ReadFile("/proc/self/exe")
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +431,7 @@ func TestFakeUser(t *testing.T) {
 	if err := os.Remove(launcher); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(launcher, self, 0o755); err != nil {
+	if err := exec.Command("cp", self, launcher).Run(); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Table[0].Source} {
