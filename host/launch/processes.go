@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/orphans"
@@ -129,10 +130,12 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 	}
 	e := &Engine{Engine: process, Source: p.source, Program: made, process: process}
 	// As for the handshake: an engine that listens and does not answer is none.
+	begun := time.Now()
 	asked, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()
 	e.Info, err = e.Engine.Info(asked)
-	if err != nil && asked.Err() != nil && ctx.Err() == nil {
+	// By the clock: the engine, which knows the deadline, can give up before the timer here is served.
+	if err != nil && time.Since(begun) >= s.o.StartTimeout && ctx.Err() == nil {
 		err = dial.NoAnswer(s.o.StartTimeout)
 	}
 	if known, ok := s.o.Builtins.Info(name); err == nil && ok && !p.declared &&
