@@ -128,9 +128,6 @@ func (j *job) decoded() (h handle) {
 
 // An executor that hangs does not keep its driver from ending the task.
 func TestStoppedExecutor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes the driver's patience")
-	}
 	r := newRig(t)
 	j := r.task(script(untilStopped)).start()
 	j.untilFile("ready")

@@ -209,10 +209,10 @@ func (j *job) local(name string) string {
 	return filepath.Join(j.config.AllocDir, "t/local", name)
 }
 
-// until waits for something that another process does.
+// until waits for something that another process does, and of which it tells nobody.
 func (r *rig) until(what string, done func() bool) {
 	r.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("still not: %s", what)
 		}
