@@ -161,8 +161,12 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 // condition does not hold now, as a command can switch to another branch. So no
 // git opens a file before it was seen to be one, and a fifo holds none up.
 func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
-	if g.git == "" {
+	git, tried := g.find()
+	if git == "" {
 		return errNoGit
+	}
+	for _, p := range tried {
+		a.look(p) // another git may have another configuration of the system
 	}
 	if err := a.configFiles(g.files(l)); err != nil {
 		return err

@@ -260,6 +260,33 @@ func TestObeyedHasADeadline(t *testing.T) {
 	}
 }
 
+// What one git has said does not stand for another one that was installed since.
+func TestAnotherGitIsAsked(t *testing.T) {
+	t.Parallel()
+	real := need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"home": "dir", "first": "dir", "second/git": "-> " + real})
+	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1", "PATH": base + "/first:" + base + "/second"})})
+	w.answers.clock = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range []string{"", "#!/bin/sh\nexit 1\n"} {
+		if first != "" {
+			script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/first/git")
+			script.Stdin = strings.NewReader(first)
+			if err := script.Run(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := w.Obeyed(t.Context(), root, l, nil); (o.Failed != nil) != (first != "") {
+			t.Errorf("with %q before it: %v", first, o.Failed)
+		}
+	}
+}
+
 // Git is asked again when something changed that it told, and only then.
 func TestObeyedIsRemembered(t *testing.T) {
 	t.Parallel()

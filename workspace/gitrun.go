@@ -55,15 +55,15 @@ func (s *setting) includes() bool {
 // for none, and asks nothing about who owns it. Only its configuration is read,
 // so that it runs no hook, fsmonitor, pager, alias or credential helper.
 type gitRunner struct {
-	git, home string
-	as        *User
-	env       []string // without the git directory
-	lookup    func(string) (string, bool)
+	find   func() (git string, tried []string) // looks once; what is remembered needs no git
+	home   string
+	as     *User
+	env    []string // without the git directory
+	lookup func(string) (string, bool)
 }
 
-// gitAs makes a gitRunner. Without a git, its git is "".
 func (w *Workspace) gitAs(as *User) *gitRunner {
-	g := &gitRunner{git: w.findGit(), as: as, home: w.home, lookup: w.lookup}
+	g := &gitRunner{find: sync.OnceValues(w.findGit), as: as, home: w.home, lookup: w.lookup}
 	passed := []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
 	if as != nil {
 		// The other variables name files of the caller's.
@@ -110,7 +110,8 @@ var errNoGit = errors.New("git: on PATH is no git that nobody but you and root c
 // config runs git config for a repository, or none, and returns what it prints.
 // It reads stdin, nil for nothing.
 func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
-	if g.git == "" {
+	git, _ := g.find()
+	if git == "" {
 		return nil, errNoGit
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
@@ -120,7 +121,7 @@ func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, ar
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
 		"config",
 	}, args...)
-	cmd := exec.CommandContext(ctx, g.git, args...)
+	cmd := exec.CommandContext(ctx, git, args...)
 	cmd.Dir = "/" // never in the workspace
 	if l.GitDir == "" {
 		cmd.Env = append(slices.Clone(g.env), "GIT_DIR=/dev/null")
@@ -141,7 +142,7 @@ func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, ar
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("git: %s config: %w%s", g.git, err, complaint(diag.buf.Bytes()))
+		return nil, fmt.Errorf("git: %s config: %w%s", git, err, complaint(diag.buf.Bytes()))
 	case out.over:
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	}
@@ -222,7 +223,8 @@ func (g *gitRunner) files(l GitLayout) (list []string) {
 		if p := get("GIT_CONFIG_SYSTEM"); p != "" {
 			list = append(list, p)
 		} else {
-			list = append(list, "/etc/gitconfig", filepath.Join(filepath.Dir(filepath.Dir(g.git)), "etc/gitconfig"))
+			git, _ := g.find()
+			list = append(list, "/etc/gitconfig", filepath.Join(filepath.Dir(filepath.Dir(git)), "etc/gitconfig"))
 		}
 	}
 	if p, ok := g.lookup("GIT_CONFIG_GLOBAL"); ok {
@@ -250,9 +252,9 @@ func (g *gitRunner) xdg(name string) string {
 	return g.home + "/.config/git/" + name
 }
 
-// key tells runners apart that may get different answers.
+// key tells runners apart that may get different answers, but for what PATH and files say.
 func (g *gitRunner) key() string {
-	key := g.git + "\x00" + strings.Join(g.env, "\x00")
+	key := strings.Join(g.env, "\x00")
 	if g.as != nil {
 		key += fmt.Sprint("\x00", g.as.UID, g.as.GID, g.as.Groups)
 	}
@@ -286,27 +288,29 @@ func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting
 }
 
 // findGit returns the absolute path of a git that is not the workspace's, or
-// "". Never simply from PATH: the workspace could supply its own.
-func (w *Workspace) findGit() string {
+// "". Never simply from PATH: the workspace could supply its own. It is the last of
+// tried, unless it is none of these.
+func (w *Workspace) findGit() (git string, tried []string) {
 	if w.git != "" {
-		return w.git
+		return w.git, nil
 	}
 	path, _ := w.lookup("PATH")
 	for dir := range strings.SplitSeq(path, ":") {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		resolved, err := hostpath.CheckProgram(filepath.Join(dir, "git"), func(p string) string {
+		tried = append(tried, filepath.Join(dir, "git"))
+		resolved, err := hostpath.CheckProgram(tried[len(tried)-1], func(p string) string {
 			if w.writable(p) {
 				return "the workspace"
 			}
 			return ""
 		})
 		if err == nil {
-			return resolved
+			return resolved, tried
 		}
 	}
-	return ""
+	return "", tried
 }
 
 // writable reports whether commands in the workspace may have written p.

@@ -5,6 +5,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,18 +85,17 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 	if top != "" {
 		l, _ = GitDirs(top) // none of its settings count where it is not understood
 	}
-	g := w.gitAs(as)
-	if g.git == "" {
-		return config, nil
-	}
 	a := w.ask(ctx, top, l, as)
-	if err := a.obeyed.Failed; err != nil {
+	switch err := a.obeyed.Failed; {
+	case errors.Is(err, errNoGit):
+		return config, nil
+	case err != nil:
 		return config, fmt.Errorf("git identity: %w", err)
 	}
 	settings := a.settings
 	if a.hasIncludes {
 		var err error
-		if settings, err = g.list(ctx, l, "--includes"); err != nil {
+		if settings, err = w.gitAs(as).list(ctx, l, "--includes"); err != nil {
 			return config, fmt.Errorf("git identity: %w", err)
 		}
 	}

@@ -153,8 +153,9 @@ type acting struct {
 const maxActing = 256
 
 // Acting asks git what it acts on in those directories, and in the repositories
-// of submodules that are cloned there, as Obeyed asks it.
-func (w *Workspace) Acting(ctx context.Context, dirs []string, as *User) Acting {
+// of submodules that are cloned there, as Obeyed asks it. layout is GitDirs, or
+// remembers what it said.
+func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) Acting {
 	found := Acting{}
 	add := func(path string, l GitLayout) {
 		if _, ok := found[l.GitDir]; !ok && len(found) < maxActing {
@@ -163,7 +164,7 @@ func (w *Workspace) Acting(ctx context.Context, dirs []string, as *User) Acting 
 	}
 	var submodules []string
 	for _, dir := range dirs {
-		switch l, err := GitDirs(dir); {
+		switch l, err := layout(dir); {
 		case err != nil:
 			found[dir] = acting{path: dir, unclear: err}
 		case l.GitDir != "":

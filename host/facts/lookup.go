@@ -23,6 +23,7 @@ type lookup struct {
 	ways         map[string]view.Way
 	unsearchable map[string]string // by directory
 	repos        map[string]view.Repository
+	layouts      layouts
 	as           *asUser // nil: commands run as the caller, or nothing was asked yet
 	failure      error   // of as
 }
@@ -141,13 +142,37 @@ func (f *lookup) Empty(dir string) bool {
 func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	r, ok := f.repos[dir]
 	if !ok {
-		r.Layout, r.Err = workspace.GitDirs(dir, writable...)
+		f.layouts.writable = writable
+		r.Layout, r.Err = f.layouts.of(dir)
 		if r.Err == nil && r.Layout.CommonDir != "" {
 			r.Obeyed, r.Unasked = f.m.obeyed(f.ctx, dir, &r.Layout)
 		}
 		f.repos[dir] = r
 	}
 	return r
+}
+
+// layouts is what workspace.GitDirs says of each directory, which it looks at once.
+type layouts struct {
+	writable []string
+	known    map[string]layoutOf
+}
+
+type layoutOf struct {
+	workspace.GitLayout
+	err error
+}
+
+func (l *layouts) of(dir string) (workspace.GitLayout, error) {
+	known, ok := l.known[dir]
+	if !ok {
+		known.GitLayout, known.err = workspace.GitDirs(dir, l.writable...)
+		if l.known == nil {
+			l.known = map[string]layoutOf{}
+		}
+		l.known[dir] = known
+	}
+	return known.GitLayout, known.err
 }
 
 // obeyed is what git goes by besides the layout of a repository, by its own word.

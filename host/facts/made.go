@@ -34,10 +34,10 @@ func repositoryPaths(found *scan.Result) (list []string) {
 // pending looks for what the repositories that commands can write to are in the
 // middle of, and says what makes git act there on something else: links, and a git
 // directory that is none, for which git takes another one.
-func pending(repositories []string) (p workspace.Pending, odd []string) {
+func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
 	p = workspace.Pending{}
 	for _, top := range repositories {
-		layout, err := workspace.GitDirs(top)
+		layout, err := l.of(top)
 		if err != nil {
 			odd = append(odd, err.Error())
 			continue
@@ -65,17 +65,18 @@ type before struct {
 	pending      workspace.Pending // what they were in the middle of
 	odd          []string          // what else there was to say of them
 	instructions []string
+	writable     []string         // where commands can write, for what git says of them
 	acting       workspace.Acting // what git acts on in them; nil where no command can write that
 }
 
 // lostSince are where worktrees are not that the workspace's repositories have
 // recorded since: a command made them where what it writes ends with it.
-func (m *Machine) lostSince(out *Resolved) (places []string) {
+func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 	for _, root := range m.Workspace.Roots() {
 		if !root.Writable {
 			continue
 		}
-		layout, err := workspace.GitDirs(root.Path)
+		layout, err := look.of(root.Path)
 		if err != nil {
 			continue
 		}
@@ -127,7 +128,8 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	unclear := func(why string) { // of those that are not told one by one
 		made.Repositories = append(made.Repositories, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
 	}
-	made.LostWorktrees = m.lostSince(out)
+	look := &layouts{writable: out.before.writable}
+	made.LostWorktrees = m.lostSince(out, look)
 	found, err := out.searchAgain()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
@@ -137,7 +139,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
 	if out.before.acting != nil {
-		changed = m.Workspace.Acting(ctx, repositories, m.Owner.gitUser()).Since(out.before.acting)
+		changed = m.Workspace.Acting(ctx, look.of, repositories, m.Owner.gitUser()).Since(out.before.acting)
 	}
 	before, more := workspace.Pending{}, 0
 	maps.Copy(before, out.before.pending)
@@ -151,7 +153,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	for i, p := range repositories {
 		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
 		if len(made.Repositories) < maxMade || report.Existing {
-			now, odd := pending([]string{p})
+			now, odd := look.pending([]string{p})
 			report.Pending = now.Since(before)
 			for _, said := range odd {
 				if report.Unclear == "" && !slices.Contains(out.before.odd, said) {

@@ -113,8 +113,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
+		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
+		out.before.writable = look.layouts.writable
 		if in.Git == view.GitFull || out.Spec.BestEffort { // nothing may protect it then
-			out.before.acting = m.Workspace.Acting(look.ctx, out.before.repositories, m.Owner.gitUser())
+			out.before.acting = m.Workspace.Acting(look.ctx, look.layouts.of, out.before.repositories, m.Owner.gitUser())
 		}
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
@@ -144,7 +146,6 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 		return nil, searchError(err)
 	}
 	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}
-	out.before.pending, out.before.odd = pending(out.before.repositories)
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
 			return nil, searchError(err)
