@@ -44,7 +44,7 @@ type options struct {
 }
 
 func parseOptions(raw json.RawMessage) (o options, err error) {
-	o.filter = seccomp.Options{NoOwners: true}
+	o.filter = seccomp.Options{Unhidden: true}
 	for _, option := range []struct {
 		name, kind string
 		value      any

@@ -215,7 +215,7 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := o.filterOptions(&shared.Spec{}, o.abi); !f.UnixSockets || !f.NoNetwork || !f.NoTruncation || !f.NoOwners || f.Ptrace {
+	if f := o.filterOptions(&shared.Spec{}, o.abi); !f.UnixSockets || !f.NoNetwork || !f.NoTruncation || !f.Unhidden || f.Ptrace {
 		t.Errorf("%+v", f)
 	}
 	if f := o.filterOptions(&shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, 3); f.NoNetwork || f.NoTruncation {

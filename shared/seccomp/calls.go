@@ -85,6 +85,7 @@ var calls = [...]numbered{
 	{"personality", 135, 92},
 	{"pidfd_getfd", 438, 438},
 	{"pivot_root", 155, 41},
+	{"prlimit64", 302, 261},
 	{"process_vm_readv", 310, 270},
 	{"process_vm_writev", 311, 271},
 	{"ptrace", 101, 117},

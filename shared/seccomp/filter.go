@@ -20,9 +20,10 @@ type Options struct {
 	// NoNetwork refuses all sockets but unix ones, for a command that shares a network
 	// which it is not to reach.
 	NoNetwork bool
-	// NoOwners refuses to change owners and extended attributes, of any file: for a command
-	// that could do so outside of what it may write to.
-	NoOwners bool
+	// Unhidden is for a command from which no mount and no namespace keeps the host's files and
+	// processes. It refuses what rules about paths do not see: to change owners and extended
+	// attributes, to open a file for ioctl alone, and to limit other processes.
+	Unhidden bool
 	// NoTruncation refuses to truncate a file that is not open for writing, likewise.
 	NoTruncation bool
 }

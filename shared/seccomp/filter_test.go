@@ -21,6 +21,7 @@ func TestCalls(t *testing.T) {
 	debug := Options{Ptrace: true}
 	unix := Options{UnixSockets: true}
 	nested := Options{NestedUserNamespaces: true}
+	bare := Options{Unhidden: true}
 	type args = [6]uint64
 	for _, tt := range []struct {
 		o    Options
@@ -53,6 +54,16 @@ func TestCalls(t *testing.T) {
 		{strict, "creat", args{0, 0o4755}, isEPERM},
 		{strict, "creat", args{0, 0o755}, allowed},
 		{strict, "openat2", args{}, isENOSYS},
+
+		{strict, "openat", args{0, 0, 3}, allowed},
+		{bare, "openat", args{0, 0, 3}, isEPERM},
+		{bare, "openat", args{0, 0, 0o1003}, isEPERM}, // O_TRUNC, which would empty it
+		{bare, "openat", args{0, 0, 0o1002}, allowed},
+		{bare, "open", args{0, 0o1003}, isEPERM},
+		{bare, "open", args{0, 0o1001}, allowed},
+		{strict, "prlimit64", args{9, 0, 1}, allowed},
+		{bare, "prlimit64", args{0, 0, 1}, allowed},
+		{bare, "prlimit64", args{9, 0, 1}, isEPERM},
 
 		{strict, "chmod", args{0, 0o755}, allowed},
 		{strict, "chmod", args{0, 0o1777}, allowed},

@@ -93,6 +93,8 @@ func rules(o Options) []rule {
 		whyRing       = "its operations pass no filter"
 		whyNetwork    = "networks, of which the command has none of its own"
 		whyOwners     = "owners and attributes of files, which no rule about paths keeps"
+		whyIoctl      = "files that are open for ioctl alone, of which Landlock asks no right, whatever they are truncated to"
+		whyLimits     = "limits of other processes, which end them like signals"
 		whyTruncate   = "truncation, which this kernel's rules about paths do not keep"
 	)
 	out := []rule{
@@ -133,9 +135,13 @@ func rules(o Options) []rule {
 			rule{whyTruncate, eperm, []string{"truncate"}, nil},
 		)
 	}
-	if o.NoOwners {
-		out = append(out, rule{whyOwners, eperm, []string{"chown", "fchown", "fchownat", "lchown", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
-			"removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"}, nil})
+	if o.Unhidden {
+		out = append(out,
+			rule{whyIoctl, eperm, []string{"openat"}, []test{{2, "flags", equal, openAccess, openAccess}}},
+			rule{whyIoctl, eperm, []string{"open"}, []test{{1, "flags", equal, openAccess, openAccess}}},
+			rule{whyLimits, eperm, []string{"prlimit64"}, []test{{0, "pid", notEqual, all, 0}}},
+			rule{whyOwners, eperm, []string{"chown", "fchown", "fchownat", "lchown", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
+				"removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"}, nil})
 	}
 	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
 		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}

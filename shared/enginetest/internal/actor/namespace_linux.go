@@ -73,6 +73,11 @@ func namespaceActions() map[string]action {
 			return "was set", unix.Setpriority(unix.PRIO_PROCESS, 0, number(args[0]))
 		},
 		"raise-limit": raiseLimit,
+		"limit": func(args []string) (string, error) { // PID
+			// The processor time that is left to a process, for one: its end kills.
+			limit := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+			return "was set", unix.Prlimit(number(args[0]), unix.RLIMIT_CPU, &limit, nil)
+		},
 	}
 }
 

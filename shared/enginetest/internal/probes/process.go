@@ -108,6 +108,7 @@ func processProbes() []Probe {
 		privileged("proc.40", "raising a limit of resources", "raise-limit"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
 			Features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
+		{ID: "proc.42", Title: "limits of the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: words{"limit", "{victim's pid}"}},
 	}
 }
 
