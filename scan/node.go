@@ -199,6 +199,9 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	}
 	n.inodes = string(inodes)
 	n.bare = parts.all() && n.name != ".git"
+	if parts.head && parts.common && !n.bare && n.name != ".git" {
+		n.found = append(n.found, entry{"", OfWorktree, directory, -1, 0})
+	}
 }
 
 // judge adds an entry to what is found in n, if its name says so. It gives the pattern that
@@ -232,7 +235,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 }
 
 // repositoryParts are what makes a directory a git directory.
-type repositoryParts struct{ head, objects, refs bool }
+type repositoryParts struct{ head, objects, refs, common bool }
 
 func (r *repositoryParts) note(e dirent) {
 	switch e.name {
@@ -242,6 +245,8 @@ func (r *repositoryParts) note(e dirent) {
 		r.objects = true
 	case "refs":
 		r.refs = true
+	case "commondir": // says where the others are
+		r.common = true
 	}
 }
 

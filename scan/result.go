@@ -19,6 +19,7 @@ const (
 	Asked                  // its name is asked for, whatever it is
 	Unsearched             // a directory that cannot be read
 	TooDeep                // a directory that lies too deep, or whose path is too long, to be searched
+	OfWorktree             // a directory that git takes for the git directory of a worktree
 )
 
 // Found is one path that was found.

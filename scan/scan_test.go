@@ -71,7 +71,7 @@ func patterns(t testing.TB, texts ...string) *glob.Set {
 func show(dir string, r *Result) []string {
 	var lines []string
 	for _, f := range r.Found {
-		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep"}[f.What]
+		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep", "of a worktree"}[f.What]
 		lines = append(lines, fmt.Sprintf("%s %s", kind, strings.TrimPrefix(strings.TrimPrefix(f.Path, dir), "/")))
 	}
 	for _, p := range r.Linked {
@@ -145,7 +145,8 @@ func TestScanFindsNames(t *testing.T) {
 func TestScanFindsSocketsAndRepositories(t *testing.T) {
 	t.Parallel()
 	dir := newTree(t)
-	put(t, dir, "a/", "x/repo/.git/HEAD", "y/wt/.git", "z/bare/HEAD", "z/bare/objects/", "z/bare/refs/", "z/not/HEAD", "hidden/.git/")
+	put(t, dir, "a/", "x/repo/.git/HEAD", "y/wt/.git", "z/bare/HEAD", "z/bare/objects/", "z/bare/refs/", "z/not/HEAD", "hidden/.git/",
+		"x/repo/.git/commondir", "x/repo/.git/worktrees/y/HEAD", "x/repo/.git/worktrees/y/commondir")
 	// The name of a socket is short, and the directory of a test is not.
 	fd, err := unix.Open(dir+"/a", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -160,7 +161,7 @@ func TestScanFindsSocketsAndRepositories(t *testing.T) {
 	}
 	defer l.Close()
 	s := New(Query{Sockets: true, Repositories: true, Set: patterns(t, "/**/hidden")})
-	expect(t, s, dir, []string{dir}, "socket a/sock", "repository x/repo", "repository y/wt", "bare z/bare", "matched hidden")
+	expect(t, s, dir, []string{dir}, "socket a/sock", "repository x/repo", "repository y/wt", "of a worktree x/repo/.git/worktrees/y", "bare z/bare", "matched hidden")
 	if r, err := New(Query{}).Scan(dir); err != nil || len(r.Found) != 0 {
 		t.Errorf("an empty query finds %v, %v", r, err)
 	}

@@ -357,6 +357,10 @@ func TestAttacksOnGit(t *testing.T) {
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},
+		{name: "a git directory of which most is elsewhere", setup: initial + "true", told: true, reported: "most of the repository is elsewhere",
+			commands: []string{`mkdir -p other/objects other/refs; cd sub; echo ref: refs/heads/main >HEAD; echo ../other >commondir; printf '[core]\nbare = false\nworktree = .\n' >config.worktree; ` +
+				fsmon + ` >../other/config; printf '[extensions]\nworktreeConfig = true\n[core]\nrepositoryFormatVersion = 1\n' >>../other/config`},
+			act: "cd sub && git status", allowed: "git worktree add -q tools/tree 2>&1 | grep elsewhere && exit 1; git -C tools/tree status"},
 	}
 	tryAttacks(t, attacks)
 }

@@ -126,6 +126,27 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 // It must be the one gitDir lies in, as <common>/worktrees/<id>: else a gitDir
 // that the workspace made itself could name any repository as its common one.
 func worktreeCommon(top, gitDir string) (string, error) {
+	common, err := commonAround(gitDir)
+	if err != nil {
+		return "", err
+	}
+	switch dir, err := readGitDirFile(gitDir); {
+	case err != nil:
+		return "", err
+	case dir != top:
+		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", dir, ErrGitLayout)
+	}
+	return common, nil
+}
+
+// OfWorktree reports whether gitDir is as git makes it for a worktree: what lies elsewhere of the
+// repository is around it.
+func OfWorktree(gitDir string) bool {
+	_, err := commonAround(gitDir)
+	return err == nil
+}
+
+func commonAround(gitDir string) (string, error) {
 	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
@@ -145,16 +166,7 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	if err := isGitDir(gitDir, common); err != nil {
 		return "", err
 	}
-	if err := isGitDir(common, common); err != nil {
-		return "", err
-	}
-	switch dir, err := readGitDirFile(gitDir); {
-	case err != nil:
-		return "", err
-	case dir != top:
-		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", dir, ErrGitLayout)
-	}
-	return common, nil
+	return common, isGitDir(common, common)
 }
 
 // readGitDirFile returns the resolved directory whose .git points to a

@@ -46,7 +46,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 			return i
 		}
 	case l.Kind == "":
-		i.unclear(errors.New("git: no repository is there any more"))
+		i.unclear(errors.New("git: most of the repository is elsewhere, or gone"))
 		return i
 	}
 	i.Hooks, err = executable(join(l.CommonDir, "hooks"))

@@ -24,7 +24,7 @@ import (
 
 func repositoryPaths(found *scan.Result) (list []string) {
 	for _, f := range found.Found {
-		if f.What == scan.Repository || f.What == scan.Bare {
+		if f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree && !workspace.OfWorktree(f.Path) {
 			list = append(list, f.Path)
 		}
 	}
