@@ -90,9 +90,9 @@ func TestObeyed(t *testing.T) {
 			hooks: []string{"proj/hl", "proj/hl/pre-push"}},
 		{name: "programs", config: []string{"core.fsmonitor", ".git/hooks/watch", "core.sshCommand", "ssh -F BASE/proj/ssh.conf", "alias.x", "!sh proj/x tools/y",
 			"alias.log", "log origin/main", "alias.lg", "!git log origin/main", "filter.f.clean", "python tools/y", "credential.helper", "~/cred", "diff.d.textconv", "X=1 ./conv",
-			"core.attributesFile", "attrs", "init.templateDir", "~/template"},
+			"core.attributesFile", "attrs", "init.templateDir", "~/template", "hook.lint.command", "tools/lint --all", "gc.recentObjectsHook", "./recent", "lfs.extension.x.clean", "ext/clean %f"},
 			files: map[string]string{"proj/tools/y": "x", "proj/ssh.conf": "x", "proj/conv": "x"},
-			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template"},
+			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template", "proj/tools/lint", "proj/recent", "proj/ext/clean"},
 			not:   []string{"proj/origin/main", "proj/proj/x"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,6 +33,8 @@ const hostileConfig = `[core]
 evil
 [lfs "customtransfer.x"]
 	path = evil
+[rebase]
+	instructionFormat = "%s%nexec evil"
 [user]
 	name = x
 `
@@ -61,7 +63,7 @@ func TestInspect(t *testing.T) {
 	}
 	i := w.Inspect(t.Context(), root, nil)
 	keys := []string{"core.hookspath", "core.fsmonitor", "core.pager", "alias.st", "filter.x]y.clean", "remote.origin.uploadpack",
-		"include.path", "includeif.gitdir:~/.path", "diff.old.textconv", "lfs.customtransfer.x.path", "core.sshcommand"}
+		"include.path", "includeif.gitdir:~/.path", "diff.old.textconv", "lfs.customtransfer.x.path", "rebase.instructionformat", "core.sshcommand"}
 	if !slices.Equal(i.Keys, keys) || !slices.Equal(i.Hooks, []string{"a\nb", "pre-commit", "pre-push"}) || !i.Alternates || i.More != 0 || i.Unclear != "" {
 		t.Errorf("%+v", i)
 	}

@@ -292,7 +292,7 @@ func useOf(key string) use {
 	if u, ok := uses[name]; ok {
 		return u
 	}
-	if section == "lfs" && strings.HasPrefix(rest, "customtransfer.") {
+	if section == "lfs" && (strings.HasPrefix(rest, "customtransfer.") || strings.HasPrefix(rest, "extension.")) {
 		return isCommand
 	}
 	return uses["*"]
@@ -305,6 +305,9 @@ var keyUses = map[string]map[string]use{
 		"askpass": isCommand, "alternaterefscommand": isCommand,
 	},
 	"sequence":    {"editor": isCommand},
+	"hook":        {"command": isCommand}, // git 2.54 and later
+	"gc":          {"recentobjectshook": isCommand},
+	"rebase":      {"instructionformat": leads}, // a line in it is one of the list, such as exec
 	"include":     {"path": leads},
 	"includeif":   {"path": leads},
 	"filter":      {"clean": isCommand, "smudge": isCommand, "process": isCommand},
@@ -318,12 +321,13 @@ var keyUses = map[string]map[string]use{
 	"remote":      {"uploadpack": isCommand, "receivepack": isCommand, "vcs": leads, "proxy": leads},
 	"submodule":   {"update": isCommand},
 	"difftool":    {"cmd": isCommand, "path": isCommand},
-	"mergetool":   {"cmd": isCommand, "path": isCommand},
+	"mergetool":   {"cmd": isCommand, "path": isCommand, "layout": leads}, // which vimdiff has a shell expand
 	"man":         {"cmd": isCommand, "path": isCommand},
 	"browser":     {"cmd": isCommand, "path": isCommand},
 	"guitool":     {"cmd": isCommand},
 	"tar":         {"command": isCommand},
 	"trailer":     {"command": isCommand, "cmd": isCommand},
+	"svn":         {"authorsprog": isCommand},
 	"sendemail":   {"smtpserver": isCommand, "tocmd": isCommand, "cccmd": isCommand, "headercmd": isCommand, "sendmailcmd": isCommand},
 	"imap":        {"tunnel": isCommand},
 	"instaweb":    {"httpd": isCommand, "browser": leads},
