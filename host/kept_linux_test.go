@@ -7,10 +7,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
@@ -193,6 +197,44 @@ func TestKeptCovers(t *testing.T) {
 	if got := ask(); strings.Contains(got, "readable") {
 		t.Errorf("written anew: %q", got)
 	}
+}
+
+// A command can use up what its user may watch. That a directory which somebody replaced is then not
+// watched is told.
+func TestKeptCoversUnwatched(t *testing.T) {
+	const inside, watches = "HOST_TEST_WATCHES", "/proc/sys/user/max_inotify_watches"
+	if os.Getenv(inside) == "" { // the bound is a namespace's own
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestKeptCoversUnwatched$", "-test.v")
+		uid, gid := os.Geteuid(), os.Getegid()
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	h := keptHost(t, func(o *host.Options) {
+		o.Sandboxes["dev"] = host.Definition{Engine: "native", Session: host.SessionDefinition{Processes: true}, DenyPaths: []string{"dir/secret"}}
+		must(t, os.Mkdir(o.Dir+"/dir", 0o755), os.WriteFile(o.Dir+"/dir/secret", nil, 0o644))
+	})
+	root := h.Workspace().Root()
+	told := make(chan string, 16)
+	cmd := h.Command(t.Context(), "dev", "sleep", "1000")
+	cmd.Events = func(e shared.Event) { told <- e.Message }
+	must(t, cmd.Start())
+	must(t, os.WriteFile(watches, []byte("1"), 0), os.Mkdir(root+"/new", 0o755), os.WriteFile(root+"/new/secret", nil, 0o644),
+		os.Rename(root+"/dir", root+"/old"), os.Rename(root+"/new", root+"/dir"))
+	for message := range told {
+		if strings.Contains(message, "/dir/secret was replaced on the host") {
+			if !strings.Contains(message, "watching") {
+				t.Error(message)
+			}
+			break
+		}
+	}
+	must(t, cmd.Signal(syscall.SIGKILL))
+	cmd.Wait()
 }
 
 // As docs/embedding.md has it.

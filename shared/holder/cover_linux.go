@@ -167,8 +167,12 @@ func (c *covers) putBack(events []byte) {
 		if err != nil || known && got == id {
 			continue // nothing is there to be covered: it is looked at again when something comes
 		}
-		c.tell(o.Dest, c.tree.built.again(o))
-		c.watch(i) // its directory is another, perhaps
+		failed := c.tree.built.again(o)
+		// Its directory is another, perhaps, and a command has used up what this user may watch.
+		if err := c.watch(i); err != nil && failed == nil {
+			failed = mountError("watching", err)
+		}
+		c.tell(o.Dest, failed)
 	}
 }
 
