@@ -41,7 +41,7 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 			err = r.mergeConfiguration(layer, &c)
 		case c.Op != Deleted && c.Old.Kind == File && c.New.Kind == File && isIndex(full):
 			keep, err = r.mergeIndex(layer, &c)
-		case c.Op == Added && path.Base(c.Path) == ".git":
+		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):
 			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
 		}
 		if err != nil {
