@@ -289,15 +289,15 @@ func goModule(t *testing.T, top string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(goTool, "env", "GOMODCACHE", "GOCACHE", "GOFLAGS")
+	cmd := exec.Command(goTool, "env", "GOMODCACHE", "GOCACHE", "GOFLAGS", "CGO_ENABLED")
 	cmd.Dir = top
 	out, err := cmd.Output()
 	values := strings.Split(string(out), "\n")
-	if err != nil || len(values) != 4 {
+	if err != nil || len(values) != 5 {
 		t.Fatalf("go env: %q, %v", out, err)
 	}
 	return []string{
-		"CLONE=" + top, "GOMODCACHE=" + values[0], "GOCACHE=" + values[1], "GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false " + values[2],
+		"CLONE=" + top, "GOMODCACHE=" + values[0], "GOCACHE=" + values[1], "GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=-buildvcs=false " + values[2], "CGO_ENABLED=" + values[3],
 		"PATH=" + filepath.Dir(goTool),
 	}
 }

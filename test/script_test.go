@@ -211,7 +211,7 @@ func setupScript(env *testscript.Env, top, layout string) error {
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("TOP", top)
-	goEnv, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOCACHE", "GOPROXY", "GOFLAGS").Output()
+	goEnv, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOCACHE", "GOPROXY", "GOFLAGS", "CGO_ENABLED").Output()
 	if err != nil {
 		return err
 	}
