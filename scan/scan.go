@@ -218,7 +218,7 @@ func (w *walk) renew(n *node, path []byte, depth int) error {
 
 // apart reports whether a directory gets a goroutine of its own, for which it has taken a token.
 func (w *walk) apart(n *node) bool {
-	if n.size < worthwhile && (n.size > 0 || w.looked.Load() <= unknown) {
+	if n.size < worthwhile && (n.size > 0 || w.looked.Load() <= worthwhile) {
 		return false
 	}
 	select {
@@ -229,13 +229,10 @@ func (w *walk) apart(n *node) bool {
 	}
 }
 
-// worthwhile is how many directories are worth a goroutine of their own. One of which is
-// not known how many are beneath it has one after so many others: a small tree is
-// searched sooner by one processor.
-const (
-	worthwhile = 64
-	unknown    = 1000
-)
+// worthwhile is how many directories are worth a goroutine of their own: to look at one again
+// takes a microsecond, and to wake a processor a hundred. One of which is not known how many are
+// beneath it has one after so many others.
+const worthwhile = 1000
 
 func join(dir, name string) string {
 	if dir == "/" {
