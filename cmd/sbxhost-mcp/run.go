@@ -119,7 +119,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	if in.Timeout != nil {
-		cmd.Timeout = time.Duration(*in.Timeout * float64(time.Second))
+		cmd.Timeout = max(1, time.Duration(*in.Timeout*float64(time.Second))) // 0 is none
 	}
 	if err := s.add(j); err != nil {
 		j.cancel()

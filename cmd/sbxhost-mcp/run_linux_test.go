@@ -30,6 +30,9 @@ func TestRun(t *testing.T) {
 	if out := c.run(script("kill -TERM $$")); out.Outcome != "signaled" || *out.Signal != "SIGTERM" || out.ExitCode != nil {
 		t.Errorf("%+v", out)
 	}
+	if out := c.run(map[string]any{"script": "sleep 1000", "timeout": 1e-10}); out.Outcome != "timed_out" {
+		t.Errorf("a timeout of less than a nanosecond: %+v", out)
+	}
 	if out := c.run(map[string]any{"script": "sleep 1000", "timeout": 0.3}); out.Outcome != "timed_out" || !out.TimedOut {
 		t.Errorf("%+v", out)
 	}
