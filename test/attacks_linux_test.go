@@ -354,6 +354,11 @@ func TestAttacksOnGit(t *testing.T) {
 		{name: "a log that is a symlink", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/logs/HEAD" is a symlink`,
 			commands: []string{`git switch -qc "x;echo>$V;y"; ln -sf $B/home/.profile .git/logs/HEAD`},
 			act:      "git switch -q main; sh $B/home/.profile"},
+		{name: "a link where git puts conflicts", setup: initial + "echo : >$B/home/.profile", told: true, reported: `thisimage" is a symlink`,
+			commands: []string{`both() { printf '%s\n\n\n\n\n%s\n' "$B/tools/evil" $1 >file; git commit -qam $1; }
+				git switch -qc side; both side; git switch -q main; both main; mkdir .git/rr-cache; git merge -q side
+				(cd .git/rr-cache/*; echo >postimage; ln -s "$B/home/.profile" thisimage); git merge --abort`},
+			act: "git merge side; sh $B/home/.profile"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

@@ -326,7 +326,7 @@ func (l GitLayout) Links() (said []string) {
 			switch p := join(dir, e.Name()); {
 			case e.Type() == fs.ModeSymlink:
 				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
-			case e.IsDir() && left > 0 && (deep || e.Name() == "logs" || e.Name() == "info"):
+			case e.IsDir() && left > 0 && (deep || slices.Contains([]string{"logs", "info", "rr-cache"}, e.Name())):
 				look(p, true)
 			}
 		}

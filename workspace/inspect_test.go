@@ -249,15 +249,15 @@ func TestLinks(t *testing.T) {
 	if got := links(root); len(got) != 0 {
 		t.Errorf("without any: %q", got)
 	}
-	for _, at := range []string{"MERGE_MSG", "worktrees/near/FETCH_HEAD", "worktrees/wt/index.lock", "logs/refs/heads/x", "info/sparse-checkout", "refs/heads/link"} {
+	for _, at := range []string{"MERGE_MSG", "worktrees/near/FETCH_HEAD", "worktrees/wt/index.lock", "logs/refs/heads/x", "info/sparse-checkout", "rr-cache/id/thisimage", "refs/heads/link"} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(root+"/.git/"+at), 0o755), os.Symlink("/nowhere", root+"/.git/"+at)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := links(root), []string{"/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/worktrees/near/FETCH_HEAD"}; !slices.Equal(got, want) {
+	if got, want := links(root), []string{"/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/rr-cache/id/thisimage", "/proj/.git/worktrees/near/FETCH_HEAD"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := links(base+"/wt"), []string{"/proj/.git/worktrees/wt/index.lock", "/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x"}; !slices.Equal(got, want) {
+	if got, want := links(base+"/wt"), []string{"/proj/.git/worktrees/wt/index.lock", "/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/rr-cache/id/thisimage"}; !slices.Equal(got, want) {
 		t.Errorf("in a worktree: got %q, want %q", got, want)
 	}
 	for i := range maxLinked {
