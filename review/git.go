@@ -1,15 +1,12 @@
 package review
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/gitindex"
 )
 
 // inGit is the path of what lies in a git directory, within that; "" is none.
@@ -296,109 +293,14 @@ func harmless(section, name, value string, remotes map[string]bool) bool {
 	return false
 }
 
-// indexEntries gives what the index of a repository says of its files, without what it remembers of
-// their times: two that git status has written one after the other are equal.
+// indexEntries gives what the index of a repository says of its files.
 func indexEntries(b []byte) (string, bool) {
-	for _, size := range [...]int{20, 32} { // of a hash
-		if s, ok := readIndex(b, size); ok {
-			return s, true
-		}
-	}
-	return "", false
+	i, ok := gitindex.Read(b)
+	return i.Entries, ok && i.Base == nil
 }
 
-func readIndex(b []byte, size int) (string, bool) {
-	if len(b) < 12+size || string(b[:4]) != "DIRC" {
-		return "", false
-	}
-	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
-	if version < 2 || version > 4 {
-		return "", false
-	}
-	b = b[:len(b)-size] // without the checksum
-	sum := sha256.New()
-	name := ""
-	at := 12
-	for range count {
-		n := 0
-		if name, n = readEntry(b[at:], version, size, name, sum); n == 0 {
-			return "", false
-		}
-		at += n
-	}
-	for at < len(b) { // extensions
-		if at+8 > len(b) {
-			return "", false
-		}
-		// "link" says that entries lie in another file.
-		more := int(binary.BigEndian.Uint32(b[at+4:]))
-		if string(b[at:at+4]) == "link" || more > len(b)-at-8 {
-			return "", false
-		}
-		at += 8 + more
-	}
-	return string(sum.Sum(nil)), at == len(b)
-}
-
-// readEntry adds an entry of an index to a sum, and gives its name and its length: 0 where it is not
-// understood. before is the name of the entry before it, of which version 4 leaves out what both have.
-func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, n int) {
-	at := 40 + size
-	if at+2 > len(b) {
-		return "", 0
-	}
-	sum.Write(b[24:28]) // type and permissions
-	sum.Write(b[40:at]) // the object
-	flags := binary.BigEndian.Uint16(b[at:])
-	sum.Write([]byte{byte(flags >> 12)})
-	at += 2
-	if flags&0x4000 != 0 {
-		if version < 3 || at+2 > len(b) {
-			return "", 0
-		}
-		sum.Write(b[at : at+2])
-		at += 2
-	}
-	if version == 4 {
-		strip, n := varint(b[at:])
-		if n == 0 || strip > len(before) {
-			return "", 0
-		}
-		at += n
-		name = before[:len(before)-strip]
-	}
-	i := bytes.IndexByte(b[at:], 0)
-	if i < 0 {
-		return "", 0
-	}
-	name += string(b[at : at+i])
-	fmt.Fprintf(sum, "%d %s", len(name), name)
-	if at += i + 1; version < 4 {
-		at = (at-1)/8*8 + 8
-	}
-	if at > len(b) {
-		return "", 0
-	}
-	return name, at
-}
-
-// varint reads a number as git's index has them.
-func varint(b []byte) (v, n int) {
-	for n < len(b) && n < 4 {
-		c := b[n]
-		if n++; n > 1 {
-			v++
-		}
-		v = v<<7 | int(c&0x7f)
-		if c&0x80 == 0 {
-			return v, n
-		}
-	}
-	return 0, 0
-}
-
-// isIndex reports whether a path is the index of a repository.
+// isIndex reports whether a path is the index of a repository, or a part of one.
 func isIndex(full string) bool {
 	in := inGit(full)
-	return path.Base(full) == "index" && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
+	return (path.Base(full) == "index" || strings.HasPrefix(path.Base(full), "sharedindex.")) && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/gitindex"
 )
 
 // maxGitFile is the size of the largest configuration or index that is looked into.
@@ -39,7 +41,7 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		switch {
 		case slices.Contains(configurations, full):
 			err = r.mergeConfiguration(layer, &c)
-		case c.Op != Deleted && c.Old.Kind == File && c.New.Kind == File && isIndex(full):
+		case c.Op != Deleted && c.New.Kind == File && isIndex(full):
 			keep, err = r.mergeIndex(layer, &c)
 		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):
 			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
@@ -85,15 +87,24 @@ func (r *Review) mergeConfiguration(layer int, c *Change) error {
 // back a conflict where only times were written there since.
 func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
 	p := r.trees[layer]
+	theirs, err := p.upper.read(c.Path)
+	if err != nil {
+		return false, err
+	}
+	switch i, ok := gitindex.Read(theirs); {
+	case !ok:
+		c.Refused = "an index of git that is not understood"
+	case i.Misplaced != "":
+		c.Refused = fmt.Sprintf("git would write %.300q by it", i.Misplaced)
+	}
 	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || c.Old.Kind != File {
 		return true, nil
 	} else if err != nil {
 		return false, err
 	}
 	ours, err := p.lower.read(c.Path)
-	theirs, otherErr := p.upper.read(c.Path)
-	if err = errors.Join(err, otherErr); err != nil {
+	if err != nil {
 		return false, err
 	}
 	was, ok := indexEntries(then)

@@ -1,8 +1,6 @@
 package review
 
 import (
-	"bytes"
-	"encoding/binary"
 	"strings"
 	"testing"
 )
@@ -58,26 +56,6 @@ func FuzzMergeConfig(f *testing.F) {
 		again, more, err := mergeConfig(string(merged), theirs)
 		if err != nil || again != nil || strings.Join(more, " ") != strings.Join(left, " ") {
 			t.Errorf("%q of %q and %q: %v, %q for %q", merged, ours, theirs, err, more, left)
-		}
-	})
-}
-
-// An index that a command has written is untrusted. What is understood of it does not change with the
-// times of its first file, and does with its permissions.
-func FuzzIndexEntries(f *testing.F) {
-	f.Fuzz(func(t *testing.T, index []byte) {
-		const entries = 12
-		entriesOf, ok := indexEntries(index)
-		if !ok || binary.BigEndian.Uint32(index[8:]) == 0 {
-			return
-		}
-		for i := range 28 {
-			other := bytes.Clone(index)
-			other[entries+i]++
-			now, ok := indexEntries(other)
-			if same := ok && now == entriesOf; same != (i < 24) {
-				t.Errorf("with another byte %d of its first entry, %x is the same: %v", i, index, same)
-			}
 		}
 	})
 }

@@ -247,6 +247,13 @@ func hookIn(dir string) string {
 	return "mkdir -p " + dir + "; " + hook + " >" + dir + "/pre-commit; chmod +x " + dir + "/pre-commit"
 }
 
+// indexOf makes an index of one file, which runs what must not run: that of a file with another
+// name, with the other in the place of the name. Git compares no checksum when it reads one.
+func indexOf(name string) string {
+	other := strings.Repeat("x", len(name))
+	return hook + " >" + other + "; chmod +x " + other + "; git add " + other + "; rm " + other + "; LC_ALL=C sed -i 's,'" + other + "'," + name + ",' .git/index"
+}
+
 // What git on the host obeys, no command can write, wherever it lies.
 func TestAttacksOnGit(t *testing.T) {
 	t.Parallel()
@@ -359,6 +366,10 @@ func TestAttacksOnGit(t *testing.T) {
 				git switch -qc side; both side; git switch -q main; both main; mkdir .git/rr-cache; git merge -q side
 				(cd .git/rr-cache/*; echo >postimage; ln -s "$B/home/.profile" thisimage); git merge --abort`},
 			act: "git merge side; sh $B/home/.profile"},
+		{name: "an index with a file of the git directory", setup: initial + "true", told: true, reported: `.git/index" names ".git/hooks/post-checkout"`,
+			commands: []string{indexOf(".git/hooks/post-checkout")}, act: "git checkout -q -- ."},
+		{name: "an index with a file outside", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/index" names "../home/.profile"`,
+			commands: []string{indexOf("../home/.profile")}, act: "git restore .; sh $B/home/.profile"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

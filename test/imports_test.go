@@ -46,9 +46,10 @@ type rule struct {
 var rules = []rule{
 	{packages: "paths", others: []string{}, pure: true},
 	{packages: "hostpath", others: []string{"golang.org/x/sys"}},
-	{packages: "workspace", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "gitindex", others: []string{}, pure: true},
+	{packages: "workspace", ours: []string{"gitindex", "hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "sessiondir", ours: []string{"hostpath", "paths"}, others: []string{"golang.org/x/sys"}},
-	{packages: "review", ours: []string{"hostpath", "paths", "sessiondir"}, others: []string{"golang.org/x/sys"}},
+	{packages: "review", ours: []string{"gitindex", "hostpath", "paths", "sessiondir"}, others: []string{"golang.org/x/sys"}},
 	{packages: "glob", others: []string{}},
 	{packages: "scan", ours: []string{"glob", "hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "stubs", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},

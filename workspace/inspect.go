@@ -15,6 +15,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/gitindex"
 )
 
 const (
@@ -251,7 +253,7 @@ func (a Acting) Since(before Acting) map[string]Inspection {
 
 // Pending tells what repositories are in the middle of, whose lists of what to
 // do next can name commands: by the directory of a rebase, an am, a cherry-pick
-// or a revert, how it looks.
+// or a revert, how it looks; and by its name, how an index does.
 type Pending map[string]string
 
 // Add looks for what is under way in a repository, and in those of its worktrees
@@ -262,7 +264,7 @@ func (p Pending) Add(l GitLayout) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = tooMany // and what is in there is not known
 	}
 	for _, dir := range dirs {
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
@@ -271,7 +273,53 @@ func (p Pending) Add(l GitLayout) {
 				p[state] = looks(state)
 			}
 		}
+		shared := sharedIndexes(dir)
+		for _, index := range append(shared, join(dir, "index")) {
+			if s := stampOf(index); len(shared) == maxShared {
+				p[index] = tooMany
+			} else if !s.absent() {
+				p[index] = fmt.Sprint(s)
+			}
+		}
 	}
+}
+
+const (
+	maxIndex = 64 << 20 // of some 600,000 files
+	tooMany  = "too many"
+)
+
+func isIndex(p string) bool {
+	return filepath.Base(p) == "index" || strings.HasPrefix(filepath.Base(p), "sharedindex.")
+}
+
+// Misplaced says which indexes of git's are others than before and name files that git, on the
+// host, would write outside of the work tree or into a git directory, or may.
+func (p Pending) Misplaced(before Pending) (said []string) {
+	for index, state := range p {
+		if isIndex(index) && (state != before[index] || state == tooMany) {
+			said = append(said, misplaced(index, true)...)
+		}
+	}
+	slices.Sort(said)
+	return said
+}
+
+func misplaced(index string, split bool) []string {
+	data, err := readSmall(index, maxIndex)
+	i, ok := gitindex.Read(data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return []string{fmt.Sprintf("git: %v", err)}
+	case !ok:
+		return []string{fmt.Sprintf("git: %.300q is not understood", index)}
+	case i.Misplaced != "":
+		return []string{fmt.Sprintf("git: %.300q names %.300q, and git writes that file where this leads to", index, i.Misplaced)}
+	case i.Base != nil && split:
+		return misplaced(join(filepath.Dir(index), fmt.Sprintf("sharedindex.%x", i.Base)), false)
+	}
+	return nil
 }
 
 // writableGitDirs are a repository's git directory and those of its worktrees that can be
@@ -357,7 +405,7 @@ func looks(dir string) string {
 // Since lists what is under way now and was not, or was at another point, before.
 func (p Pending) Since(before Pending) (list []string) {
 	for dir, state := range p {
-		if before[dir] != state {
+		if before[dir] != state && !isIndex(dir) {
 			list = append(list, dir)
 		}
 	}

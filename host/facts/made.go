@@ -154,6 +154,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
 		if len(made.Repositories) < maxMade || report.Existing {
 			now, odd := look.pending([]string{p})
+			odd = append(odd, now.Misplaced(before)...)
 			report.Pending = now.Since(before)
 			for _, said := range odd {
 				if report.Unclear == "" && !slices.Contains(out.before.odd, said) {

@@ -1,0 +1,172 @@
+// Package gitindex reads git's index, which says what the files of a work tree are.
+//
+// Git believes its index: `git restore .` writes what it names, wherever that leads, such as to
+// .git/hooks/post-checkout or ../../.profile. Who can write an index decides that.
+package gitindex
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"strings"
+)
+
+// An Index is what one says.
+type Index struct {
+	// Entries are its files, without what it remembers of their times: those of two that git
+	// status has written one after the other are equal.
+	Entries string
+	// Misplaced is a file that git would write outside of the work tree or into a git directory.
+	Misplaced string
+	// Base is not nil where entries lie in another file: the hash in the name of that file.
+	Base []byte
+}
+
+// Read reads an index. It is false of what git would read otherwise, or not at all.
+func Read(b []byte) (found Index, ok bool) {
+	for _, size := range [...]int{32, 20} { // of a hash: which, the repository says
+		if i, understood := read(b, size); understood {
+			if i.Misplaced == "" {
+				i.Misplaced = found.Misplaced
+			}
+			found, ok = i, true
+		}
+	}
+	return found, ok
+}
+
+func read(b []byte, size int) (i Index, ok bool) {
+	if len(b) < 12+size || string(b[:4]) != "DIRC" {
+		return i, false
+	}
+	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	if version < 2 || version > 4 {
+		return i, false
+	}
+	b = b[:len(b)-size] // without the checksum
+	sum := sha256.New()
+	name := ""
+	at := 12
+	var starts []int
+	for range count {
+		n := 0
+		if name, n = readEntry(b[at:], version, size, name, sum); n == 0 {
+			return i, false
+		}
+		if i.Misplaced == "" && misplaced(name) {
+			i.Misplaced = name
+		}
+		starts = append(starts, at)
+		at += n
+	}
+	i.Entries = string(sum.Sum(nil))
+	for end := at; at < len(b); { // extensions
+		if at+8 > len(b) {
+			return i, false
+		}
+		name, data := string(b[at:at+4]), b[at+8:]
+		more := int(binary.BigEndian.Uint32(b[at+4:]))
+		if more > len(data) {
+			return i, false
+		}
+		data = data[:more]
+		switch {
+		case name == "link" && more < size, name == "EOIE" && (more < 4 || int(binary.BigEndian.Uint32(data)) != end), name == "IEOT" && !inStep(data, starts):
+			return i, false
+		case name == "link":
+			i.Base = data[:size]
+		}
+		at += 8 + more
+	}
+	return i, true
+}
+
+// inStep reports whether a table of offsets, by which git's threads read the entries, is of these.
+func inStep(table []byte, starts []int) bool {
+	if len(table)%8 != 4 {
+		return false
+	}
+	for table = table[4:]; len(table) > 0; table = table[8:] {
+		at, n := int(binary.BigEndian.Uint32(table)), int(binary.BigEndian.Uint32(table[4:]))
+		if n == 0 || n > len(starts) || starts[0] != at {
+			return false
+		}
+		starts = starts[n:]
+	}
+	return len(starts) == 0
+}
+
+// misplaced reports whether git itself would take no file of that name into an index.
+func misplaced(name string) bool {
+	if name == "" { // what is split off has no name of its own
+		return false
+	}
+	for part := range strings.SplitSeq(strings.TrimSuffix(name, "/"), "/") {
+		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") {
+			return true
+		}
+	}
+	return false
+}
+
+// readEntry adds an entry of an index to a sum, and gives its name and its length: 0 where it is not
+// understood. before is the name of the entry before it, of which version 4 leaves out what both have.
+func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, n int) {
+	at := 40 + size
+	if at+2 > len(b) {
+		return "", 0
+	}
+	sum.Write(b[24:28]) // type and permissions
+	sum.Write(b[40:at]) // the object
+	flags := binary.BigEndian.Uint16(b[at:])
+	sum.Write([]byte{byte(flags >> 12)})
+	at += 2
+	if flags&0x4000 != 0 {
+		if version < 3 || at+2 > len(b) {
+			return "", 0
+		}
+		sum.Write(b[at : at+2])
+		at += 2
+	}
+	if version == 4 {
+		strip, n := varint(b[at:])
+		if n == 0 || strip > len(before) {
+			return "", 0
+		}
+		at += n
+		name = before[:len(before)-strip]
+	}
+	i := bytes.IndexByte(b[at:], 0)
+	if i < 0 {
+		return "", 0
+	}
+	name += string(b[at : at+i])
+	if told := int(flags & 0xfff); told != 0xfff && told != len(name) {
+		return "", 0 // git would go by that length
+	}
+	fmt.Fprintf(sum, "%d %s", len(name), name)
+	if at += i + 1; version < 4 {
+		at = (at-1)/8*8 + 8
+	}
+	if at > len(b) {
+		return "", 0
+	}
+	return name, at
+}
+
+// varint reads a number as git's index has them.
+func varint(b []byte) (v, n int) {
+	for n < len(b) && n < 4 {
+		c := b[n]
+		if n++; n > 1 {
+			v++
+		}
+		v = v<<7 | int(c&0x7f)
+		if c&0x80 == 0 {
+			return v, n
+		}
+	}
+	return 0, 0
+}
