@@ -132,11 +132,11 @@ func TestIndexOfAnotherQuery(t *testing.T) {
 func TestIndexOfUnsettled(t *testing.T) {
 	t.Parallel()
 	for name, age := range map[string]time.Duration{"a moment ago": time.Second, "in the future": -time.Hour} {
+		begun := time.Now() // to make them can take longer than that
 		root, file := manyDirs(t)
 		x := NewIndex(file)
 		s := x.New("key", askedFor)
-		now := time.Now()
-		s.now = func() time.Time { return now.Add(age) }
+		s.now = func() time.Time { return begun.Add(age) }
 		if _, err := s.Scan(root); err != nil {
 			t.Fatal(err)
 		}
