@@ -72,6 +72,7 @@ func TestScript(t *testing.T) {
 		t.Skip("the scripts run commands in bubblewrap")
 	}
 	requireBwrap(t)
+	t.Parallel()
 
 	top, err := filepath.Abs("..")
 	if err != nil {
@@ -90,6 +91,7 @@ func TestScript(t *testing.T) {
 	layOutServed(t, served, lean)
 	for _, layout := range []string{lean, single, served} {
 		t.Run(filepath.Base(layout), func(t *testing.T) {
+			t.Parallel() // or each layout waits for the longest script of the one before
 			deadline, _ := t.Deadline()
 			scripts := testscript.Params{Dir: "script"}
 			switch root := os.Geteuid() == 0; {

@@ -23,7 +23,7 @@ import (
 // lockPatience is how long a change of a file waits for the others.
 const lockPatience = 10 * time.Second
 
-// A writing is a file that is about to be replaced.
+// A File is a file that is about to be replaced.
 type File struct {
 	Path   string // without symlinks
 	dir    *hostpath.Dir
@@ -70,7 +70,7 @@ func lockFile(path string) (*os.File, error) {
 		err = hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX)
 		switch {
 		case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
-			return f, nil // some file systems lock nothing; replaceFile compares all the same
+			return f, nil // some file systems lock nothing; Replace compares all the same
 		case err == nil && isAt(f, path):
 			return f, nil
 		}
