@@ -172,7 +172,7 @@ func (h *Host) Close() error {
 	}
 	defer h.logging.Close(releaseTime)
 	h.endLife()
-	h.machine.Close()
+	h.machine.Close(releaseTime)
 	return errors.Join(h.pool.Close(releaseTime), h.session.Close())
 }
 

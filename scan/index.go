@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +25,9 @@ import (
 // nobody whom a scan is about may write the file or its directory: both are this user's
 // alone, or the file is not read.
 type Index struct {
-	file string
-	open sync.Once
+	file    string
+	open    sync.Once
+	writing chan struct{} // held by who writes the file
 
 	mu       sync.Mutex
 	era      era
@@ -56,7 +58,7 @@ func (e era) same(other era) bool {
 const stepped = int64(settlingLocal / 2)
 
 // NewIndex makes an Index whose file has that path.
-func NewIndex(file string) *Index { return &Index{file: file} }
+func NewIndex(file string) *Index { return &Index{file: file, writing: make(chan struct{}, 1)} }
 
 // New is [New], with that index. key stands for the query: two with the same key, in
 // processes of the same program, must ask the same.
@@ -123,6 +125,8 @@ func (x *Index) Save() error {
 	if x == nil {
 		return nil
 	}
+	x.writing <- struct{}{}
+	defer func() { <-x.writing }()
 	x.mu.Lock()
 	saved, scanners, old, era := x.saved, x.scanners, x.trees, x.era
 	x.saved, x.scanners, x.trees = true, nil, nil
@@ -166,6 +170,22 @@ func (x *Index) Save() error {
 	}
 	binary.LittleEndian.PutUint32(b, crc32.ChecksumIEEE(b[crc32.Size:]))
 	return x.write(b)
+}
+
+// Close has nothing written any more, and waits for a Save that is under way, but no longer than
+// patience: a file system may not answer.
+func (x *Index) Close(patience time.Duration) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	x.saved = true
+	x.mu.Unlock()
+	select {
+	case x.writing <- struct{}{}:
+		<-x.writing
+	case <-time.After(patience):
+	}
 }
 
 // write replaces the file as a whole. Of two that do so at once, one does it: the lock is

@@ -166,6 +166,26 @@ func TestIndexSavedFirst(t *testing.T) {
 	}
 }
 
+// What is closed writes nothing later.
+func TestIndexClosed(t *testing.T) {
+	t.Parallel()
+	root, file := manyDirs(t)
+	x := NewIndex(file)
+	if _, err := x.New("key", askedFor).Scan(root); err != nil {
+		t.Fatal(err)
+	}
+	saving := make(chan error)
+	go func() { saving <- x.Save() }()
+	x.Close(time.Minute)
+	before, _ := os.Stat(file)
+	if err := errors.Join(<-saving, x.Save()); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.Stat(file); (err == nil) != (before != nil) || err == nil && !os.SameFile(before, after) {
+		t.Errorf("%v, and %v after it was closed", before, after)
+	}
+}
+
 // A file that makes no sense, that others could have written, or that was written before
 // somebody has set the clock, says nothing.
 func TestIndexRefused(t *testing.T) {
