@@ -150,17 +150,18 @@ func TestLogReaderEnds(t *testing.T) {
 	j.closeReader()
 	j.start()
 	j.untilFile("ready")
-	next := make(chan string, 1)
-	go func() {
-		text, _ := os.ReadFile(j.config.StdoutPath)
-		next <- string(text)
-	}()
+	next, err := os.OpenFile(j.config.StdoutPath, os.O_RDWR, 0) // who only reads would wait for ever if the task ended first
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
 	j.release()
 	if got := j.wait(); got.Result.ExitCode != 0 {
 		t.Errorf("%v", got)
 	}
-	if out := <-next; out != "one\ntwo\n" {
-		t.Errorf("%q", out)
+	out := make([]byte, len("one\ntwo\n"))
+	if _, err := io.ReadFull(next, out); err != nil || string(out) != "one\ntwo\n" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 
