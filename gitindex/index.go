@@ -24,6 +24,9 @@ type Index struct {
 	Base []byte
 }
 
+// Named reports whether git gives that name to an index, or to the part of one that others share.
+func Named(base string) bool { return base == "index" || strings.HasPrefix(base, "sharedindex.") }
+
 // Read reads an index. It is false of what git would read otherwise, or not at all.
 func Read(b []byte) (found Index, ok bool) {
 	for _, size := range [...]int{32, 20} { // of a hash: which, the repository says

@@ -302,5 +302,5 @@ func indexEntries(b []byte) (string, bool) {
 // isIndex reports whether a path is the index of a repository, or a part of one.
 func isIndex(full string) bool {
 	in := inGit(full)
-	return (path.Base(full) == "index" || strings.HasPrefix(path.Base(full), "sharedindex.")) && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
+	return gitindex.Named(path.Base(full)) && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
 }

@@ -289,15 +289,11 @@ const (
 	tooMany  = "too many"
 )
 
-func isIndex(p string) bool {
-	return filepath.Base(p) == "index" || strings.HasPrefix(filepath.Base(p), "sharedindex.")
-}
-
 // Misplaced says which indexes of git's are others than before and name files that git, on the
 // host, would write outside of the work tree or into a git directory, or may.
 func (p Pending) Misplaced(before Pending) (said []string) {
 	for index, state := range p {
-		if isIndex(index) && (state != before[index] || state == tooMany) {
+		if gitindex.Named(filepath.Base(index)) && (state != before[index] || state == tooMany) {
 			said = append(said, misplaced(index, true)...)
 		}
 	}
@@ -405,7 +401,7 @@ func looks(dir string) string {
 // Since lists what is under way now and was not, or was at another point, before.
 func (p Pending) Since(before Pending) (list []string) {
 	for dir, state := range p {
-		if before[dir] != state && !isIndex(dir) {
+		if before[dir] != state && !gitindex.Named(filepath.Base(dir)) {
 			list = append(list, dir)
 		}
 	}
