@@ -225,7 +225,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 			b.start = func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 				// So that it outlives the group, which the good engine ends.
 				cmd.Args = slices.Clone(cmd.Args)
-				cmd.Args[2] = strings.Replace(cmd.Args[2], "sleep 60 &", "setsid sleep 11 & sleep 0.3;", 1)
+				cmd.Args[2] = strings.Replace(cmd.Args[2], "sleep 1000 &", "setsid sleep 11 & sleep 0.3;", 1)
 				return start(ctx, s, cmd, stdio)
 			}
 			return b

@@ -57,7 +57,7 @@ type Options struct {
 	// Known are cases, by ID, that the engine is known to fail on this machine,
 	// and why. [Run] fails those of them that it does not.
 	Known map[string]string
-	// RuleTimeout ends a rule of the contract that hangs. Zero is two minutes.
+	// RuleTimeout ends a rule of the contract that hangs. Zero is five minutes.
 	RuleTimeout time.Duration
 }
 

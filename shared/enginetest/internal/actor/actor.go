@@ -27,7 +27,7 @@ const (
 	// Prefix begins the line in which an action tells how it went, by a Verdict as JSON.
 	Prefix = "sbxhost-verdict: "
 	// Timeout ends an action that hangs.
-	Timeout = 20 * time.Second
+	Timeout = time.Minute
 )
 
 // Verdict is how an action went.

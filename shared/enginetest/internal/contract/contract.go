@@ -35,7 +35,7 @@ type Rule struct {
 type subject struct{ *scene.Scene }
 
 // ruleTimeout bounds one rule unless the options say otherwise.
-const ruleTimeout = 2 * time.Minute
+const ruleTimeout = 5 * time.Minute
 
 // Rules are all rules.
 func Rules() []Rule {

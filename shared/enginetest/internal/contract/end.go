@@ -35,7 +35,7 @@ func endRules() []Rule {
 		{ID: "end.08", Title: "a timeout runs handlers, then kills", run: timeouts},
 		{ID: "end.09", Title: "a background child that holds stdout does not delay Wait", run: func(s *subject) {
 			begin := time.Now()
-			o := s.once(s.sh("sleep 60 & echo done; exit 3"), nil)
+			o := s.once(s.sh("sleep 1000 & echo done; exit 3"), nil)
 			if took := time.Since(begin); took > s.Patience() {
 				s.Failf("it took %v", took)
 			}

@@ -64,9 +64,9 @@ func (s *subject) launch() *dial.Launched {
 // the loss must be told depends on how it came.
 func (s *subject) lose(told bool, end func(*dial.Launched) error) {
 	l, unconfined := s.launch(), s.Kit.Unconfined()
-	script := "echo; trap '' TERM HUP; sleep 61"
+	script := "echo; trap '' TERM HUP; sleep 181"
 	if !unconfined {
-		script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 61' &); " + script
+		script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 181' &); " + script
 	}
 	p, out := s.started(s.open(), s.sh(script), nil)
 	s.Must(end(l))
@@ -122,7 +122,7 @@ func outlived(s *subject) {
 	l := s.launch()
 	mark, err := adopt(s, l.Pid())
 	s.Must(err)
-	s.started(s.open(), s.sh("sleep 61 & echo; sleep 61"), nil)
+	s.started(s.open(), s.sh("sleep 181 & echo; sleep 181"), nil)
 	l.Disconnect()
 	s.Until(func() error { return cmp.Or(exited(l), marked(mark)) })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // timeout bounds a probe.
-const probeTimeout = 4 * time.Minute
+const probeTimeout = 10 * time.Minute
 
 // Run tries the probe.
 func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {

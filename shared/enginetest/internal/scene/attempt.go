@@ -21,7 +21,7 @@ import (
 
 const (
 	// attemptTimeout bounds one command with all that belongs to it.
-	attemptTimeout = 60 * time.Second
+	attemptTimeout = 3 * time.Minute
 	// maxOutput bounds what is kept of an output.
 	maxOutput = 1 << 20
 )
