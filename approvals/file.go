@@ -20,8 +20,8 @@ import (
 // maxFile bounds what is read: far more than a person approves.
 const maxFile = 64 << 20
 
-// lockPatience is how long a writer waits for the others.
-const lockPatience = 10 * time.Second
+// lockPatience is how long a writer waits for the others; tests have many.
+var lockPatience = 10 * time.Second
 
 // read gives the file's text; nil where there is no file.
 func (d document) read() ([]byte, error) {
