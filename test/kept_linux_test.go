@@ -50,7 +50,7 @@ func newKeeping(t *testing.T) *keeping {
 	}
 	for begin := time.Now(); k.background == 0; { // which the shell has forked, and which executes at some time
 		out, err := k.sbxhost("sessions", "ps", "s").Output()
-		if err != nil || time.Since(begin) > 10*time.Second {
+		if err != nil || time.Since(begin) > time.Minute {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for line := range strings.Lines(string(out)) {
@@ -61,7 +61,7 @@ func newKeeping(t *testing.T) *keeping {
 	}
 	var up []int
 	for begin := time.Now(); len(up) < 5 || !isFirst(up[1]); up = parents(k.background) { // the init of its command is about to end
-		if time.Since(begin) > 10*time.Second {
+		if time.Since(begin) > time.Minute {
 			t.Fatalf("%d has the parents %d", k.background, up)
 		}
 	}
@@ -104,7 +104,7 @@ func (k *keeping) running(t *testing.T, stderr *os.File) (client *exec.Cmd, comm
 	}
 	for begin := time.Now(); command == 0 || its == 0; { // the shell has forked them, and they execute at some time
 		out, err := k.sbxhost("sessions", "ps", "s").Output()
-		if err != nil || time.Since(begin) > 10*time.Second {
+		if err != nil || time.Since(begin) > time.Minute {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for line := range strings.Lines(string(out)) {
@@ -120,9 +120,9 @@ func (k *keeping) running(t *testing.T, stderr *os.File) (client *exec.Cmd, comm
 	return client, command, its
 }
 
-// gone reports whether a process has ended, at the latest after ten seconds.
+// gone reports whether a process has ended, at the latest after a minute.
 func gone(pid int) bool {
-	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		if stat := procFile(pid, "stat"); stat == "" || strings.Contains(stat, ") Z ") {
 			return true
 		}
@@ -151,7 +151,7 @@ func TestKeptEndsWithEachPart(t *testing.T) {
 			} else {
 				syscall.Kill(part(k), syscall.SIGKILL)
 			}
-			defer time.AfterFunc(20*time.Second, func() { client.Process.Kill() }).Stop() // it is told below
+			defer time.AfterFunc(2*time.Minute, func() { client.Process.Kill() }).Stop() // it is told below
 			if err := client.Wait(); err == nil {
 				t.Error("the running command is told to have succeeded")
 			}
