@@ -238,13 +238,22 @@ func TestEventsMayUseTheCmd(t *testing.T) {
 
 func TestEventsThatBlock(t *testing.T) {
 	t.Parallel()
-	cmd := eventfulHost(t).Command(t.Context(), "", "echo", "out")
-	cmd.WaitDelay = time.Second // in which the output is read, however busy the machine is
+	cmd := eventfulHost(t).Command(t.Context(), "", "sh", "-c", "echo out; cat")
+	cmd.WaitDelay = time.Second
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	cmd.Stdout = writerFunc(func(p []byte) (int, error) {
+		out += string(p)
+		return len(p), stdin.Close() // it ends when its output was read
+	})
 	release := make(chan struct{})
 	defer close(release)
 	cmd.Events = func(shared.Event) { <-release }
-	within(t, "Output", func() {
-		if out, err := cmd.Output(); !errors.Is(err, host.ErrWaitDelay) || string(out) != "out\n" {
+	within(t, "Run", func() {
+		if err := cmd.Run(); !errors.Is(err, host.ErrWaitDelay) || out != "out\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
@@ -252,16 +261,24 @@ func TestEventsThatBlock(t *testing.T) {
 
 func TestWriterThatBlocks(t *testing.T) {
 	t.Parallel()
-	cmd := eventfulHost(t).Command(t.Context(), "", "cat")
-	cmd.Stdin = bytes.NewReader(make([]byte, 8<<20))
-	cmd.Timeout = 3 * time.Second // in which it starts, however busy the machine is
+	h := eventfulHost(t)
 	release := make(chan struct{})
-	cmd.Stdout = writerFunc(func(p []byte) (int, error) {
-		<-release
-		return len(p), nil
-	})
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	var cmd *host.Cmd
+	for timeout := 3 * time.Second; ; timeout *= 4 {
+		cmd = h.Command(t.Context(), "", "cat")
+		cmd.Stdin = bytes.NewReader(make([]byte, 8<<20))
+		cmd.Timeout = timeout
+		cmd.Stdout = writerFunc(func(p []byte) (int, error) {
+			<-release
+			return len(p), nil
+		})
+		err := cmd.Start()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, host.ErrTimedOut) || timeout > time.Minute { // on a busy machine it has not begun
+			t.Fatal(err)
+		}
 	}
 	waited := make(chan error)
 	go func() { waited <- cmd.Wait() }()

@@ -65,7 +65,7 @@ func TestKeptBackground(t *testing.T) {
 	}
 	output(t, h, "dev", "echo hello >/tmp/f")
 	for begin := time.Now(); late.String() != "late hello\nerr\n"; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 10*time.Second {
+		if time.Since(begin) > time.Minute {
 			t.Fatalf("later: %q", late.String())
 		}
 	}
@@ -128,7 +128,7 @@ func TestKeptIdle(t *testing.T) {
 	})
 	output(t, h, "dev", "sleep 1000 </dev/null >/dev/null 2>&1 &")
 	for begin := time.Now(); h.HasProcesses(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 10*time.Second {
+		if time.Since(begin) > time.Minute {
 			t.Fatal("they are there")
 		}
 	}

@@ -1,14 +1,12 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -30,9 +28,7 @@ func TestReview(t *testing.T) {
 	must(t, err, cmd.Start())
 	_, err = io.ReadFull(stdout, make([]byte, 7))
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, err := h.OpenReview(ctx, "lib"); !errors.Is(err, host.ErrReviewInUse) {
+	if _, err := h.OpenReview(t.Context(), "lib"); !errors.Is(err, host.ErrReviewInUse) {
 		t.Errorf("while a command of it runs: %v", err)
 	}
 	must(t, stdin.Close())
