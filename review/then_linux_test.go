@@ -397,7 +397,7 @@ func TestListAll(t *testing.T) {
 	use, err := w.shelf.Join(context.Background(), "r", "s", "")
 	w.check(err)
 	w.check(use.Add(context.Background(), w.root, filepath.Join(use.Dir, "upper"), filepath.Join(use.Dir, "lock")))
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		if _, err := os.Lstat(listedFile(use.Dir, 0)); err == nil {
 			break
 		} else if time.Now().After(end) {

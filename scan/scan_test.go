@@ -266,14 +266,20 @@ func TestScanOfManyNames(t *testing.T) {
 		}
 	}
 	making := time.Since(start)
-	start = time.Now()
-	r, err := New(Query{Name: func(name string) bool { return strings.HasPrefix(name, ".env") }}).Scan(dir)
-	if err != nil || len(r.Found) != n+4 {
-		t.Fatalf("%d, %v", len(r.Found), err)
-	}
-	// On a machine of any speed: it was twenty times as long, and is shorter.
-	if took := time.Since(start); took > 5*making {
-		t.Errorf("it took %v, and making the files %v", took, making)
+	// On a machine of any speed: it was twenty times as long, and is shorter, but for a pause.
+	for try := 0; ; try++ {
+		start = time.Now()
+		r, err := New(Query{Name: func(name string) bool { return strings.HasPrefix(name, ".env") }}).Scan(dir)
+		took := time.Since(start)
+		if err != nil || len(r.Found) != n+4 {
+			t.Fatalf("%d, %v", len(r.Found), err)
+		}
+		if took <= 5*making {
+			return
+		}
+		if try == 4 {
+			t.Fatalf("it took %v, and making the files %v", took, making)
+		}
 	}
 }
 

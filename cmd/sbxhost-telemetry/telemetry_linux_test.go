@@ -368,14 +368,11 @@ func TestTelemetry(t *testing.T) {
 		}
 		defer listener.Close()
 		hangs := "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String()
-		begin := time.Now()
-		run(sbxhost, nil, "-sandbox", "fast", "--", "sh", "-c", "exit 7")
-		plain := time.Since(begin)
 		for _, env := range [][]string{{hangs}, {hangs, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, {"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}} {
-			begin := time.Now()
+			// It ends at all, and says that this was after the two seconds that it waits unasked.
 			_, stderr, status := run(sbxhost, env, "-sandbox", "fast", "--", "sh", "-c", "exit 7")
-			if took := time.Since(begin); status != 7 || !strings.Contains(stderr, "telemetry: ") || took > 8*time.Second+20*plain {
-				t.Errorf("%q: status %d after %v\n%s", env, status, took, stderr)
+			if hung := env[0] == hangs; status != 7 || !strings.Contains(stderr, "telemetry: ") || hung && !strings.Contains(stderr, " sent in 2s") {
+				t.Errorf("%q: status %d\n%s", env, status, stderr)
 			}
 		}
 		// The result is there while sbxhost waits for as long as it was told to,
@@ -443,7 +440,7 @@ func TestTelemetry(t *testing.T) {
 			env     []string
 			want    string
 		}{
-			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + page.URL}, "500 Internal Server Error"},
+			{sbxhost, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + page.URL, patient}, "500 Internal Server Error"},
 			{sbxhost, append(httpEnv, "OTEL_EXPORTER_OTLP_HEADERS=authorization: Bearer "+secret), "OTEL_EXPORTER_OTLP_HEADERS: entry 1 is not of the form name=value"},
 			{filepath.Join(alone, "sbxhost"), httpEnv, "install it beside sbxhost"},
 			{sbxhost, append(httpEnv, "OTEL_TRACES_SAMPLER=jaeger_remote"), "OTEL_TRACES_SAMPLER"},

@@ -61,7 +61,7 @@ func descriptors(t *testing.T) int {
 func nothingLeft(t *testing.T, goroutines, files int) {
 	t.Helper()
 	runtime.GC() // pipes that splice kept
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		g, f := runtime.NumGoroutine(), descriptors(t)
 		if g <= goroutines && f <= files {
 			return

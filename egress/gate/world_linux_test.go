@@ -223,7 +223,7 @@ func (w *world) decision(name string, port uint16, allowed bool) egress.Decision
 // await waits until what was told fits.
 func (w *world) await(what string, fits func([]egress.Decision) bool) {
 	w.t.Helper()
-	overdue := time.After(20 * time.Second)
+	overdue := time.After(time.Minute)
 	for {
 		w.mu.Lock()
 		list := slices.Clone(w.told)

@@ -100,7 +100,7 @@ func TestExecStreaming(t *testing.T) {
 	}
 	defer pipe.Close()
 	cancel()
-	pipe.SetReadDeadline(time.Now().Add(20 * time.Second))
+	pipe.SetReadDeadline(time.Now().Add(time.Minute))
 	if rest, err := io.ReadAll(pipe); len(rest) > 0 || err != nil {
 		t.Errorf("the command lives: %q, %v", rest, err)
 	}

@@ -210,7 +210,7 @@ func TestPreparedIsReplaced(t *testing.T) {
 // A limit holds the command alone, in what waits as well.
 func TestPreparedIsLimited(t *testing.T) {
 	b := newBench(t, func(s *shared.Spec) { s.Limits = shared.Limits{PIDs: 20, Memory: 64 << 20, BestEffort: true} })
-	const many = "(i=0; while [ $i -lt 60 ]; do sleep 5 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1 | tail -n 1"
+	const many = "(i=0; while [ $i -lt 60 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1 | tail -n 1"
 	b.run("true")
 	for range 2 {
 		if out := b.runPrepared(many + "; echo; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
@@ -241,7 +241,7 @@ func TestPreparedIsKilled(t *testing.T) {
 // waiting gives the one init that there is, once there is one alone.
 func (b *bench) waiting() int {
 	b.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var inits []int
 		for _, holder := range children(b.t, os.Getpid()) {
 			inits = append(inits, children(b.t, holder)...)
