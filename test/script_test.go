@@ -118,10 +118,11 @@ func TestScript(t *testing.T) {
 					return name == "root" && os.Geteuid() == 0 || required(name), nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits":  exits,
-					"lines":  lines,
-					"await":  await,
-					"listen": listen,
+					"exits":    exits,
+					"timesout": timesOut,
+					"lines":    lines,
+					"await":    await,
+					"listen":   listen,
 				},
 			})
 		})
@@ -271,6 +272,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// timesOut is exits 124 for a command whose time limit is LIMIT, as a word or in the environment.
+// On a busy machine that is over before the command has begun: then it is tried with more.
+func timesOut(ts *testscript.TestScript, neg bool, args []string) {
+	for limit := 2 * time.Second; ; limit *= 4 {
+		ts.Setenv("LIMIT", limit.String())
+		words := []string{"124"}
+		for _, arg := range args {
+			words = append(words, strings.ReplaceAll(arg, "LIMIT", limit.String()))
+		}
+		exits(ts, neg, words)
+		if !strings.Contains(ts.ReadFile("stderr"), "before the command ran") || limit > time.Minute {
+			return
+		}
 	}
 }
 

@@ -295,7 +295,7 @@ func TestTelemetry(t *testing.T) {
 		}{
 			{[]string{"-sandbox", "fast", "--", "true"}, 0, "exited", "process.exit.code", "0"},
 			{[]string{"-sandbox", "fast", "--", "sh", "-c", "kill -KILL $$"}, 137, "signaled", "sbxhost.signal", "SIGKILL"},
-			{[]string{"-sandbox", "fast", "-timeout", "2s", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
+			{[]string{"-sandbox", "fast", "-timeout", "5s", "--", "sh", "-c", "read x </dev/zero"}, 124, "timed_out", "sbxhost.signal", "SIGTERM"},
 			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "native"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.decision", "denied"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.rule", "bypass-not-allowed"},
