@@ -33,7 +33,11 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 			signal.Notify(signals, sig)
 		}
 	}
-	if err = s.welcome(); err == nil {
+	limit := patience
+	if c.Relay != nil {
+		limit = keeperPatience
+	}
+	if err = s.welcome(limit); err == nil {
 		err = s.hello(program, c)
 	}
 	if err != nil {
@@ -176,11 +180,11 @@ func Connect(path string) (int, error) {
 func InDir(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
 // patience is how long a server may take to look at us: one that is stopped, or has more
-// to do than it can, is slower than to do without.
-var patience = unix.Timeval{Sec: 1}
+// to do than it can, is slower than to do without. Nobody does without a session's keeper.
+var patience, keeperPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
 
 // welcome hears whether the server would have us. Nothing was asked of it yet.
-func (s socket) welcome() error {
+func (s socket) welcome(patience unix.Timeval) error {
 	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
 		return err
 	}
