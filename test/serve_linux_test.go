@@ -91,6 +91,33 @@ func (s *serving) sbx(before string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// begun starts a command whose first line is "begun", and returns when that has come. The server
+// runs it: a client that a busy one lets wait for a second does without.
+func (s *serving) begun(t *testing.T, stderr io.Writer, script string) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	for range 20 {
+		cmd := s.sbx("", "-c", script)
+		cmd.Stderr = stderr
+		stdout, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = io.ReadFull(stdout, make([]byte, len("begun\n")))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); filepath.Base(exe) == "sbx" {
+			return cmd, stdout
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	t.Fatal("the server runs nothing")
+	return nil, nil
+}
+
 // parents lists a process, its parent, and so on.
 func parents(pid int) (list []int) {
 	for pid > 1 {
@@ -122,29 +149,33 @@ func TestServeWhom(t *testing.T) {
 		{"a session", "", []string{"-session", "x"}, false},
 		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
 	} {
-		cmd := s.sbx(c.before, append(c.args, "-sandbox", "open", "--", "sh", "-c", "echo $PPID; read line; exit 7")...)
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
+		served := false
+		for try := 0; try == 0 || try < 20 && c.served && !served; try++ { // see begun
+			cmd := s.sbx(c.before, append(c.args, "-sandbox", "open", "--", "sh", "-c", "echo $PPID; read line; exit 7")...)
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(stdout).ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			pid, _ := strconv.Atoi(strings.TrimSpace(line))
+			served = slices.Contains(parents(pid), s.server.Process.Pid)
+			stdin.Close()
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+				t.Errorf("%s: %v", c.name, err)
+			}
 		}
-		stdout, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(stdout).ReadString('\n')
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		pid, _ := strconv.Atoi(strings.TrimSpace(line))
-		if served := slices.Contains(parents(pid), s.server.Process.Pid); served != c.served {
+		if served != c.served {
 			t.Errorf("%s: served: %v, want %v", c.name, served, c.served)
-		}
-		stdin.Close()
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
-			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
@@ -174,17 +205,7 @@ func TestServeResults(t *testing.T) {
 	// A signal to the client is one to the command; the client's death ends it.
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		word := fmt.Sprintf("3333.%d%d", os.Getpid(), sig)
-		cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
-		stdout, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
-			t.Fatal(err)
-		}
+		cmd, stdout := s.begun(t, nil, "echo begun; exec sleep "+word)
 		cmd.Process.Signal(sig)
 		io.Copy(io.Discard, stdout) // to its end, which is that of all who have it
 		cmd.Wait()
@@ -206,19 +227,8 @@ func TestServeKilled(t *testing.T) {
 	var running []*exec.Cmd
 	var stderr [clients]bytes.Buffer
 	for i := range clients {
-		cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
-		stdout, err := cmd.StdoutPipe()
-		cmd.Stderr = &stderr[i]
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		cmd, stdout := s.begun(t, &stderr[i], "echo begun; exec sleep "+word)
 		running = append(running, cmd)
-		if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
-			t.Fatal(err)
-		}
 		defer io.Copy(io.Discard, stdout)
 	}
 	if other := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve"); true {
@@ -259,17 +269,7 @@ func TestServeKilled(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 	// A signal that ends it ends what it runs as a signal does.
-	cmd := s.sbx("", "-c", "echo begun; exec sleep "+word)
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, 6)); err != nil {
-		t.Fatal(err)
-	}
+	cmd, stdout := s.begun(t, nil, "echo begun; exec sleep "+word)
 	s.server.Process.Signal(syscall.SIGTERM)
 	io.Copy(io.Discard, stdout)
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
