@@ -26,7 +26,7 @@ func Rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 	return limits
 }
 
-const probeTimeout = 10 * time.Second
+const probeTimeout = 30 * time.Second
 
 // A Prober finds out whether an engine works here. Only success is kept: what
 // failed may have been put right since.
