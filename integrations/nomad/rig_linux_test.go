@@ -42,7 +42,7 @@ sandbox "online" {
 }
 sandbox "brief" {
   engine = "native"
-  limits { timeout = "5s" }
+  limits { timeout = "10s" }
 }
 `
 

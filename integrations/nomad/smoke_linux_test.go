@@ -168,7 +168,7 @@ func TestStop(t *testing.T) {
 	if _, err := r.calls.DestroyTask(t.Context(), &proto.DestroyTaskRequest{TaskId: j.config.Id}); err == nil {
 		t.Error("a task that runs was destroyed without force")
 	}
-	j.stop(20 * time.Second)
+	j.stop(2 * time.Minute)
 	if got := j.wait(); got.Result.ExitCode != 4 || got.Err != "" {
 		t.Errorf("%v", got)
 	}
