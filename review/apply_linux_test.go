@@ -521,15 +521,18 @@ func TestKilled(t *testing.T) {
 		begin := time.Now()
 		w.check(cmd.Start())
 		out.Read(make([]byte, 6)) // "begun"
-		if longest == 0 {         // the first comes to its end, and tells how long that takes
+		late := longest == 0      // the first comes to its end, and tells how long that takes now
+		if late {
 			cmd.Wait()
-			longest = time.Since(begin) * 3 / 2
 		} else {
 			timer := time.AfterFunc(rand.N(longest), func() { cmd.Process.Signal(syscall.SIGKILL) })
 			cmd.Wait()
-			if !timer.Stop() {
-				killed++
-			}
+			late = timer.Stop()
+		}
+		if late {
+			longest = time.Since(begin) * 3 / 2
+		} else {
+			killed++
 		}
 		r, err := w.shelf.Open(context.Background(), "r")
 		switch {
