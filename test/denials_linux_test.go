@@ -64,7 +64,7 @@ var failures = []failure{
 	{name: "too many processes", attributes: "limits {\n pids = 16\n enforce = \"best_effort\"\n }", script: `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 5 & done; exit 5`, attribute: "limits.pids"},
 	{name: "too many open files", needs: []string{"python3"}, attributes: "limits {\n open_files = 40\n enforce = \"best_effort\"\n }", script: `python3 -c 'l = [open("hook") for i in range(60)]'`, attribute: "limits.open_files"},
 	{name: "a full /tmp", attributes: "limits {\n temp_size = \"4MiB\"\n }", script: `dd if=/dev/zero of=/tmp/x bs=1M count=8`, attribute: "limits.temp_size"},
-	{name: "out of time", attributes: "limits {\n timeout = \"3s\"\n grace = \"50ms\"\n }", script: `sleep 30`, attribute: "limits.timeout"},
+	{name: "out of time", attributes: "limits {\n timeout = \"8s\"\n grace = \"50ms\"\n }", script: `sleep 1000`, attribute: "limits.timeout"},
 	{name: "a variable of the caller's", script: `: ${OUR_URL:?must be set}`, env: []string{"OUR_URL"}, attribute: "env_passthrough"},
 }
 

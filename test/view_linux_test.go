@@ -47,7 +47,7 @@ if ($do eq "listen") { print "ready\n"; close(STDOUT); sleep }
 		listen() { mkfifo $B/ready; (cd $1; shift; exec "$@" >$B/ready) & pids="$pids $!"; read ready <$B/ready; rm $B/ready; test "$ready" = ready; }
 		trap 'kill $pids 2>/dev/null' EXIT
 	`+script)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	cmd.Env = []string{"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=/srv/elsewhere", "XDG_STATE_HOME=" + base + "/state", "XDG_CACHE_HOME=" + base + "/cache", "TMPDIR=/tmp", "LC_ALL=C", "B=" + base}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
