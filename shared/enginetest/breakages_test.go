@@ -485,7 +485,7 @@ func startBroken(self, name string) func(ctx context.Context) (*dial.Launched, e
 			return nil, err
 		}
 		defer release()
-		return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 	}
 }
 
@@ -494,7 +494,7 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 	role := func(name string) func(ctx context.Context) (*dial.Launched, error) { return startBroken(self, name) }
 	launch := func(script string) func(ctx context.Context) (*dial.Launched, error) {
 		return func(ctx context.Context) (*dial.Launched, error) {
-			return dial.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), dial.LaunchOptions{KeepSocket: true})
+			return dial.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 		}
 	}
 	wrapped := func(b breakage) func(ctx context.Context) (*dial.Launched, error) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/dial"
@@ -35,7 +36,7 @@ func containers(t *testing.T) (shared.Engine, enginetest.Options) {
 	t.Cleanup(programs.Remove)
 	engine := exec.Command(filepath.Join(dir, "sbxhost-engine-docker"))
 	engine.Env = []string{"DOCKER_HOST=unix://" + d.Socket, "HOME=" + dir, "PATH=/usr/bin:/bin"}
-	launched, err := dial.Launch(t.Context(), engine, dial.LaunchOptions{KeepSocket: true})
+	launched, err := dial.Launch(t.Context(), engine, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 
@@ -73,7 +74,7 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 				return nil, err
 			}
 			defer closePlanted()
-			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+			return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 		}
 	}
 	engine, err := o.Launch(t.Context())

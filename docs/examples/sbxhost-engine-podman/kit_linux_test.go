@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
@@ -55,7 +56,7 @@ func TestConformance(t *testing.T) {
 		Launch: func(ctx context.Context) (*dial.Launched, error) {
 			cmd := exec.Command(filepath.Join(dir, "sbxhost-engine-podman"))
 			cmd.Env = env
-			return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+			return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 		},
 	})
 }

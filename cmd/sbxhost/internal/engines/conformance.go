@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -152,7 +153,7 @@ func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options) (resul
 			return nil, err
 		}
 		defer release()
-		return dial.Launch(ctx, cmd, dial.LaunchOptions{KeepSocket: true})
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 	}
 	engine, err := o.Launch(ctx)
 	if err != nil && ctx.Err() != nil {
