@@ -28,7 +28,7 @@ func says(t *testing.T, s *Streams, stdout, stderr string) (f *Files, handed *os
 	f.CloseChild()
 	closed := make(chan struct{})
 	close(closed)
-	if err := f.End(10*time.Second, closed); err != nil {
+	if err := f.End(time.Minute, closed); err != nil {
 		t.Error(err)
 	}
 	return f, made.Stderr
@@ -96,7 +96,7 @@ func TestSaid(t *testing.T) {
 		f.CloseChild()
 		closed := make(chan struct{})
 		close(closed)
-		if err := f.End(10*time.Second, closed); err != nil {
+		if err := f.End(time.Minute, closed); err != nil {
 			t.Errorf("the command's own end is not the caller's error: %v", err)
 		}
 	})

@@ -78,7 +78,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 			o := enginetest.Options{Run: only(id), ContractOnly: true, RuleTimeout: 6 * time.Second}
 			if how == "in memory" {
 				o.StreamBytes = 160 << 20
-				o.RuleTimeout = time.Minute
+				o.RuleTimeout = 10 * time.Minute
 			}
 			var e shared.Engine
 			if launch, ok := processes[way]; ok {
