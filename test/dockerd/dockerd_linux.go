@@ -54,7 +54,7 @@ type Daemon struct {
 	exited  chan struct{}
 }
 
-const startTime = 60 * time.Second
+const startTime = 5 * time.Minute
 
 // Start starts a daemon and imports the images.
 func Start(ctx context.Context) (*Daemon, error) {
