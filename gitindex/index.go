@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+	"unicode"
 )
 
 // An Index is what one says.
@@ -27,21 +28,37 @@ type Index struct {
 // Named reports whether git gives that name to an index, or to the part of one that others share.
 func Named(base string) bool { return base == "index" || strings.HasPrefix(base, "sharedindex.") }
 
-// Read reads an index. It is false of what git would read otherwise, or not at all.
-func Read(b []byte) (found Index, ok bool) {
-	for _, size := range [...]int{32, 20} { // of a hash: which, the repository says
-		if i, understood := read(b, size); understood {
-			if i.Misplaced == "" {
-				i.Misplaced = found.Misplaced
-			}
-			found, ok = i, true
+// HashSize gives the size of a hash in the indexes of a repository, by its configuration: 0 where git
+// may read that in another way.
+func HashSize(config string) int {
+	config = strings.ToLower(config)
+	if !strings.Contains(config, "objectformat") {
+		return 20
+	}
+	size, section := 0, ""
+	for line := range strings.Lines(config) {
+		line = strings.TrimSpace(line)
+		switch strings.ReplaceAll(section+line, " ", "") {
+		case "[extensions]objectformat=sha256":
+			size = 32
+			continue
+		case "[extensions]objectformat=sha1":
+			size = 20
+			continue
+		}
+		if strings.Contains(line, "objectformat") || strings.HasSuffix(line, `\`) {
+			return 0
+		}
+		if strings.HasPrefix(line, "[") {
+			section = line
 		}
 	}
-	return found, ok
+	return size
 }
 
-func read(b []byte, size int) (i Index, ok bool) {
-	if len(b) < 12+size || string(b[:4]) != "DIRC" {
+// Read reads an index of hashes of that size. It is false of what git would read otherwise, or not at all.
+func Read(b []byte, size int) (i Index, ok bool) {
+	if size == 0 || len(b) < 12+size || string(b[:4]) != "DIRC" {
 		return i, false
 	}
 	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
@@ -54,18 +71,24 @@ func read(b []byte, size int) (i Index, ok bool) {
 	at := 12
 	var starts []int
 	for range count {
-		n := 0
-		if name, n = readEntry(b[at:], version, size, name, sum); n == 0 {
+		shared, n := 0, 0
+		if name, shared, n = readEntry(b[at:], version, size, name, sum); n == 0 {
 			return i, false
 		}
 		if i.Misplaced == "" && misplaced(name) {
 			i.Misplaced = name
 		}
-		starts = append(starts, at)
+		if starts = append(starts, at); shared > 0 {
+			starts[len(starts)-1] = -1 // a thread would begin here without the name before
+		}
 		at += n
 	}
 	i.Entries = string(sum.Sum(nil))
-	for end := at; at < len(b); { // extensions
+	// Git finds this one from the back, in whatever it lies.
+	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
+		return i, false
+	}
+	for at < len(b) { // extensions
 		if at+8 > len(b) {
 			return i, false
 		}
@@ -76,7 +99,7 @@ func read(b []byte, size int) (i Index, ok bool) {
 		}
 		data = data[:more]
 		switch {
-		case name == "link" && more < size, name == "EOIE" && (more < 4 || int(binary.BigEndian.Uint32(data)) != end), name == "IEOT" && !inStep(data, starts):
+		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts):
 			return i, false
 		case name == "link":
 			i.Base = data[:size]
@@ -107,7 +130,20 @@ func misplaced(name string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(name, "/"), "/") {
-		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") {
+		if part == "" || part == "." || part == ".." {
+			return true
+		}
+		// As file systems may have it that know no case, no such letters, and nothing behind these.
+		part = strings.Map(func(r rune) rune {
+			if unicode.Is(unicode.Cf, r) {
+				return -1
+			}
+			return r
+		}, part)
+		if end := strings.IndexAny(part, `:\`); end >= 0 {
+			part = part[:end]
+		}
+		if part = strings.TrimRight(part, " ."); strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1") {
 			return true
 		}
 	}
@@ -116,10 +152,10 @@ func misplaced(name string) bool {
 
 // readEntry adds an entry of an index to a sum, and gives its name and its length: 0 where it is not
 // understood. before is the name of the entry before it, of which version 4 leaves out what both have.
-func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, n int) {
+func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, shared, n int) {
 	at := 40 + size
 	if at+2 > len(b) {
-		return "", 0
+		return "", 0, 0
 	}
 	sum.Write(b[24:28]) // type and permissions
 	sum.Write(b[40:at]) // the object
@@ -128,7 +164,7 @@ func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash)
 	at += 2
 	if flags&0x4000 != 0 {
 		if version < 3 || at+2 > len(b) {
-			return "", 0
+			return "", 0, 0
 		}
 		sum.Write(b[at : at+2])
 		at += 2
@@ -136,27 +172,28 @@ func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash)
 	if version == 4 {
 		strip, n := varint(b[at:])
 		if n == 0 || strip > len(before) {
-			return "", 0
+			return "", 0, 0
 		}
 		at += n
-		name = before[:len(before)-strip]
+		shared = len(before) - strip
+		name = before[:shared]
 	}
 	i := bytes.IndexByte(b[at:], 0)
 	if i < 0 {
-		return "", 0
+		return "", 0, 0
 	}
 	name += string(b[at : at+i])
 	if told := int(flags & 0xfff); told != 0xfff && told != len(name) {
-		return "", 0 // git would go by that length
+		return "", 0, 0 // git would go by that length
 	}
 	fmt.Fprintf(sum, "%d %s", len(name), name)
 	if at += i + 1; version < 4 {
 		at = (at-1)/8*8 + 8
 	}
 	if at > len(b) {
-		return "", 0
+		return "", 0, 0
 	}
-	return name, at
+	return name, shared, at
 }
 
 // varint reads a number as git's index has them.

@@ -35,21 +35,27 @@ func TestMisplaced(t *testing.T) {
 	for name, script := range map[string]string{
 		"version 2": "", "version 4": "git config index.version 4; ", "SHA-256": "rm -r .git; git init -q --object-format=sha256 .; ", "threads": threads,
 	} {
-		plain := index(t, script+"mkdir -p abcd/def; echo >abcd/def/x; git add abcd")
-		if i, ok := Read(plain); !ok || i.Misplaced != "" || i.Base != nil {
+		plain, hash := index(t, script+"mkdir -p abcd/def; echo >abcd/def/x; git add abcd"), 20
+		if name == "SHA-256" {
+			hash = 32
+		}
+		if _, ok := Read(plain, 52-hash); ok {
+			t.Errorf("%s: is read with hashes of another size", name)
+		}
+		if i, ok := Read(plain, hash); !ok || i.Misplaced != "" || i.Base != nil {
 			t.Errorf("%s: %v, %q", name, ok, i.Misplaced)
 		}
-		for _, bad := range []string{".git/def/x", ".GIT/def/x", "abcd/../x/", "/bcd/def/x", "./cd/def/x", "abcd/def//"[:9] + "/", "../d/def/x"} {
-			if i, ok := Read(bytes.Replace(plain, []byte("abcd/def/x"), []byte(bad), 1)); !ok || i.Misplaced != bad {
+		for _, bad := range []string{".git/def/x", ".GIT/def/x", "abcd/../x/", "/bcd/def/x", "./cd/def/x", "abcd/def//"[:9] + "/", "../d/def/x", ".git. /f/x", "a/GIT~1/f/", "git~1:/f/x", ".git\\def/x", ".\u200bgit/x/"} {
+			if i, ok := Read(bytes.Replace(plain, []byte("abcd/def/x"), []byte(bad), 1), hash); !ok || i.Misplaced != bad {
 				t.Errorf("%s: %q: %v, %q", name, bad, ok, i.Misplaced)
 			}
 		}
-		if _, ok := Read(bytes.Replace(plain, []byte("abcd/def/x"), []byte("abcd\x00def/x"), 1)); ok {
+		if _, ok := Read(bytes.Replace(plain, []byte("abcd/def/x"), []byte("abcd\x00def/x"), 1), hash); ok {
 			t.Errorf("%s: a name that ends before its length", name)
 		}
 	}
 	split := index(t, "echo >a; git add a; git update-index --split-index; echo >b; git add b")
-	if i, ok := Read(split); !ok || len(i.Base) != 20 {
+	if i, ok := Read(split, 20); !ok || len(i.Base) != 20 {
 		t.Errorf("split: %v, %x", ok, i.Base)
 	}
 }
@@ -69,8 +75,49 @@ func TestTables(t *testing.T) {
 			offset += 4
 		}
 		binary.BigEndian.PutUint32(other[offset:], binary.BigEndian.Uint32(other[offset:])+8)
-		if _, ok := Read(other); ok {
+		if _, ok := Read(other, 20); ok {
 			t.Errorf("%s that leads elsewhere", table)
+		}
+	}
+	last := len(plain) - 20 - 32
+	other := append(bytes.Clone(plain[:last]), "ZZZZ\x00\x00\x00\x20"...)
+	other = append(other, plain[last:]...)
+	other[last+8+8]++
+	if _, ok := Read(other, 20); ok {
+		t.Error("EOIE that leads elsewhere, in another extension")
+	}
+	four := index(t, "git config index.version 4; "+threads)
+	if _, ok := Read(four, 20); !ok {
+		t.Fatal("version 4 with tables")
+	}
+	// A thread leaves out what an entry has in common with the one before, where it begins with that entry.
+	at := binary.BigEndian.Uint32(four[strings.LastIndex(string(four), "IEOT")+12+8:])
+	four[at+60], four[at+61] = 0x0f, 0xff // as long as it comes
+	four[at+62]--
+	if _, ok := Read(four, 20); ok {
+		t.Error("a block of entries that begins with a part of a name")
+	}
+}
+
+func TestHashSize(t *testing.T) {
+	t.Parallel()
+	const extensions = "[core]\n\trepositoryformatversion = 1\n[extensions]\n"
+	for config, want := range map[string]int{
+		"": 20, "[core]\n\tbare = false\n": 20,
+		extensions + "\tobjectformat = sha256\n":                    32,
+		"[Extensions]\r\n\tother = x\r\nobjectFormat=SHA256\r\n":    32,
+		extensions + "objectformat = sha256\nobjectformat = sha1\n": 20,
+		extensions + "\tobjectformat = sha256 # or not\n":           0,
+		extensions + "\tx = \\\nobjectformat = sha256\n":            0,
+		"[core]\n\tx = \\\n[extensions]\n\tobjectformat = sha256\n": 0,
+		"[extensions] x = y\n\tobjectformat = sha256\n":             0,
+		"[core]\n\tobjectformat = sha256\n":                         0,
+		"[extensions \"x\"]\n\tobjectformat = sha256\n":             0,
+		extensions + "\tobjectformat = \"sha256\"\n":                0,
+		extensions + "[x]\n\tobjectformat = sha256\n":               0,
+	} {
+		if got := HashSize(config); got != want {
+			t.Errorf("%q: %d, want %d", config, got, want)
 		}
 	}
 }
@@ -81,7 +128,10 @@ func FuzzIndexEntries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, index []byte) {
 		const first = 12
 		entries := func(b []byte) (string, bool) {
-			i, ok := Read(b)
+			i, ok := Read(b, 20)
+			if !ok {
+				i, ok = Read(b, 32)
+			}
 			return i.Entries, ok
 		}
 		entriesOf, ok := entries(index)

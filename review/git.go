@@ -294,8 +294,8 @@ func harmless(section, name, value string, remotes map[string]bool) bool {
 }
 
 // indexEntries gives what the index of a repository says of its files.
-func indexEntries(b []byte) (string, bool) {
-	i, ok := gitindex.Read(b)
+func indexEntries(b []byte, hash int) (string, bool) {
+	i, ok := gitindex.Read(b, hash)
 	return i.Entries, ok && i.Base == nil
 }
 

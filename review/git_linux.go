@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -91,7 +92,8 @@ func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	switch i, ok := gitindex.Read(theirs); {
+	hash := hashSize(c.Path, p.lower, p.upper)
+	switch i, ok := gitindex.Read(theirs, hash); {
 	case !ok:
 		c.Refused = "an index of git that is not understood"
 	case i.Misplaced != "":
@@ -107,9 +109,9 @@ func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	was, ok := indexEntries(then)
-	now, ok1 := indexEntries(ours)
-	wanted, ok2 := indexEntries(theirs)
+	was, ok := indexEntries(then, hash)
+	now, ok1 := indexEntries(ours, hash)
+	wanted, ok2 := indexEntries(theirs, hash)
 	if !ok || !ok1 || !ok2 {
 		return true, nil
 	}
@@ -139,10 +141,33 @@ func (t *tree) index(p string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if entries, ok := indexEntries(b); ok {
+	if entries, ok := indexEntries(b, hashSize(p, t)); ok {
 		return []byte(entries), nil
 	}
 	return nil, nil
+}
+
+// hashSize is that of the hashes in an index, by the configuration of its repository in each of the trees;
+// 0 where it is not known.
+func hashSize(index string, trees ...*tree) (size int) {
+	dirs := []string{path.Dir(index)}
+	if path.Base(path.Dir(dirs[0])) == "worktrees" { // it is that of a worktree, perhaps
+		dirs = append(dirs, path.Join(dirs[0], "../.."))
+	}
+	for _, dir := range dirs {
+		for _, t := range trees {
+			config, err := t.read(path.Join(dir, "config"))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			of := gitindex.HashSize(string(config))
+			if err != nil || of == 0 || size != 0 && of != size {
+				return 0
+			}
+			size = of
+		}
+	}
+	return cmp.Or(size, gitindex.HashSize(""))
 }
 
 // copyIndex keeps an index of git's as it was when a review began, in the review's directory. If it has changed

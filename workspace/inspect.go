@@ -266,6 +266,7 @@ func (p Pending) Add(l GitLayout) {
 	if err != nil {
 		p[join(l.CommonDir, "worktrees")] = tooMany // and what is in there is not known
 	}
+	hash := hashSize(l.CommonDir)
 	for _, dir := range dirs {
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
 			state := join(dir, name)
@@ -276,9 +277,9 @@ func (p Pending) Add(l GitLayout) {
 		shared := sharedIndexes(dir)
 		for _, index := range append(shared, join(dir, "index")) {
 			if s := stampOf(index); len(shared) == maxShared {
-				p[index] = tooMany
+				p[index] = fmt.Sprint(hash, tooMany)
 			} else if !s.absent() {
-				p[index] = fmt.Sprint(s)
+				p[index] = fmt.Sprint(hash, s)
 			}
 		}
 	}
@@ -293,17 +294,28 @@ const (
 // host, would write outside of the work tree or into a git directory, or may.
 func (p Pending) Misplaced(before Pending) (said []string) {
 	for index, state := range p {
-		if gitindex.Named(filepath.Base(index)) && (state != before[index] || state == tooMany) {
-			said = append(said, misplaced(index, true)...)
+		if gitindex.Named(filepath.Base(index)) && (state != before[index] || strings.HasSuffix(state, tooMany)) {
+			var hash int
+			fmt.Sscan(state, &hash)
+			said = append(said, misplaced(index, hash, true)...)
 		}
 	}
 	slices.Sort(said)
 	return said
 }
 
-func misplaced(index string, split bool) []string {
+// hashSize is that of a repository's hashes, 0 where it is not known.
+func hashSize(commonDir string) int {
+	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0
+	}
+	return gitindex.HashSize(string(config))
+}
+
+func misplaced(index string, hash int, split bool) []string {
 	data, err := readSmall(index, maxIndex)
-	i, ok := gitindex.Read(data)
+	i, ok := gitindex.Read(data, hash)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -313,7 +325,7 @@ func misplaced(index string, split bool) []string {
 	case i.Misplaced != "":
 		return []string{fmt.Sprintf("git: %.300q names %.300q, and git writes that file where this leads to", index, i.Misplaced)}
 	case i.Base != nil && split:
-		return misplaced(join(filepath.Dir(index), fmt.Sprintf("sharedindex.%x", i.Base)), false)
+		return misplaced(join(filepath.Dir(index), fmt.Sprintf("sharedindex.%x", i.Base)), hash, false)
 	}
 	return nil
 }
