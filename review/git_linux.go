@@ -42,6 +42,8 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		switch {
 		case slices.Contains(configurations, full):
 			err = r.mergeConfiguration(layer, &c)
+		case c.Op != Deleted && c.New.Size > 0 && inGit(full) != "" && path.Base(full) == "MERGE_RR":
+			c.Refused = "git would write to the files that it names"
 		case c.Op != Deleted && c.New.Kind == File && isIndex(full):
 			keep, err = r.mergeIndex(layer, &c)
 		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):

@@ -368,6 +368,10 @@ func TestAttacksOnGit(t *testing.T) {
 			commands: []string{indexOf(".git/hooks/post-checkout")}, act: "git checkout -q -- ."},
 		{name: "an index with a file outside", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/index" names "../home/.profile"`,
 			commands: []string{indexOf("../home/.profile")}, act: "git restore .; sh $B/home/.profile"},
+		{name: "resolved conflicts that git is to write", setup: initial + "true", told: true, reported: ".git/MERGE_RR",
+			commands: []string{`cd .git; id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
+				(cat config; ` + fsmon + `) >rr-cache/$id/postimage; printf "$id.-1\t.git/config\000" >MERGE_RR`},
+			act: commit + "; git status"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

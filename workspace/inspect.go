@@ -268,9 +268,10 @@ func (p Pending) Add(l GitLayout) {
 	}
 	hash := hashSize(l.CommonDir)
 	for _, dir := range dirs {
-		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
+		// By the last one git writes resolved conflicts to the files that it names; it stays, without any.
+		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
-			if _, err := os.Lstat(state); err == nil && p[state] == "" {
+			if fi, err := os.Lstat(state); err == nil && !(fi.Mode().IsRegular() && fi.Size() == 0) && p[state] == "" {
 				p[state] = looks(state)
 			}
 		}
