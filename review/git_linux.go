@@ -42,9 +42,10 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		switch {
 		case slices.Contains(configurations, full):
 			err = r.mergeConfiguration(layer, &c)
-		case c.Op != Deleted && c.New.Size > 0 && inGit(full) != "" && path.Base(full) == "MERGE_RR":
+		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
 			c.Refused = "git would write to the files that it names"
-		case c.Op != Deleted && c.New.Kind == File && isIndex(full):
+		// A worktree's can lie in a repository that is not called .git.
+		case c.Op != Deleted && c.New.Kind == File && (isIndex(full) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
 			keep, err = r.mergeIndex(layer, &c)
 		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):
 			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
@@ -149,16 +150,33 @@ func (t *tree) index(p string) ([]byte, error) {
 	return nil, nil
 }
 
-// hashSize is that of the hashes in an index, by the configuration of its repository in each of the trees;
-// 0 where it is not known.
+// begins reports whether a file begins with that.
+func (t *tree) begins(p, with string) bool {
+	f, err := t.file(p)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b := make([]byte, len(with))
+	_, err = io.ReadFull(f, b)
+	return err == nil && string(b) == with
+}
+
+// hashSize is that of the hashes in an index, by the configuration of its repository in each of the trees, or
+// where the first of them lies on the host; 0 where it is not known.
 func hashSize(index string, trees ...*tree) (size int) {
 	dirs := []string{path.Dir(index)}
-	if path.Base(path.Dir(dirs[0])) == "worktrees" { // it is that of a worktree, perhaps
+	if path.Base(path.Dir(path.Dir(path.Join(trees[0].path, index)))) == "worktrees" { // it is that of a worktree, perhaps
 		dirs = append(dirs, path.Join(dirs[0], "../.."))
 	}
 	for _, dir := range dirs {
-		for _, t := range trees {
-			config, err := t.read(path.Join(dir, "config"))
+		for i, t := range trees {
+			config, err := []byte(nil), fs.ErrNotExist
+			if at := path.Join(dir, "config"); !strings.HasPrefix(at, "../") {
+				config, err = t.read(at)
+			} else if i == 0 {
+				config, err = os.ReadFile(path.Join(t.path, at))
+			}
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
