@@ -22,6 +22,8 @@ import (
 // maxGitFile is the size of the largest configuration or index that is looked into.
 const maxGitFile = 256 << 20
 
+var errLarge = errors.New("a file of git's that is too large to be looked into")
+
 // indexPrefix begins the names of the indexes of git's as they were when the review began.
 const indexPrefix = "index-"
 
@@ -50,10 +52,13 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):
 			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
 		}
+		if errors.Is(err, errLarge) {
+			c.Refused, err = errLarge.Error(), nil
+		}
 		if err != nil {
 			return nil, err
 		}
-		if keep {
+		if keep || c.Refused != "" {
 			kept = append(kept, c)
 		}
 	}
@@ -131,11 +136,10 @@ func (t *tree) read(p string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
-	if err == nil && len(b) > maxGitFile {
-		err = t.error("read", p, errors.New("too large"))
+	if info, err := f.Stat(); err != nil || info.Size() > maxGitFile {
+		return nil, t.error("read", p, cmp.Or(err, errLarge))
 	}
-	return b, err
+	return io.ReadAll(io.LimitReader(f, maxGitFile))
 }
 
 // index gives what an index says; nil where that is not understood.
