@@ -67,7 +67,7 @@ func TestBuildFails(t *testing.T) {
 
 func TestBuildFromWorkspace(t *testing.T) {
 	t.Parallel()
-	ws := dir(t, "src/a", "ignored/b")
+	ws := dir(t, "src/a", "src/secret", "ignored/b", "keys/c")
 	for name, text := range map[string]string{
 		"Dockerfile":    "FROM " + dockerd.Image + "\nCOPY . /context\n",
 		".dockerignore": "ignored\n",
@@ -78,12 +78,13 @@ func TestBuildFromWorkspace(t *testing.T) {
 	}
 	e := newEngine(t)
 	spec := shared.Spec{Options: rawOptions(t, opts{"dockerfile": "Dockerfile"}),
-		Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}}
+		Table: []shared.Entry{{Source: ws, Path: "/w", Access: shared.ReadWrite, Why: "workspace"},
+			{Path: "/w/keys", Access: shared.Hidden, Why: "deny_paths"}, {Path: "/w/src/secret", Access: shared.Hidden, Why: "deny_paths"}}}
 	s, _, err := opened(t, e, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := sh(t, s, "cat /context/src/a; ls /context; echo RUN evil >> /w/Dockerfile; mv /w/Dockerfile /w/D; echo x > /w/src/a")
+	out := sh(t, s, "cat /context/src/*; ls /context; echo RUN evil >> /w/Dockerfile; mv /w/Dockerfile /w/D; echo x > /w/src/a")
 	if out.stdout != "src/a\nDockerfile\nsrc\n" {
 		t.Errorf("got %+v", out)
 	}

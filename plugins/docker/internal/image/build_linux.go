@@ -43,6 +43,7 @@ func (b *Preparation) imageBuilt(ctx context.Context) error {
 			return definition.Error("dockerfile", "%v", err)
 		}
 		defer source.root.Close()
+		source.dir, source.hidden = filepath.Dir(file), hiddenFiles(b.Spec.Table)
 		source.dockerfile = filepath.Base(file)
 		b.guardDockerfile(file)
 	}
@@ -178,6 +179,17 @@ func inWorkspace(spec *shared.Spec, option, name string) (string, error) {
 		return "", definition.Error(option, "%q is not a regular file", file)
 	}
 	return file, nil
+}
+
+// hiddenFiles are the host's paths of what is hidden where commands are shown something.
+func hiddenFiles(table []shared.Entry) map[string]bool {
+	cover, hidden := shared.Covers(table), map[string]bool{}
+	for _, e := range table {
+		if _, host := cover(filepath.Dir(e.Path)); host != "" && e.Access == shared.Hidden {
+			hidden[filepath.Join(host, filepath.Base(e.Path))] = true
+		}
+	}
+	return hidden
 }
 
 // guardDockerfile makes a file that decides what is built, with the daemon's

@@ -22,8 +22,11 @@ import (
 // buildContext writes what a build needs as a tar archive that depends on names,
 // modes and contents alone, so that the same tree gives the same bytes.
 type buildContext struct {
-	root       *os.Root // nil for a Dockerfile without a context
-	dockerfile string   // its name in the archive
+	root *os.Root // nil for a Dockerfile without a context
+	dir  string   // its path
+	// hidden from commands, which have the image, and can change .dockerignore.
+	hidden     map[string]bool
+	dockerfile string // its name in the archive
 	text       []byte
 }
 
@@ -56,6 +59,12 @@ func (b *buildContext) write(t *tar.Writer) error {
 	return fs.WalkDir(b.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || name == "." {
 			return err
+		}
+		if b.hidden[path.Join(b.dir, name)] {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		// What the build itself is made of goes along whatever is ignored.
 		if name != b.dockerfile && name != ".dockerignore" {
