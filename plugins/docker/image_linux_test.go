@@ -91,6 +91,15 @@ func TestBuildFromWorkspace(t *testing.T) {
 	if got, _ := os.ReadFile(ws + "/Dockerfile"); strings.Contains(string(got), "evil") {
 		t.Error("a command changed what the next image is built from")
 	}
+	if err := os.Symlink("Dockerfile", ws+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	linked := spec
+	linked.Options = rawOptions(t, opts{"dockerfile": "link"})
+	if _, _, err := opened(t, e, linked); !errors.Is(err, shared.ErrDenied) || !strings.Contains(err.Error(), ws+"/link") {
+		t.Errorf("a link that a command can replace: %v", err)
+	}
+	os.Remove(ws + "/link")
 	if s, progress, err := opened(t, e, spec); err != nil || len(progress) == 0 {
 		t.Errorf("a changed context: %q, %v", progress, err)
 	} else if out := sh(t, s, "cat /context/src/a"); out.stdout != "x\n" {

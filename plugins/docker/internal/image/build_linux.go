@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
@@ -171,12 +172,22 @@ func inWorkspace(spec *shared.Spec, option, name string) (string, error) {
 		}
 		name = filepath.Join(root, name)
 	}
-	file, err := filepath.EvalSymlinks(name)
-	if err != nil {
+	replaced := ""
+	file, info, err := hostpath.Follow("/", name, func(link string) {
+		if shows := showing(spec, link); shows != nil && shows.Access == shared.ReadWrite {
+			replaced = link
+		}
+	})
+	switch {
+	case err != nil:
 		return "", definition.Error(option, "%v", err)
-	}
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+	case info == nil:
+		return "", definition.Error(option, "there is no file %q", file)
+	case !info.Mode().IsRegular():
 		return "", definition.Error(option, "%q is not a regular file", file)
+	case replaced != "":
+		return "", &shared.Error{Kind: shared.ErrDenied, Attribute: "config." + option, Message: fmt.Sprintf("commands can replace the symbolic link %q, and so decide what is run outside of the sandbox", replaced),
+			Hint: fmt.Sprintf("write the path that it leads to: %q", file)}
 	}
 	return file, nil
 }
