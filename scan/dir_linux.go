@@ -117,6 +117,28 @@ func identifyAt(fd int, path []byte) identity {
 	}
 }
 
+// unchanged says which of n's directories are as they were. The way to n, which is at path, is
+// gone once for many. Nil says nothing.
+func (n *node) unchanged(path []byte) []bool {
+	const many = 8
+	if len(n.dirs) < many {
+		return nil
+	}
+	fd, err := unix.Open(string(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	if identifyAt(fd, nil) != n.id {
+		return nil
+	}
+	same, name := make([]bool, len(n.dirs)), make([]byte, 0, 256)
+	for i, child := range n.dirs {
+		same[i] = child.settled && identifyAt(fd, append(name, child.name...)) == child.id
+	}
+	return same
+}
+
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // clockOf says whose times those in an open directory are. The layers of an overlay

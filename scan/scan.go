@@ -94,7 +94,7 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	defer func() { t.fresh += int(w.fresh.Load()) }()
 	for _, n := range t.root.dirs {
-		w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0)
+		w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0, false)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
@@ -162,29 +162,32 @@ type walk struct {
 }
 
 // refresh brings n, which is at path, depth directories below a root, and all
-// beneath it up to date. What fails ends the walk, and is in failed.
-func (w *walk) refresh(n *node, path []byte, depth int) {
-	if err := w.renew(n, path, depth); err != nil {
+// beneath it up to date. What fails ends the walk, and is in failed. same says that n
+// itself was looked at, and is as it was.
+func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
+	if err := w.renew(n, path, depth, same); err != nil {
 		w.failed.CompareAndSwap(nil, &err)
 	}
 	if w.failed.Load() != nil {
 		return
 	}
+	unchanged := n.unchanged(path)
 	var others sync.WaitGroup
-	for _, child := range n.dirs {
+	for i, child := range n.dirs {
 		at := path
 		if len(at) > 1 {
 			at = append(at, '/')
 		}
 		at = append(at, child.name...)
+		same := unchanged != nil && unchanged[i]
 		if !w.apart(child) {
-			w.refresh(child, at, depth+1)
+			w.refresh(child, at, depth+1, same)
 			continue
 		}
 		at = slices.Grow(slices.Clone(at), 1024)
 		others.Go(func() {
 			defer func() { <-w.tokens }()
-			w.refresh(child, at, depth+1)
+			w.refresh(child, at, depth+1, same)
 		})
 	}
 	others.Wait()
@@ -195,7 +198,7 @@ func (w *walk) refresh(n *node, path []byte, depth int) {
 }
 
 // renew brings what n itself holds up to date.
-func (w *walk) renew(n *node, path []byte, depth int) error {
+func (w *walk) renew(n *node, path []byte, depth int, same bool) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
@@ -203,8 +206,10 @@ func (w *walk) renew(n *node, path []byte, depth int) error {
 		}
 		return nil
 	}
-	if err := w.look(n, path); err != nil {
-		return err
+	if !same {
+		if err := w.look(n, path); err != nil {
+			return err
+		}
 	}
 	if len(n.links) > 0 {
 		w.followed.Store(true)
