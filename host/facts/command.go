@@ -74,7 +74,8 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 			return way.Err == nil && planted == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
-		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, Follow) }
+		look := newLookup(ctx, m) // the directories of PATH have much of their ways in common
+		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, look.Follow) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"
