@@ -338,7 +338,8 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
 	}
 	// The container's bounds are the init's, too.
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: limits, Filter: b.filter}
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: limits,
+		Confinement: sandboxinit.Confinement{Filter: b.filter}}
 }
 
 // explain adds to an error what this engine's user may not think of.

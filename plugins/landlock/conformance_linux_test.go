@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -44,6 +45,15 @@ func TestConformance(t *testing.T) {
 			enginetest.Run(t, e, enginetest.Options{EngineOptions: json.RawMessage(fmt.Sprintf(`{"abi": %d}`, abi)), ProbesOnly: abi < newest})
 		})
 	}
+}
+
+func TestConformanceOfPrepared(t *testing.T) {
+	t.Parallel()
+	o := enginetest.Options{Prepared: true, ProbesOnly: true}
+	if testing.Short() {
+		o.Run = regexp.MustCompile(`^((life|env|host)\.|proc\.4|write\.[0-6]|read\.[0-3])`)
+	}
+	enginetest.Run(t, need(t), o)
 }
 
 func TestConformanceInSessions(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,6 +30,7 @@ func New() shared.Engine {
 		Probe:   e.probe,
 		Attach:  attach,
 		Init:    true,
+		Environ: []string{"GOMAXPROCS=1"}, // of the init, which does one thing at a time
 		Filter:  filterProgram,
 		Trace:   nsengine.TraceProgram,
 		Rlimits: nsengine.Rlimits,
@@ -118,6 +118,7 @@ type work struct {
 	of     *mountplan.Drawn
 	wants  []want
 	domain *domain
+	given  *confine.Landlock // the domain, to an init
 }
 
 func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err error) {
@@ -174,45 +175,41 @@ func (s *opened) domain() (*work, error) {
 		return nil, err
 	}
 	w.domain.listed = w.domain.listed || sockets
+	w.given = w.domain.forInit(s.abi)
 	s.last.Store(w)
 	return w, nil
 }
 
 // launch has the init run as it is: there is no launcher.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
-	var w *work
-	if cmd != nil {
-		var err error
-		if w, err = s.domain(); err != nil {
-			return nil, err
-		}
+	w, err := s.domain()
+	if err != nil {
+		return nil, err
 	}
 	var p private
-	return &cmdengine.Launch{
+	l := &cmdengine.Launch{
 		Cmd: &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]}, Waits: true,
-		Same: func(context.Context, cmdengine.Launched) bool { return true }, // it has not been told anything yet
-		Inside: func(c *sandboxinit.Command) error {
+		Landlock: w.given,
+		Own: func() (rules []confine.Rule, err error) {
 			if err := p.make(s.spec); err != nil {
-				return &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
+				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
 			}
-			own := domain{rules: slices.Clip(w.domain.rules)}
 			for _, dir := range p.dirs() {
-				own.rules = append(own.rules, rule{path: dir, rights: write.rights() & handled(s.abi)})
+				rules = append(rules, confine.Rule{Path: dir, Access: uint64(write.rights() & handled(s.abi))})
 			}
-			c.Landlock = own.forInit(s.abi)
-			c.Env = environ(c.Env, w.wants, p.home, p.temp, filepath.EvalSymlinks)
-			return nil
+			return rules, nil
 		},
-		Ended: func() { p.alone.Remove() },
-	}, nil
+		Inside: func(c *sandboxinit.Command) { c.Env = environ(c.Env, w.wants, p.home, p.temp, filepath.EvalSymlinks) },
+		Ended:  func() { p.alone.Remove() },
+	}
+	if cmd == nil || !cmd.TTY { // a rule is about the terminal
+		l.Same = func(context.Context, cmdengine.Launched) bool { return true }
+	}
+	return l, nil
 }
 
 func (s *opened) events(*shared.Command) []shared.Event {
-	w, err := s.domain()
-	if err != nil {
-		return nil // then nothing has started
-	}
-	return told(s.spec, s.options, s.abi, w.domain)
+	return told(s.spec, s.options, s.abi, s.last.Load().domain)
 }
 
 func (s *opened) plan(*shared.Command) (shared.Plan, error) {

@@ -15,11 +15,7 @@ import (
 // are not shown, which would be found and not be executed from, and with private directories for
 // HOME and TMPDIR, where those are not a definition's own. follow resolves symlinks.
 func environ(env []string, wants []want, home, temp string, follow func(string) (string, error)) []string {
-	have := func(p string, a access) bool {
-		p, err := follow(p)
-		if err != nil {
-			return false
-		}
+	shown := func(p string, a access) bool {
 		var over want
 		for _, w := range wants {
 			if paths.Inside(w.path, p) && len(w.path) >= len(over.path) {
@@ -28,14 +24,18 @@ func environ(env []string, wants []want, home, temp string, follow func(string) 
 		}
 		return over.access >= a
 	}
+	have := func(p string, a access) bool {
+		p, err := follow(p)
+		return err == nil && shown(p, a)
+	}
 	out, hasTemp := make([]string, 0, len(env)+1), false
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
 		switch {
 		case name == "PATH":
 			dirs := slices.DeleteFunc(strings.Split(value, ":"), func(dir string) bool {
-				_, err := follow(dir)
-				return !errors.Is(err, fs.ErrNotExist) && !have(dir, read)
+				p, err := follow(dir)
+				return !errors.Is(err, fs.ErrNotExist) && (err != nil || !shown(p, read))
 			})
 			entry = "PATH=" + strings.Join(dirs, ":")
 		case name == "HOME" && home != "" && !have(value, read):

@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // bench is a sandbox with Prepare, in a workspace. Its tests are not parallel: inits are found
@@ -140,9 +142,9 @@ func TestPrepared(t *testing.T) {
 func TestPreparedHasGivenUp(t *testing.T) {
 	b := newBench(t, nil)
 	b.run("true")
-	pid := b.complete()
-	if b.waiting() != pid {
-		t.Error("it is another one by now")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.waiting()))
+	if err != nil || !strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
+		t.Errorf("what waits for a command has capabilities: %v\n%s", err, status)
 	}
 }
 
@@ -238,58 +240,15 @@ func TestPreparedIsKilled(t *testing.T) {
 	b.await(end)
 }
 
-// waiting gives the one init that there is, once there is one alone.
+// waiting gives the init that waits for a command, of all that holders have started.
 func (b *bench) waiting() int {
 	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		var inits []int
-		for _, holder := range children(b.t, os.Getpid()) {
-			inits = append(inits, children(b.t, holder)...)
+	return inside.Waiting(b.t, func() (inits []int) {
+		for _, holder := range proc.Children(os.Getpid()) {
+			inits = append(inits, proc.Children(holder)...)
 		}
-		if len(inits) == 1 {
-			return inits[0]
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("the inits are %v, want one", inits)
-		}
-	}
-}
-
-// complete gives the one that waits once it has made its sandbox, and given up its capabilities.
-func (b *bench) complete() int {
-	b.t.Helper()
-	pid := b.waiting()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
-			return pid
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("what waits for a command has capabilities:\n%s", status)
-		}
-	}
-}
-
-func children(t *testing.T, pid int) (found []int) {
-	t.Helper()
-	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		text, _ := os.ReadFile(list) // a thread may have ended
-		for _, number := range strings.Fields(string(text)) {
-			child, err := strconv.Atoi(number)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found = append(found, child)
-		}
-	}
-	return found
+		return inits
+	})
 }
 
 // endOf is a descriptor of a process, for await.
@@ -378,7 +337,7 @@ func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
 	if _, err := p.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.complete()
+	b.waiting()
 	move(away, b.path("held"))
 	if out := b.runPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
 		!strings.Contains(out, "Read-only file system") || !strings.Contains(out, "Device or resource busy") {

@@ -26,7 +26,8 @@
 // With [Config.Init] the launcher runs package sandboxinit's init, and the init
 // runs the command. The launcher has an empty environment, null stdin and
 // stdout, and a stderr whose tail explains why it failed; none of them is the
-// command's. Wait returns once the launcher and its children are gone. With a
+// command's. Wait returns once the launcher and its children are gone, or once an init
+// without a launcher has said that it is alone. With a
 // pid namespace that is everything the command started, and a launcher or
 // an init that is killed from outside is an ErrBroken that says so.
 //

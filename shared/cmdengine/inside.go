@@ -48,8 +48,10 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if c.first != nil {
 		r.ungate = s.kept.listen(emit)
 	}
-	r.ended = c.Ended
-	if err = r.obey(ctx, c, command, stdio, emit); err != nil {
+	if err = s.confine(r, command); err == nil {
+		err = r.obey(ctx, c, command, stdio, emit)
+	}
+	if err != nil {
 		_, unmade := errors.AsType[*holder.MountError](err)
 		err = r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
 		if spare && unmade {
@@ -60,7 +62,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	r.fresh = command.Fresh
 	go r.observe() // the reply need not wait for it
 
-	if command.Scope && !r.Conn.Scoped() {
+	if s.scope && !r.Conn.Scoped() {
 		notes = append(notes, shared.Event{
 			Kind:    shared.EventDegraded,
 			Message: "this kernel's Landlock cannot keep the command from the host's abstract unix sockets",
@@ -74,12 +76,8 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	config := &s.engine.config
 	command := &sandboxinit.Command{
-		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Filter: s.filter, Fresh: s.attached.Fresh,
-		Scope:   s.spec.Network.Mode == shared.NetworkHost,
+		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Fresh: s.attached.Fresh,
 		Crowded: s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != "",
-	}
-	if config.Scope != nil {
-		command.Scope = config.Scope(&s.spec)
 	}
 	if config.Rlimits != nil {
 		command.Rlimits = config.Rlimits(&s.spec)
@@ -92,6 +90,39 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	return command, err
 }
 
+// confinement is what the init of a Launch keeps its command from. look has it be exactly what is there
+// now.
+func (s *sandbox) confinement(c *Launch, look bool) (*sandboxinit.Confinement, error) {
+	by := &sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Landlock: c.Landlock}
+	if c.Landlock == nil {
+		return by, nil
+	}
+	if look {
+		c.Landlock = c.Landlock.Look()
+	}
+	own, err := c.Own()
+	if err != nil {
+		return nil, err
+	}
+	by.Landlock = c.Landlock.With(own)
+	return by, nil
+}
+
+// confine completes what an init is told of a command, by what its own Launch has for that.
+func (s *sandbox) confine(r *insideRun, command *sandboxinit.Command) error {
+	if command.Confined = r.confined; !r.confined {
+		by, err := s.confinement(r.by, false)
+		if err != nil {
+			return err
+		}
+		command.Confinement = *by
+	}
+	if r.by.Inside != nil {
+		r.by.Inside(command)
+	}
+	return nil
+}
+
 // anInit gives the init that runs cmd: one more in a kept session, one that was made beforehand,
 // which spare says, or a new one.
 func (s *sandbox) anInit(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
@@ -101,8 +132,10 @@ func (s *sandbox) anInit(ctx context.Context, c *Launch, cmd *shared.Command, st
 		if notes, err = s.member(ctx, c); err != nil {
 			return nil, false, nil, err
 		}
-	case cmd.Trace && limits.Mechanism(cgroup.PIDs) != "":
-		limits = limits.WithMore(tracerThreads) // which a spare's group has not
+	case cmd.Trace: // the thread that a spare has for its command is not the tracer's
+		if limits.Mechanism(cgroup.PIDs) != "" {
+			limits = limits.WithMore(tracerThreads)
+		}
 	default:
 		if r = s.takeSpare(ctx, c); r != nil {
 			return r, true, nil, nil

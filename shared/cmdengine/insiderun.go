@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,7 +30,12 @@ type insideRun struct {
 	before   uint64               // what of that group was killed before
 	ungate   func()               // ends the gate; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
-	ended    func()               // of its Launch
+	by       *Launch              // which has started it
+	confined bool                 // before it had a command
+	bare     bool                 // the launcher is the init itself
+	releases sync.Once
+	finishes sync.Once
+	said     string // the end of its stderr, once it is finished
 
 	fresh   string       // a directory whose content ends with the command, or ""
 	starved uint64       // processes killed for want of memory, once Wait has returned
@@ -40,19 +46,14 @@ type insideRun struct {
 	lost   error // why nobody knows status
 
 	InitRun
-	said string // the end of its stderr, once it is finished
 }
 
 // obey has the init start the command, in a sandbox that is complete, with a gate that is open.
 func (r *insideRun) obey(ctx context.Context, c *Launch, command *sandboxinit.Command, stdio [3]*os.File, emit func(shared.Event)) (err error) {
-	if c.Inside != nil {
-		err = c.Inside(command)
-	}
 	started := make(chan struct{})
 	defer close(started)
 	go r.disown(started)
 	switch {
-	case err != nil:
 	case c.Sandbox != nil || c.Waits:
 		err = r.complete(ctx, c, stdio, emit)
 	case c.Gate != nil:
@@ -154,9 +155,36 @@ func (r *insideRun) end() *syscall.WaitStatus {
 // started it perhaps.
 func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
 
+// settle waits until nothing of the command is left. An init that is alone needs a millisecond to
+// end, and holds nothing of the command's: it is waited for by finish.
+func (r *insideRun) settle() {
+	if status, err := r.Conn.Wait(); err == nil && status.Alone && r.bare && r.group == nil {
+		r.release()
+		return
+	}
+	r.finish()
+}
+
+// release ends what the command needed outside.
+func (r *insideRun) release() {
+	r.releases.Do(func() {
+		if r.ungate != nil {
+			r.ungate()
+		}
+		if r.by.Ended != nil {
+			r.by.Ended()
+		}
+	})
+}
+
 // finish waits for the launcher and all it has started to be gone, whatever it
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
+	r.finishes.Do(func() { r.said = r.close() })
+	return r.said
+}
+
+func (r *insideRun) close() string {
 	// Now: a scope of systemd's ends with the launcher, which is about to.
 	r.starved = r.group.Killed() - r.before
 	patience := Patience
@@ -173,17 +201,12 @@ func (r *insideRun) finish() string {
 		<-r.exited
 	}
 	r.family.end()
-	if r.ungate != nil {
-		r.ungate()
-	}
 	r.starved = max(r.starved, r.group.Killed()-r.before)
 	if !r.member { // the group counts what others of the session use, too
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
 	}
-	if r.ended != nil {
-		r.ended()
-	}
+	r.release()
 	r.Conn.Close()
 	return r.stderr.finish()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/orphans"
 	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // A Launch says how a launcher is started.
@@ -45,9 +46,12 @@ type Launch struct {
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
-	// Inside, with [Config.Init], completes what the init is told of the command: what it is
-	// kept from by Landlock, and what its variables have to name for that.
-	Inside func(*sandboxinit.Command) error
+	// Landlock, with [Config.Init], is what the command is kept from by it, but for what Own makes and
+	// gives: directories of the command's. Inside then completes what the init is told of the
+	// command, by variables that name them.
+	Landlock *confine.Landlock
+	Own      func() ([]confine.Rule, error)
+	Inside   func(*sandboxinit.Command)
 	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
 	// could not be started.
 	Ended func()
@@ -186,14 +190,14 @@ func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, 
 		return nil, err
 	}
 	r := &insideRun{
-		name: name, clearsUp: s.engine.config.initEnds(), sockets: sockets,
+		name: name, by: c, bare: c.first == nil && (c.Waits || c.Sandbox != nil), clearsUp: s.engine.config.initEnds(), sockets: sockets,
 		launcher: process, stderr: stderr, group: group, member: c.first != nil, exited: make(chan struct{}),
 	}
 	if r.member {
 		r.before = group.Killed()
 	}
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
-		Finish: func() { r.said = r.finish() }, End: r.giveUp, Lost: r.unknown}
+		Finish: r.settle, End: r.giveUp, Lost: r.unknown}
 	// Before a child of ours can be reaped, so that its number is its own; and before
 	// the init is sent the command, so that nothing of the command's runs outside.
 	grouped := group.Add(process.Pid())

@@ -22,6 +22,7 @@ type sandbox struct {
 	credential *syscall.Credential
 	init       sandboxinit.Binary
 	filter     []byte
+	scope      bool // as of sandboxinit.Confinement
 	attached   Attachment
 	detach     func() // once
 	limits     cgroup.Decision
@@ -79,6 +80,9 @@ func (s *sandbox) findInit() (err error) {
 	if s.init, err = sandboxinit.Locate(); err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
+	if s.scope = s.spec.Network.Mode == shared.NetworkHost; c.Scope != nil {
+		s.scope = c.Scope(&s.spec)
+	}
 	if c.Filter != nil {
 		s.filter, err = c.Filter(&s.spec)
 	}
@@ -126,6 +130,7 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 		return nil, err
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
+		finish(p.run)
 		s.makeSpare() // not before: it would take the command's processor
 		s.alive.Done()
 	})
@@ -169,6 +174,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	if err == nil && ctx.Err() != nil {
 		run.Kill()
 		run.Wait()
+		finish(run)
 		s.attend(run, nil)()
 		err = ctx.Err()
 	}
@@ -190,6 +196,13 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	}
 	p.ended = s.attend(run, p.events.send)
 	return p, nil
+}
+
+// finish waits for what may outlive a command by a moment.
+func finish(run Run) {
+	if r, ok := run.(*insideRun); ok {
+		r.finish()
+	}
 }
 
 func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {

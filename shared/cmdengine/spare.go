@@ -40,7 +40,20 @@ func (s *sandbox) makeSpare() {
 		if c.Same == nil {
 			return
 		}
-		one.run, _ = s.launch(s.open, s.limits, c, false, [3]*os.File{})
+		run, err := s.launch(s.open, s.limits, c, false, [3]*os.File{})
+		if err != nil {
+			return
+		}
+		by, err := s.confinement(c, true)
+		if err == nil {
+			err = run.Conn.Confine(by)
+		}
+		if err != nil {
+			run.giveUp()
+			run.finish()
+			return
+		}
+		run.confined, one.run = true, run
 	})
 }
 
@@ -58,7 +71,7 @@ func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	}
 	select {
 	case <-one.made: // sooner than another would be
-		if one.run != nil && c.Same(ctx, one.run.launcher) {
+		if one.run != nil && c.Same(ctx, one.run.launcher) && one.run.by.Landlock.Holds(c.Landlock) {
 			return one.run
 		}
 	case <-ctx.Done():

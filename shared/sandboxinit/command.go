@@ -36,15 +36,10 @@ type Command struct {
 	// TTY makes stdin, which must be a terminal, the controlling terminal.
 	TTY bool
 
-	// Scope asks for the command to be kept from abstract unix sockets, and
-	// from signalling processes, outside itself (Landlock ABI 6), and sets
-	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
-	Scope bool
-
-	// Landlock, if it is not nil, keeps the command from files, takes all capabilities from it
-	// and sets no_new_privs. It is for launchers that make no namespaces, or for none. A
-	// kernel that does not take it does not get the command.
-	Landlock *confine.Landlock
+	// Confinement is what the command is kept from. With Confined that was told before, by
+	// [Conn.Confine].
+	Confinement
+	Confined bool
 
 	// Fresh is a directory, in the sandbox's view, of memory that ends with the
 	// command. [Status.Left] tells what the command leaves in it. Empty is none.
@@ -73,16 +68,29 @@ type Command struct {
 	// Rlimits are set for the command alone, in this order.
 	Rlimits []Rlimit
 
+	// Trace is a program, of the form of Filter's, that stops the command at the calls of package
+	// traced, for [Conn.Traced] to tell those that fail. Empty traces nothing. A command that
+	// cannot be traced is not started. Its tracer is its parent, and its end if it is killed.
+	Trace []byte
+}
+
+// Confinement is what the thread is kept from that starts a command, and so the command.
+type Confinement struct {
+	// Scope asks for the command to be kept from abstract unix sockets, and
+	// from signalling processes, outside itself (Landlock ABI 6), and sets
+	// no_new_privs. [Conn.Scoped] tells whether the kernel does it.
+	Scope bool
+
+	// Landlock, if it is not nil, keeps the command from files, takes all capabilities from it
+	// and sets no_new_privs. It is for launchers that make no namespaces, or for none. A
+	// kernel that does not take it does not get the command.
+	Landlock *confine.Landlock
+
 	// Filter is a program for system calls, as an array of struct sock_filter of
 	// the machine's byte order, for launchers that cannot load one themselves. It binds
 	// the command alone, on top of what the launcher has loaded, and sets
 	// no_new_privs. A kernel that does not take it does not get the command.
 	Filter []byte
-
-	// Trace is a program, of the form of Filter's, that stops the command at the calls of package
-	// traced, for [Conn.Traced] to tell those that fail. Empty traces nothing. A command that
-	// cannot be traced is not started. Its tracer is its parent, and its end if it is killed.
-	Trace []byte
 }
 
 // A Mount is a place on which something must be mounted.
@@ -135,26 +143,40 @@ func (c *Command) validate() error {
 	for i, m := range c.Mounts {
 		look("mounts", i, m.Path)
 	}
-	if c.Landlock != nil {
-		for i, r := range c.Landlock.Rules {
-			look("rules", i, r.Path)
-		}
-	}
 	if cut != "" {
 		return errors.New("command: " + cut + " contains a NUL byte")
 	}
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
 	}
-	for _, program := range [...][]byte{c.Filter, c.Trace} {
-		if len(program) > maxFilter || len(program)%8 != 0 {
-			return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
-		}
+	if err := c.Confinement.validate(); err != nil {
+		return err
+	}
+	if err := validProgram(c.Trace); err != nil {
+		return err
 	}
 	for i, l := range c.Rlimits {
 		if l.Resource < 0 || l.Resource > maxResource {
 			return errors.New("command: rlimits[" + strconv.Itoa(i) + "]: no resource " + strconv.Itoa(l.Resource))
 		}
+	}
+	return nil
+}
+
+func (c *Confinement) validate() error {
+	if c.Landlock != nil {
+		for i, r := range c.Landlock.Rules {
+			if strings.IndexByte(r.Path, 0) >= 0 {
+				return errors.New("command: rules[" + strconv.Itoa(i) + "] contains a NUL byte")
+			}
+		}
+	}
+	return validProgram(c.Filter)
+}
+
+func validProgram(p []byte) error {
+	if len(p) > maxFilter || len(p)%8 != 0 {
+		return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
 	}
 	return nil
 }
@@ -170,6 +192,8 @@ type Status struct {
 	// Left is how many files there are in Command.Fresh that were not there
 	// before; of more than ten thousand, directories count, too.
 	Left uint64
+	// Alone says that nothing runs any more of what the command has started.
+	Alone bool
 }
 
 // Used is what the command and all that the init has waited for have used.

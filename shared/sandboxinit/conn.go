@@ -144,6 +144,15 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 	})
 }
 
+// Confine has an init that waits for Complete keep the thread from which it will start the command
+// from what the command is kept from, which takes it a millisecond. The command is [Command.Confined]. Start tells what was refused.
+func (c *Conn) Confine(by *Confinement) error {
+	return c.send(func() error {
+		_, err := c.f.Write(frame.Encode(kindConfine, by, by.size()))
+		return err
+	})
+}
+
 // Complete has it completed, before Start, or gives an init of [WaitingArgv] what it waits for. stdio is the command's. sockets, if not nil, is the
 // init's end of a [NewSockets], and is closed.
 func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {

@@ -178,7 +178,8 @@ func (s *sandbox) line(t testing.TB) string {
 }
 
 type result struct {
-	status         Status
+	status         Status // without Alone
+	alone          bool
 	err            error // of Start, else of Wait
 	stdout, stderr string
 	diag           string
@@ -201,6 +202,7 @@ func (s *sandbox) run(t testing.TB, cmd Command) result {
 	readers.Go(func() { stderr, _ = io.ReadAll(s.stderr) })
 	if r.err = s.Start(t.Context(), cmd); r.err == nil {
 		r.status, r.err = s.Wait()
+		r.alone, r.status.Alone = r.status.Alone, false
 	}
 	<-s.ended
 	readers.Wait()

@@ -32,6 +32,8 @@ type supervisor struct {
 	// doomed says that it is to be once the command has ended.
 	doomed atomic.Bool
 	fresh  fresh
+	// from is the thread that starts the command, where its confinement was told before it.
+	from *confined
 	// tracer is the parent of a command that is traced; nil of others, whose is the init.
 	tracer *tracerProcess
 
@@ -115,7 +117,11 @@ func runWaiting(control int) int {
 // have to wait for is done before. A signal that comes meanwhile is nobody's.
 func await(control int) int {
 	s := newSupervisor()
-	row, sockets, err := receiveCompletion(controlSocket(control))
+	row, sockets, err := s.receiveCompletion(controlSocket(control))
+	if refused, ok := err.(*ExecError); ok {
+		controlSocket(control).send(encodeRefused(refused))
+		return refusedCode(refused)
+	}
 	if err == io.EOF {
 		return proc.Failed
 	}
@@ -126,11 +132,32 @@ func await(control int) int {
 }
 
 // receiveCompletion awaits a kindComplete, and gives a new number of the control socket, behind which the command's stdio is. sockets is the line of a [Sockets], negative
-// for none.
-func receiveCompletion(socket controlSocket) (row, sockets int, err error) {
+// for none. What the command is kept from can come before that.
+func (s *supervisor) receiveCompletion(socket controlSocket) (row, sockets int, err error) {
 	from := frame.Receiver{Socket: int(socket)}
 	defer func() { frame.CloseAll(from.Files) }()
-	if err = receive(&from, kindComplete, maxRequest, nothing{}); err != nil {
+	kind, payload, err := frame.Read(&from, maxCommand)
+	if err == nil && kind == kindConfine {
+		var by Confinement
+		if err = frame.Decode(payload, &by); err == nil {
+			err = by.validate()
+		}
+		if err != nil {
+			return 0, -1, err
+		}
+		var refused *ExecError
+		if s.from, refused = confineThread(&by, -1); refused != nil {
+			return 0, -1, refused
+		}
+		kind, payload, err = frame.Read(&from, maxRequest)
+	}
+	if err == nil && kind != kindComplete {
+		err = frame.Malformed("out of turn")
+	}
+	if err == nil {
+		err = frame.Decode(payload, nothing{})
+	}
+	if err != nil {
 		return 0, -1, err
 	}
 	if len(from.Files) != 3 && len(from.Files) != 4 {
@@ -226,6 +253,9 @@ func (s *supervisor) run(control, sockets int) int {
 		if err = frame.Decode(payload, cmd); err == nil {
 			err = cmd.validate()
 		}
+		if err == nil && cmd.Confined != (s.from != nil) {
+			err = frame.Malformed("a command with another confinement")
+		}
 	}
 	if err != nil {
 		return proc.Complain("reading the command", err)
@@ -272,7 +302,7 @@ func (s *supervisor) begin(cmd *Command, control int) (child, *ExecError) {
 	if cmd.Crowded {
 		defer offerChildren()()
 	}
-	return start(cmd, control)
+	return start(cmd, control, s.from)
 }
 
 // refusedCode is what a shell would exit with.
@@ -311,6 +341,7 @@ func (s *supervisor) reap(command int) (code int) {
 			status = s.tracer.status()
 		}
 		code = status.ExitCode()
+		status.Alone = childless()
 		s.report(status, usedByChildren())
 		if s.apart && !s.ending.Load() && !s.doomed.Load() {
 			proc.Exit(code) // what it has left is the session's
@@ -342,15 +373,16 @@ func (s *supervisor) report(status Status, used *Used) {
 	if !s.reported {
 		s.reported = true
 		status.Left = s.fresh.left()
+		var said []byte // at once: each message would wake the engine
 		if s.tracer != nil {
 			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
-				s.control.send(frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096))
+				said = frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096)
 			}
 		}
 		if used != nil {
-			s.control.send(frame.Encode(kindUsed, used, 16))
+			said = append(said, frame.Encode(kindUsed, used, 16)...)
 		}
-		s.control.send(frame.Encode(kindStatus, &status, 11))
+		s.control.send(append(said, frame.Encode(kindStatus, &status, 12)...))
 	}
 }
 
@@ -421,14 +453,18 @@ func (s *supervisor) passSignals() {
 // children of what it kills become its own before it learns of the death, so
 // doing this again after each death reaches all descendants in the end.
 func killChildren() {
-	// Most often there are none, which need not be looked for in all of /proc.
-	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	if err == syscall.ECHILD {
+	if childless() { // mostly: then none need be looked for in all of /proc
 		return
 	}
 	for _, pid := range childrenOf(os.Getpid()) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// childless reports whether nothing is left, not even to be reaped, of what was started here: pid 1
+// or a subreaper gets whatever lost its parent.
+func childless() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == syscall.ECHILD
 }
 
 // childrenOf reads the parent of each process, as not every kernel has

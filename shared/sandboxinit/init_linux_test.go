@@ -319,7 +319,7 @@ func TestSignals(t *testing.T) {
 			if got := s.line(t); got != "term" {
 				t.Errorf("handler said %q", got)
 			}
-			if status, err := s.Wait(); err != nil || status != (Status{Code: 5}) {
+			if status, err := s.Wait(); err != nil || status.Code != 5 {
 				t.Errorf("%+v, %v", status, err)
 			}
 			if err := s.Signal(15); !errors.Is(err, os.ErrProcessDone) {

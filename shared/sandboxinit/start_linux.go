@@ -20,7 +20,8 @@ type child struct {
 }
 
 // start runs the command with fds control+1 to control+3 as its stdio.
-func start(cmd *Command, control int) (c child, refused *ExecError) {
+// from is the thread that starts it, nil for a new one.
+func start(cmd *Command, control int, from *confined) (c child, refused *ExecError) {
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}
@@ -67,31 +68,59 @@ func start(cmd *Command, control int) (c child, refused *ExecError) {
 			return refused
 		}
 	}
-	return forkBound(cmd, control, fork)
-}
-
-// forkBound forks from a thread that has put itself into a Landlock domain, or
-// under a filter of system calls, which the child inherits and the rest of the
-// init is not in: its signals still reach the command, while the command's no longer
-// reach the init. Nor does the first thread fork where there is neither: it blocks signals
-// meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
-func forkBound(cmd *Command, control int, fork func(*child) *ExecError) (c child, refused *ExecError) {
-	proc.OnOwnThread(func() {
-		if refused = bind(cmd, control, &c); refused == nil {
-			refused = fork(&c)
-		}
-	})
-	return c, refused
-}
-
-// bind keeps the calling thread from what the command is kept from.
-func bind(cmd *Command, control int, c *child) *ExecError {
-	if cmd.Landlock != nil {
+	if from == nil {
 		terminal := -1
 		if cmd.TTY {
 			terminal = control + 1
 		}
-		err := cmd.Landlock.Enter(terminal)
+		bound := cmd.Confinement
+		if cmd.Apart {
+			bound.Filter = nil // its stage loads it
+		}
+		if from, refused = confineThread(&bound, terminal); refused != nil {
+			return child{}, refused
+		}
+	}
+	from.run(func() { refused = fork(&c) })
+	c.scoped = from.scoped
+	return c, refused
+}
+
+// confined is a thread that has put itself into a Landlock domain, or
+// under a filter of system calls, which its child inherits and the rest of the
+// init is not in: its signals still reach the command, while the command's no longer
+// reach the init. Nor does the first thread fork where there is neither: it blocks signals
+// meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
+type confined struct {
+	scoped bool
+	work   chan func()
+	done   chan struct{}
+}
+
+// confineThread makes one. terminal is the command's, -1 for none.
+func confineThread(by *Confinement, terminal int) (*confined, *ExecError) {
+	c := &confined{work: make(chan func()), done: make(chan struct{})}
+	bound := make(chan *ExecError)
+	go proc.OnOwnThread(func() {
+		refused := c.bind(by, terminal)
+		if bound <- refused; refused == nil {
+			(<-c.work)()
+			close(c.done)
+		}
+	})
+	return c, <-bound
+}
+
+// run does something on the thread, once, which ends with that.
+func (c *confined) run(f func()) {
+	c.work <- f
+	<-c.done
+}
+
+// bind keeps the calling thread from what a command is kept from.
+func (c *confined) bind(by *Confinement, terminal int) *ExecError {
+	if by.Landlock != nil {
+		err := by.Landlock.Enter(terminal)
 		if err == nil {
 			err = confine.GiveUpCapabilities()
 		}
@@ -99,9 +128,9 @@ func bind(cmd *Command, control int, c *child) *ExecError {
 			return execError(OpLandlock, restricted(err), err)
 		}
 	}
-	c.scoped = cmd.Scope && confine.Scope.Enter(-1) == nil
-	if len(cmd.Filter) > 0 && !cmd.Apart { // its stage loads it
-		if err := confine.Filter(cmd.Filter); err != nil {
+	c.scoped = by.Scope && confine.Scope.Enter(-1) == nil
+	if len(by.Filter) > 0 {
+		if err := confine.Filter(by.Filter); err != nil {
 			return execError(OpFilter, "", err)
 		}
 	}

@@ -109,7 +109,7 @@ func runTracer(control int) int {
 
 // seized forks the command, and seizes the thread that will execute it.
 func seized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
-	c, refused := start(cmd, control)
+	c, refused := start(cmd, control, nil)
 	if refused != nil {
 		return c, refused
 	}

@@ -57,7 +57,7 @@ echo ready; while :; do sleep 0.01; done`)
 				t.Fatal(err)
 			}
 			expect("interrupted")
-			if status, err := s.Wait(); err != nil || status != (Status{Code: 8}) {
+			if status, err := s.Wait(); err != nil || status.Code != 8 {
 				t.Errorf("%+v, %v", status, err)
 			}
 		}

@@ -10,10 +10,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
-const wireVersion = 11
+const wireVersion = 12
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
+	kindConfine  byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
 	kindComplete byte = 'P' // engine -> init, after that; with stdin, stdout, stderr, and the line for sockets if there is one
 	kindCommand  byte = 'C' // engine -> init, first and once: Command
 	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
@@ -60,7 +61,7 @@ func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + len(c.Filter) + len(c.Trace)
+	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + c.Confinement.size() + len(c.Trace)
 	for _, l := range [...][]string{c.Args, c.Env} {
 		for _, s := range l {
 			size += 4 + len(s)
@@ -68,11 +69,6 @@ func encodeCommand(c *Command) ([]byte, error) {
 	}
 	for _, m := range c.Mounts {
 		size += 21 + len(m.Path)
-	}
-	if c.Landlock != nil {
-		for _, r := range c.Landlock.Rules {
-			size += 14 + len(r.Path)
-		}
 	}
 	if size > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
@@ -94,7 +90,6 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Texts(&c.Env)
 	w.Text(&c.Dir)
 	w.Flag(&c.TTY)
-	w.Flag(&c.Scope)
 	w.Flag(&c.Crowded)
 	w.Flag(&c.Apart)
 	frame.List(w, &c.Rlimits, 20, func(l *Rlimit) {
@@ -102,9 +97,22 @@ func (c *Command) Fields(w *frame.Codec) {
 		w.Long(&l.Soft)
 		w.Long(&l.Hard)
 	})
-	w.Bytes(&c.Filter)
+	c.Confinement.Fields(w)
+	w.Flag(&c.Confined)
 	w.Bytes(&c.Trace)
 	w.Text(&c.Fresh)
+	frame.List(w, &c.Mounts, 21, func(m *Mount) {
+		w.Text(&m.Path)
+		w.Flag(&m.Links)
+		w.Long(&m.Dev)
+		w.Long(&m.Ino)
+	})
+}
+
+// Fields implements [frame.Message].
+func (c *Confinement) Fields(w *frame.Codec) {
+	w.Flag(&c.Scope)
+	w.Bytes(&c.Filter)
 	domain := c.Landlock != nil
 	if w.Flag(&domain); domain {
 		if c.Landlock == nil {
@@ -112,19 +120,27 @@ func (c *Command) Fields(w *frame.Codec) {
 		}
 		w.Long(&c.Landlock.Handled)
 		w.Long(&c.Landlock.Scoped)
-		frame.List(w, &c.Landlock.Rules, 14, func(r *confine.Rule) {
+		frame.List(w, &c.Landlock.Rules, ruleSize, func(r *confine.Rule) {
 			w.Text(&r.Path)
 			w.Long(&r.Access)
 			w.Flag(&r.Optional)
 			w.Flag(&r.Links)
+			w.Long(&r.Dev)
+			w.Long(&r.Ino)
 		})
 	}
-	frame.List(w, &c.Mounts, 21, func(m *Mount) {
-		w.Text(&m.Path)
-		w.Flag(&m.Links)
-		w.Long(&m.Dev)
-		w.Long(&m.Ino)
-	})
+}
+
+const ruleSize = 30 // without the path
+
+func (c *Confinement) size() int {
+	size := 32 + len(c.Filter)
+	if c.Landlock != nil {
+		for _, r := range c.Landlock.Rules {
+			size += ruleSize + len(r.Path)
+		}
+	}
+	return size
 }
 
 // A signalling is a request to signal the command's process group.
@@ -193,6 +209,7 @@ func (s *Status) Fields(c *frame.Codec) {
 	frame.Byte(c, &s.Signal)
 	c.Flag(&s.CoreDumped)
 	c.Long(&s.Left)
+	c.Flag(&s.Alone)
 	switch {
 	case s.Signal > 127, s.Signal != 0 && code != 0, s.Signal == 0 && s.CoreDumped:
 		c.Fail("no such wait status")

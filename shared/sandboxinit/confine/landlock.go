@@ -16,4 +16,5 @@ type Rule struct {
 	Access   uint64 // LANDLOCK_ACCESS_FS_*
 	Optional bool   // what cannot be opened is left out
 	Links    bool   // symlinks may lead there: no command can put one in their place
+	Dev, Ino uint64 // of what it is about, as stat has them; an Ino of zero is any
 }

@@ -50,7 +50,7 @@ func (l *Landlock) Enter(terminal int) error {
 			return err
 		}
 		if terminal >= 0 {
-			if err := allow(int(fd), terminal, l.Handled&terminalAccess); err != nil {
+			if err := allow(int(fd), terminal, Rule{Access: l.Handled & terminalAccess}); err != nil {
 				return err
 			}
 		}
@@ -81,14 +81,18 @@ func allowPath(ruleset int, r Rule) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return allow(ruleset, fd, r.Access)
+	return allow(ruleset, fd, r)
 }
 
-func allow(ruleset, fd int, access uint64) error {
+func allow(ruleset, fd int, r Rule) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
+	if r.Ino != 0 && (r.Ino != st.Ino || r.Dev != st.Dev) {
+		return unix.ESTALE
+	}
+	access := r.Access
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= ofFiles // the kernel takes no other right for one
 	}

@@ -1,0 +1,164 @@
+package landlock
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/plugins/internal/inside"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/proc"
+)
+
+// bench is a sandbox with Prepare, in a workspace. Its tests are not parallel: inits are found
+// by their parent, which is this process for all tests.
+type bench struct {
+	t       *testing.T
+	ws      string
+	sandbox shared.Sandbox
+}
+
+// newBench opens one in which hidden, a file of the workspace, is hidden.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	ws, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, ws: filepath.Join(ws, "ws")}
+	b.makeWorkspace("a secret")
+	b.sandbox, err = need(t).Open(t.Context(), shared.Spec{
+		Sandbox: "bench", Prepare: true, BestEffort: true, Home: "/home/u",
+		Table: []shared.Entry{
+			{Path: b.ws, Source: b.ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Path: b.path("hidden"), Access: shared.Hidden, Why: "deny_paths[0]"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.sandbox.Close(t.Context()) })
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.ws, name) }
+
+func (b *bench) makeWorkspace(hidden string) {
+	b.t.Helper()
+	if err := os.MkdirAll(b.path("src"), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	b.write("hidden", hidden)
+}
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.path(name), []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) run(script string) string {
+	b.t.Helper()
+	r, w := inside.Pipe(b.t)
+	p, err := b.sandbox.Start(b.t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", script}, Dir: b.ws, Env: append([]string{"HOME=/home/u"}, inside.Env...)}, shared.Stdio{Stdout: w, Stderr: w})
+	w.Close()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out strings.Builder
+	if _, err := r.WriteTo(&out); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := p.Wait(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// waiting gives the init that waits for a command.
+func (b *bench) waiting() int {
+	b.t.Helper()
+	return inside.Waiting(b.t, func() []int { return proc.Children(os.Getpid()) })
+}
+
+// runPrepared runs a command, and fails if the init that waits does not start it.
+func (b *bench) runPrepared(script string) string {
+	b.t.Helper()
+	want := strconv.Itoa(b.waiting())
+	by, out, _ := strings.Cut(b.run("echo $PPID; "+script), "\n")
+	if by != want {
+		b.t.Errorf("the command was started by %s, and %s waited for it", by, want)
+	}
+	return out
+}
+
+// Each command has directories of its own, and what is hidden is.
+func TestPrepared(t *testing.T) {
+	b := newBench(t)
+	const look = `ls -A $HOME $TMPDIR; touch $HOME/left $TMPDIR/left src/made; cat hidden 2>&1; cat src/made; echo $TMPDIR`
+	b.run(look)
+	for range 3 {
+		out := b.runPrepared(look)
+		at := strings.LastIndexByte(out, '\n')
+		temp := out[at+1:]
+		if strings.Contains(out, "left") || strings.Contains(out, "secret") || !strings.Contains(out, "hidden: Permission denied") || strings.Contains(out, "made:") {
+			t.Errorf("a command sees:\n%s", out)
+		}
+		if _, err := os.Stat(temp); !os.IsNotExist(err) || !filepath.IsAbs(temp) {
+			t.Errorf("its directory %q is still there: %v", temp, err)
+		}
+	}
+}
+
+// What waits has been given a directory that is now another one, or has another name.
+func TestPreparedIsReplaced(t *testing.T) {
+	b := newBench(t)
+	b.run("true")
+	b.waiting()
+	aside := b.ws + ".aside"
+	if err := os.Rename(b.ws, aside); err != nil {
+		t.Fatal(err)
+	}
+	b.makeWorkspace("another secret")
+	script := "cat hidden; echo x > " + aside + "/src/planted; cat " + aside + "/hidden; echo x > src/new && cat src/new"
+	for range 2 {
+		if out := b.run(script); strings.Contains(out, "secret") || strings.Count(out, "ermission denied") != 3 || !strings.HasSuffix(out, "\nx") {
+			t.Errorf("in a new workspace of the same name: %q", out)
+		}
+		b.waiting()
+	}
+	if out := b.runPrepared(script); !strings.HasSuffix(out, "\nx") {
+		t.Errorf("then: %q", out)
+	}
+	if list, err := filepath.Glob(aside + "/src/*"); err != nil || len(list) > 0 {
+		t.Errorf("what is no workspace any more was written to: %q, %v", list, err)
+	}
+}
+
+// A directory with something hidden in it is granted name by name, and has a name more.
+func TestPreparedSeesNewNames(t *testing.T) {
+	b := newBench(t)
+	b.run("true")
+	for i := range 3 {
+		b.waiting()
+		name := "new" + strconv.Itoa(i)
+		b.write(name, name)
+		if out := b.run("cat " + name); out != name {
+			t.Errorf("%q is read of a file that is there by now", out)
+		}
+	}
+}
+
+// A command that leaves something running has ended when that is gone, too.
+func TestPreparedLeavesNothing(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		out := b.run("sleep 60 >/dev/null 2>&1 & echo $!")
+		if _, err := os.Stat("/proc/" + out); !os.IsNotExist(err) || out == "" {
+			t.Errorf("process %q of a command that has ended: %v", out, err)
+		}
+	}
+}
