@@ -191,6 +191,7 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 func TestPreparedIsReplaced(t *testing.T) {
 	b := newBench(t, nil)
 	b.run("true")
+	end := b.endOf(b.waiting())
 	aside := b.ws + ".aside"
 	if err := os.Rename(b.ws, aside); err != nil {
 		t.Fatal(err)
@@ -204,6 +205,7 @@ func TestPreparedIsReplaced(t *testing.T) {
 	if out := b.run("cat hidden; cat readonly; ls"); strings.Contains(out, "secret") || !strings.Contains(out, "another text") {
 		t.Errorf("in a new workspace of the same name: %q", out)
 	}
+	b.await(end) // which was not that sandbox
 	if out := b.runPrepared("cat readonly"); out != "another text" {
 		t.Errorf("then: %q", out)
 	}
