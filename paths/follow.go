@@ -36,11 +36,13 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error)) (end 
 			at = path.Dir(at)
 			continue
 		}
-		next := path.Join(at, name)
+		next := strings.TrimSuffix(at, "/") + "/" + name
 		step, err := look(next, slices.ContainsFunc(names, func(n string) bool { return n != "" }))
 		switch {
 		case err != nil:
 			return next, false, err
+		case step.Missing && len(names) == 0:
+			return next, false, nil
 		case step.Missing:
 			return path.Join(next, path.Join(names...)), false, nil
 		case step.Target == "":

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/host/view"
@@ -39,11 +40,12 @@ func (f *lookup) Follow(p string) view.Way {
 	if ok {
 		return way
 	}
-	if p == "/" || filepath.Clean(p) != p {
+	at := strings.LastIndexByte(p, '/')
+	if p == "/" || at < 0 || filepath.Clean(p) != p {
 		way = Follow(p)
-	} else if dir := f.Follow(filepath.Dir(p)); dir.Err != nil {
+	} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
 		way = dir
-	} else if name := filepath.Base(p); dir.Kind == view.Directory {
+	} else if dir.Kind == view.Directory {
 		way = follow(dir.End, name)
 		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
 	} else { // nothing lies beneath what is missing, or a file
