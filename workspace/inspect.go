@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,54 +252,67 @@ func (a Acting) Since(before Acting) map[string]Inspection {
 	return since
 }
 
-// Pending tells what repositories are in the middle of, whose lists of what to
-// do next can name commands: by the directory of a rebase, an am, a cherry-pick
-// or a revert, how it looks; and by its name, how an index does.
-type Pending map[string]string
+// Pending tells what git would go on with in repositories: what they are in the middle of, whose
+// lists of what to do next can name commands, and the files that their indexes name.
+type Pending struct {
+	underway map[string]string // by the directory of a rebase, say, how that looks
+	indexes  map[string]index
+}
+
+// An index is one of git's, and the configuration by which git reads it, in the directory common.
+type index struct {
+	file, config stamp
+	common       string
+	many         bool // that others share, of which not all are known
+}
+
+// Join adds what another one tells.
+func (p *Pending) Join(other Pending) {
+	if p.underway == nil {
+		p.underway, p.indexes = map[string]string{}, map[string]index{}
+	}
+	maps.Copy(p.underway, other.underway)
+	maps.Copy(p.indexes, other.indexes)
+}
 
 // Add looks for what is under way in a repository, and in those of its worktrees
 // that can be written with it, and adds it to p.
-func (p Pending) Add(l GitLayout) {
+func (p *Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
 	}
+	p.Join(Pending{})
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = tooMany // and what is in there is not known
+		p.underway[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
 	}
-	hash := hashSize(l.CommonDir)
+	config := stampOf(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
 		// By the last one git writes resolved conflicts to the files that it names; it stays, without any.
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
-			if fi, err := os.Lstat(state); err == nil && !(fi.Mode().IsRegular() && fi.Size() == 0) && p[state] == "" {
-				p[state] = looks(state)
+			if fi, err := os.Lstat(state); err == nil && !(fi.Mode().IsRegular() && fi.Size() == 0) && p.underway[state] == "" {
+				p.underway[state] = looks(state)
 			}
 		}
 		shared := sharedIndexes(dir)
-		for _, index := range append(shared, join(dir, "index")) {
-			if s := stampOf(index); len(shared) == maxShared {
-				p[index] = fmt.Sprint(hash, tooMany)
-			} else if !s.absent() {
-				p[index] = fmt.Sprint(hash, s)
+		for _, path := range append(shared, join(dir, "index")) {
+			i := index{file: stampOf(path), config: config, common: l.CommonDir, many: len(shared) == maxShared}
+			if i.many || !i.file.absent() {
+				p.indexes[path] = i
 			}
 		}
 	}
 }
 
-const (
-	maxIndex = 64 << 20 // of some 600,000 files
-	tooMany  = "too many"
-)
+const maxIndex = 64 << 20 // of some 600,000 files
 
 // Misplaced says which indexes of git's are others than before and name files that git, on the
 // host, would write outside of the work tree or into a git directory, or may.
 func (p Pending) Misplaced(before Pending) (said []string) {
-	for index, state := range p {
-		if gitindex.Named(filepath.Base(index)) && (state != before[index] || strings.HasSuffix(state, tooMany)) {
-			var hash int
-			fmt.Sscan(state, &hash)
-			said = append(said, misplaced(index, hash, true)...)
+	for path, now := range p.indexes {
+		if now != before.indexes[path] || now.many {
+			said = append(said, misplaced(path, hashSize(now.common), true)...)
 		}
 	}
 	slices.Sort(said)
@@ -314,19 +328,19 @@ func hashSize(commonDir string) int {
 	return gitindex.HashSize(string(config))
 }
 
-func misplaced(index string, hash int, split bool) []string {
-	data, err := readSmall(index, maxIndex)
+func misplaced(path string, hash int, split bool) []string {
+	data, err := readSmall(path, maxIndex)
 	i, ok := gitindex.Read(data, hash)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return []string{fmt.Sprintf("git: %v", err)}
 	case !ok:
-		return []string{fmt.Sprintf("git: %.300q is not understood", index)}
+		return []string{fmt.Sprintf("git: %.300q is not understood", path)}
 	case i.Misplaced != "":
-		return []string{fmt.Sprintf("git: %.300q names %.300q, and git writes that file where this leads to", index, i.Misplaced)}
+		return []string{fmt.Sprintf("git: %.300q names %.300q, and git writes that file where this leads to", path, i.Misplaced)}
 	case i.Base != nil && split:
-		return misplaced(join(filepath.Dir(index), fmt.Sprintf("sharedindex.%x", i.Base)), hash, false)
+		return misplaced(join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base)), hash, false)
 	}
 	return nil
 }
@@ -413,8 +427,8 @@ func looks(dir string) string {
 
 // Since lists what is under way now and was not, or was at another point, before.
 func (p Pending) Since(before Pending) (list []string) {
-	for dir, state := range p {
-		if before[dir] != state && !gitindex.Named(filepath.Base(dir)) {
+	for dir, state := range p.underway {
+		if before.underway[dir] != state {
 			list = append(list, dir)
 		}
 	}

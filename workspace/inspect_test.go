@@ -218,7 +218,7 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Pending{}
-	if p.Add(wt); len(p.Since(nil)) != 1 {
+	if p.Add(wt); len(p.Since(Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -35,7 +34,6 @@ func repositoryPaths(found *scan.Result) (list []string) {
 // middle of, and says what makes git act there on something else: links, and a git
 // directory that is none, for which git takes another one.
 func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
-	p = workspace.Pending{}
 	for _, top := range repositories {
 		layout, err := l.of(top)
 		if err != nil {
@@ -141,8 +139,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	if out.before.acting != nil {
 		changed = m.Workspace.Acting(ctx, look.of, repositories, m.Owner.gitUser()).Since(out.before.acting)
 	}
-	before, more := workspace.Pending{}, 0
-	maps.Copy(before, out.before.pending)
+	var before workspace.Pending
+	before.Join(out.before.pending)
+	more := 0
 	n := len(repositories)
 	for dir := range changed {
 		if !slices.Contains(repositories, dir) {
@@ -161,7 +160,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 					report.Unclear = said
 				}
 			}
-			maps.Copy(before, now) // a worktree's lies in the main repository as well
+			before.Join(now) // a worktree's lies in the main repository as well
 		}
 		acting, acts := changed[p]
 		switch {
