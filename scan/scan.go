@@ -93,8 +93,9 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	}
 	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	defer func() { t.fresh += int(w.fresh.Load()) }()
+	path := make([]byte, 0, 4096)
 	for _, n := range t.root.dirs {
-		w.refresh(n, append(make([]byte, 0, 4096), n.name...), 0, false)
+		w.refresh(n, append(path, n.name...), 0, false)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err

@@ -21,7 +21,7 @@ import (
 type lookup struct {
 	ctx          context.Context // of the command that it is for
 	m            *Machine
-	ways         map[string]view.Way
+	ways         map[string]*view.Way
 	unsearchable map[string]string // by directory
 	repos        map[string]view.Repository
 	layouts      layouts
@@ -30,16 +30,16 @@ type lookup struct {
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}}
 }
 
 // Follow implements view.Facts. Most paths that are asked for lie in the same
 // directories, so that each directory is walked to once.
 func (f *lookup) Follow(p string) view.Way {
-	way, ok := f.ways[p]
-	if ok {
-		return way
+	if known := f.ways[p]; known != nil {
+		return *known
 	}
+	var way view.Way
 	at := strings.LastIndexByte(p, '/')
 	if p == "/" || at < 0 || filepath.Clean(p) != p {
 		way = Follow(p)
@@ -51,7 +51,7 @@ func (f *lookup) Follow(p string) view.Way {
 	} else { // nothing lies beneath what is missing, or a file
 		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
 	}
-	f.ways[p] = way
+	f.ways[p] = &way
 	return way
 }
 

@@ -108,19 +108,16 @@ func (s *sandbox) confinement(c *Launch, look bool) (*sandboxinit.Confinement, e
 	return by, nil
 }
 
-// confine completes what an init is told of a command, by what its own Launch has for that.
+// confine says in a command what its init is to keep it from, unless that was told before.
 func (s *sandbox) confine(r *insideRun, command *sandboxinit.Command) error {
-	if command.Confined = r.confined; !r.confined {
-		by, err := s.confinement(r.by, false)
-		if err != nil {
-			return err
-		}
+	if command.Confined = r.confined; r.confined {
+		return nil
+	}
+	by, err := s.confinement(r.by, false)
+	if err == nil {
 		command.Confinement = *by
 	}
-	if r.by.Inside != nil {
-		r.by.Inside(command)
-	}
-	return nil
+	return err
 }
 
 // anInit gives the init that runs cmd: one more in a kept session, one that was made beforehand,

@@ -62,6 +62,9 @@ func (r *insideRun) obey(ctx context.Context, c *Launch, command *sandboxinit.Co
 	if err != nil {
 		return err
 	}
+	if r.by.Inside != nil { // while the init wakes up, which has the command's stdio by now
+		r.by.Inside(command)
+	}
 	return r.Conn.Start(ctx, *command)
 }
 
