@@ -21,7 +21,7 @@ type bench struct {
 }
 
 // newBench opens one in which hidden, a file of the workspace, is hidden.
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, session shared.Session) *bench {
 	t.Helper()
 	ws, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -30,7 +30,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, ws: filepath.Join(ws, "ws")}
 	b.makeWorkspace("a secret")
 	b.sandbox, err = need(t).Open(t.Context(), shared.Spec{
-		Sandbox: "bench", Prepare: true, BestEffort: true, Home: "/home/u",
+		Sandbox: "bench", Session: session, Prepare: true, BestEffort: true, Home: "/home/u",
 		Table: []shared.Entry{
 			{Path: b.ws, Source: b.ws, Access: shared.ReadWrite, Why: "workspace"},
 			{Path: b.path("hidden"), Access: shared.Hidden, Why: "deny_paths[0]"},
@@ -97,7 +97,7 @@ func (b *bench) runPrepared(script string) string {
 
 // Each command has directories of its own, and what is hidden is.
 func TestPrepared(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, shared.Session{})
 	const look = `ls -A $HOME $TMPDIR; touch $HOME/left $TMPDIR/left src/made; cat hidden 2>&1; cat src/made; echo $TMPDIR`
 	b.run(look)
 	for range 3 {
@@ -115,7 +115,7 @@ func TestPrepared(t *testing.T) {
 
 // What waits has been given a directory that is now another one, or has another name.
 func TestPreparedIsReplaced(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, shared.Session{})
 	b.run("true")
 	b.waiting()
 	aside := b.ws + ".aside"
@@ -140,7 +140,7 @@ func TestPreparedIsReplaced(t *testing.T) {
 
 // A directory with something hidden in it is granted name by name, and has a name more.
 func TestPreparedSeesNewNames(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, shared.Session{})
 	b.run("true")
 	for i := range 3 {
 		b.waiting()
@@ -154,11 +154,25 @@ func TestPreparedSeesNewNames(t *testing.T) {
 
 // A command that leaves something running has ended when that is gone, too.
 func TestPreparedLeavesNothing(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, shared.Session{})
 	for range 3 {
 		out := b.run("sleep 60 >/dev/null 2>&1 & echo $!")
 		if _, err := os.Stat("/proc/" + out); !os.IsNotExist(err) || out == "" {
 			t.Errorf("process %q of a command that has ended: %v", out, err)
 		}
+	}
+}
+
+// The directories of a session are made anew when somebody has removed them.
+func TestPreparedInASession(t *testing.T) {
+	b := newBench(t, shared.Session{ID: "prepared", Dir: t.TempDir()})
+	temp := b.run("echo $TMPDIR")
+	b.runPrepared("true")
+	b.waiting()
+	if err := os.RemoveAll(temp); err != nil || !filepath.IsAbs(temp) {
+		t.Fatal(temp, err)
+	}
+	if out := b.run("echo written > $TMPDIR/file; cat $TMPDIR/file"); out != "written" {
+		t.Errorf("in a directory that was removed: %q", out)
 	}
 }

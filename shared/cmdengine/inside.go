@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/orphans"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // startInside starts a command through an init in a launcher.
@@ -90,32 +91,21 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	return command, err
 }
 
-// confinement is what the init of a Launch keeps its command from. look has it be exactly what is there
-// now.
-func (s *sandbox) confinement(c *Launch, look bool) (*sandboxinit.Confinement, error) {
-	by := &sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Landlock: c.Landlock}
-	if c.Landlock == nil {
-		return by, nil
+// confinement is what the init of a Launch keeps its command from.
+func (s *sandbox) confinement(c *Launch) (by sandboxinit.Confinement, err error) {
+	by = sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Landlock: c.Landlock}
+	if c.Landlock != nil {
+		var own []confine.Rule
+		own, err = c.Own()
+		by.Landlock = c.Landlock.With(own)
 	}
-	if look {
-		c.Landlock = c.Landlock.Look()
-	}
-	own, err := c.Own()
-	if err != nil {
-		return nil, err
-	}
-	by.Landlock = c.Landlock.With(own)
-	return by, nil
+	return by, err
 }
 
 // confine says in a command what its init is to keep it from, unless that was told before.
-func (s *sandbox) confine(r *insideRun, command *sandboxinit.Command) error {
-	if command.Confined = r.confined; r.confined {
-		return nil
-	}
-	by, err := s.confinement(r.by, false)
-	if err == nil {
-		command.Confinement = *by
+func (s *sandbox) confine(r *insideRun, command *sandboxinit.Command) (err error) {
+	if command.Confined = r.told != nil; r.told == nil {
+		command.Confinement, err = s.confinement(r.by)
 	}
 	return err
 }

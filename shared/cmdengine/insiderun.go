@@ -31,11 +31,12 @@ type insideRun struct {
 	ungate   func()               // ends the gate; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 	by       *Launch              // which has started it
-	confined bool                 // before it had a command
 	bare     bool                 // the launcher is the init itself
 	releases sync.Once
 	finishes sync.Once
 	said     string // the end of its stderr, once it is finished
+
+	told *sandboxinit.Confinement // before there was a command; nil of an init that was started for one
 
 	fresh   string       // a directory whose content ends with the command, or ""
 	starved uint64       // processes killed for want of memory, once Wait has returned

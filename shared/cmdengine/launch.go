@@ -32,7 +32,7 @@ type Launch struct {
 	// Waits says that Path is the init's own, of [sandboxinit.Argv], so that there is no launcher.
 	Waits bool
 	// Same, with Sandbox or Waits, reports whether an init that Spawn has started for an earlier
-	// Launch can serve this one. With nil no sandbox is made beforehand.
+	// Launch can serve this one; what Landlock is about is looked at besides. With nil no sandbox is made beforehand.
 	Same func(ctx context.Context, earlier Launched) bool
 	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
 	// init that is pid 1 for the others, nil where it is that which is to be started.

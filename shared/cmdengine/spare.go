@@ -44,16 +44,16 @@ func (s *sandbox) makeSpare() {
 		if err != nil {
 			return
 		}
-		by, err := s.confinement(c, true)
-		if err == nil {
-			err = run.Conn.Confine(by)
+		by, err := s.confinement(c)
+		if by.Landlock = by.Landlock.Look(); err == nil {
+			err = run.Conn.Confine(&by)
 		}
 		if err != nil {
 			run.giveUp()
 			run.finish()
 			return
 		}
-		run.confined, one.run = true, run
+		run.told, one.run = &by, run
 	})
 }
 
@@ -71,7 +71,7 @@ func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	}
 	select {
 	case <-one.made: // sooner than another would be
-		if one.run != nil && c.Same(ctx, one.run.launcher) && one.run.by.Landlock.Holds(c.Landlock) {
+		if one.run != nil && c.Same(ctx, one.run.launcher) && one.run.told.Landlock.Holds(c.Landlock) {
 			return one.run
 		}
 	case <-ctx.Done():

@@ -9,26 +9,36 @@ import (
 )
 
 // Look gives l with what its rules are about now: the domain of a thread that enters it is about
-// exactly that, or it does not enter.
+// exactly that, or it does not enter. A nil one is of no rules.
 func (l *Landlock) Look() *Landlock {
-	looked := *l
-	looked.Rules = slices.Clone(l.Rules)
+	if l == nil {
+		return nil
+	}
+	looked := l.With(nil)
 	for i := range looked.Rules {
 		r := &looked.Rules[i]
 		r.Dev, r.Ino = r.identity()
 	}
-	return &looked
+	return looked
 }
 
-// Holds reports whether l, of Look, is still what other would be: the same rules about the same files.
+// Holds reports whether l, of Look, is still about the same files, and begins with the rules of other.
 func (l *Landlock) Holds(other *Landlock) bool {
 	if l == nil || other == nil {
 		return l == other
 	}
-	return l.Handled == other.Handled && l.Scoped == other.Scoped && slices.EqualFunc(l.Rules, other.Rules, func(was, is Rule) bool {
-		is.Dev, is.Ino = is.identity()
-		return was == is
-	})
+	if l.Handled != other.Handled || l.Scoped != other.Scoped || len(l.Rules) < len(other.Rules) {
+		return false
+	}
+	for i, r := range l.Rules {
+		if dev, ino := r.identity(); dev != r.Dev || ino != r.Ino {
+			return false
+		}
+		if r.Dev, r.Ino = 0, 0; i < len(other.Rules) && r != other.Rules[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // With gives l with rules more.
