@@ -72,7 +72,7 @@ var rules = []rule{
 	{packages: "shared", ours: []string{"shared/enginepb", "shared/frame", "shared/proc", "shared/sandboxinit", "shared/wire"}},
 	{packages: "shared/dial", ours: []string{"shared", "shared/enginepb", "shared/frame", "shared/proc", "shared/wire"}},
 	{packages: "shared/cmdengine/cgroup", ours: []string{"shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/cmdengine", ours: []string{"shared", "shared/orphans", "shared/proc", "shared/sandboxinit", "shared/holder", "shared/cmdengine/cgroup", "shared/traced"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/cmdengine", ours: []string{"shared", "shared/orphans", "shared/proc", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/holder", "shared/cmdengine/cgroup", "shared/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/actor", ours: []string{}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/scene", ours: []string{"shared", "shared/dial", "shared/enginetest/internal/actor", "shared/scratch"}, others: []string{"github.com/creack/pty"}},
 	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/sandboxinit/confine", "shared/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
