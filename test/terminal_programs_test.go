@@ -4,6 +4,7 @@ package test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -181,6 +182,20 @@ func (s *screen) stops() {
 	s.sees(`OUT>$`)
 }
 
+// relayed waits until keys are sbxhost's to pass on: before that the terminal makes signals of them, for the
+// whole job.
+func (s *screen) relayed() {
+	s.t.Helper()
+	terminal := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
+	until(s.t, "sbxhost to have the terminal", func() bool {
+		modes, err := exec.Command("stty", "-F", terminal, "-a").Output()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return strings.Contains(string(modes), "-isig")
+	}, s.text)
+}
+
 // A command in the background goes on and reads nothing, nor is the terminal touched,
 // until its job is in the foreground.
 func testInBackground(t *testing.T, p *place) {
@@ -251,6 +266,7 @@ func testKeysOfTheJob(t *testing.T, p *place) {
 		s.stops() // the script, too
 		s.run("fg")
 		s.sees(`^sh -c .*(\n.*)?$`)
+		s.relayed()
 		s.keys("C-c")
 		s.sees(want)
 	}
