@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
@@ -203,9 +205,16 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		Ended:  func() { p.alone.Remove() },
 	}
 	if cmd == nil || !cmd.TTY { // a rule is about the terminal
-		l.Same = func(context.Context, cmdengine.Launched) bool { return true }
+		l.Same = alive
 	}
 	return l, nil
+}
+
+// alive reports whether an init that waits for a command was not killed meanwhile. It is this process's child.
+func alive(_ context.Context, init cmdengine.Launched) bool {
+	var ended unix.Siginfo // zero of one that has not
+	err := unix.Waitid(unix.P_PID, init.Pid(), &ended, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && ended.Signo == 0
 }
 
 func (s *opened) events(*shared.Command) []shared.Event {
