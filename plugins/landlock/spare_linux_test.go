@@ -18,35 +18,34 @@ import (
 // bench is a sandbox with Prepare, in a workspace. Its tests are not parallel: inits are found
 // by their parent, which is this process for all tests.
 type bench struct {
-	t       *testing.T
-	ws      string
-	sandbox shared.Sandbox
+	inside.Bench
+	t *testing.T
 }
 
 // newBench opens one in which hidden, a file of the workspace, is hidden.
 func newBench(t *testing.T, session shared.Session) *bench {
 	t.Helper()
-	ws, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, ws: filepath.Join(ws, "ws")}
+	b := &bench{t: t, Bench: inside.Bench{T: t, Dir: filepath.Join(dir, "ws"), Inits: func() []int { return proc.Children(os.Getpid()) }}}
 	b.makeWorkspace("a secret")
-	b.sandbox, err = need(t).Open(t.Context(), shared.Spec{
+	b.Sandbox, err = need(t).Open(t.Context(), shared.Spec{
 		Sandbox: "bench", Session: session, Prepare: true, BestEffort: true, Home: "/home/u",
 		Table: []shared.Entry{
-			{Path: b.ws, Source: b.ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Path: b.Dir, Source: b.Dir, Access: shared.ReadWrite, Why: "workspace"},
 			{Path: b.path("hidden"), Access: shared.Hidden, Why: "deny_paths[0]"},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.sandbox.Close(t.Context()) })
+	t.Cleanup(func() { b.Sandbox.Close(t.Context()) })
 	return b
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.ws, name) }
+func (b *bench) path(name string) string { return filepath.Join(b.Dir, name) }
 
 func (b *bench) makeWorkspace(hidden string) {
 	b.t.Helper()
@@ -63,52 +62,13 @@ func (b *bench) write(name, text string) {
 	}
 }
 
-func (b *bench) run(script string) string {
-	b.t.Helper()
-	r, w := inside.Pipe(b.t)
-	p, err := b.sandbox.Start(b.t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", script}, Dir: b.ws, Env: append([]string{"HOME=/home/u"}, inside.Env...)}, shared.Stdio{Stdout: w, Stderr: w})
-	w.Close()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var out strings.Builder
-	if _, err := r.WriteTo(&out); err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := p.Wait(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
-	return strings.TrimSpace(out.String())
-}
-
-// waiting gives the init that waits for a command.
-func (b *bench) waiting() int {
-	b.t.Helper()
-	return inside.Waiting(b.t, func() []int { return proc.Children(os.Getpid()) })
-}
-
-// runPrepared runs a command, and fails if the init that waits never starts it: what was found may
-// have been that of a command which had just ended.
-func (b *bench) runPrepared(script string) string {
-	b.t.Helper()
-	for range 10 {
-		waited := strconv.Itoa(b.waiting())
-		by, out, _ := strings.Cut(b.run("echo $PPID; "+script), "\n")
-		if by == waited {
-			return out
-		}
-	}
-	b.t.Error("no command was started by the init that waited for it")
-	return ""
-}
-
 // Each command has directories of its own, and what is hidden is.
 func TestPrepared(t *testing.T) {
 	b := newBench(t, shared.Session{})
 	const look = `ls -A $HOME $TMPDIR; touch $HOME/left $TMPDIR/left src/made; cat hidden 2>&1; cat src/made; echo $TMPDIR`
-	b.run(look)
+	b.Run(look)
 	for range 3 {
-		out := b.runPrepared(look)
+		out := b.RunPrepared(look)
 		at := strings.LastIndexByte(out, '\n')
 		temp := out[at+1:]
 		if strings.Contains(out, "left") || strings.Contains(out, "secret") || !strings.Contains(out, "hidden: Permission denied") || strings.Contains(out, "made:") {
@@ -123,21 +83,19 @@ func TestPrepared(t *testing.T) {
 // What waits has been given a directory that is now another one, or has another name.
 func TestPreparedIsReplaced(t *testing.T) {
 	b := newBench(t, shared.Session{})
-	b.run("true")
-	b.waiting()
-	aside := b.ws + ".aside"
-	if err := os.Rename(b.ws, aside); err != nil {
+	b.Run("true")
+	aside := b.Dir + ".aside"
+	if err := os.Rename(b.Dir, aside); err != nil {
 		t.Fatal(err)
 	}
 	b.makeWorkspace("another secret")
 	script := "cat hidden; echo x > " + aside + "/src/planted; cat " + aside + "/hidden; echo x > src/new && cat src/new"
 	for range 2 {
-		if out := b.run(script); strings.Contains(out, "secret") || strings.Count(out, "ermission denied") != 3 || !strings.HasSuffix(out, "\nx") {
+		if out := b.Run(script); strings.Contains(out, "secret") || strings.Count(out, "ermission denied") != 3 || !strings.HasSuffix(out, "\nx") {
 			t.Errorf("in a new workspace of the same name: %q", out)
 		}
-		b.waiting()
 	}
-	if out := b.runPrepared(script); !strings.HasSuffix(out, "\nx") {
+	if out := b.RunPrepared(script); !strings.HasSuffix(out, "\nx") {
 		t.Errorf("then: %q", out)
 	}
 	if list, err := filepath.Glob(aside + "/src/*"); err != nil || len(list) > 0 {
@@ -148,12 +106,11 @@ func TestPreparedIsReplaced(t *testing.T) {
 // A directory with something hidden in it is granted name by name, and has a name more.
 func TestPreparedSeesNewNames(t *testing.T) {
 	b := newBench(t, shared.Session{})
-	b.run("true")
+	b.Run("true")
 	for i := range 3 {
-		b.waiting()
 		name := "new" + strconv.Itoa(i)
 		b.write(name, name)
-		if out := b.run("cat " + name); out != name {
+		if out := b.Run("cat " + name); out != name {
 			t.Errorf("%q is read of a file that is there by now", out)
 		}
 	}
@@ -163,23 +120,24 @@ func TestPreparedSeesNewNames(t *testing.T) {
 func TestPreparedLeavesNothing(t *testing.T) {
 	b := newBench(t, shared.Session{})
 	for range 3 {
-		out := b.run("sleep 60 >/dev/null 2>&1 & echo $!")
+		by, end := b.Start("sleep 60 >/dev/null 2>&1 & echo $!")
+		out := end()
 		if _, err := os.Stat("/proc/" + out); !os.IsNotExist(err) || out == "" {
 			t.Errorf("process %q of a command that has ended: %v", out, err)
 		}
+		b.Next(by)
 	}
 }
 
 // The directories of a session are made anew when somebody has removed them.
 func TestPreparedInASession(t *testing.T) {
 	b := newBench(t, shared.Session{ID: "prepared", Dir: t.TempDir()})
-	temp := b.run("echo $TMPDIR")
-	b.runPrepared("true")
-	b.waiting()
+	temp := b.Run("echo $TMPDIR")
+	b.RunPrepared("true")
 	if err := os.RemoveAll(temp); err != nil || !filepath.IsAbs(temp) {
 		t.Fatal(temp, err)
 	}
-	if out := b.run("echo written > $TMPDIR/file; cat $TMPDIR/file"); out != "written" {
+	if out := b.Run("echo written > $TMPDIR/file; cat $TMPDIR/file"); out != "written" {
 		t.Errorf("in a directory that was removed: %q", out)
 	}
 }
@@ -188,9 +146,8 @@ func TestPreparedInASession(t *testing.T) {
 func TestPreparedIsKilled(t *testing.T) {
 	b := newBench(t, shared.Session{})
 	for range 5 {
-		b.run("true")
-		pid := b.waiting()
-		fd, err := unix.PidfdOpen(pid, 0)
+		b.Run("true")
+		fd, err := unix.PidfdOpen(b.Waits, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +158,7 @@ func TestPreparedIsKilled(t *testing.T) {
 			t.Fatal("what waits does not die")
 		}
 		unix.Close(fd)
-		if out := b.run("echo there"); out != "there" {
+		if out := b.Run("echo there"); out != "there" {
 			t.Errorf("after the spare was killed: %q", out)
 		}
 	}

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,22 +19,21 @@ import (
 // bench is a sandbox with Prepare, in a workspace. Its tests are not parallel: inits are found
 // by their ancestor, which is this process for all tests.
 type bench struct {
-	t       *testing.T
-	ws      string
-	sandbox shared.Sandbox
+	inside.Bench
+	t *testing.T
 }
 
 // newBench opens one: hidden and readOnly are files of the workspace.
 func newBench(t *testing.T, change func(*shared.Spec)) *bench {
 	t.Helper()
-	b := &bench{t: t, ws: t.TempDir()}
+	b := &bench{t: t, Bench: inside.Bench{T: t, Dir: t.TempDir(), Inits: inits}}
 	for _, name := range []string{"hidden", "readonly"} {
 		b.write(name, name)
 	}
 	spec := shared.Spec{
 		Sandbox: "bench", Prepare: true, Home: "/home/u",
 		Table: []shared.Entry{
-			{Path: b.ws, Source: b.ws, Access: shared.ReadWrite, Why: "workspace"},
+			{Path: b.Dir, Source: b.Dir, Access: shared.ReadWrite, Why: "workspace"},
 			{Path: b.path("hidden"), Access: shared.Hidden, Why: "deny_paths[0]"},
 			{Path: b.path("readonly"), Source: b.path("readonly"), Access: shared.ReadOnly, Why: "bind_paths[0]"},
 		},
@@ -45,14 +42,14 @@ func newBench(t *testing.T, change func(*shared.Spec)) *bench {
 		change(&spec)
 	}
 	var err error
-	if b.sandbox, err = need(t).Open(t.Context(), spec); err != nil {
+	if b.Sandbox, err = need(t).Open(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.sandbox.Close(t.Context()) })
+	t.Cleanup(func() { b.Sandbox.Close(t.Context()) })
 	return b
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.ws, name) }
+func (b *bench) path(name string) string { return filepath.Join(b.Dir, name) }
 
 func (b *bench) write(name, text string) {
 	b.t.Helper()
@@ -70,69 +67,20 @@ func (b *bench) replace(name, text string) {
 	}
 }
 
-func (b *bench) run(script string) string {
-	b.t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		b.t.Fatal(err)
+// inits are what this process's holders have started.
+func inits() (list []int) {
+	for _, holder := range proc.Children(os.Getpid()) {
+		list = append(list, proc.Children(holder)...)
 	}
-	defer r.Close()
-	p, err := b.sandbox.Start(b.t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", script}, Dir: b.ws, Env: []string{"PATH=/usr/bin:/bin", "HOME=/home/u"}}, shared.Stdio{Stdout: w, Stderr: w})
-	w.Close()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var out bytes.Buffer
-	out.ReadFrom(r)
-	if _, err := p.Wait(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
-	return strings.TrimSpace(out.String())
-}
-
-// tick is the unit of times in /proc/PID/stat.
-const tick = 10 * time.Millisecond
-
-// ticks is the age of the machine in that unit.
-func ticks(t *testing.T) int {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		t.Fatal(err)
-	}
-	return int(now.Nano() / tick.Nanoseconds())
-}
-
-// runPrepared runs a command, and fails if its sandbox is never older than the call: what was found
-// waiting may have been that of a command which had just ended.
-func (b *bench) runPrepared(script string) string {
-	b.t.Helper()
-	for range 10 {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(b.waiting()) + "/stat")
-		if err != nil {
-			continue
-		}
-		prepared := strings.Fields(string(stat))[21]
-		if born, err := strconv.Atoi(prepared); err != nil {
-			b.t.Fatal(err)
-		} else if wait := born + 2 - ticks(b.t); wait > 0 {
-			time.Sleep(time.Duration(wait) * tick) // a sandbox that is made from now on has another time of birth
-		}
-		out := b.run(script + "\necho; cut -d' ' -f22 /proc/1/stat")
-		at := strings.LastIndexByte(out, '\n')
-		if out[at+1:] == prepared {
-			return strings.TrimSpace(out[:max(at, 0)])
-		}
-	}
-	b.t.Error("no command's sandbox was made before it")
-	return ""
+	return list
 }
 
 func TestPrepared(t *testing.T) {
 	b := newBench(t, nil)
 	const look = "ls -A /tmp /home/u; cat /proc/[0-9]*/comm; touch /tmp/left /home/u/left; sleep 60 & cat readonly hidden 2>&1; echo x > readonly"
-	b.run(look)
+	b.Run(look)
 	for range 4 {
-		out := b.runPrepared(look)
+		out := b.RunPrepared(look)
 		if strings.Contains(out, "left") || strings.Contains(out, "sleep") || !strings.Contains(out, "sbxhost-init") {
 			t.Errorf("something of another command is there:\n%s", out)
 		}
@@ -145,8 +93,8 @@ func TestPrepared(t *testing.T) {
 // What waits has given up its capabilities: the command need not wait for that.
 func TestPreparedHasGivenUp(t *testing.T) {
 	b := newBench(t, nil)
-	b.run("true")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.waiting()))
+	b.Run("true")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Waits))
 	if err != nil || !strings.Contains(string(status), "\nCapPrm:\t0000000000000000\n") {
 		t.Errorf("what waits for a command has capabilities: %v\n%s", err, status)
 	}
@@ -161,12 +109,11 @@ func TestPreparedShowsReplacedFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, change)
-			b.run("true")
+			b.Run("true")
 			for i := range 3 {
-				b.waiting()
 				b.replace("hidden", "a secret")
 				b.replace("readonly", "text "+strconv.Itoa(i))
-				out := b.run("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
+				out := b.Run("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
 				if strings.Contains(out, "secret") || strings.Count(out, "text "+strconv.Itoa(i)) != 2 {
 					t.Errorf("after a file was replaced the command sees %q", out)
 				}
@@ -184,9 +131,9 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 	b := newBench(t, func(s *shared.Spec) {
 		s.Table = append(s.Table, shared.Entry{Path: "/tmp/elsewhere", Source: s.Table[2].Source, Access: shared.ReadOnly, Why: "bind_paths[1]"})
 	})
-	b.run("true")
+	b.Run("true")
 	b.replace("readonly", "another text")
-	if out := b.run("cat readonly /tmp/elsewhere"); out != "another textanother text" {
+	if out := b.Run("cat readonly /tmp/elsewhere"); out != "another textanother text" {
 		t.Errorf("after a file was replaced: %q", out)
 	}
 }
@@ -194,23 +141,21 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 // A sandbox of another tree is made anew.
 func TestPreparedIsReplaced(t *testing.T) {
 	b := newBench(t, nil)
-	b.run("true")
-	end := b.endOf(b.waiting())
-	aside := b.ws + ".aside"
-	if err := os.Rename(b.ws, aside); err != nil {
+	b.Run("true")
+	aside := b.Dir + ".aside"
+	if err := os.Rename(b.Dir, aside); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(aside) })
-	if err := os.Mkdir(b.ws, 0o755); err != nil {
+	if err := os.Mkdir(b.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.write("hidden", "a secret")
 	b.write("readonly", "another text")
-	if out := b.run("cat hidden; cat readonly; ls"); strings.Contains(out, "secret") || !strings.Contains(out, "another text") {
+	if out := b.Run("cat hidden; cat readonly; ls"); strings.Contains(out, "secret") || !strings.Contains(out, "another text") {
 		t.Errorf("in a new workspace of the same name: %q", out)
 	}
-	b.await(end) // which was not that sandbox
-	if out := b.runPrepared("cat readonly"); out != "another text" {
+	if out := b.RunPrepared("cat readonly"); out != "another text" {
 		t.Errorf("then: %q", out)
 	}
 }
@@ -219,9 +164,9 @@ func TestPreparedIsReplaced(t *testing.T) {
 func TestPreparedIsLimited(t *testing.T) {
 	b := newBench(t, func(s *shared.Spec) { s.Limits = shared.Limits{PIDs: 20, Memory: 64 << 20, BestEffort: true} })
 	const many = "(i=0; while [ $i -lt 60 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1 | tail -n 1"
-	b.run("true")
+	b.Run("true")
 	for range 2 {
-		if out := b.runPrepared(many + "; echo; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
+		if out := b.RunPrepared(many + "; echo; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
 			t.Errorf("60 processes where 20 are allowed: %q", out)
 		}
 	}
@@ -231,30 +176,19 @@ func TestPreparedIsLimited(t *testing.T) {
 func TestPreparedIsKilled(t *testing.T) {
 	b := newBench(t, nil)
 	for range 5 {
-		b.run("true")
-		end := b.endOf(b.waiting())
+		b.Run("true")
+		end := b.endOf(b.Waits)
 		if err := unix.PidfdSendSignal(int(end.Fd()), unix.SIGKILL, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		b.await(end)
-		if out := b.run("echo there"); out != "there" {
+		if out := b.Run("echo there"); out != "there" {
 			t.Errorf("after the spare was killed: %q", out)
 		}
 	}
-	end := b.endOf(b.waiting())
-	b.sandbox.Close(t.Context())
+	end := b.endOf(b.Waits)
+	b.Sandbox.Close(t.Context())
 	b.await(end)
-}
-
-// waiting gives the init that waits for a command, of all that holders have started.
-func (b *bench) waiting() int {
-	b.t.Helper()
-	return inside.Waiting(b.t, func() (inits []int) {
-		for _, holder := range proc.Children(os.Getpid()) {
-			inits = append(inits, proc.Children(holder)...)
-		}
-		return inits
-	})
 }
 
 // endOf is a descriptor of a process, for await.
@@ -300,11 +234,11 @@ func TestPreparedHasAGate(t *testing.T) {
 	})
 	script := fmt.Sprintf(`cat /etc/resolv.conf; getent hosts refused.example; bash -c 'exec 3<>/dev/tcp/localhost/%d; cat <&3'`, port)
 	const want = "nameserver 198.18.0.1\nthe host"
-	if got := b.run(script); got != want {
+	if got := b.Run(script); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for range 3 {
-		if got := b.runPrepared(script); got != want {
+		if got := b.RunPrepared(script); got != want {
 			t.Errorf("prepared: %q, want %q", got, want)
 		}
 	}
@@ -326,26 +260,13 @@ func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := unix.Mkfifo(b.path("fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := b.sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "read x < fifo"}, Dir: b.ws, Env: []string{"PATH=/usr/bin:/bin"}}, shared.Stdio{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fifo, err := os.OpenFile(b.path("fifo"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	by, end := b.Start("true")
 	away := filepath.Join(t.TempDir(), "held")
 	move(b.path("held"), away)
-	fifo.Close()
-	if _, err := p.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.waiting()
+	end()
+	b.Next(by)
 	move(away, b.path("held"))
-	if out := b.runPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
+	if out := b.RunPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
 		!strings.Contains(out, "Read-only file system") || !strings.Contains(out, "Device or resource busy") {
 		t.Errorf("a place that is held again: %s", out)
 	}
