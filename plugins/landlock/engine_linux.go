@@ -120,7 +120,6 @@ type work struct {
 	of     *mountplan.Drawn
 	wants  []want
 	domain *domain
-	given  *confine.Landlock // the domain, to an init
 }
 
 func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err error) {
@@ -177,7 +176,6 @@ func (s *opened) domain() (*work, error) {
 		return nil, err
 	}
 	w.domain.listed = w.domain.listed || sockets
-	w.given = w.domain.forInit(s.abi)
 	s.last.Store(w)
 	return w, nil
 }
@@ -191,7 +189,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	var p private
 	l := &cmdengine.Launch{
 		Cmd: &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]}, Waits: true,
-		Landlock: w.given,
+		Landlock: w.domain.forInit(s.abi),
 		Own: func() (rules []confine.Rule, err error) {
 			if err := p.make(s.spec); err != nil {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}

@@ -46,9 +46,9 @@ type Launch struct {
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
-	// Landlock, with [Config.Init], is what the command is kept from by it, but for what Own makes and
-	// gives: directories of the command's. Inside then completes what the init is told of the
-	// command, by variables that name them.
+	// Landlock, with [Config.Init], is the domain of the command. Own, with it, makes directories of the
+	// command's own, and gives more rules, about these. Inside then writes their names
+	// into the command's variables.
 	Landlock *confine.Landlock
 	Own      func() ([]confine.Rule, error)
 	Inside   func(*sandboxinit.Command)

@@ -144,8 +144,9 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 	})
 }
 
-// Confine has an init that waits for Complete keep the thread from which it will start the command
-// from what the command is kept from, which takes it a millisecond. The command is [Command.Confined]. Start tells what was refused.
+// Confine tells an init, before Complete, what its command will be kept from. The thread that will start
+// the command gives that up at once, which takes a millisecond. The command is then
+// [Command.Confined], and Start gives what the kernel refused.
 func (c *Conn) Confine(by *Confinement) error {
 	return c.send(func() error {
 		_, err := c.f.Write(frame.Encode(kindConfine, by, by.size()))

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look gives l with what its rules are about now: the domain of a thread that enters it is about
-// exactly that, or it does not enter. A nil one is of no rules.
+// Look gives l with the files that its rules are about now. A thread can enter that domain only while
+// these are there.
 func (l *Landlock) Look() *Landlock {
 	if l == nil {
 		return nil
