@@ -95,25 +95,36 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if err != nil {
 		return nil, err
 	}
+	sb := s.current
+	if sb != nil {
+		SetStage(ctx, "engine %q answered", sb.Engine.Info.Name)
+		if usable, err := sb.Engine.Usable(ctx); err != nil {
+			return nil, err
+		} else if !usable {
+			sb = nil
+		}
+	}
+	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
+		e, err := sb.engineOr(engine)
+		if err != nil {
+			return nil, &Error{Sandbox: name, Err: err}
+		}
+		if !e.Info.Features.Has(shared.FeatureNested) {
+			resolved.LeaveUnprotected()
+		}
+	}
 	SetStage(ctx, "it waited for the lock of what holds the places of missing paths")
 	held, err := p.Machine.Hold(ctx, resolved)
 	if err != nil {
 		return nil, &Error{Sandbox: name, Err: err}
 	}
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
-	if sb := s.current; sb != nil {
-		SetStage(ctx, "engine %q answered", sb.Engine.Info.Name)
-		usable, err := sb.Engine.Usable(ctx)
-		switch {
-		case err != nil:
-			held.Release()
-			return nil, err
-		case usable && slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)):
+	if sb != nil {
+		if slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
 			return sb.forCommand(resolved, releaseHeld, k), nil
-		case usable:
-			s.retired = append(s.retired, sb)
-			s.current = nil
 		}
+		s.retired = append(s.retired, sb)
+		s.current = nil
 	}
 	opened, err := p.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
@@ -133,6 +144,14 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
 	return opened.forCommand(resolved, releaseHeld, k), nil
+}
+
+// engineOr is the engine that sb is open in, or where sb is nil another one.
+func (sb *Open) engineOr(other func() (*launch.Engine, error)) (*launch.Engine, error) {
+	if sb != nil {
+		return sb.Engine, nil
+	}
+	return other()
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
@@ -215,6 +234,13 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 			return nil, err
 		}
 	}
+	var lost []shared.Event
+	for _, l := range spec.Without(engine.Info.Features) {
+		lost = append(lost, l.Event(engine.Info.Name))
+	}
+	if !engine.Info.Features.Has(shared.FeatureNested) { // nothing holds these places: see LeaveUnprotected
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Access == shared.ReadOnly && e.Missing == shared.MissingHold })
+	}
 	SetStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
 	spec.Prepare = !p.OneShot
 	sandbox, err := engine.Open(ctx, spec)
@@ -227,10 +253,6 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err := checkKept(def.Review, &spec); err != nil {
 		sandbox.Close(ctx)
 		return nil, err
-	}
-	var lost []shared.Event
-	for _, l := range spec.Without(engine.Info.Features) {
-		lost = append(lost, l.Event(engine.Info.Name))
 	}
 	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, untold: p.Untold,
 		running: new(atomic.Int64)}, nil

@@ -115,7 +115,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 	}
 	if hold != nil {
 		missing = shared.MissingHold
-		v.hold(host, hold)
+		v.hold(host, hold, true)
 	}
 	for _, p := range at {
 		if i, taken := v.byPath[p]; taken && v.entries[i].Access == shared.Hidden && !v.hiddenAround[p] {

@@ -367,7 +367,7 @@ func (v *View) protectPlace(p *located, writable []shared.Entry) error {
 		missing := shared.MissingRefuse
 		if p.hold != nil {
 			missing = shared.MissingHold
-			v.hold(host, p.hold)
+			v.hold(host, p.hold, false)
 			if p.ignored {
 				v.holdIgnored(p)
 			}
@@ -385,16 +385,23 @@ func (v *View) holdsRoot(p string) bool {
 	return slices.ContainsFunc(v.in.Roots, func(r workspace.RootDir) bool { return paths.Inside(p, r.Path) })
 }
 
-func (v *View) hold(p string, h *Hold) {
+func (v *View) hold(p string, h *Hold, hides bool) {
 	one := *h
 	one.Path = p
 	if v.held == nil {
 		v.held = map[string]bool{}
 	}
-	if !v.held[p] {
-		v.held[p] = true
+	if _, had := v.held[p]; !had {
 		v.Holds = append(v.Holds, one)
 	}
+	v.held[p] = v.held[p] || hides
+}
+
+// LeaveUnprotected gives up the Holds by which nothing is hidden, for an engine without
+// mount.nested: in a directory that a command can write to they would protect nothing, and be the
+// command's to fill.
+func (v *View) LeaveUnprotected() {
+	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
 }
 
 // holdIgnored has what holds the place of a directory say to git, in the manner of
@@ -403,7 +410,7 @@ func (v *View) hold(p string, h *Hold) {
 func (v *View) holdIgnored(p *located) {
 	ignore := path.Join(p.way.End, ".gitignore")
 	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
-		v.hold(ignore, &Hold{File: true, Content: "*\n"})
+		v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
 	}
 }
 

@@ -21,7 +21,7 @@ type View struct {
 	byPath          map[string]int   // index of an entry, by path inside
 	bySource        map[string][]int // likewise, by path of the host
 	writableSources []string         // what repository goes by
-	held            map[string]bool  // paths of Holds
+	held            map[string]bool  // paths of Holds, and whether they hide
 	linksTold       []string         // symlinks of which a note tells
 	hiddenAround    map[string]bool  // paths of hidden entries in which deeper ones show
 
