@@ -98,25 +98,25 @@ type Made struct {
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && len(made) < maxMade && instructs(p) {
+		if !held && !slices.Contains(out.before.instructions, p) && len(made) < maxMade && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
 	return made
 }
 
-// instructs reports whether there is more at p than a directory that holds the place for
-// another command: the workspace was empty when this one began, and has no such places, but
-// it was not when that one did. It may have gone since.
-func instructs(p string) bool {
+// holdsPlace reports whether there is no more at p than a directory that holds the place for
+// another command, whose engine may protect it where that of this one does not. It may have gone
+// since, and one that a command makes itself is for the next one to fill.
+func holdsPlace(p string) bool {
 	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+		return errors.Is(err, fs.ErrNotExist)
 	}
 	dir := os.NewFile(uintptr(fd), p)
 	defer dir.Close()
 	names, err := dir.Readdirnames(2)
-	return err != io.EOF && !slices.Equal(names, []string{".gitignore"})
+	return err == io.EOF || slices.Equal(names, []string{".gitignore"})
 }
 
 // Made looks for what is there and was not before the command.

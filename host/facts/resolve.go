@@ -145,7 +145,7 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	if found.Trees, err = out.searchAgain(); err != nil {
 		return nil, searchError(err)
 	}
-	out.before = before{repositories: repositoryPaths(found.Trees), instructions: instructionPaths(found.Trees)}
+	out.before = before{repositories: repositoryPaths(found.Trees), instructions: slices.DeleteFunc(instructionPaths(found.Trees), holdsPlace)}
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
 			return nil, searchError(err)
