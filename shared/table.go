@@ -62,8 +62,7 @@ const (
 	MissingIgnore                // the entry is left out
 	// MissingHold says that the host keeps something at the place while commands
 	// run, so that none can create what must not be there. For an engine it is
-	// there; where it is not, MissingRefuse holds. One that is ReadOnly comes to no engine
-	// without FeatureNested, and has nothing at its place then.
+	// there; where it is not, MissingRefuse holds.
 	MissingHold
 )
 

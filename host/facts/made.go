@@ -87,6 +87,14 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 	return places
 }
 
+// LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
+// protect. What a command makes there is reported.
+func (out *Resolved) LeaveUnprotected() {
+	out.unheld = out.View.LeaveUnprotected(out.Spec.Table)
+	there := slices.DeleteFunc(slices.Clone(out.unheld), holdsPlace)
+	out.before.instructions = append(out.before.instructions, there...)
+}
+
 // Made is what came to be while a command ran.
 type Made struct {
 	Repositories  []RepositoryReport
@@ -98,7 +106,7 @@ type Made struct {
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && len(made) < maxMade && !holdsPlace(p) {
+		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && len(made) < maxMade && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
@@ -133,7 +141,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return made
 	}
-	made.Instructions = out.newInstructions(instructionPaths(found))
+	made.Instructions = out.newInstructions(append(instructionPaths(found), out.unheld...))
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
 	if out.before.acting != nil {

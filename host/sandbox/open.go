@@ -234,13 +234,6 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 			return nil, err
 		}
 	}
-	var lost []shared.Event
-	for _, l := range spec.Without(engine.Info.Features) {
-		lost = append(lost, l.Event(engine.Info.Name))
-	}
-	if !engine.Info.Features.Has(shared.FeatureNested) { // nothing holds these places: see LeaveUnprotected
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Access == shared.ReadOnly && e.Missing == shared.MissingHold })
-	}
 	SetStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
 	spec.Prepare = !p.OneShot
 	sandbox, err := engine.Open(ctx, spec)
@@ -253,6 +246,10 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err := checkKept(def.Review, &spec); err != nil {
 		sandbox.Close(ctx)
 		return nil, err
+	}
+	var lost []shared.Event
+	for _, l := range spec.Without(engine.Info.Features) {
+		lost = append(lost, l.Event(engine.Info.Name))
 	}
 	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, untold: p.Untold,
 		running: new(atomic.Int64)}, nil

@@ -397,11 +397,18 @@ func (v *View) hold(p string, h *Hold, hides bool) {
 	v.held[p] = v.held[p] || hides
 }
 
-// LeaveUnprotected gives up the Holds by which nothing is hidden, for an engine without
-// mount.nested: in a directory that a command can write to they would protect nothing, and be the
-// command's to fill.
-func (v *View) LeaveUnprotected() {
+// LeaveUnprotected gives up what by its Holds a table does not hide, for an engine without
+// mount.nested, and gives those places: in a directory that a command can write to a Hold would
+// protect nothing, and be the command's to fill.
+func (v *View) LeaveUnprotected(table []shared.Entry) (places []string) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
+	for i := range table {
+		if e := &table[i]; e.Access == shared.ReadOnly && e.Missing == shared.MissingHold {
+			e.Missing = shared.MissingIgnore
+			places = append(places, e.Source)
+		}
+	}
+	return places
 }
 
 // holdIgnored has what holds the place of a directory say to git, in the manner of
