@@ -48,7 +48,9 @@ func (v *View) hideLiteral(rule *Rule) {
 		return
 	}
 	var hold *Hold
-	if v.Creatable(rule.Literal) && v.facts.Unsearchable(rule.Literal) == "" {
+	// What protects the directory that it lies in, or itself, an engine may not hold.
+	unprotected := v.in.Isolation == IsolationBestEffort && v.writer(rule.Literal) != nil
+	if (unprotected || v.Creatable(rule.Literal)) && v.facts.Unsearchable(rule.Literal) == "" {
 		// What is there can be another command's hold, and gone in a moment.
 		hold = &Hold{}
 	} else if rule.way.Kind == Absent {
