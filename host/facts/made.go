@@ -102,11 +102,12 @@ type Made struct {
 	LostWorktrees []string // where they were
 }
 
-// newInstructions are those of the files that were not there before, and are not held.
+// newInstructions are those of the files that were not there before, and are not held: one more
+// than is reported of too many.
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && len(made) < maxMade && !holdsPlace(p) {
+		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && len(made) <= maxMade && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
@@ -141,7 +142,11 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return made
 	}
-	made.Instructions = out.newInstructions(append(instructionPaths(found), out.unheld...))
+	made.Instructions = out.newInstructions(append(slices.Clip(out.unheld), instructionPaths(found)...))
+	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
+		made.Instructions = made.Instructions[:maxMade]
+		unclear(fmt.Sprintf("more than %d paths that tools take for instructions were made in what the command can write to", maxMade))
+	}
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
 	if out.before.acting != nil {
