@@ -81,6 +81,9 @@ type Options struct {
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.
 	Protected []string
+	// Vetted says that another text of these would not be obeyed: commands run although
+	// an engine cannot protect them.
+	Vetted bool
 	// Sensitive says what happens to files that look as if they held secrets.
 	// The zero value reports them in Explain.
 	Sensitive Sensitive

@@ -93,6 +93,7 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	if origin == config.OriginWorkspace {
 		// Where a symlink stands in its place, a command may lead that elsewhere:
 		// trust is in the text, and another one is refused the next time.
+		options.Vetted = true
 		if options.Protected[0], err = filepath.EvalSymlinks(path); err != nil {
 			return nil, err
 		}

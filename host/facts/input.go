@@ -26,7 +26,7 @@ func (m *Machine) input(q *Request) *view.Input {
 		Definition: q.Definition, Sensitive: m.Sensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
-		Protected: m.Protected, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
+		Protected: m.Protected, Vetted: m.Vetted, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
 		Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// A workspace that its own user may not write to is left alone: a command could change that,

@@ -103,6 +103,7 @@ type Config struct {
 	Stubs *stubs.Registry
 
 	Protected []string        // files of the host that are never writable inside
+	Vetted    bool            // see view.Input
 	Programs  []string        // executables that the host may run outside of sandboxes
 	Trusted   []view.Trusted  // what is never led elsewhere from inside
 	Reserved  []view.Reserved // what is never created inside, nor written

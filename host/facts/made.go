@@ -89,10 +89,11 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 
 // LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
 // protect. What a command makes there is reported.
-func (out *Resolved) LeaveUnprotected() {
-	out.unheld = out.View.LeaveUnprotected(out.Spec.Table)
+func (out *Resolved) LeaveUnprotected() (err error) {
+	out.unheld, err = out.View.LeaveUnprotected(out.Spec.Table)
 	there := slices.DeleteFunc(slices.Clone(out.unheld), holdsPlace)
 	out.before.instructions = append(out.before.instructions, there...)
+	return err
 }
 
 // Made is what came to be while a command ran.

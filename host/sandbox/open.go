@@ -106,11 +106,11 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
 		e, err := sb.engineOr(engine)
+		if err == nil && !e.Info.Features.Has(shared.FeatureNested) {
+			err = resolved.LeaveUnprotected()
+		}
 		if err != nil {
 			return nil, &Error{Sandbox: name, Err: err}
-		}
-		if !e.Info.Features.Has(shared.FeatureNested) {
-			resolved.LeaveUnprotected()
 		}
 	}
 	SetStage(ctx, "it waited for the lock of what holds the places of missing paths")

@@ -92,6 +92,8 @@ type Input struct {
 	// Protected are files that are never writable: the configuration in force.
 	// Programs are those that the host may run outside of sandboxes.
 	Protected, Programs []string
+	// Vetted says that of another text of Protected nothing is obeyed.
+	Vetted bool
 	// Trusted is what the host obeys, as it is spelled: no command may lead it
 	// elsewhere.
 	Trusted []Trusted

@@ -44,6 +44,8 @@ type protection struct {
 	keep []string
 	// whole says that it is protected where an entry shows it by itself, too.
 	whole bool
+	// own says that the host would obey or run what a command put there.
+	own bool
 	// ignored says that what holds its place tells git to ignore it.
 	ignored bool
 }
@@ -73,6 +75,9 @@ func (v *View) Restrict(found *Found) error {
 	v.hideSessions()
 	v.hideParents()
 	protections := v.hostProtections()
+	for i := range protections {
+		protections[i].own = i >= len(v.in.Protected) || !v.in.Vetted
+	}
 	protections = append(protections, v.gitProtections(found)...)
 	protections = append(protections, v.defaultProtections(found, givenUp)...)
 	more, err := v.ruleProtections(found)
@@ -375,6 +380,9 @@ func (v *View) protectPlace(p *located, writable []shared.Entry) error {
 			continue
 		}
 		v.put(shared.Entry{Path: at, Source: host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
+		if p.own {
+			v.own = append(v.own, at)
+		}
 	}
 	return nil
 }
@@ -399,16 +407,25 @@ func (v *View) hold(p string, h *Hold, hides bool) {
 
 // LeaveUnprotected gives up what by its Holds a table does not hide, for an engine without
 // mount.nested, and gives those places: in a directory that a command can write to a Hold would
-// protect nothing, and be the command's to fill.
-func (v *View) LeaveUnprotected(table []shared.Entry) (places []string) {
+// protect nothing, and be the command's to fill. It refuses where the host would obey or run what
+// lies there: the next command would have no sandbox.
+func (v *View) LeaveUnprotected(table []shared.Entry) (places []string, err error) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
 	for i := range table {
-		if e := &table[i]; e.Access == shared.ReadOnly && e.Missing == shared.MissingHold {
+		e := &table[i]
+		if e.Access != shared.ReadOnly {
+			continue
+		}
+		if slices.Contains(v.own, e.Path) {
+			return nil, invalidf(v.writer(e.Source).Why, "keep it where no command can write, say read_only = true, or use an engine that protects it",
+				"commands could write %q, %s, which this engine cannot protect (%s)", e.Source, strings.TrimPrefix(e.Why, protected), shared.FeatureNested)
+		}
+		if e.Missing == shared.MissingHold {
 			e.Missing = shared.MissingIgnore
 			places = append(places, e.Source)
 		}
 	}
-	return places
+	return places, nil
 }
 
 // holdIgnored has what holds the place of a directory say to git, in the manner of

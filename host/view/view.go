@@ -22,6 +22,7 @@ type View struct {
 	bySource        map[string][]int // likewise, by path of the host
 	writableSources []string         // what repository goes by
 	held            map[string]bool  // paths of Holds, and whether they hide
+	own             []string         // protected paths that the host would obey or run
 	linksTold       []string         // symlinks of which a note tells
 	hiddenAround    map[string]bool  // paths of hidden entries in which deeper ones show
 
