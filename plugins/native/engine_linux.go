@@ -135,16 +135,16 @@ type launched struct {
 
 // launch says what the holder is to start: an init, in a sandbox of its own.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
-	start, m, err := startInit, s.last[0].Load(), error(nil)
-	if cmd == nil { // as the last one: what is there now is looked at when there is a command
-		start = startAhead
-	} else if m, err = s.prepare(cmd.TTY); err != nil {
-		return nil, err
+	m, err := s.last[0].Load(), error(nil)
+	if cmd != nil { // else as the last one: what is there now is looked at when there is a command
+		if m, err = s.prepare(cmd.TTY); err != nil {
+			return nil, err
+		}
 	}
 	if m == nil {
 		return &cmdengine.Launch{Cmd: &exec.Cmd{}}, nil // all had a terminal
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, start), Sandbox: &m.box}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}

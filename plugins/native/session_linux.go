@@ -178,30 +178,12 @@ func ownedBy(path string, uid uint32) bool {
 
 func (s *opened) leave() { s.engine.sessions.put(s.session) }
 
-// starter asks a holder for an init over a tree.
-type starter func(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error)
-
-func startInit(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
-	return by.StartInit(ctx, m.tree, m.box.Namespaces, argv, files, group)
-}
-
-func startAhead(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
-	return by.StartAhead(ctx, m.tree, m.box.Namespaces, argv, files, group)
-}
-
-func startFirst(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
-	return by.StartFirst(ctx, m.tree, m.box.Namespaces, argv, files, group)
-}
-
 // shared is as of [cmdengine.Launch].
 func (s *opened) shared(m *work, first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
-		return s.spawner(m, startFirst), &m.first
+		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true}), &m.first
 	}
-	with := first.(*launched)
-	return s.spawner(m, func(ctx context.Context, by *holder.Client, m *work, argv []string, files []*os.File, group *os.File) (*holder.Launcher, error) {
-		return by.Join(ctx, with.Launcher, m.tree, m.member.Namespaces, argv, files, group)
-	}), &m.member
+	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*launched).Launcher}), &m.member
 }
 
 // Tell has emit told when what the host took away of what is hidden or protected was put back.
@@ -231,8 +213,10 @@ func (m *work) inside(dest string) string {
 
 // spawner has the holder start an init over a tree. A holder that dies before it
 // has answered is replaced once: nothing has run then.
-func (s *opened) spawner(m *work, start starter) cmdengine.Spawner {
+func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Launched, error) {
+		start := start
+		start.Plan, start.Argv, start.Files, start.Group = m.tree, argv, files, group
 		var err error
 		for range 2 {
 			var client *holder.Client
@@ -240,7 +224,7 @@ func (s *opened) spawner(m *work, start starter) cmdengine.Spawner {
 				break
 			}
 			var l *holder.Launcher
-			if l, err = start(ctx, client, m, argv, files, group); err == nil {
+			if l, err = client.Start(ctx, start); err == nil {
 				return &launched{l, m, client}, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {

@@ -92,38 +92,39 @@ func (c *Client) Prepare(plan Plan) {
 	}
 }
 
-// StartInit starts an init in namespaces of its own over the tree of a plan: argv are its
-// words, of which the first names its program by descriptor, files its descriptors
-// from 0 on. It is born in the control group whose directory group is, unless that is nil
-// or the holder may not do that. It must call [Complete].
-func (c *Client) StartInit(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
-	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces}, files, group)
+// A Start asks for an init over the tree of a plan, in namespaces of its own. It must call
+// [Complete].
+type Start struct {
+	Plan       Plan
+	Namespaces uint32
+	// First says that it is pid 1 of namespaces that others join, and Joins is such a one whose
+	// namespaces it is in, but for what Namespaces lists. Its Sandbox is a Member then.
+	First bool
+	Joins *Launcher
+	// Ahead says that it waits for a command, before which [Client.Same] is to be asked: in between the
+	// host takes away what holds places for commands that run, and the tree is not looked at.
+	Ahead bool
+
+	Argv  []string   // of which the first names its program by descriptor
+	Files []*os.File // its descriptors from 0 on
+	// Group is the directory of the control group that it is born in, unless that is nil or the
+	// holder may not do that.
+	Group *os.File
 }
 
-// StartAhead is StartInit for one that waits for a command, before which [Client.Same] is to be asked: in
-// between the host takes away what holds places for commands that run, and the tree is not looked at.
-func (c *Client) StartAhead(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
-	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, ahead: true}, files, group)
-}
-
-// StartFirst is StartInit for pid 1 of namespaces that [Client.Join] starts others in.
-func (c *Client) StartFirst(ctx context.Context, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
-	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, first: true}, files, group)
-}
-
-// Join is StartInit for one in the namespaces of first, of [Client.StartFirst], but for
-// what namespaces lists. Its Sandbox is a Member.
-func (c *Client) Join(ctx context.Context, first *Launcher, plan Plan, namespaces uint32, argv []string, files []*os.File, group *os.File) (*Launcher, error) {
-	if first.conn != c.conn {
-		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
+// Start starts an init.
+func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
+	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead,
+		umask: c.umask, grouped: s.Group != nil}
+	if s.Joins != nil {
+		if s.Joins.conn != c.conn {
+			return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
+		}
+		m.joins = s.Joins.request
 	}
-	return c.start(ctx, &run{plan: plan.encoded, argv: argv, namespaces: namespaces, joins: first.request}, files, group)
-}
-
-func (c *Client) start(ctx context.Context, m *run, files []*os.File, group *os.File) (*Launcher, error) {
-	m.namespaces, m.umask, m.grouped = m.namespaces|unix.CLONE_NEWNS, c.umask, group != nil
+	files := s.Files
 	if m.grouped {
-		files = append(slices.Clip(files), group)
+		files = append(slices.Clip(files), s.Group)
 	}
 	if len(files) > frame.MaxFiles {
 		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), frame.MaxFiles)
@@ -314,7 +315,7 @@ type Launcher struct {
 // Pid is its number, which may be another's once Wait has returned.
 func (l *Launcher) Pid() int { return l.pid }
 
-// OnCovered has told be called, of an init of [Client.StartFirst], when a mount of the tree that it or
+// OnCovered has told be called, of an init that is the First of its namespaces, when a mount of the tree that it or
 // one which has joined it was started in was put back, at dest, since somebody on the host
 // had replaced what it lay on. A reason says why it could not be.
 func (l *Launcher) OnCovered(told func(dest, reason string)) {

@@ -141,7 +141,7 @@ func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := c.StartInit(t.Context(), NewPlan(ops), 0, []string{Host + shell, "-c", text}, []*os.File{null, w, w}, group)
+	l, err := c.Start(t.Context(), Start{Plan: NewPlan(ops), Argv: []string{Host + shell, "-c", text}, Files: []*os.File{null, w, w}, Group: group})
 	return l, r, err
 }
 

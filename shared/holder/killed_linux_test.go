@@ -286,7 +286,7 @@ func TestStoppedHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	if _, err := c.StartInit(ctx, NewPlan(ops), 0, []string{"/bin/sh"}, []*os.File{write}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := c.Start(ctx, Start{Plan: NewPlan(ops), Argv: []string{"/bin/sh"}, Files: []*os.File{write}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a start that was given up: %v", err)
 	}
 	write.Close()

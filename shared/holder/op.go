@@ -88,7 +88,7 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
-	// Member says that it is in the pid namespace of others ([Client.Join]).
+	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
 }
 
