@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -65,33 +64,6 @@ type Decision struct {
 	Exposed []string
 	// Sensitive are the sensitive files within reach.
 	Sensitive []string
-}
-
-// String shows the decision to a person in one or more lines: what becomes of the
-// command, by which rule and why, what it has without a sandbox, which files with
-// secrets it can reach, and what helps. Names and messages of others are in it:
-// escape it for a terminal.
-func (d Decision) String() string {
-	rule, reason := d.Rule, d.Reason
-	if rule == "" {
-		rule, reason = "none", "nothing was decided"
-	}
-	outcome := d.Outcome.String()
-	if d.Ask {
-		outcome += " until it is approved"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, by rule %s: %s", outcome, rule, reason)
-	for _, more := range []struct{ title, text string }{
-		{"without a sandbox it has", strings.Join(d.Exposed, ", ")},
-		{"secrets within reach", strings.Join(d.Sensitive, ", ")},
-		{"hint", d.Hint},
-	} {
-		if more.text != "" {
-			fmt.Fprintf(&b, "\n  %s: %s", more.title, more.text)
-		}
-	}
-	return b.String()
 }
 
 // Decide is the policy.

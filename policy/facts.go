@@ -59,18 +59,6 @@ const (
 	EngineUnconfined
 )
 
-func (s EngineState) String() string {
-	switch s {
-	case EngineIsolates:
-		return "isolates"
-	case EngineUnavailable:
-		return "unavailable"
-	case EngineUnconfined:
-		return "unconfined"
-	}
-	return "unknown"
-}
-
 // Mode says what becomes of commands that would run unsandboxed. The zero value
 // is ModeAsk.
 type Mode int
@@ -115,18 +103,6 @@ const (
 	FallbackApprove                 // the command runs unsandboxed, if approved
 )
 
-func (f Fallback) String() string {
-	switch f {
-	case FallbackDefault:
-		return "default"
-	case FallbackDeny:
-		return "deny"
-	case FallbackApprove:
-		return "approve"
-	}
-	return fmt.Sprintf("fallback(%d)", int(f))
-}
-
 // ParseFallback reads the attribute fallback; "" is FallbackDefault.
 func ParseFallback(s string) (Fallback, error) {
 	switch s {
@@ -150,19 +126,3 @@ const (
 	ApprovedSession                 // for as long as the session's approvals live
 	ApprovedAlways
 )
-
-func (a Approval) String() string {
-	switch a {
-	case NoApproval:
-		return "none"
-	case Refused:
-		return "refused"
-	case ApprovedOnce:
-		return "once"
-	case ApprovedSession:
-		return "session"
-	case ApprovedAlways:
-		return "always"
-	}
-	return fmt.Sprintf("approval(%d)", int(a))
-}
