@@ -38,7 +38,7 @@ func FuzzParseRule(f *testing.F) {
 			if got := (Rules{r}).Ports(name); (len(got) > 0) != want {
 				t.Errorf("%q allows %q: %v", r, name, got)
 			}
-			if _, got := (Rules{r}).Lookup(name, r.Ports[0]); got != want {
+			if got := (Rules{r}).Allow(name, r.Ports[0]); got != want {
 				t.Errorf("%q has %q: %v", r, name, got)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -65,15 +64,3 @@ func parsePublish(text string) (p Publish, err error) {
 }
 
 var errNoAddress = errors.New(`names no address to listen on: write "127.0.0.1:8080:80", "[::1]:8080:80" or, for other machines, "0.0.0.0:8080:80"`)
-
-// String gives it as ParsePublish reads it.
-func (p Publish) String() string {
-	inside := strconv.Itoa(int(p.Inside))
-	switch {
-	case p.Listen.Addr() != netip.AddrFrom4([4]byte{127, 0, 0, 1}):
-		return p.Listen.String() + ":" + inside
-	case p.Listen.Port() != p.Inside:
-		return strconv.Itoa(int(p.Listen.Port())) + ":" + inside
-	}
-	return inside
-}

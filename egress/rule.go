@@ -183,25 +183,6 @@ func quote(text string) string {
 	return strconv.Quote(text[:most]) + "..."
 }
 
-// String gives the rule as ParseRule reads it.
-func (r Rule) String() string {
-	var b strings.Builder
-	if r.Subdomains {
-		b.WriteString("*.")
-	}
-	b.WriteString(r.Name)
-	if !slices.Equal(r.Ports, defaultPorts()) {
-		for i, port := range r.Ports {
-			b.WriteByte(":,"[min(i, 1)])
-			b.WriteString(strconv.Itoa(int(port)))
-		}
-	}
-	if r.Private {
-		b.WriteString(" private")
-	}
-	return b.String()
-}
-
 // matches is about a name that Canonical gave.
 func (r Rule) matches(name string) bool {
 	if !r.Subdomains {
@@ -288,17 +269,7 @@ func (rs Rules) Ports(name string) (ports []Port) {
 	return ports
 }
 
-// Lookup gives the rule that allows a port of a name: the first, or the first with
-// Private if there is one.
-func (rs Rules) Lookup(name string, port uint16) (allows Rule, ok bool) {
-	name, valid := Canonical(name)
-	if !valid {
-		return Rule{}, false
-	}
-	for _, r := range rs {
-		if r.matches(name) && slices.Contains(r.Ports, port) && (!ok || r.Private && !allows.Private) {
-			allows, ok = r, true
-		}
-	}
-	return allows, ok
+// Allow reports whether a port of a name may be reached.
+func (rs Rules) Allow(name string, port uint16) bool {
+	return slices.ContainsFunc(rs.Ports(name), func(p Port) bool { return p.Number == port })
 }

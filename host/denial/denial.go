@@ -157,7 +157,7 @@ func (f *Failure) unlisted(name string, port uint16) Denial {
 	if canonical, ok := egress.Canonical(name); ok {
 		name = canonical
 	}
-	if _, ok := rules.Lookup(name, port); ok || err != nil {
+	if err != nil || rules.Allow(name, port) {
 		return Denial{}
 	}
 	return refusedName(name, port, egress.ReasonUnlisted)

@@ -99,8 +99,7 @@ func (d *Definition) CheckInject(own map[string]Credential) error {
 // reaches reports whether the network is a list that lets commands reach a host by HTTPS.
 func (d *Definition) reaches(host string) bool {
 	rules, err := egress.ParseRules(d.Network.Names)
-	_, ok := rules.Lookup(host, 443)
-	return err == nil && ok
+	return err == nil && rules.Allow(host, 443)
 }
 
 // GitHubHosts are those of a GitHub server that a definition reaches, by its address.
