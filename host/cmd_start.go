@@ -97,12 +97,10 @@ func (c *Cmd) beginInTime() error {
 		return b.end()
 	case <-ctx.Done():
 	}
-	unwound := time.NewTimer(unwindTime)
-	defer unwound.Stop()
 	select {
 	case b := <-begun:
 		return b.end() // without an error, supervise sees to what runs
-	case <-unwound.C:
+	case <-time.After(unwindTime):
 	}
 	c.abandoned.Store(true)
 	closePipes() // who reads or writes the other ends is not to wait for the rest

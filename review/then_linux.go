@@ -185,10 +185,8 @@ func (l *lister) enters(p string, touched bool) (some, all bool, err error) {
 
 // list notes a layer as long as the review is used: see listAfter.
 func (u *Use) list(index int, layer *layerRecord) {
-	begin := time.NewTimer(listAfter)
-	defer begin.Stop()
 	select {
-	case <-begin.C:
+	case <-time.After(listAfter):
 	case <-u.ending.Done():
 	}
 	// Without it there are more conflicts, and the command is not to fail for that.

@@ -151,9 +151,7 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 		case <-ended:
 			ended = nil
 			if events != nil {
-				timer := time.NewTimer(eventGrace)
-				defer timer.Stop()
-				grace = timer.C
+				grace = time.After(eventGrace)
 			}
 		case <-grace:
 			s.log.Warn("the engine leaves the channel of a command's events open after its end")

@@ -228,12 +228,10 @@ func (w *Workspace) add(r root) error {
 func within(field string, d time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timer.C:
+	case <-time.After(d):
 		return fmt.Errorf("%s: no answer in %v; is it on a dead network mount?: %w", field, d, ErrUnresponsive)
 	}
 }

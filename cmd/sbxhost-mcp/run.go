@@ -202,13 +202,11 @@ func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputAr
 		out, moreOut := j.stdout.written()
 		said, moreSaid := j.stderr.written()
 		if out <= in.Stdout && said <= in.Stderr {
-			late := time.NewTimer(time.Duration(*in.Wait * float64(time.Second)))
-			defer late.Stop()
 			select {
 			case <-moreOut:
 			case <-moreSaid:
 			case <-j.done:
-			case <-late.C:
+			case <-time.After(time.Duration(*in.Wait * float64(time.Second))):
 			case <-ctx.Done():
 				return nil, nil, ctx.Err()
 			}

@@ -288,9 +288,7 @@ func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 func (f *Files) waitCopied(delay time.Duration, more <-chan struct{}) error {
 	var timeout <-chan time.Time
 	if delay > 0 {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(delay)
 	}
 	var first error
 	for left := len(f.copiers); left > 0; left-- {

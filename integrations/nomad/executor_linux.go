@@ -372,12 +372,10 @@ func (e *executor) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*p
 	if err := e.cmd.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		e.tell(fmt.Sprintf("signal %v: %v", sig, err))
 	}
-	grace := time.NewTimer(req.GetTimeout().AsDuration())
-	defer grace.Stop()
 	select {
 	case <-e.ended:
 		return &proto.StopTaskResponse{}, nil
-	case <-grace.C:
+	case <-time.After(req.GetTimeout().AsDuration()):
 	case <-ctx.Done():
 	}
 	return &proto.StopTaskResponse{}, e.kill()

@@ -73,14 +73,12 @@ func (m *monitor) watch(tag string) (*watch, error) {
 	m.watches[tag] = w
 	m.mu.Unlock()
 
-	patience := time.NewTimer(logPatience)
-	defer patience.Stop()
 	select {
 	case <-s.ready:
 		if s.err == nil {
 			return w, nil
 		}
-	case <-patience.C:
+	case <-time.After(logPatience):
 	}
 	w.leave()
 	message := "the system's log cannot be followed"

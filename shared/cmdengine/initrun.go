@@ -46,13 +46,11 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	case <-r.Conn.Done():
 	case <-r.Gone:
 		// What the init said last is on its way; or it was to be killed along.
-		t := time.NewTimer(Patience)
 		select {
 		case <-r.Conn.Done():
-		case <-t.C:
+		case <-time.After(Patience):
 			r.Conn.Close()
 		}
-		t.Stop()
 	}
 	status, err := r.Conn.Wait()
 	r.Finish()

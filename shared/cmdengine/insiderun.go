@@ -125,11 +125,9 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	if r.wasKilled() {
 		orphans.Kill(0)
 	}
-	t := time.NewTimer(Patience) // what an init said last is on its way
-	defer t.Stop()
 	select {
 	case <-started:
-	case <-t.C:
+	case <-time.After(Patience): // what an init said last is on its way
 		r.Conn.Close()
 	}
 }
@@ -195,11 +193,9 @@ func (r *insideRun) close() string {
 	if r.clearsUp {
 		patience = ClearingUp
 	}
-	t := time.NewTimer(patience)
-	defer t.Stop()
 	select {
 	case <-r.exited:
-	case <-t.C:
+	case <-time.After(patience):
 		r.observe()
 		r.launcher.Kill()
 		<-r.exited

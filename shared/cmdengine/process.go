@@ -71,9 +71,7 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struct{}) (timedOut bool) {
 	var expired, graceOver <-chan time.Time
 	if timeout > 0 {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		expired = t.C
+		expired = time.After(timeout)
 	}
 	for {
 		select {
@@ -90,9 +88,7 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 				err = p.run.Kill()
 			} else {
 				// Before the signal, which may be slow to deliver.
-				t := time.NewTimer(grace)
-				defer t.Stop()
-				graceOver = t.C
+				graceOver = time.After(grace)
 				if r, ok := p.run.(*insideRun); ok && r.member {
 					r.Conn.Doom() // else what it has left running would go on
 				}

@@ -40,12 +40,11 @@ func over(int) bool { return false }
 func awaitGroup(pgid int) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	patience := time.NewTimer(reapPatience)
-	defer patience.Stop()
+	patience := time.After(reapPatience)
 	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
 		select {
 		case <-tick.C:
-		case <-patience.C:
+		case <-patience:
 			return
 		}
 	}

@@ -114,11 +114,9 @@ func (p *clientProcess) Signal(ctx context.Context, sig shared.Signal) error {
 
 // await gives up a command whose end is overdue.
 func (p *clientProcess) await() {
-	timer := time.NewTimer(p.patience)
-	defer timer.Stop()
 	select {
 	case <-p.told:
-	case <-timer.C:
+	case <-time.After(p.patience):
 		p.overdue.Store(true)
 		p.cancel()
 	}

@@ -63,11 +63,9 @@ func (c *Client) CloseAlone() {
 	if c.conn.gone == nil {
 		return
 	}
-	t := time.NewTimer(dyingPatience)
-	defer t.Stop()
 	select {
 	case <-c.conn.gone:
-	case <-t.C:
+	case <-time.After(dyingPatience):
 		c.conn.holder.Kill()
 	}
 }

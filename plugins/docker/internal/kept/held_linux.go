@@ -124,12 +124,10 @@ func (h *Held) Await(end <-chan struct{}, conn *sandboxinit.Conn) {
 		h.AwaitGone()
 		return
 	}
-	t := time.NewTimer(cmdengine.Patience)
-	defer t.Stop()
 	select {
 	case <-end:
 	case <-h.Gone:
-	case <-t.C:
+	case <-time.After(cmdengine.Patience):
 		h.Retire()
 		h.Kill()
 		h.AwaitGone()

@@ -174,19 +174,15 @@ func (v *Vessel) Kill() {
 
 // AwaitGone waits until nothing runs inside, whatever that takes.
 func (v *Vessel) AwaitGone() {
-	t := time.NewTimer(cmdengine.Patience)
-	defer t.Stop()
 	select {
 	case <-v.Gone:
 		return
-	case <-t.C:
+	case <-time.After(cmdengine.Patience):
 		v.Kill()
 	}
-	hopeless := time.NewTimer(daemon.RemovalTime)
-	defer hopeless.Stop()
 	select {
 	case <-v.Gone:
-	case <-hopeless.C: // the daemon hangs; its runtime's own kill is not for us to repeat
+	case <-time.After(daemon.RemovalTime): // the daemon hangs; its runtime's own kill is not for us to repeat
 	}
 }
 
