@@ -3,6 +3,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,9 +165,7 @@ func (d document) replace(dir *os.File, text []byte) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = unix.Renameat(at, temp, at, d.name)
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,15 +60,9 @@ func New(o Options) (*Log, error) {
 	case o.MaxSize > 1<<40:
 		return nil, fmt.Errorf("audit.max_size: %d is more than a TiB", o.MaxSize)
 	}
-	l := &Log{path: filepath.Clean(o.Path), maxSize: int64(o.MaxSize), keep: int(o.Keep), sync: (*os.File).Sync}
+	l := &Log{path: filepath.Clean(o.Path), maxSize: int64(cmp.Or(o.MaxSize, DefaultMaxSize)), keep: int(cmp.Or(o.Keep, DefaultKeep)), sync: (*os.File).Sync}
 	if o.NoSync {
 		l.sync = func(*os.File) error { return nil }
-	}
-	if l.maxSize == 0 {
-		l.maxSize = DefaultMaxSize
-	}
-	if l.keep == 0 {
-		l.keep = DefaultKeep
 	}
 	return l, nil
 }

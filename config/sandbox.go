@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -111,10 +113,7 @@ func (d *decoder) binds(it item) []host.Bind {
 		if !ok {
 			continue
 		}
-		inside := bind.Container
-		if inside == "" {
-			inside = bind.Host
-		}
+		inside := cmp.Or(bind.Container, bind.Host)
 		if first, dup := destinations[inside]; dup {
 			d.invalid(e, "%s is what %s is shown as already", e.show(inside), first)
 			continue
@@ -216,10 +215,5 @@ func (d *decoder) credentials(it item) []string {
 }
 
 func onlyStars(s string) bool {
-	for i := range len(s) {
-		if s[i] != '*' {
-			return false
-		}
-	}
-	return true
+	return strings.Trim(s, "*") == ""
 }

@@ -151,9 +151,7 @@ func (h *Host) target(name string) (sandbox.Target, error) {
 
 // definition finds a definition; "" is the default one.
 func (h *Host) definition(name string) (string, Definition, error) {
-	if name == "" {
-		name = h.options.DefaultSandbox
-	}
+	name = cmp.Or(name, h.options.DefaultSandbox)
 	if name == "" {
 		if len(h.options.Sandboxes) > 1 {
 			return "", Definition{}, fmt.Errorf("%w: none is named and there is no default_sandbox; there are %s",

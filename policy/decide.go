@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -132,10 +133,7 @@ func deny(rule Rule, reason, hint string) Decision {
 }
 
 func modeDeny(f Facts, why string) Decision {
-	by := f.ModeOrigin
-	if by == "" {
-		by = "the mode of approvals"
-	}
+	by := cmp.Or(f.ModeOrigin, "the mode of approvals")
 	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny.String()), f.Fix)
 }
 

@@ -3,6 +3,7 @@
 package sessiondir
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -68,9 +69,7 @@ func (d *Dir) record(root string) error {
 		}
 	}
 	// On a full disk, too, there is half of it by now.
-	if removeErr := os.Remove(temp); err == nil {
-		err = removeErr
-	}
+	err = cmp.Or(err, os.Remove(temp))
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -241,14 +242,7 @@ const (
 type Features []Feature
 
 // Has reports whether f is in the set.
-func (s Features) Has(f Feature) bool {
-	for _, have := range s {
-		if have == f {
-			return true
-		}
-	}
-	return false
-}
+func (s Features) Has(f Feature) bool { return slices.Contains(s, f) }
 
 // Validate checks the form of s, never the file system. Engines call it first
 // in Open; its errors are ErrInvalidSpec and name the field.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,12 +118,8 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Decided == nil {
 		config.Decided = func(egress.Decision) {}
 	}
-	if config.Connections == 0 {
-		config.Connections = 256
-	}
-	if config.Names == 0 {
-		config.Names = 10_000
-	}
+	config.Connections = cmp.Or(config.Connections, 256)
+	config.Names = cmp.Or(config.Names, 10_000)
 	g := &Gate{
 		config: config,
 		out:    make(slots, config.Connections), in: make(slots, config.Connections),

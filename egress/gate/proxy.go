@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -318,12 +319,7 @@ func forwarded(lines []string) string {
 
 func isField(line string, names ...string) bool {
 	key, _, _ := strings.Cut(line, ":")
-	for _, name := range names {
-		if strings.EqualFold(key, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
 }
 
 func authorized(lines []string, password string) bool {

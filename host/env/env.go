@@ -55,12 +55,10 @@ const OriginBuiltin = "built-in list"
 func IsInjector(name string) bool {
 	// bash exports functions whose names are paths, and no "*" matches a slash.
 	name = strings.ReplaceAll(name, "/", "_")
-	for _, pattern := range injectors {
-		if ok, _ := path.Match(pattern, name); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(injectors[:], func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
 }
 
 // Var says where a variable of a command's environment comes from.

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -34,9 +35,7 @@ func executePinned(cmd *exec.Cmd, verified *os.File) (dir string, err error) {
 	}
 	h := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, h), io.NewSectionReader(verified, 0, 1<<62))
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, out.Close())
 	if err == nil {
 		err = compareChecksum(hex.EncodeToString(h.Sum(nil)), before)
 	}

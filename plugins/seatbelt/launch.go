@@ -57,10 +57,7 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	if e.platform.goos != "darwin" {
 		return nil
 	}
-	if err := e.try(ctx, profile); err != nil {
-		return err
-	}
-	return nil
+	return e.try(ctx, profile)
 }
 
 // outOfReach refuses a launcher that commands could write to.

@@ -3,6 +3,7 @@
 package seatbelt
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"io/fs"
@@ -23,10 +24,7 @@ type own struct {
 // newOwn makes the directories. They lie in the session's where there is
 // one.
 func newOwn(spec *shared.Spec) (_ *own, err error) {
-	parent := spec.Session.Dir
-	if parent == "" {
-		parent = os.TempDir()
-	}
+	parent := cmp.Or(spec.Session.Dir, os.TempDir())
 	// The kernel goes by resolved paths.
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
 		return nil, unavailable("a place for temporary files", err)

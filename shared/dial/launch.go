@@ -3,6 +3,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -82,10 +83,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	timeout := o.StartTimeout
-	if timeout == 0 {
-		timeout = DefaultStartTimeout
-	}
+	timeout := cmp.Or(o.StartTimeout, DefaultStartTimeout)
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}

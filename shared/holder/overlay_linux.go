@@ -177,9 +177,7 @@ func makeDirs(dir int, names ...string) (int, *MountError) {
 // path was resolved before, and what has become one since was planted.
 func openSource(path string) (int, error) {
 	relative := path[1:]
-	if relative == "" {
-		relative = "."
-	}
+	relative = cmp.Or(relative, ".")
 	host, err := unix.Open(Host, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err

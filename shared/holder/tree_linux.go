@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"strconv"
@@ -233,9 +234,7 @@ func (b *builder) guard(k Kind, dest string) *MountError {
 
 func (b *builder) bind(source, dest string, attributes uint64) *MountError {
 	relative := source[1:]
-	if relative == "" {
-		relative = "."
-	}
+	relative = cmp.Or(relative, ".")
 	fd, err := openBeneath(b.host, relative)
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
@@ -331,9 +330,7 @@ func (b *builder) point(dest string, isDir bool) (int, *MountError) {
 func (b *builder) parent(dest string) (int, string, *MountError) {
 	dir, name := path.Split(dest)
 	dir = strings.TrimSuffix(dir, "/")
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	fd, failed := b.point(dir, true)
 	if failed != nil {
 		return -1, "", failed

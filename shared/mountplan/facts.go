@@ -146,12 +146,7 @@ func etcEntry(t tree, p string) (Op, bool) {
 
 // systemPath reports whether p lies in a directory that the minimal view binds.
 func systemPath(p string) bool {
-	for _, root := range systemRoots {
-		if paths.Inside(root, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(systemRoots[:], func(root string) bool { return paths.Inside(root, p) })
 }
 
 // relative spells the absolute path target as seen from the symlink at link.

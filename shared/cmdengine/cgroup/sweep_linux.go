@@ -3,6 +3,7 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +80,7 @@ func end(dir string) (ended int) {
 			continue
 		}
 		// Looked at again: the number may have passed to another's process.
-		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && contains(string(again), id) {
+		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(strings.Fields(string(again)), id) {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 			await(fd)
 			ended++
@@ -87,15 +88,6 @@ func end(dir string) (ended int) {
 		unix.Close(fd)
 	}
 	return ended
-}
-
-func contains(list, id string) bool {
-	for _, have := range strings.Fields(list) {
-		if have == id {
-			return true
-		}
-	}
-	return false
 }
 
 // await returns when the process of a pidfd has ended, or takes too long.

@@ -180,12 +180,7 @@ func startKeeper(a *cli.App, program, name string) (said string, err error) {
 
 // OfProcess reports whether text names a path that is another one in each process.
 func OfProcess(text string) bool {
-	for _, path := range []string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"} {
-		if strings.Contains(text, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
 }
 
 // Plain reports whether a command can run from another process than its client: not if

@@ -4,6 +4,7 @@ package replace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,9 +141,7 @@ func Put(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready fu
 		// Else a machine that fails may have the new name and not the text.
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = dir.Rename(temp, name)
 	}
@@ -182,9 +181,7 @@ func New(path string, writable func() []string, text []byte, force bool) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	err = cmp.Or(err, f.Close())
 	if err != nil {
 		dir.Remove(name)
 	}

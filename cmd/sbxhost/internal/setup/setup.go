@@ -3,6 +3,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,10 +46,7 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 
 // SessionOptions says which session a command line asks for.
 func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
-	name := f.Session
-	if name == "" {
-		name = a.Getenv("SBXHOST_SESSION")
-	}
+	name := cmp.Or(f.Session, a.Getenv("SBXHOST_SESSION"))
 	return host.SessionOptions{Name: name, Once: true}
 }
 
