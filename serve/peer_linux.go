@@ -127,22 +127,32 @@ func (id Identity) Differs(other Identity) string {
 	return ""
 }
 
+// procOf gives the directory in /proc of who has connected to a socket, or listens there, if
+// that is this user in this pid namespace.
+func procOf(socket int) (string, error) {
+	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return "", os.NewSyscallError("SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
+		return "", errors.New("another user, or from another pid namespace")
+	}
+	return "/proc/" + strconv.Itoa(int(cred.Pid)), nil
+}
+
 // Same refuses a process that has connected to a socket unless its identity is want. Who
 // is confined otherwise than the server would leave its confinement by it.
 func Same(socket int, want Identity) error {
-	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	proc, err := procOf(socket)
 	if err != nil {
-		return os.NewSyscallError("SO_PEERCRED", err)
-	}
-	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
-		return errors.New("another user, or from another pid namespace")
+		return err
 	}
 	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err != nil {
 		return os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
 	}
 	defer unix.Close(pidfd)
-	peer, err := identityOf("/proc/" + strconv.Itoa(int(cred.Pid)))
+	peer, err := identityOf(proc)
 	if err != nil {
 		return err
 	}
@@ -162,14 +172,10 @@ func Same(socket int, want Identity) error {
 // Genuine refuses a server that is not program, run by this user in the namespaces of this
 // process.
 func Genuine(socket int, program string) error {
-	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	proc, err := procOf(socket)
 	if err != nil {
-		return os.NewSyscallError("SO_PEERCRED", err)
+		return err
 	}
-	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
-		return errors.New("another user, or from another pid namespace")
-	}
-	proc := "/proc/" + strconv.Itoa(int(cred.Pid))
 	for _, name := range []string{"ns/user", "ns/mnt", "ns/pid"} {
 		own, err := os.Readlink("/proc/self/" + name)
 		if err != nil {
