@@ -146,12 +146,17 @@ func OfWorktree(gitDir string) bool {
 	return err == nil
 }
 
-func commonAround(gitDir string) (string, error) {
-	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
+// readGitPath reads the path that a file of a git directory holds.
+func readGitPath(gitDir, name string) (string, error) {
+	data, err := readSmall(join(gitDir, name), maxGitPointer)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
-	p, err := parseGitPath("commondir", data)
+	return parseGitPath(name, data)
+}
+
+func commonAround(gitDir string) (string, error) {
+	p, err := readGitPath(gitDir, "commondir")
 	if err != nil {
 		return "", err
 	}
@@ -172,11 +177,7 @@ func commonAround(gitDir string) (string, error) {
 // readGitDirFile returns the resolved directory whose .git points to a
 // worktree's git directory, by that directory's account. It need not exist.
 func readGitDirFile(gitDir string) (string, error) {
-	data, err := readSmall(join(gitDir, "gitdir"), maxGitPointer)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
-	}
-	back, err := parseGitPath("gitdir", data)
+	back, err := readGitPath(gitDir, "gitdir")
 	if err != nil {
 		return "", err
 	}
