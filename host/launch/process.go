@@ -5,12 +5,10 @@ package launch
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared/dial"
 )
@@ -43,14 +41,9 @@ func (s *Engines) socketDirs() (dirs []string) {
 		}
 		if name == "TMPDIR" {
 			dirs = append(dirs, dir)
-		} else if info, err := os.Stat(dir); err == nil && info.IsDir() && ownedPrivately(info) {
+		} else if info, err := os.Stat(dir); err == nil && info.IsDir() && dial.OwnedPrivately(info) {
 			dirs = slices.Insert(dirs, 0, dir)
 		}
 	}
 	return dirs
-}
-
-func ownedPrivately(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 == 0
 }

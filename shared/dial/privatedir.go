@@ -57,7 +57,7 @@ func sweepPrivateDirs(bases []string) {
 		dirs, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"*"))
 		for _, dir := range dirs {
 			info, err := os.Lstat(dir)
-			if err != nil || !info.IsDir() || !ownedPrivately(info) || time.Since(info.ModTime()) < staleAfter {
+			if err != nil || !info.IsDir() || !OwnedPrivately(info) || time.Since(info.ModTime()) < staleAfter {
 				continue
 			}
 			nested, _ := os.ReadDir(dir)
@@ -81,7 +81,8 @@ func removeSockets(dir string) {
 	syscall.Rmdir(dir)
 }
 
-func ownedPrivately(info fs.FileInfo) bool {
+// OwnedPrivately reports whether what info tells of is this user's, and nobody else's to enter.
+func OwnedPrivately(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 == 0
 }
