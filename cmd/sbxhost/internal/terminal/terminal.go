@@ -220,3 +220,9 @@ func (w *Watched) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// CooksOutput reports whether a terminal makes a line's end one for itself.
+func CooksOutput(fd int) bool {
+	mode, err := unix.IoctlGetTermios(fd, getModes)
+	return err != nil || mode.Oflag&unix.OPOST != 0
+}
