@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -129,14 +130,14 @@ var arches = [...]arch{
 	{"arm64", 0xc00000b7}, // AUDIT_ARCH_AARCH64
 }
 
-// number is the call's number, or absent.
-func (a arch) number(name string) (uint32, bool) {
+// numberOf is the call's number, or absent.
+func (a arch) numberOf(name string) (uint32, error) {
 	i, ok := slices.BinarySearchFunc(calls[:], name, func(c numbered, name string) int { return strings.Compare(c.name, name) })
 	switch {
 	case !ok:
-		return 0, false
+		return 0, fmt.Errorf("call %q has no number", name)
 	case a.goarch == "arm64":
-		return calls[i].arm64, true
+		return calls[i].arm64, nil
 	}
-	return calls[i].amd64, true
+	return calls[i].amd64, nil
 }

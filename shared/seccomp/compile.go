@@ -84,15 +84,6 @@ func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
 
-// numberOf is the call's number, or absent.
-func (a arch) numberOf(name string) (uint32, error) {
-	number, ok := a.number(name)
-	if !ok {
-		return 0, fmt.Errorf("call %q has no number", name)
-	}
-	return number, nil
-}
-
 // blockOf decides about one call, of which the arguments matter.
 func blockOf(a arch, rules []rule, name string) ([]bpf.Instruction, error) {
 	number, err := a.numberOf(name)

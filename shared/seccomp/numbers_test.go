@@ -63,7 +63,7 @@ func TestNumbers(t *testing.T) {
 			t.Fatalf("%s: only %d calls were found", a.goarch, len(numbers[a.goarch]))
 		}
 		for _, c := range calls {
-			got, _ := a.number(c.name)
+			got, _ := a.numberOf(c.name)
 			want, ok := numbers[a.goarch][c.name]
 			if !ok {
 				want = absent
