@@ -274,6 +274,11 @@ func (b *builder) cloneOnto(dest string, point, dir int, source string, attribut
 			return failed
 		}
 	}
+	return b.move(tree, dest, point)
+}
+
+// move mounts tree, which is a mount's top, on point, which is at dest.
+func (b *builder) move(tree int, dest string, point int) *MountError {
 	id, err := mountID(tree, "")
 	if err != nil {
 		return mountError("statx", err)
@@ -371,15 +376,7 @@ func (b *builder) put(fd int, dest string, isDir bool) *MountError {
 		return failed
 	}
 	defer unix.Close(point)
-	id, err := mountID(fd, "")
-	if err != nil {
-		return mountError("statx", err)
-	}
-	if err := unix.MoveMount(fd, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return mountError("move_mount", err)
-	}
-	b.mounts[dest] = id
-	return nil
+	return b.move(fd, dest, point)
 }
 
 func (b *builder) directory(dest string, perms uint32) *MountError {
