@@ -94,11 +94,23 @@ func aChoice[T any, S ~string](name string, at func(*T) *S, allowed ...S) attrib
 		shown: func(of *T) string { return string(cmp.Or(*at(of), allowed[0])) }}
 }
 
-func aList[T any](name string, at func(*T) *[]string, read func(*decoder, item) []string) attribute[T] {
+// a is an attribute that read gives the value of.
+func a[T, V any](name string, at func(*T) *V, read func(*decoder, item) V, shown func(V) string) attribute[T] {
 	return attribute[T]{name: name,
 		read:  func(d *decoder, it item, to *T) { *at(to) = read(d, it) },
-		shown: func(of *T) string { return listOf(*at(of)) }}
+		shown: func(of *T) string { return shown(*at(of)) }}
 }
+
+func aList[T any](name string, at func(*T) *[]string, read func(*decoder, item) []string) attribute[T] {
+	return a(name, at, read, listOf)
+}
+
+// or shows a text, or another in the place of none.
+func or(without string) func(string) string {
+	return func(text string) string { return cmp.Or(text, without) }
+}
+
+func namesOf(env map[string]string) string { return listOf(slices.Sorted(maps.Keys(env))) }
 
 // aNumber is a value that zero means the absence of, for which there is a text.
 func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), without string) attribute[T] {
@@ -124,9 +136,7 @@ var fileSchema = schema{
 type definition = host.Definition
 
 var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
-	{name: "engine",
-		read:  func(d *decoder, it item, to *definition) { to.Engine = d.engine(it) },
-		shown: func(of *definition) string { return cmp.Or(of.Engine, "auto") }},
+	a("engine", func(x *definition) *string { return &x.Engine }, (*decoder).engine, or("auto")),
 	{name: "fallback",
 		read: func(d *decoder, it item, to *definition) {
 			text, _ := d.oneOf(it, string(host.FallbackDeny), string(host.FallbackApprove))
@@ -138,12 +148,8 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 			}
 			return string(cmp.Or(of.Fallback, host.FallbackDeny))
 		}},
-	{name: "network",
-		read:  func(d *decoder, it item, to *definition) { to.Network = d.network(it) },
-		shown: func(of *definition) string { return of.Network.String() }},
-	{name: "host_ports",
-		read:  func(d *decoder, it item, to *definition) { to.HostPorts = d.ports(it) },
-		shown: func(of *definition) string { return listOf(portTexts(of.HostPorts)) }},
+	a("network", func(x *definition) *host.Network { return &x.Network }, (*decoder).network, host.Network.String),
+	a("host_ports", func(x *definition) *[]uint16 { return &x.HostPorts }, (*decoder).ports, func(ports []uint16) string { return listOf(portTexts(ports)) }),
 	aList("publish", func(x *definition) *[]string { return &x.Publish }, (*decoder).published),
 	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, host.IsolationFull, host.IsolationBestEffort),
 	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
@@ -155,21 +161,15 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 			}
 		},
 		shown: func(of *definition) string { return strconv.FormatBool(of.Review != "") }},
-	{name: "workdir",
-		read:  func(d *decoder, it item, to *definition) { to.Workdir = d.workdir(it) },
-		shown: func(of *definition) string { return cmp.Or(of.Workdir, "host") }},
-	{name: "bind_paths",
-		read:  func(d *decoder, it item, to *definition) { to.BindPaths = d.binds(it) },
-		shown: func(of *definition) string { return listOf(bindTexts(of.BindPaths)) }},
+	a("workdir", func(x *definition) *string { return &x.Workdir }, (*decoder).workdir, or("host")),
+	a("bind_paths", func(x *definition) *[]host.Bind { return &x.BindPaths }, (*decoder).binds, func(binds []host.Bind) string { return listOf(bindTexts(binds)) }),
 	aList("deny_paths", func(x *definition) *[]string { return &x.DenyPaths }, (*decoder).hiddenPaths),
 	aList("protect_paths", func(x *definition) *[]string { return &x.ProtectPaths }, (*decoder).pathPatterns),
 	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
 	aChoice("git", func(x *definition) *host.Git { return &x.Git }, host.GitProtected, host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
-	{name: "env",
-		read:  func(d *decoder, it item, to *definition) { to.Env, _ = d.environment(it) },
-		shown: func(of *definition) string { return listOf(slices.Sorted(maps.Keys(of.Env))) }},
+	a("env", func(x *definition) *map[string]string { return &x.Env }, (*decoder).environment, namesOf),
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
 	aList("inject_credentials", func(x *definition) *[]string { return &x.InjectCredentials }, (*decoder).injected),
 }, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
@@ -193,7 +193,7 @@ var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]
 // bindSchema is that of an object in bind_paths.
 var bindSchema = newBlock("an element of bind_paths", "", []attribute[host.Bind]{
 	{name: "host", read: func(d *decoder, it item, to *host.Bind) { to.Host, _ = d.bindPath(it) }},
-	{name: "container", read: func(d *decoder, it item, to *host.Bind) { to.Container, _ = d.insidePath(it) }},
+	{name: "container", read: func(d *decoder, it item, to *host.Bind) { to.Container = d.insidePath(it) }},
 	{name: "read_only", read: func(d *decoder, it item, to *host.Bind) {
 		readOnly, ok := d.bool(it)
 		to.Writable = ok && !readOnly
@@ -218,14 +218,12 @@ var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[
 	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
 	aList("control_sockets", func(x *host.Options) *[]string { return &x.Workspace.ControlSockets }, (*decoder).hostPaths),
 	aList("harmless_files", func(x *host.Options) *[]string { return &x.Sensitive.Harmless }, (*decoder).fileNames),
-	{name: "env",
-		read: func(d *decoder, it item, to *host.Options) { to.Workspace.Env, _ = d.environment(it) },
-		shown: func(of *host.Options) string {
-			if of.Workspace.Env == nil {
-				return "the git identity"
-			}
-			return listOf(slices.Sorted(maps.Keys(of.Workspace.Env)))
-		}},
+	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, func(env map[string]string) string {
+		if env == nil {
+			return "the git identity"
+		}
+		return namesOf(env)
+	}),
 })
 
 var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[host.Options]{
@@ -299,7 +297,7 @@ var engineSchema = newBlock("an engine block", "", []attribute[host.EngineSource
 			return listOf(sums)
 		}},
 	aList("env", func(x *host.EngineSource) *[]string { return &x.Env }, (*decoder).variableNames),
-	aList("args", func(x *host.EngineSource) *[]string { return &x.Args }, (*decoder).engineArgs),
+	aList("args", func(x *host.EngineSource) *[]string { return &x.Args }, func(d *decoder, it item) []string { return d.good(it, d.text) }),
 })
 
 func (d *decoder) variableNames(it item) []string {
@@ -310,11 +308,6 @@ func (d *decoder) variableNames(it item) []string {
 		}
 		return s, ok
 	})
-}
-
-func (d *decoder) engineArgs(it item) []string {
-	args, _ := d.texts(it)
-	return args
 }
 
 // hiddenPaths are patterns, of which there must be one.

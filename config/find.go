@@ -42,19 +42,7 @@ const (
 )
 
 func (o Origin) String() string {
-	switch o {
-	case OriginWorkspace:
-		return "workspace"
-	case OriginFlag:
-		return "-config"
-	case OriginEnvironment:
-		return "$SBXHOST_CONFIG"
-	case OriginUser:
-		return "user"
-	case OriginBuiltin:
-		return "built-in"
-	}
-	return fmt.Sprintf("origin(%d)", int(o))
+	return [...]string{"workspace", "-config", "$SBXHOST_CONFIG", "user", "built-in"}[o]
 }
 
 // LookupOptions are what the search for a file depends on.

@@ -54,10 +54,10 @@ func (d *decoder) hostPath(it item) (string, bool) {
 func (d *decoder) hostPaths(it item) []string { return d.good(it, d.hostPath) }
 
 // insidePath is an absolute path inside the sandbox.
-func (d *decoder) insidePath(it item) (string, bool) {
+func (d *decoder) insidePath(it item) string {
 	s, ok := d.text(it)
 	if !ok {
-		return "", false
+		return ""
 	}
 	switch {
 	case !strings.HasPrefix(s, "/"):
@@ -67,9 +67,9 @@ func (d *decoder) insidePath(it item) (string, bool) {
 	case path.Clean(s) == "/":
 		d.invalid(it, "the root directory inside cannot be replaced; name a directory below it")
 	default:
-		return path.Clean(s), true
+		return path.Clean(s)
 	}
-	return "", false
+	return ""
 }
 
 func hasParent(s string) bool {

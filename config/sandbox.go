@@ -97,8 +97,7 @@ func (d *decoder) workdir(it item) string {
 	if s, ok := d.text(it); !ok || s == "host" {
 		return s
 	}
-	path, _ := d.insidePath(it)
-	return path
+	return d.insidePath(it)
 }
 
 func (d *decoder) binds(it item) []host.Bind {

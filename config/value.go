@@ -342,16 +342,15 @@ func (d *decoder) fields(it item) ([]field, bool) {
 
 // environment is a map of variables. Numbers and booleans are what people
 // write as values, and have one spelling as text.
-func (d *decoder) environment(it item) (map[string]string, bool) {
+func (d *decoder) environment(it item) map[string]string {
 	fields, ok := d.fields(it)
 	if !ok {
-		return nil, false
+		return nil
 	}
 	env := make(map[string]string, len(fields))
 	for _, f := range fields {
 		if !validEnvName(f.key) {
 			d.report(f.keyAt, "Invalid name", fmt.Sprintf("%s: %s cannot be the name of a variable: it takes letters, digits and _, and no digit first.", it.name, f.showKey()))
-			ok = false
 			continue
 		}
 		if !f.val.IsNull() {
@@ -362,11 +361,9 @@ func (d *decoder) environment(it item) (map[string]string, bool) {
 				f.val = cty.StringVal(fmt.Sprint(f.val.True()))
 			}
 		}
-		s, good := d.text(f.item)
-		ok = ok && good
-		env[f.key] = s
+		env[f.key], _ = d.text(f.item)
 	}
-	return env, ok
+	return env
 }
 
 // number is n in decimal, with an exponent where it would be long: the text of

@@ -79,14 +79,14 @@ const (
 )
 
 // String spells f as a definition does.
-func (f Filesystem) String() string {
-	switch f {
-	case FilesystemMinimal:
-		return "minimal"
-	case FilesystemHost:
-		return "host"
+func (f Filesystem) String() string { return spelled("filesystem", f, "minimal", "host") }
+
+// spelled gives the word for a value of a kind, of which words has those that there are.
+func spelled[T ~int32](kind string, value T, words ...string) string {
+	if value < 0 || int(value) >= len(words) {
+		return fmt.Sprintf("%s(%d)", kind, int32(value))
 	}
-	return fmt.Sprintf("filesystem(%d)", int32(f))
+	return words[value]
 }
 
 // Network is what a command can reach. The zero value is its own loopback
@@ -154,17 +154,7 @@ const (
 )
 
 // String is for people.
-func (m NetworkMode) String() string {
-	switch m {
-	case NetworkNone:
-		return "none"
-	case NetworkHost:
-		return "host"
-	case NetworkNames:
-		return "names"
-	}
-	return fmt.Sprintf("network(%d)", int32(m))
-}
+func (m NetworkMode) String() string { return spelled("network", m, "none", "host", "names") }
 
 // Limits bound a command. Zero means no limit of that kind.
 type Limits struct {

@@ -36,19 +36,7 @@ const (
 
 // String is for people.
 func (a Access) String() string {
-	switch a {
-	case Hidden:
-		return "hidden"
-	case ReadOnly:
-		return "read-only"
-	case ReadWrite:
-		return "read-write"
-	case Overlay:
-		return "overlay"
-	case Private:
-		return "private"
-	}
-	return fmt.Sprintf("access(%d)", int32(a))
+	return spelled("access", a, "hidden", "read-only", "read-write", "overlay", "private")
 }
 
 // Shows reports whether the entry shows files of the host.
@@ -67,17 +55,7 @@ const (
 )
 
 // String is for people.
-func (m Missing) String() string {
-	switch m {
-	case MissingRefuse:
-		return "refuse"
-	case MissingIgnore:
-		return "ignore"
-	case MissingHold:
-		return "hold"
-	}
-	return fmt.Sprintf("missing(%d)", int32(m))
-}
+func (m Missing) String() string { return spelled("missing", m, "refuse", "ignore", "hold") }
 
 // Cover finds the entry of a table that a path inside lies in, the deepest one,
 // and the host's path of what shows there; "" where that is nothing of the host's.
