@@ -150,12 +150,9 @@ func (s *scene) measureFirst(ctx context.Context, rounds int, r *report) error {
 	return nil
 }
 
-// playFirstHost is a program that has much in memory when it runs its first commands. It
+// playFirstHost, with DIR and MIB, is a program that has much in memory when it runs its first commands. It
 // writes on stdout how many milliseconds they took.
 func playFirstHost(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%s: want DIR MIB, got %q", roleFirstHost, args)
-	}
 	mib, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err

@@ -49,19 +49,11 @@ func measureInject(ctx context.Context, s *scene, o options, r *report) (err err
 	cmd := exec.CommandContext(ctx, "bwrap", "--die-with-parent", "--unshare-user", "--unshare-net", "--cap-add", "CAP_NET_BIND_SERVICE",
 		"--dev-bind", "/", "/", "--ro-bind", hosts, "/etc/hosts", "--bind", trusted, bundle, self, roleInject, s.dir)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	in, answers, err := converse(cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close(), cmd.Wait()) }()
-	answers := bufio.NewReader(out)
 	requests := func(name string) contender {
 		return contender{name: name, run: func() error {
 			_, err := fmt.Fprintln(in, name)
@@ -81,9 +73,6 @@ func measureInject(ctx context.Context, s *scene, o options, r *report) (err err
 
 // playInject is that machine: for each line of stdin, requests to the name that it says.
 func playInject(args []string) (err error) {
-	if len(args) != 1 {
-		return fmt.Errorf("%s: want DIR, got %q", roleInject, args)
-	}
 	dir := filepath.Join(args[0], "inject")
 	certificate, err := writeCertificate(filepath.Join(args[0], trustedFile))
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -43,12 +43,9 @@ func measureMemory(ctx context.Context, s *scene, o options, r *report) error {
 
 func mebibytes(kib int64) float64 { return float64(kib) / 1024 }
 
-// playMemoryHost is a program with the library inside: it runs the workload in
+// playMemoryHost, with DIR and BYTES, is a program with the library inside: it runs the workload in
 // a sandbox and writes on stdout what memory it and its engine took.
 func playMemoryHost(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%s: want DIR BYTES, got %q", roleMemoryHost, args)
-	}
 	bytes, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		return err
@@ -77,15 +74,8 @@ func playMemoryHost(args []string) error {
 // peakOf looks at a one-shot sbxhost once its command gives back what it reads.
 func (s *scene) peakOf(cmd *exec.Cmd) (_ peak, err error) {
 	cmd.Stderr = s.stderr
-	stdin, err := cmd.StdinPipe()
+	stdin, stdout, err := converse(cmd)
 	if err != nil {
-		return peak{}, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return peak{}, err
-	}
-	if err := cmd.Start(); err != nil {
 		return peak{}, err
 	}
 	defer func() {
@@ -97,57 +87,39 @@ func (s *scene) peakOf(cmd *exec.Cmd) (_ peak, err error) {
 	if _, err := io.WriteString(stdin, "here\n"); err != nil {
 		return peak{}, err
 	}
-	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+	if _, err := stdout.ReadString('\n'); err != nil {
 		return peak{}, err
 	}
 	return peakOfFamily(cmd.Process.Pid)
 }
 
 // peakOfFamily gives that of a host and of its only child, the engine.
-func peakOfFamily(host int) (peak, error) {
-	hostText, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", host))
-	if err != nil {
-		return peak{}, err
+func peakOfFamily(host int) (p peak, err error) {
+	var engines []string
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", host))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		engines = append(engines, strings.Fields(string(text))...)
 	}
-	p := peak{Host: statusField(string(hostText), "VmHWM")}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return peak{}, err
+	if p.Host = residentPeak(strconv.Itoa(host)); len(engines) == 1 {
+		p.Engine = residentPeak(engines[0])
 	}
-	engines := 0
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/status")
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		if statusField(string(text), "PPid") == int64(host) {
-			p.Engine = statusField(string(text), "VmHWM")
-			engines++
-		}
+	if p.Host == 0 || p.Engine == 0 {
+		err = fmt.Errorf("process %d has the children %v where an engine was expected, and there are peaks of %d and %d KiB", host, engines, p.Host, p.Engine)
 	}
-	if engines != 1 || p.Host == 0 || p.Engine == 0 {
-		return peak{}, fmt.Errorf("process %d has %d children where an engine was expected, and peaks of %d and %d KiB", host, engines, p.Host, p.Engine)
-	}
-	return p, nil
+	return p, err
 }
 
-// statusField gives the number of a line of /proc/PID/status, such as
-// "VmHWM:\t    1234 kB"; 0 where there is none.
-func statusField(text, name string) int64 {
-	for line := range strings.Lines(text) {
-		value, ok := strings.CutPrefix(line, name+":")
-		if !ok {
-			continue
-		}
-		if fields := strings.Fields(value); len(fields) > 0 {
-			n, _ := strconv.ParseInt(fields[0], 10, 64)
-			return n
-		}
-	}
-	return 0
+func residentPeak(pid string) int64 {
+	status, _ := os.ReadFile("/proc/" + pid + "/status")
+	return peakIn(string(status))
+}
+
+// peakIn is VmHWM of a /proc/PID/status, in KiB; 0 where there is none.
+func peakIn(status string) (kib int64) {
+	_, value, _ := strings.Cut(status, "\nVmHWM:")
+	fmt.Sscan(value, &kib)
+	return kib
 }
 
 // readOutput reads all that a command writes to a pipe, which is that many bytes.

@@ -148,14 +148,7 @@ func measureNetwork(ctx context.Context, s *scene, o options, r *report) (err er
 func startRelay(ctx context.Context, self, to string) (at string, stop func() error, err error) {
 	cmd := exec.CommandContext(ctx, self, roleRelay, to)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "GOMAXPROCS=1"), os.Stderr
-	alive, err := cmd.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	alive, out, err := converse(cmd)
 	if err != nil {
 		return "", nil, err
 	}
@@ -166,11 +159,8 @@ func startRelay(ctx context.Context, self, to string) (at string, stop func() er
 	return at, stop, nil
 }
 
-// playRelay passes connections on for as long as stdin is open, and writes where it listens.
+// playRelay passes connections on to ADDRESS for as long as stdin is open, and writes where it listens.
 func playRelay(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s: want ADDRESS, got %q", roleRelay, args)
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -227,11 +217,8 @@ func writeCertificate(path string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// playClient makes requests, each on a connection of its own.
+// playClient, with URL, REQUESTS and BYTES, makes requests, each on a connection of its own.
 func playClient(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%s: want URL REQUESTS BYTES, got %q", roleClient, args)
-	}
 	var numbers [2]int64
 	for i := range numbers {
 		if err := json.Unmarshal([]byte(args[1+i]), &numbers[i]); err != nil {
@@ -267,11 +254,8 @@ func playClient(args []string) error {
 	return nil
 }
 
-// playHolder keeps connections open on which something was said, for as long as stdin is open.
+// playHolder, with ADDRESS and CONNECTIONS, keeps connections open on which something was said, for as long as stdin is open.
 func playHolder(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%s: want ADDRESS CONNECTIONS, got %q", roleHolder, args)
-	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err

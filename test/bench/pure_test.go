@@ -48,12 +48,11 @@ usage: nothing
 	}
 }
 
-func TestStatusField(t *testing.T) {
+func TestPeakIn(t *testing.T) {
 	t.Parallel()
-	const text = "Name:\tsbxhost\nPPid:\t17\nVmHWM:\t   18432 kB\nVmRSS:\t 9 kB\n"
-	for name, want := range map[string]int64{"PPid": 17, "VmHWM": 18432, "VmSwap": 0, "Name": 0} {
-		if got := statusField(text, name); got != want {
-			t.Errorf("%s: got %d, want %d", name, got, want)
+	for text, want := range map[string]int64{"Name:\tsbxhost\nPPid:\t17\nVmHWM:\t   18432 kB\nVmRSS:\t 9 kB\n": 18432, "Name:\tVmHWM: 7\nVmRSS:\t 9 kB\n": 0, "": 0} {
+		if got := peakIn(text); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,6 +139,19 @@ func install(from, to string) error {
 	buffer := make([]byte, 1<<20)
 	_, err = io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source}, buffer)
 	return errors.Join(err, target.Close())
+}
+
+// converse starts cmd, which reads what is written to in and whose stdout is out.
+func converse(cmd *exec.Cmd) (in io.WriteCloser, out *bufio.Reader, err error) {
+	in, err = cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	return in, bufio.NewReader(stdout), err
 }
 
 // run runs cmd with the null device as stdin and stdout.
