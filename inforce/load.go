@@ -174,7 +174,7 @@ func (c *Caller) WritableDirs(o host.Options, path string) func() []string {
 	return func() []string {
 		o.Dir, o.Environ = c.Dir, c.Environ
 		dirs := host.WritableDirs(o)
-		for dir := filepath.Dir(c.absolute(path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(c.Absolute(path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 				dirs = append(dirs, host.WritableDirs(host.Options{Dir: dir, Environ: c.Environ})...)
 			}
@@ -183,7 +183,8 @@ func (c *Caller) WritableDirs(o host.Options, path string) func() []string {
 	}
 }
 
-func (c *Caller) absolute(path string) string {
+// Absolute resolves a path that a person gave.
+func (c *Caller) Absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}

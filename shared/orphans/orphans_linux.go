@@ -26,18 +26,15 @@ import (
 // only if it is pid 1 of a namespace, its command line is that of a launcher of
 // an init, and its parent is no such launcher. The two lines need not be equal: what
 // a launcher starts may execute another one on the way to the init.
-func Kill(patience time.Duration) int {
-	killed := 0
+func Kill(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
 		for _, pid := range orphans {
-			if syscall.Kill(pid, syscall.SIGKILL) == nil {
-				killed++
-			}
+			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		left := time.Until(deadline)
 		if left <= 0 || len(launchers) == 0 {
-			return killed
+			return
 		}
 		awaitAny(launchers, left)
 	}

@@ -142,10 +142,7 @@ func (d *Daemon) run(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	cmd.Env = append(cmd.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME="+d.dir, "TMPDIR="+d.dir)
 	// A group of its own, or a terminal's signals to the test would reach it.
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGTERM
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNET
 		// Firejail starts nothing where it finds an overlay of a container.
@@ -219,19 +216,15 @@ func (d *Daemon) Admit(uid int) error {
 }
 
 // Listen gives a listener at the daemon's loopback, which is not the machine's.
-func (d *Daemon) Listen() (net.Listener, error) {
-	type result struct {
-		l   net.Listener
-		err error
-	}
-	got := make(chan result)
+func (d *Daemon) Listen() (l net.Listener, err error) {
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		runtime.LockOSThread() // and it ends with the goroutine, since it is not like others any more
-		l, err := d.listen()
-		got <- result{l, err}
+		l, err = d.listen()
 	}()
-	r := <-got
-	return r.l, r.err
+	<-done
+	return l, err
 }
 
 func (d *Daemon) listen() (net.Listener, error) {

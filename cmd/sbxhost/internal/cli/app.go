@@ -5,10 +5,9 @@ package cli
 
 import (
 	"io"
-	"path/filepath"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -33,18 +32,10 @@ func (a *App) Getenv(name string) string {
 }
 
 func (a *App) LookupEnv(name string) (value string, found bool) {
-	for _, entry := range a.Environ {
-		if k, v, ok := strings.Cut(entry, "="); ok && k == name {
-			value, found = v, true // the last one counts, as in os/exec
-		}
-	}
-	return value, found
+	return (&inforce.Caller{Environ: a.Environ}).LookupEnv(name)
 }
 
 // Absolute resolves a path a person gave.
 func (a *App) Absolute(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(a.Dir, path)
+	return (&inforce.Caller{Dir: a.Dir}).Absolute(path)
 }
