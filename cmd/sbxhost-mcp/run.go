@@ -30,8 +30,7 @@ const maxSeconds = 24 * 60 * 60
 // job is one command of a connection.
 type job struct {
 	id             string
-	sandbox, root  string
-	cmd            *host.Cmd
+	sandbox        string
 	cancel         context.CancelFunc
 	stdout, stderr *capture
 	done           chan struct{} // closed when the next two are final
@@ -99,7 +98,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{root: root, stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
+	j := &job{stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
 	if j.sandbox, err = s.allowed.sandbox(in.Sandbox); err != nil {
 		return nil, err
 	}
@@ -114,7 +113,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	life, j.cancel = context.WithCancel(life)
 	connected := context.AfterFunc(s.life, j.cancel)
 	cmd := h.Command(life, j.sandbox, in.Command...)
-	j.cmd, cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = cmd, in.Script, dir, j.stdout, j.stderr
+	cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = in.Script, dir, j.stdout, j.stderr
 	cmd.Background = j.stdout // of what it leaves running, where a sandbox keeps processes
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	baseproto "github.com/hashicorp/nomad/plugins/base/proto"
 	"github.com/hashicorp/nomad/plugins/drivers/proto"
 	"golang.org/x/sys/unix"
@@ -39,7 +38,6 @@ const (
 // driver passes the agent's calls on to the tasks' executors.
 type driver struct {
 	proto.UnimplementedDriverServer
-	logger hclog.Logger
 	events chan *proto.DriverTaskEvent
 
 	mu    sync.Mutex
@@ -64,10 +62,6 @@ type handle struct {
 }
 
 func (h handle) socket() string { return filepath.Join(h.Dir, "socket") }
-
-func newDriver(logger hclog.Logger) *driver {
-	return &driver{logger: logger, events: make(chan *proto.DriverTaskEvent), tasks: map[string]*task{}}
-}
 
 func (d *driver) PluginInfo(context.Context, *baseproto.PluginInfoRequest) (*baseproto.PluginInfoResponse, error) {
 	return &baseproto.PluginInfoResponse{Type: baseproto.PluginType_DRIVER, PluginApiVersions: []string{apiVersion}, PluginVersion: version(), Name: pluginName}, nil

@@ -36,7 +36,7 @@ func Main(args []string) int {
 		return 0
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, JSONFormat: true})
-	d := newDriver(logger)
+	d := &driver{events: make(chan *proto.DriverTaskEvent), tasks: map[string]*task{}}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: handshake, Logger: logger, GRPCServer: plugin.DefaultGRPCServer,
 		Plugins: map[string]plugin.Plugin{"base": service{register: func(s *grpc.Server) { baseproto.RegisterBasePluginServer(s, d) }},

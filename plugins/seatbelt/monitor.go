@@ -57,10 +57,6 @@ type watch struct {
 // maxViolations bounds what is told of one command.
 const maxViolations = 1000
 
-func newMonitor(program string) *monitor {
-	return &monitor{program: program, watches: map[string]*watch{}}
-}
-
 // watch begins to collect the denials with a tag. It returns once the log is
 // being followed.
 func (m *monitor) watch(tag string) (*watch, error) {

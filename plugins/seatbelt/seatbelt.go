@@ -36,7 +36,7 @@ type engine struct {
 }
 
 func newEngine(p platform) shared.Engine {
-	e := &engine{platform: p, monitor: newMonitor(p.log), tried: map[string]bool{}}
+	e := &engine{platform: p, monitor: &monitor{program: p.log, watches: map[string]*watch{}}, tried: map[string]bool{}}
 	return cmdengine.New(cmdengine.Config{
 		Info:   info,
 		Probe:  e.probe,

@@ -38,10 +38,6 @@ type process struct {
 	err    error
 }
 
-func newProcess(run Run, events *events) *process {
-	return &process{run: run, events: events, begun: time.Now(), ended: func() {}, done: make(chan struct{})}
-}
-
 // supervise ends the command when its time is up or its sandbox is closed, and
 // records its end. It calls gone last.
 func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}, gone func()) {

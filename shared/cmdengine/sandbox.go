@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -187,7 +188,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := newProcess(run, events)
+	p := &process{run: run, events: events, begun: time.Now(), ended: func() {}, done: make(chan struct{})}
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}

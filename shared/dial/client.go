@@ -223,7 +223,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 		return nil, err
 	}
 	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
-	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, told: make(chan struct{}), done: make(chan struct{}), events: newEventBuffer()}
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, told: make(chan struct{}), done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
 	defer func() {
 		if err != nil {
 			p.bridge.close()

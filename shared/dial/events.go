@@ -10,17 +10,13 @@ import (
 )
 
 // maxEvents bounds the events that wait for a slow or absent reader.
-const maxEvents = 256
+const maxEvents = 256 // and one, for the count
 
 // An eventBuffer never makes its writer, of which there is one, wait. Events
 // beyond its bound are counted, and the last event says how many.
 type eventBuffer struct {
 	ch      chan shared.Event
 	dropped uint64
-}
-
-func newEventBuffer() *eventBuffer {
-	return &eventBuffer{ch: make(chan shared.Event, maxEvents+1)} // one for the count
 }
 
 func (b *eventBuffer) put(e shared.Event) {

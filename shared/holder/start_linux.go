@@ -48,7 +48,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	defer lock.Close() // a holder that is started here has it, too
 	for waited := time.Duration(0); ; waited += lockRetry {
 		c, err := dial(ctx, dir, uid)
-		log := nothingSaid
+		log := func() string { return "" }
 		if absent(err) {
 			if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 				c, log, err = begin(ctx, dir, lock, config)
@@ -396,8 +396,6 @@ func parseIDMap(text string) []syscall.SysProcIDMap {
 
 // maxSaid is what is quoted of a crash.
 const maxSaid = 1 << 10
-
-func nothingSaid() string { return "" }
 
 // openLog gives a file in memory for a holder's last words, and reads them, once, as one
 // line.

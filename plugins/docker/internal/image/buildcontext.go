@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -43,10 +42,8 @@ func (b *buildContext) writeTo(w io.Writer) (sum string, err error) {
 	if err := t.Close(); err != nil {
 		return "", err
 	}
-	return sumOf(h), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
-
-func sumOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 func (b *buildContext) write(t *tar.Writer) error {
 	if b.root == nil {

@@ -98,7 +98,7 @@ func inspectImage(ctx context.Context, docker *client.Client, name string) (plan
 	if err != nil {
 		return plan.Image{}, err
 	}
-	f := plan.Image{ID: got.ID, Name: name}
+	f := plan.Image{ID: got.ID}
 	if c := got.Config; c != nil {
 		f.Volumes = slices.Sorted(maps.Keys(c.Volumes))
 		for _, entry := range c.Env {

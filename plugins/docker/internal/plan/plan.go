@@ -43,7 +43,6 @@ const (
 // Image are what a plan goes by, of an image.
 type Image struct {
 	ID      string
-	Name    string // for people
 	Volumes []string
 	Path    string // PATH of its configuration
 }

@@ -28,7 +28,7 @@ func basePlanner() Planner {
 			},
 		},
 		Options: &definition.Options{Image: "x:1"},
-		Image:   Image{ID: "sha256:abc", Name: "x:1"},
+		Image:   Image{ID: "sha256:abc"},
 		Self:    shared.User{UID: 1000, GID: 1001},
 		Memory:  1 << 30, InitFile: "/lib/sbxhost-init", LineDir: "/run/sbxhost-1/line",
 		Labels: map[string]string{"l": "v"},
