@@ -95,9 +95,7 @@ func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err
 func start(ctx context.Context, box Sandbox, cmd Command, stdio Stdio) (Process, error) {
 	defer func() {
 		for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
-			if f != nil {
-				f.Close()
-			}
+			f.Close()
 		}
 	}()
 	if err := stdio.Validate(); err != nil {

@@ -28,9 +28,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	if err != nil {
 		return nil, nil, err
 	}
-	if script != nil {
-		defer script.Close()
-	}
+	defer script.Close()
 	c, err := s.command(ctx, &resolved)
 	if err != nil {
 		return nil, nil, err

@@ -149,9 +149,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	if err != nil {
 		return nil, err
 	}
-	if null != nil {
-		defer null.Close()
-	}
+	defer null.Close()
 
 	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -268,9 +266,6 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 }
 
 func isTerminal(f *os.File) bool {
-	if f == nil {
-		return false
-	}
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return false
@@ -283,10 +278,9 @@ func isTerminal(f *os.File) bool {
 	return terminal
 }
 
+// closeAll closes files, of which some may be nil.
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
+		f.Close()
 	}
 }

@@ -264,9 +264,7 @@ func (d *Daemon) Stop() {
 		d.stop()
 		<-d.exited
 	}
-	if d.log != nil {
-		d.log.Close()
-	}
+	d.log.Close()
 	if d.cleanUp != nil && d.pid > 1 {
 		d.cleanUp()
 	}

@@ -85,9 +85,7 @@ func (s *subject) open() shared.Sandbox { return s.OpenAs(s.spec()) }
 func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) shared.Process {
 	p, err := sandbox.Start(s.Ctx, cmd, stdio)
 	for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
-		if f != nil {
-			f.Close()
-		}
+		f.Close()
 	}
 	if err != nil {
 		s.Failf("starting: %v", err)
