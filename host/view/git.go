@@ -222,7 +222,7 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 // of a repository obeys. Of its work tree as a whole it tells instead.
 func (v *View) obeyedWritable(o *Obeyed, top string) bool {
 	way := v.facts.Follow(o.Path)
-	through, _ := v.replaceable(&way)
+	through := v.replaceable(&way)
 	switch {
 	case way.Err != nil, through == "" && len(v.leftByDotDot(o.Path, &way)) == 0 && !v.Creatable(way.End):
 		return false

@@ -150,7 +150,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
 	}
 	// A command that replaces the link leaves what it led to open to the next one.
-	if link, _ := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
+	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
 		attribute, hint := "deny_paths", sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		if sensitive {
 			attribute, hint = "approvals.mode", hint+", or list the link's name in workspace.harmless_files"

@@ -257,7 +257,7 @@ func (v *View) protect(protections []protection) error {
 		if p.way.Err != nil {
 			continue // nobody who runs as the caller gets there
 		}
-		if link, _ := v.replaceable(&p.way); link == "" && len(v.leftByDotDot(m.path, &p.way)) == 0 {
+		if link := v.replaceable(&p.way); link == "" && len(v.leftByDotDot(m.path, &p.way)) == 0 {
 			direct = append(direct, p)
 		} else {
 			linked = append(linked, p)

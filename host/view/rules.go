@@ -105,7 +105,7 @@ func (v *View) parse(rule *Rule, root string) error {
 	if rule.way.Err != nil {
 		end = "/" + base // nobody who runs as the caller gets there
 	}
-	if link, _ := v.replaceable(&rule.way); link != "" {
+	if link := v.replaceable(&rule.way); link != "" {
 		hint := "write the path that it leads to"
 		if rule.way.Err == nil {
 			hint = fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(end, v.root()+"/"))

@@ -263,7 +263,7 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
 		return false // the definition has something else there
 	}
-	if link, _ := v.replaceable(way); link != "" || v.tooBroad(way.End) {
+	if link := v.replaceable(way); link != "" || v.tooBroad(way.End) {
 		return false
 	}
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
@@ -356,7 +356,7 @@ func (v *View) showAgent() error {
 func (v *View) checkPlanted() error {
 	check := func(attribute, spelled string) error {
 		way := v.facts.Follow(spelled)
-		if link, _ := v.replaceable(&way); link != "" {
+		if link := v.replaceable(&way); link != "" {
 			return invalidf(attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
 		}
 		return nil

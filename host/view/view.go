@@ -196,15 +196,14 @@ func (v *View) beneath(dir string) bool {
 	return dir != "/" && v.shown(path.Dir(dir))
 }
 
-// replaceable is the first symlink on a way that commands can replace, with the
-// entry by which they can; "" where there is none.
-func (v *View) replaceable(way *Way) (link string, by *shared.Entry) {
+// replaceable is the first symlink on a way that commands can replace; "" where there is none.
+func (v *View) replaceable(way *Way) (link string) {
 	for _, link := range slices.Concat(way.Links, v.leftByDotDot("", way)) {
-		if by := v.writer(path.Dir(link)); by != nil {
-			return link, by
+		if v.writer(path.Dir(link)) != nil {
+			return link
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // left are the directories that a ".." leaves, on the way of a path as it is spelled

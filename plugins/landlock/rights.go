@@ -74,10 +74,6 @@ const (
 	terminal // /dev/tty, which has
 )
 
-func (a access) String() string {
-	return [...]string{"hidden", "read", "write", "device", "terminal"}[a]
-}
-
 // rights are those of a kernel that knows all of them. No device is ever made.
 func (a access) rights() rights {
 	switch a {
