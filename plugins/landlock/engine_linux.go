@@ -208,10 +208,10 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	return l, nil
 }
 
-// alive reports whether an init that waits for a command was not killed meanwhile. It is this process's child.
+// alive reports whether an init that waits for a command was not killed or stopped meanwhile. It is this process's child.
 func alive(_ context.Context, init cmdengine.Launched) bool {
-	var ended unix.Siginfo // zero of one that has not
-	err := unix.Waitid(unix.P_PID, init.Pid(), &ended, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	var ended unix.Siginfo // zero of one that goes on
+	err := unix.Waitid(unix.P_PID, init.Pid(), &ended, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == nil && ended.Signo == 0
 }
 

@@ -1,12 +1,12 @@
 package landlock
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,24 +142,52 @@ func TestPreparedInASession(t *testing.T) {
 	}
 }
 
-// Somebody kills what waits: the next command has another.
+// Somebody kills or stops what waits: the next command has another.
 func TestPreparedIsKilled(t *testing.T) {
 	b := newBench(t, shared.Session{})
-	for range 5 {
+	for i := range 6 {
 		b.Run("true")
-		fd, err := unix.PidfdOpen(b.Waits, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !proc.Ended(fd, time.Minute) {
-			t.Fatal("what waits does not die")
-		}
-		unix.Close(fd)
+		hurt(t, b.Waits, [...]unix.Signal{unix.SIGKILL, unix.SIGSTOP}[i%2])
 		if out := b.Run("echo there"); out != "there" {
-			t.Errorf("after the spare was killed: %q", out)
+			t.Errorf("after the spare was killed or stopped: %q", out)
 		}
+	}
+}
+
+// hurt sends an init a signal that ends or stops it, and waits until it has.
+func hurt(t *testing.T, init int, by unix.Signal) {
+	t.Helper()
+	if err := unix.Kill(init, by); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, init, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); err != nil && err != unix.ECHILD {
+		t.Fatal(err)
+	}
+}
+
+// Somebody stops the init of a command that runs: it is killed all the same.
+func TestStoppedInit(t *testing.T) {
+	b := newBench(t, shared.Session{})
+	r, w := inside.Pipe(t)
+	p, err := b.Sandbox.Start(t.Context(), shared.Command{Args: []string{"/bin/sh", "-c", "echo $$; exec sleep 1000"}, Dir: b.Dir, Env: inside.Env}, shared.Stdio{Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(r, &pid); err != nil {
+		t.Fatal(err)
+	}
+	hurt(t, b.Inits()[0], unix.SIGSTOP)
+	if err := p.Signal(t.Context(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	result, err := p.Wait(t.Context())
+	if err != nil || result.Status.Signal != unix.SIGKILL {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := unix.Kill(pid, 0); err != unix.ESRCH {
+		t.Errorf("the command runs still: %v", err)
+		unix.Kill(pid, unix.SIGKILL)
 	}
 }

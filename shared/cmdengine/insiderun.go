@@ -137,6 +137,9 @@ func (r *insideRun) disown(started <-chan struct{}) {
 func (r *insideRun) giveUp() {
 	if r.clearsUp {
 		r.Conn.Close()
+		if f, ok := r.launcher.(forked); ok {
+			f.Signal(syscall.SIGCONT) // one that somebody has stopped does not find that
+		}
 		return
 	}
 	if r.member { // whom the kernel would leave to pid 1
