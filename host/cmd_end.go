@@ -92,7 +92,6 @@ func (c *Cmd) supervise() {
 			case <-time.After(launch.LostPatience):
 				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
 			}
-			c.gaveUp = last.err != nil
 		case <-cancelled:
 			cancelled = nil
 			cancelErr = c.cancel()
@@ -103,6 +102,7 @@ func (c *Cmd) supervise() {
 			}
 		}
 	}
+	c.gaveUp = last.err != nil
 	c.endKnown.Store(true)
 	switch {
 	case last.err != nil:

@@ -33,7 +33,7 @@ type run struct {
 	doing      atomic.Value // string: what Start is at
 	abandoned  atomic.Bool  // Start has returned while something of it goes on
 	endKnown   atomic.Bool  // the command's end is known, or was given up
-	gaveUp     bool         // the engine was, which had not told the end; once ended
+	gaveUp     bool         // nobody has told how the command ended; once ended
 	killOnce   sync.Once
 	giveUpOnce sync.Once
 	overdue    chan struct{} // closed when nothing is waited for any more

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
@@ -85,4 +87,33 @@ func TestLandlockInside(t *testing.T) {
 		tries(t, exec.Command("docker", append(append(run, dockerd.Image), kit...)...),
 			"net.24") // there every port is anybody's
 	})
+}
+
+// Where Landlock keeps no signals inside, a command can kill its init and outlive it. It does not hold
+// up sbxhost by the output that it keeps open.
+func TestLandlockOutlivesItsInit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	build(t, dir, "cmd/sbxhost")
+	ws, config := filepath.Join(dir, "ws"), filepath.Join(dir, "c.hcl")
+	fifo := filepath.Join(ws, "fifo")
+	if err := errors.Join(os.Mkdir(ws, 0o700), unix.Mkfifo(fifo, 0o600),
+		os.WriteFile(config, []byte("sandbox \"old\" {\n  engine    = \"landlock\"\n  isolation = \"best_effort\"\n  config {\n    abi = 5\n  }\n}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "sbxhost"), "exec", "-quiet", "-config", config, "--", "sh", "-c", "kill -KILL $PPID; read line <>fifo")
+	cmd.Dir, cmd.Env = ws, append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_CACHE_HOME="+dir)
+	if _, err := cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	state, err := cmd.Process.Wait() // and not for who has its output
+	if err != nil || state.ExitCode() != 125 {
+		t.Errorf("%v, %v", state, err)
+	}
+	if err := os.WriteFile(fifo, []byte("end\n"), 0); err != nil {
+		t.Error(err)
+	}
 }
