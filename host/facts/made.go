@@ -91,8 +91,11 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 // protect. What a command makes there is reported.
 func (out *Resolved) LeaveUnprotected() (err error) {
 	out.unheld, err = out.View.LeaveUnprotected(out.Spec.Table)
-	there := slices.DeleteFunc(slices.Clone(out.unheld), holdsPlace)
-	out.before.instructions = append(out.before.instructions, there...)
+	for _, p := range out.unheld {
+		if !out.Absent(p) && !holdsPlace(p) {
+			out.before.instructions = append(out.before.instructions, p)
+		}
+	}
 	return err
 }
 

@@ -428,6 +428,9 @@ func (v *View) LeaveUnprotected(table []shared.Entry) (places []string, err erro
 	return places, nil
 }
 
+// Absent reports whether there was nothing at a path of the host when this view was made.
+func (v *View) Absent(host string) bool { return v.facts.Follow(host).Kind == Absent }
+
 // holdIgnored has what holds the place of a directory say to git, in the manner of
 // many tools, that nothing is in it: git clean and git stash -u leave it alone. What
 // is there can be another command's hold; a directory of somebody's is left as it is.

@@ -133,7 +133,9 @@ func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err 
 	if err := s.refuseSockets(); err != nil {
 		return nil, err
 	}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" makes none`}, Spec: spec}
+	drawn := *spec
+	drawn.Table = withoutNested(spec.Table)
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" makes none`}, Spec: &drawn}
 	if _, err := s.domain(); err != nil {
 		return nil, err
 	}

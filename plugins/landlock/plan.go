@@ -81,6 +81,16 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 	return list
 }
 
+// withoutNested leaves out what may be missing and is read-only in a directory that is writable, and is
+// granted with that: before each command all that is in a table is looked at.
+func withoutNested(table []shared.Entry) []shared.Entry {
+	covers := shared.Covers(table)
+	return slices.DeleteFunc(slices.Clone(table), func(e shared.Entry) bool {
+		in, _ := covers(path.Dir(e.Path))
+		return e.Access == shared.ReadOnly && e.Missing == shared.MissingIgnore && in != nil && in.Access == shared.ReadWrite
+	})
+}
+
 // A domain is what the kernel is to hold of a plan.
 type domain struct {
 	rules []rule

@@ -222,3 +222,18 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+func TestWithoutNested(t *testing.T) {
+	t.Parallel()
+	entry := func(p string, a shared.Access, missing shared.Missing) shared.Entry {
+		return shared.Entry{Path: p, Source: p, Access: a, Missing: missing}
+	}
+	kept := []shared.Entry{
+		entry("/w", shared.ReadWrite, shared.MissingRefuse), entry("/w/asked", shared.ReadOnly, shared.MissingRefuse),
+		entry("/w/hidden", shared.Hidden, shared.MissingIgnore), entry("/w/hidden/shown", shared.ReadOnly, shared.MissingIgnore),
+		entry("/r", shared.ReadOnly, shared.MissingRefuse), entry("/r/beneath", shared.ReadOnly, shared.MissingIgnore), entry("/alone", shared.ReadOnly, shared.MissingIgnore),
+	}
+	if got := withoutNested(append(slices.Clone(kept), entry("/w/.git/hooks", shared.ReadOnly, shared.MissingIgnore))); !slices.Equal(got, kept) {
+		t.Errorf("%v", got)
+	}
+}
