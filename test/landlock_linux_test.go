@@ -2,6 +2,7 @@ package test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,24 +97,28 @@ func TestLandlockOutlivesItsInit(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "cmd/sbxhost")
 	ws, config := filepath.Join(dir, "ws"), filepath.Join(dir, "c.hcl")
-	fifo := filepath.Join(ws, "fifo")
-	if err := errors.Join(os.Mkdir(ws, 0o700), unix.Mkfifo(fifo, 0o600),
+	if err := errors.Join(os.Mkdir(ws, 0o700),
 		os.WriteFile(config, []byte("sandbox \"old\" {\n  engine    = \"landlock\"\n  isolation = \"best_effort\"\n  config {\n    abi = 5\n  }\n}\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "sbxhost"), "exec", "-quiet", "-config", config, "--", "sh", "-c", "kill -KILL $PPID; read line <>fifo")
+	cmd := exec.Command(filepath.Join(dir, "sbxhost"), "exec", "-quiet", "-config", config, "--", "sh", "-c", "echo $$; kill -KILL $PPID; exec sleep 1000")
 	cmd.Dir, cmd.Env = ws, append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_CACHE_HOME="+dir)
-	if _, err := cmd.StdoutPipe(); err != nil {
-		t.Fatal(err)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	var pid int
+	if err == nil {
+		_, err = fmt.Fscan(out, &pid)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	state, err := cmd.Process.Wait() // and not for who has its output
 	if err != nil || state.ExitCode() != 125 {
 		t.Errorf("%v, %v", state, err)
 	}
-	if err := os.WriteFile(fifo, []byte("end\n"), 0); err != nil {
-		t.Error(err)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Errorf("the command has not outlived it: %v", err)
 	}
 }
