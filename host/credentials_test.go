@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // gh writes a program of that name which notes that it ran.
@@ -21,7 +22,7 @@ func gh(t *testing.T, dir, body string) (ran string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\necho \"$*\" >>"+ran+"\n"+body+"\n"), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(dir, "gh"), []byte("#!/bin/sh\necho \"$*\" >>"+ran+"\n"+body+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	return ran

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A failure is a command that fails of its sandbox as people meet it.
@@ -93,7 +95,7 @@ func newFailurePlace(t *testing.T) *failurePlace {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		if err := programs.Write(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

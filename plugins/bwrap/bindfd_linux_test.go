@@ -10,6 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A bubblewrap without --bind-fd is found out by its first refusal, and works.
@@ -31,7 +32,7 @@ if tr '\0' '\n' < ` + dir + `/words.$$ | grep -qe -bind-fd; then
 fi
 exec 3< ` + dir + `/words.$$ ` + real + ` "$@"
 `
-	if err := os.WriteFile(launcher, []byte(script), 0o755); err != nil {
+	if err := programs.Write(launcher, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	options, err := json.Marshal(map[string]string{"path": launcher})

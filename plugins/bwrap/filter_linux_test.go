@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // attemptOutside runs the attempts without a sandbox.
@@ -60,7 +61,7 @@ func TestFilterKills32Bit(t *testing.T) {
 	e := needBwrap(t)
 	dir := inside.Workspace(t)
 	program := filepath.Join(dir, "program32")
-	if err := os.WriteFile(program, program32(), 0o755); err != nil {
+	if err := programs.Write(program, program32()); err != nil {
 		t.Fatal(err)
 	}
 	err := exec.Command(program).Run()

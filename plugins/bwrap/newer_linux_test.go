@@ -9,6 +9,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A session is the same with a bubblewrap that makes overlays itself, with one
@@ -40,7 +41,7 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			launcher := filepath.Join(dir, "bwrap")
 			text := "#!/bin/sh\nPATH=/usr/bin:/bin\nwords=" + dir + "/words.$$\n" +
 				"test ! -e /proc/self/fd/3 || cat <&3 >$words\n" + script + "\nexec 3<$words " + real + ` "$@"` + "\n"
-			if err := os.WriteFile(launcher, []byte(text), 0o755); err != nil {
+			if err := programs.Write(launcher, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 			options, err := json.Marshal(map[string]string{"path": launcher})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A command that runs in the same workspace puts a symlink in the place of a
@@ -164,7 +165,7 @@ func swapsFirst(t *testing.T, older bool, does string) string {
 			"	echo 'bwrap: Unknown option --bind-fd' >&2; exit 1\nfi\nexec 3<" + dir + "/words.$$\n"
 	}
 	script += does + "\nexec " + real + " \"$@\"\n"
-	if err := os.WriteFile(dir+"/bwrap", []byte(script), 0o755); err != nil {
+	if err := programs.Write(dir+"/bwrap", []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	return dir + "/bwrap"

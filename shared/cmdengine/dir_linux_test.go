@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // An unconfined command runs in the directory that its path was when it was
@@ -24,7 +25,7 @@ func TestDirectoryIsNoSymlink(t *testing.T) {
 			t.Fatal(err)
 		}
 		script := "#!/bin/sh\necho \"$0\" " + dir + "\n"
-		if err := os.WriteFile(filepath.Join(root, dir, "x.sh"), []byte(script), 0o755); err != nil {
+		if err := programs.Write(filepath.Join(root, dir, "x.sh"), []byte(script)); err != nil {
 			t.Fatal(err)
 		}
 	}

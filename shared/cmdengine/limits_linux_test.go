@@ -15,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 func limitedConfig() Config {
@@ -171,7 +172,7 @@ func TestThroughSystemd(t *testing.T) {
 	t.Parallel()
 	needs(t, inside)
 	program := filepath.Join(t.TempDir(), "busctl")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n"), 0o755); err != nil {
+	if err := programs.Write(program, []byte("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")); err != nil {
 		t.Fatal(err)
 	}
 	e := New(limitedConfig()).(*engine)

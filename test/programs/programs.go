@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 )
 
 var (
@@ -78,3 +79,12 @@ func Copy(to string, packages ...string) error {
 
 // Remove removes what was built.
 func Remove() { os.RemoveAll(dir) }
+
+// Write writes a program that will be executed, a script say. Nothing is forked meanwhile: a child
+// of another test would have the file open until it executes something, and the kernel executes
+// nothing that is open to be written.
+func Write(path string, program []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, program, 0o755)
+}
