@@ -182,7 +182,11 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
-	for _, note := range facts.FewNotes(f.replaced) {
+	notes := facts.FewNotes(f.replaced)
+	if f.made.Unlisted != "" {
+		notes = append(notes, f.made.Unlisted)
+	}
+	for _, note := range notes {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, place := range f.made.LostWorktrees {

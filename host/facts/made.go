@@ -104,6 +104,7 @@ type Made struct {
 	Repositories  []RepositoryReport
 	Instructions  []string
 	LostWorktrees []string // where they were
+	Unlisted      string   // that Instructions lack some; "" where they do not
 }
 
 // newInstructions are those of the files that were not there before, and are not held: one more
@@ -120,7 +121,7 @@ func (out *Resolved) newInstructions(files []string) (made []string) {
 
 // holdsPlace reports whether there is no more at p than a directory that holds the place for
 // another command, whose engine may protect it where that of this one does not. It may have gone
-// since, and one that a command makes itself is for the next one to fill.
+// since. An empty directory that a command makes itself is told when a later one fills it.
 func holdsPlace(p string) bool {
 	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -149,7 +150,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	made.Instructions = out.newInstructions(append(slices.Clip(out.unheld), instructionPaths(found)...))
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions = made.Instructions[:maxMade]
-		unclear(fmt.Sprintf("more than %d paths that tools take for instructions were made in what the command can write to", maxMade))
+		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made: the others are not listed", maxMade)
 	}
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)

@@ -105,7 +105,12 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		}
 	}
 	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
-		e, err := sb.engineOr(engine)
+		var e *launch.Engine
+		if sb != nil {
+			e = sb.Engine
+		} else {
+			e, err = engine()
+		}
 		if err == nil && !e.Info.Features.Has(shared.FeatureNested) {
 			err = resolved.LeaveUnprotected()
 		}
@@ -144,14 +149,6 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
 	return opened.forCommand(resolved, releaseHeld, k), nil
-}
-
-// engineOr is the engine that sb is open in, or where sb is nil another one.
-func (sb *Open) engineOr(other func() (*launch.Engine, error)) (*launch.Engine, error) {
-	if sb != nil {
-		return sb.Engine, nil
-	}
-	return other()
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
