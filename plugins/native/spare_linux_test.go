@@ -163,10 +163,12 @@ func TestPreparedIsReplaced(t *testing.T) {
 // A limit holds the command alone, in what waits as well.
 func TestPreparedIsLimited(t *testing.T) {
 	b := newBench(t, func(s *shared.Spec) { s.Limits = shared.Limits{PIDs: 20, Memory: 64 << 20, BestEffort: true} })
-	const many = "(i=0; while [ $i -lt 60 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1 | tail -n 1"
+	// The shell that makes them ends by itself, at the first that is refused;
+	// in a pipeline they could take the place of the pipeline's other end.
+	const many = "(i=0; while [ $i -lt 60 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done) 2>&1"
 	b.Run("true")
 	for range 2 {
-		if out := b.RunPrepared(many + "; echo; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
+		if out := b.RunPrepared(many + "; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
 			t.Errorf("60 processes where 20 are allowed: %q", out)
 		}
 	}
