@@ -53,7 +53,8 @@ type Report struct {
 	// Instructions are files and directories that came to be while the command
 	// ran and that tools of the host take for instructions: editors' tasks, hooks
 	// of coding agents, .envrc. See DefaultProtected. With an engine without mount.nested,
-	// also what else is protected and was missing.
+	// also what else is protected and was missing, and all of these that the command changed;
+	// of git see Repositories.
 	Instructions []string `json:"instructions"`
 	// Denials are what its sandbox kept from a command that did not succeed, or that was not
 	// found: what its engine and the network's gate tell, and what comes of its own words.

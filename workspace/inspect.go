@@ -292,7 +292,7 @@ func (p *Pending) Add(l GitLayout) {
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
 			if fi, err := os.Lstat(state); err == nil && !(fi.Mode().IsRegular() && fi.Size() == 0) && p.underway[state] == "" {
-				p.underway[state] = looks(state)
+				p.underway[state] = Looks(state)
 			}
 		}
 		shared := sharedIndexes(dir)
@@ -408,22 +408,33 @@ func (l GitLayout) Links() (said []string) {
 	return said
 }
 
-// looks tells a directory from itself before something in it changed.
-func looks(dir string) string {
-	var b strings.Builder
-	fmt.Fprint(&b, stampOf(dir))
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return b.String()
+// Looks tells a file, or a directory with all that is in it, from itself before a change; it is
+// "" for what is not there, or empty. Of a directory the first 1,000 files count, those that are
+// nearest to it first.
+func Looks(path string) string {
+	if s := stampOf(path); !s.symlink() && s.absent() {
+		return ""
 	}
-	defer f.Close()
-	names, _ := f.Readdirnames(maxHookEntries)
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(&b, "%q%v", name, stampOf(filepath.Join(dir, name)))
+	var b strings.Builder
+	for list, n := []string{path}, 0; len(list) > 0 && n < maxLooks; n++ {
+		at := list[0]
+		list = list[1:]
+		fmt.Fprintf(&b, "%q%v", at, stampOf(at))
+		f, err := os.OpenFile(at, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // it is no directory
+		}
+		names, _ := f.Readdirnames(maxLooks)
+		f.Close()
+		slices.Sort(names)
+		for _, name := range names {
+			list = append(list, join(at, name))
+		}
 	}
 	return b.String()
 }
+
+const maxLooks = 1000
 
 // Since lists what is under way now and was not, or was at another point, before.
 func (p Pending) Since(before Pending) (list []string) {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,7 @@ type before struct {
 	pending      workspace.Pending // what they were in the middle of
 	odd          []string          // what else there was to say of them
 	instructions []string
+	unprotected  []unprotected
 	writable     []string         // where commands can write, for what git says of them
 	acting       workspace.Acting // what git acts on in them; nil where no command can write that
 }
@@ -87,16 +89,31 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 	return places
 }
 
+// An unprotected place is one that the engine cannot protect, and how it looked before.
+type unprotected struct{ path, looked string }
+
 // LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
-// protect. What a command makes there is reported.
-func (out *Resolved) LeaveUnprotected() (err error) {
-	out.unheld, err = out.View.LeaveUnprotected(out.Spec.Table)
-	for _, p := range out.unheld {
-		if !out.Absent(p) && !holdsPlace(p) {
-			out.before.instructions = append(out.before.instructions, p)
+// protect. What a command makes or changes there is reported; of git that is what it acts on.
+func (out *Resolved) LeaveUnprotected() error {
+	left, err := out.View.LeaveUnprotected(out.Spec.Table)
+	for _, e := range left {
+		u := unprotected{path: e.Source}
+		if !out.Absent(e.Source) {
+			u.looked = looks(e.Source)
+		}
+		if u.looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+			out.before.unprotected = append(out.before.unprotected, u)
 		}
 	}
 	return err
+}
+
+// looks is workspace.Looks, "" for what no more than holds the place for another command as well.
+func looks(p string) string {
+	if holdsPlace(p) {
+		return ""
+	}
+	return workspace.Looks(p)
 }
 
 // Made is what came to be while a command ran.
@@ -107,9 +124,14 @@ type Made struct {
 	Unlisted      string   // that Instructions lack some; "" where they do not
 }
 
-// newInstructions are those of the files that were not there before, and are not held: one more
-// than is reported of too many.
+// newInstructions are what was made or changed of what the engine does not protect, and those of
+// the files that were not there before and are not held: one more than is reported of too many.
 func (out *Resolved) newInstructions(files []string) (made []string) {
+	for _, u := range out.before.unprotected {
+		if len(made) <= maxMade && looks(u.path) != u.looked {
+			made = append(made, u.path)
+		}
+	}
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
 		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && len(made) <= maxMade && !holdsPlace(p) {
@@ -147,10 +169,10 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		return made
 	}
-	made.Instructions = out.newInstructions(append(slices.Clip(out.unheld), instructionPaths(found)...))
+	made.Instructions = out.newInstructions(instructionPaths(found))
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions = made.Instructions[:maxMade]
-		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made: the others are not listed", maxMade)
+		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
 	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)

@@ -48,7 +48,6 @@ type Resolved struct {
 	withheld []shared.Secret
 	// before is what was there, and searchAgain looks once more.
 	before      before
-	unheld      []string // what is protected, may be missing, and nothing holds the place of
 	searchAgain func() (*scan.Result, error)
 }
 

@@ -406,10 +406,10 @@ func (v *View) hold(p string, h *Hold, hides bool) {
 }
 
 // LeaveUnprotected gives up what by its Holds a table does not hide, for an engine without
-// mount.nested, and gives those places: in a directory that a command can write to a Hold would
-// protect nothing, and be the command's to fill. It refuses where the host would obey or run what
-// lies there: the next command would have no sandbox.
-func (v *View) LeaveUnprotected(table []shared.Entry) (places []string, err error) {
+// mount.nested, and gives what stays unprotected: in a directory that a command can write to a
+// Hold would protect nothing, and be the command's to fill. It refuses where the host would obey
+// or run what lies there: the next command would have no sandbox.
+func (v *View) LeaveUnprotected(table []shared.Entry) (left []shared.Entry, err error) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
 	for i := range table {
 		e := &table[i]
@@ -422,10 +422,12 @@ func (v *View) LeaveUnprotected(table []shared.Entry) (places []string, err erro
 		}
 		if e.Missing == shared.MissingHold {
 			e.Missing = shared.MissingIgnore
-			places = append(places, e.Source)
+		}
+		if strings.HasPrefix(e.Why, protected) {
+			left = append(left, *e)
 		}
 	}
-	return places, nil
+	return left, nil
 }
 
 // Absent reports whether there was nothing at a path of the host when this view was made.

@@ -329,7 +329,7 @@ func (e *Execution) tellMade() {
 		e.Say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
 	}
 	if made := e.report.Instructions; len(made) > 0 {
-		e.Say("the command made what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
+		e.Say("the command made or changed what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
 	}
 }
 
