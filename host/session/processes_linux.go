@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,4 +50,37 @@ func Processes(root int) ([]Process, error) {
 	}
 	slices.SortFunc(list, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 	return list, nil
+}
+
+// status is what /proc/PID/status says.
+type status struct {
+	pids   []int // in each pid namespace, the outermost first
+	name   string
+	memory int64
+}
+
+func parseStatus(text string) (s status) {
+	s.name = proc.StatusField(text, "Name")
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(proc.StatusField(text, "VmRSS"), " kB"), 10, 64)
+	s.memory = kib << 10
+	for _, f := range strings.Fields(proc.StatusField(text, "NSpid")) {
+		if n, err := strconv.Atoi(f); err == nil {
+			s.pids = append(s.pids, n)
+		}
+	}
+	return s
+}
+
+// sinceBoot is when a process was started, by /proc/PID/stat.
+func sinceBoot(stat []byte) time.Duration {
+	ticks, _ := strconv.ParseInt(proc.StatField(string(stat), proc.StatStart), 10, 64)
+	return time.Duration(ticks) * proc.Tick
+}
+
+// words are a process's, by /proc/PID/cmdline; one that has none is told by its name.
+func words(cmdline []byte, name string) []string {
+	if len(cmdline) == 0 {
+		return []string{"[" + name + "]"}
+	}
+	return strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 }

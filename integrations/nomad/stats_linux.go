@@ -14,9 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
-// tick is the unit of processor time in /proc: USER_HZ, which is the same on all of Linux.
-const tick = time.Second / 100
-
 // usage is what processes have used.
 type usage struct {
 	user, system time.Duration
@@ -93,19 +90,14 @@ func (u *usage) add(other usage) {
 func parseUsage(stat, status []byte) (u usage) {
 	ticks := func(field int) time.Duration {
 		n, _ := strconv.ParseInt(proc.StatField(string(stat), field), 10, 64)
-		return time.Duration(n) * tick
+		return time.Duration(n) * proc.Tick
 	}
 	u.user, u.system = ticks(14)+ticks(16), ticks(15)+ticks(17)
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		switch name {
-		case "VmRSS":
-			u.rss = kib << 10
-		case "VmSwap":
-			u.swap = kib << 10
-		}
+	bytes := func(name string) uint64 {
+		kib, _ := strconv.ParseUint(strings.TrimSuffix(proc.StatusField(string(status), name), " kB"), 10, 64)
+		return kib << 10
 	}
+	u.rss, u.swap = bytes("VmRSS"), bytes("VmSwap")
 	return u
 }
 

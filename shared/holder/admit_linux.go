@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // admitted checks who connects. The socket can be in a view that a command has,
@@ -40,12 +42,7 @@ func (s *server) admitted(fd int) bool {
 // nested reports whether a process, by its status in /proc, is in a pid namespace
 // below that of this /proc. One that does not say is taken to be.
 func nested(status string) bool {
-	for line := range strings.Lines(status) {
-		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			return len(strings.Fields(ids)) != 1
-		}
-	}
-	return true
+	return len(strings.Fields(proc.StatusField(status, "NSpid"))) != 1
 }
 
 func overflowUID() int {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -436,12 +435,9 @@ func umask() uint32 {
 // parseUmask reads /proc/PID/status. Where it does not say, what a command makes
 // is its user's alone.
 func parseUmask(status string) uint32 {
-	for line := range strings.Lines(status) {
-		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
-			if n, err := strconv.ParseUint(strings.TrimSpace(v), 8, 9); err == nil {
-				return uint32(n)
-			}
-		}
+	n, err := strconv.ParseUint(proc.StatusField(status, "Umask"), 8, 9)
+	if err != nil {
+		return 0o077
 	}
-	return 0o077
+	return uint32(n)
 }

@@ -50,7 +50,7 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 // below reports whether this process is in a pid namespace below that of the host's /proc.
 func below() bool {
 	status, err := os.ReadFile("/proc/self/status")
-	return err == nil && strings.Contains(string(status), "\nNSpid:") && nested(string(status))
+	return err == nil && len(strings.Fields(proc.StatusField(string(status), "NSpid"))) > 1
 }
 
 // Complete makes tree 0 the root directory.

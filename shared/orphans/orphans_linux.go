@@ -74,16 +74,9 @@ func launchesInit(line []byte) bool {
 // parseStatus gives the parent of a process and whether the process is the
 // first one of a pid namespace below this one.
 func parseStatus(status string) (parent int, first bool) {
-	for line := range strings.Lines(status) {
-		switch name, value, _ := strings.Cut(line, ":"); name {
-		case "PPid":
-			parent, _ = strconv.Atoi(strings.TrimSpace(value))
-		case "NSpid":
-			ids := strings.Fields(value)
-			first = len(ids) > 1 && ids[len(ids)-1] == "1"
-		}
-	}
-	return parent, first
+	parent, _ = strconv.Atoi(proc.StatusField(status, "PPid"))
+	ids := strings.Fields(proc.StatusField(status, "NSpid"))
+	return parent, len(ids) > 1 && ids[len(ids)-1] == "1"
 }
 
 // awaitAny waits until one of the processes has ended, at the latest after d.

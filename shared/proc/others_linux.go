@@ -35,6 +35,20 @@ func StatField(text string, field int) string {
 	return ""
 }
 
+// Tick is the unit of times in stat: USER_HZ, which is the same on every machine that Go runs on.
+const Tick = time.Second / 100
+
+// StatusField is what the text of a process's status has behind a name, such as "PPid"; "" where
+// it does not have that.
+func StatusField(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // All are the numbers of the processes that can be seen.
 func All() (pids []int) {
 	dir, err := os.Open("/proc")

@@ -28,6 +28,16 @@ func TestStat(t *testing.T) {
 	}
 }
 
+func TestStatusField(t *testing.T) {
+	t.Parallel()
+	const text = "Name:\ta PPid:\nPPid:\t42\nNSpid:\t7\t1\nGroups:\t \n"
+	for name, want := range map[string]string{"Name": "a PPid:", "PPid": "42", "NSpid": "7\t1", "Groups": "", "Pid": "", "Uid": ""} {
+		if got := StatusField(text, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // Whatever a process calls itself, the fields are the kernel's.
 func FuzzStatField(f *testing.F) {
 	f.Add("sh) S 0 1 1 0")
