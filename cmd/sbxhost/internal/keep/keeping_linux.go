@@ -5,18 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // keeping is a keeper that another command has started.
 type keeping struct {
-	dir string
 	pid int
 	fd  int // of the process
 }
@@ -56,23 +55,16 @@ func findKeeper(a *cli.App, name string) (*keeping, error) {
 		unix.Close(fd)
 		return nil, errNotKept
 	}
-	return &keeping{dir, pid, fd}, nil
+	return &keeping{pid, fd}, nil
 }
 
 // end has it end, and waits for that.
 func (k *keeping) end() error {
 	unix.PidfdSendSignal(k.fd, unix.SIGTERM, nil, 0)
 	unix.PidfdSendSignal(k.fd, unix.SIGCONT, nil, 0)
-	for _, patience := range []time.Duration{endPatience, endPatience} {
-		for {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
-			if err == unix.EINTR {
-				continue
-			}
-			if n > 0 {
-				return nil
-			}
-			break
+	for range 2 {
+		if proc.Ended(k.fd, endPatience) {
+			return nil
 		}
 		unix.PidfdSendSignal(k.fd, unix.SIGKILL, nil, 0) // whose engines end what it has not
 	}

@@ -77,8 +77,17 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	var at *os.File
+	release := func() {
+		at.Close()
 		lock.Close()
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		if err == unix.EWOULDBLOCK {
 			return nil, nil, execute.ErrServed
 		}
@@ -87,18 +96,14 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 	if _, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err == nil {
 		err = lock.Truncate(int64(len(strconv.Itoa(os.Getpid()))))
 	}
-	if err != nil {
-		lock.Close()
-		return nil, nil, err
+	if err == nil {
+		at, err = os.Open(dir) // the name of a socket is 107 bytes at most
 	}
-	at, err := os.Open(dir) // the name of a socket is 107 bytes at most
 	if err != nil {
-		lock.Close()
 		return nil, nil, err
 	}
 	path := serve.InDir(int(at.Fd()), serve.Socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
-		lock.Close()
 		return nil, nil, err
 	}
 	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -106,14 +111,10 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
-		lock.Close()
 		return nil, nil, err
 	}
 	listener.SetUnlinkOnClose(true)
-	return listener, func() {
-		at.Close()
-		lock.Close()
-	}, nil
+	return listener, release, nil
 }
 
 // server runs the commands of its clients.
