@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/inforce"
@@ -103,24 +101,13 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 
 // Diagnose shows diagnostics with their lines in the file.
 func (a *App) Diagnose(diags config.Diagnostics) {
-	source.Write(a.Stderr, diags, a.color(a.Stderr), columns(a.Stderr))
+	columns, _ := Size(a.Stderr)
+	source.Write(a.Stderr, diags, a.color(a.Stderr), columns)
 }
 
 // color reports whether w is a terminal whose user has not said no.
 func (a *App) color(w io.Writer) bool {
 	return a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb" && IsTerminal(w)
-}
-
-// columns is the width of a terminal, or zero.
-func columns(w io.Writer) int {
-	if !IsTerminal(w) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(w.(interface{ Fd() uintptr }).Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }
 
 // Told tells the last of what there is to tell.

@@ -80,6 +80,18 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Size is that of a terminal in characters; zero for what is none.
+func Size(stream any) (columns, rows int) {
+	if !IsTerminal(stream) {
+		return 0, 0
+	}
+	columns, rows, err := term.GetSize(int(stream.(interface{ Fd() uintptr }).Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
+}
+
 // Printable keeps text that an engine or a file name has chosen from acting on
 // the terminal, and from hiding a part of itself. Lines stay lines.
 func Printable(s string) string {

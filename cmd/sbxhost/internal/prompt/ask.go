@@ -43,13 +43,6 @@ func terminalOf(a *cli.App) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/tty"), nil
 }
 
-// inBackground reports whether a terminal is another job's to read. To touch it
-// would stop us then. One that is gone is nobody's.
-func inBackground(tty *os.File) bool {
-	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && group != unix.Getpgrp()
-}
-
 // ask shows a question, made for the terminal's size, and gives the line that is
 // typed, in small letters. What was typed before the question is thrown away: it
 // was no answer.
@@ -60,7 +53,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 	}
 	defer tty.Close()
 	background := fmt.Errorf("%w: sbxhost is in the background", errNoTerminal)
-	if inBackground(tty) {
+	if terminal.InBackground(tty) {
 		return "", background
 	}
 	done, err := turn(ctx, a)
@@ -68,7 +61,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 		return "", err
 	}
 	defer done()
-	if inBackground(tty) { // by now
+	if terminal.InBackground(tty) { // by now
 		return "", background
 	}
 	show := func(text string) error {
@@ -97,7 +90,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 			}
 			// There have been other things on the screen since. No signal tells of the
 			// way from the background to the foreground.
-			for inBackground(tty) {
+			for terminal.InBackground(tty) {
 				select {
 				case <-time.After(terminal.ForegroundPoll):
 				case <-answered:
@@ -111,7 +104,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 	close(answered)
 	<-ended
 	if err != nil {
-		if !inBackground(tty) {
+		if !terminal.InBackground(tty) {
 			tty.WriteString("\r\n")
 		}
 		return "", err
@@ -174,7 +167,7 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 		// Not poll, which knows no terminals on macOS.
 		var ready unix.FdSet
 		var timeout *unix.Timeval
-		if ready.Set(done); inBackground(tty) { // what is typed there is not for us
+		if ready.Set(done); terminal.InBackground(tty) { // what is typed there is not for us
 			poll := unix.NsecToTimeval(int64(terminal.ForegroundPoll))
 			timeout = &poll
 		} else {
@@ -188,7 +181,7 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 		if ready.IsSet(done) || ctx.Err() != nil {
 			return "", fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 		}
-		if !ready.IsSet(fd) || inBackground(tty) {
+		if !ready.IsSet(fd) || terminal.InBackground(tty) {
 			continue
 		}
 		n, err := unix.Read(fd, buf)

@@ -53,7 +53,7 @@ func (t *Outer) Raw() error {
 	if t == nil {
 		return nil
 	}
-	if !t.foreground() {
+	if InBackground(t.file) {
 		return ErrBackground
 	}
 	t.mu.Lock()
@@ -86,17 +86,17 @@ func (t *Outer) Restore() {
 	if t.saved == nil {
 		return
 	}
-	if t.foreground() {
+	if !InBackground(t.file) {
 		unix.IoctlSetTermios(int(t.file.Fd()), setModesFlush, t.saved)
 	}
 	t.saved = nil
 }
 
-// foreground reports whether the terminal is ours to read and to set. One that
-// is not our controlling terminal knows of no jobs.
-func (t *Outer) foreground() bool {
-	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
-	return err != nil || group == unix.Getpgrp()
+// InBackground reports whether a terminal is another job's to read and to set. To touch it
+// would stop us then. One that is gone, or not our controlling terminal, knows of no jobs.
+func InBackground(tty *os.File) bool {
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
 }
 
 // IsRaw reports whether lines need a carriage return to begin at the left.
@@ -117,7 +117,7 @@ func (t *Outer) Read(p []byte) (int, error) {
 	fd := int(t.file.Fd())
 	for {
 		t.mu.Lock()
-		for t.saved == nil || !t.foreground() {
+		for t.saved == nil || InBackground(t.file) {
 			t.taken.Wait()
 		}
 		t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *Outer) Read(p []byte) (int, error) {
 		ready.Set(fd)
 		if _, err := unix.Select(fd+1, &ready, nil, nil, nil); err != nil && err != unix.EINTR {
 			return 0, err
-		} else if err == nil && t.IsRaw() && t.foreground() {
+		} else if err == nil && t.IsRaw() && !InBackground(t.file) {
 			n, err := t.file.Read(p)
 			t.note(p[:n])
 			return n, err
@@ -170,11 +170,7 @@ func (t *Outer) TellJob(sig syscall.Signal) {
 // Size is the size of the first of streams that is a terminal, or zero.
 func Size(streams ...any) host.TerminalSize {
 	for _, stream := range streams {
-		if !cli.IsTerminal(stream) {
-			continue
-		}
-		cols, rows, err := term.GetSize(int(stream.(interface{ Fd() uintptr }).Fd()))
-		if err == nil && cols > 0 && rows > 0 && cols < 1<<16 && rows < 1<<16 {
+		if cols, rows := cli.Size(stream); cols > 0 && rows > 0 && cols < 1<<16 && rows < 1<<16 {
 			return host.TerminalSize{Rows: uint16(rows), Cols: uint16(cols)}
 		}
 	}
