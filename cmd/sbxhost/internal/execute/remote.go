@@ -29,10 +29,10 @@ type Remote struct {
 	Send    func(kind byte, m frame.Message)
 	Stderr  *HeldBack
 	Signals chan os.Signal
-	Gone    chan struct{}  // closed when the client is
-	Settled bool           // how the command ends is for the client
-	Typed   bool           // what it gives as standard input is typed at its terminal
-	Ended   syscall.Signal // what has ended the command
+	Life    context.Context // ends with the client
+	Settled bool            // how the command ends is for the client
+	Typed   bool            // what it gives as standard input is typed at its terminal
+	Ended   syscall.Signal  // what has ended the command
 }
 
 // notify gives the signals to relay. The channel notified is closed once they come.
@@ -51,19 +51,11 @@ func (r *Remote) notify() (signals chan os.Signal, notified chan struct{}) {
 }
 
 // endsWith has the client's end give up what is waited for, until stop is called.
-func (r *Remote) endsWith(cancel func()) (stop func()) {
+func (r *Remote) endsWith(cancel func()) (stop func() bool) {
 	if r == nil {
-		return func() {}
+		return func() bool { return false }
 	}
-	over := make(chan struct{})
-	go func() {
-		select {
-		case <-r.Gone:
-			cancel()
-		case <-over:
-		}
-	}()
-	return func() { close(over) }
+	return context.AfterFunc(r.Life, cancel)
 }
 
 // begin tells the client that from now on something may have been run.

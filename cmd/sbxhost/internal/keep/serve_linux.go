@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -219,8 +220,10 @@ func (s *server) attend(conn *net.UnixConn) {
 	if err != nil {
 		return
 	}
-	r := &client{raw: raw}
-	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.tell, Signals: make(chan os.Signal, 16), Gone: make(chan struct{})}
+	life, gone := context.WithCancel(context.Background())
+	defer gone()
+	r := &client{raw: raw, gone: gone}
+	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.tell, Signals: make(chan os.Signal, 16), Life: life}
 	if s.keeper != nil {
 		r.Take, r.AdaptTo = s.keeper.take, s.keeper.adapt
 	}
@@ -276,6 +279,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool)
 type client struct {
 	execute.Remote
 	raw     syscall.RawConn
+	gone    func()
 	files   []int      // received, and not anybody's yet
 	own     []*os.File // the client's standard streams
 	writing sync.Mutex
@@ -352,7 +356,7 @@ func (r *client) listen() {
 		}
 		if err != nil {
 			r.Stderr.End()
-			close(r.Gone)
+			r.gone()
 			return
 		}
 		r.signal(syscall.Signal(number))

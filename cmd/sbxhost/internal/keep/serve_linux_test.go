@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -36,12 +37,13 @@ func TestKilledClientIsToldNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	r := &client{raw: raw}
-	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Gone: make(chan struct{}), Stderr: &execute.HeldBack{File: write}}
+	life, gone := context.WithCancel(t.Context())
+	r := &client{raw: raw, gone: gone}
+	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Life: life, Stderr: &execute.HeldBack{File: write}}
 	fmt.Fprintln(r.Stderr, "before it begins")
 	go r.listen()
 	unix.Close(fds[1])
-	<-r.Gone
+	<-life.Done()
 	r.Settle(nil)
 	fmt.Fprintln(r.Stderr, "context canceled")
 	write.Close()
