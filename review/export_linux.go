@@ -41,8 +41,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dir strin
 			done()
 			return "", nil, nil, err
 		}
-		shown := set.Shown(c)
-		if len(only) > 0 && !listed(only, shown) {
+		if !set.Within(only, c) {
 			continue
 		}
 		full := path.Join(r.trees[c.Layer].source, c.Path)
@@ -52,7 +51,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dir strin
 			}
 			continue
 		}
-		at := strings.TrimPrefix(shown, "/")
+		at := strings.TrimPrefix(set.Shown(c), "/")
 		err = errors.Join(export(r.trees[c.Layer].lower, c.Path, &c.Old, filepath.Join(dir, "a", at), nil),
 			export(r.trees[c.Layer].upper, c.Path, &c.New, filepath.Join(dir, "b", at), c.Content))
 	}

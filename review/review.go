@@ -62,6 +62,12 @@ type Outcome struct {
 // changed then.
 var ErrBlocked = errors.New("nothing was applied")
 
+// Within reports whether a change is at one of some paths, as people know them, or lies in one. No
+// paths are all there are.
+func (s *Set) Within(paths []string, c *Change) bool {
+	return len(paths) == 0 || listed(paths, s.Shown(c))
+}
+
 // listed reports whether a path is one of a list, or lies in one.
 func listed(list []string, p string) bool {
 	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })
@@ -79,7 +85,7 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 			}
 		}
 		ours := listed(choice.Ours, p)
-		chosen[i] = !ours && (len(choice.Paths) == 0 || listed(choice.Paths, p))
+		chosen[i] = !ours && s.Within(choice.Paths, &s.Changes[i])
 		whole = whole && (chosen[i] || ours)
 	}
 	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,16 +117,6 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 	}
 }
 
-// isListed reports whether a path is one of a list, or lies in one; an empty list has all.
-func isListed(list []string, p string) bool {
-	for _, dir := range list {
-		if dir = filepath.Clean(dir); dir == "." || p == dir || strings.HasPrefix(p, dir+"/") {
-			return true
-		}
-	}
-	return len(list) == 0
-}
-
 // reviewPath shows a path of a review.
 func reviewPath(p string) string {
 	if utf8.ValidString(p) && cli.Printable(p) == p && strconv.Quote(p) == `"`+p+`"` {
@@ -140,8 +129,8 @@ func reviewText(set *host.ReviewSet, only []string) string {
 	var b strings.Builder
 	for i := range set.Changes {
 		c := &set.Changes[i]
-		if shown := set.Shown(c); isListed(only, shown) {
-			b.WriteString(c.Line(reviewPath(shown)))
+		if set.Within(only, c) {
+			b.WriteString(c.Line(reviewPath(set.Shown(c))))
 			if c.Refused != "" {
 				b.WriteString("; refused: " + cli.Printable(c.Refused))
 			}
@@ -161,10 +150,10 @@ func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChan
 	out := reviewResult{name, set.Digest, []reviewed{}}
 	for i := range changes {
 		c := &changes[i]
-		shown := set.Shown(c)
-		if !isListed(only, shown) {
+		if !set.Within(only, c) {
 			continue
 		}
+		shown := set.Shown(c)
 		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge}
 		if !utf8.ValidString(shown) {
 			one.Quoted = strconv.QuoteToASCII(shown)
@@ -249,18 +238,18 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 func tellTrouble(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
-		shown := set.Shown(c)
-		if !isListed(only, shown) {
+		if !set.Within(only, c) {
 			continue
 		}
+		shown := reviewPath(set.Shown(c))
 		if c.Refused != "" {
-			a.Say(fmt.Sprintf("cannot be applied: %s: %s", reviewPath(shown), c.Refused))
+			a.Say(fmt.Sprintf("cannot be applied: %s: %s", shown, c.Refused))
 		}
 		if c.Conflict != "" {
-			a.Say(fmt.Sprintf("conflict: %s: %s", reviewPath(shown), c.Conflict))
+			a.Say(fmt.Sprintf("conflict: %s: %s", shown, c.Conflict))
 		}
 		if c.Note != "" {
-			a.Say(fmt.Sprintf("%s: %s", reviewPath(shown), c.Note))
+			a.Say(fmt.Sprintf("%s: %s", shown, c.Note))
 		}
 	}
 }
