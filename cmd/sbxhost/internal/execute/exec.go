@@ -3,6 +3,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -191,7 +192,7 @@ func (e *Execution) run() (status int, err error) {
 	<-notified
 	if err == nil {
 		defer h.Done()
-		relay.Grace = e.grace()
+		relay.Grace = cmp.Or(e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Grace, host.DefaultGrace)
 		e.Remote.begin()
 		err = cmd.Start()
 		e.Remote.Settle(err)
@@ -438,14 +439,6 @@ func (e *Execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		cmd.Events = e.event
 	}
 	return h, cmd, nil
-}
-
-func (e *Execution) grace() (d time.Duration) {
-	d = e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Grace
-	if d == 0 {
-		d = host.DefaultGrace
-	}
-	return d
 }
 
 func (e *Execution) size() host.TerminalSize {

@@ -160,16 +160,15 @@ const maxSummary = 20
 // networkSummary has a line for each name with each outcome.
 func networkSummary(uses []audit.NetworkUse) (lines []string) {
 	for _, u := range uses {
-		d := egress.Decision{Name: u.Name, Port: u.Port}
-		target := cmp.Or(d.Target(), "others")
-		switch {
-		case !u.Allowed:
-			lines = append(lines, fmt.Sprintf("network: refused %s: %s", target, cmp.Or(u.Reason, "for various reasons")))
-		case u.Reason != "":
-			lines = append(lines, fmt.Sprintf("network: could not reach %s: %s", target, u.Reason))
-		default:
-			lines = append(lines, fmt.Sprintf("network: %s: %d connections, %d bytes sent, %d received", target, u.Connections, u.Sent, u.Received))
+		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, Allowed: u.Allowed, Reason: u.Reason}
+		if !u.Allowed {
+			d.Reason = cmp.Or(u.Reason, "for various reasons")
 		}
+		line := d.String()
+		if d.Reason == "" {
+			line = fmt.Sprintf("network: %s: %d connections, %d bytes sent, %d received", d.Target(), u.Connections, u.Sent, u.Received)
+		}
+		lines = append(lines, line)
 	}
 	if more := len(lines) - maxSummary; more > 0 {
 		lines = append(lines[:maxSummary], fmt.Sprintf("network: and %d more", more))
