@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +46,9 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return nil, &inforce.Hinted{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
 	case len(p.sandboxes) == 0:
 		p.sandboxes = []string{standard}
-	default:
-		slices.SortStableFunc(p.sandboxes, func(a, b string) int { // the default one first
-			return cmp.Compare(bool01(a != standard), bool01(b != standard))
-		})
+	case slices.Contains(p.sandboxes, standard): // it comes first
+		others := slices.DeleteFunc(p.sandboxes, func(name string) bool { return name == standard })
+		p.sandboxes = append([]string{standard}, others...)
 	}
 	for _, name := range p.sandboxes {
 		if err := c.AddOptions(ctx, found, name); err != nil {
@@ -74,13 +72,6 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
 	}
 	return p, p.findRoots(ctx, says.Directories, c.Dir)
-}
-
-func bool01(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func keep(all map[string]host.Definition, names []string) map[string]host.Definition {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -78,7 +79,7 @@ func isEndpoint(endpoint, protocol string) bool {
 // value of a variable, nothing is kept.
 type said struct {
 	mu    sync.Mutex
-	lines []string
+	lines []string // each once
 }
 
 // listen has the SDK log to s, in place of standard error.
@@ -95,22 +96,20 @@ func (s *said) Error(err error, msg string, _ ...any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines = append(s.lines, fmt.Sprintf("%s: %v", cmp.Or(msg, "setting up"), err))
+	if line := fmt.Sprintf("%s: %v", cmp.Or(msg, "setting up"), err); !slices.Contains(s.lines, line) {
+		s.lines = append(s.lines, line)
+	}
 }
 
-// with adds to an error what was logged, each line once: it may be the cause.
+// with adds to an error what was logged: it may be the cause.
 func (s *said) with(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		return nil
 	}
-	seen := map[string]bool{}
 	for _, line := range s.lines {
-		if !seen[line] {
-			seen[line] = true
-			err = fmt.Errorf("%w\n%s", err, line)
-		}
+		err = fmt.Errorf("%w\n%s", err, line)
 	}
 	return err
 }
