@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/egress"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sbxhost/sbxhost/egress"
 )
 
 const (
@@ -78,10 +79,7 @@ func (q question) reverse() bool {
 // bare answers what could not be read to its end.
 func (q question) bare(code dnsmessage.RCode) []byte {
 	b := dnsmessage.NewBuilder(nil, q.header(code))
-	message, err := b.Finish()
-	if err != nil {
-		return nil
-	}
+	message, _ := b.Finish() // it fails for a builder that has not begun alone
 	return message
 }
 
@@ -114,9 +112,6 @@ func (q question) reply(code dnsmessage.RCode, addr netip.Addr) []byte {
 	if err != nil {
 		return nil
 	}
-	message, err := b.Finish()
-	if err != nil {
-		return nil
-	}
+	message, _ := b.Finish()
 	return message
 }

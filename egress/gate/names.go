@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sbxhost/sbxhost/egress"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sbxhost/sbxhost/egress"
 )
 
 const (
@@ -151,8 +152,8 @@ func (g *Gate) lookup(ctx context.Context, n *name) error {
 }
 
 func notFound(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return ok && dns.IsNotFound
 }
 
 // addresses are what may be dialled for a port, or why none may.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +20,9 @@ func sockaddr(at netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 }
 
-// control calls f with a file's descriptor.
-func control(file *os.File, f func(fd int) error) error {
-	raw, err := file.SyscallConn()
+// control calls f with the descriptor of a file or a socket.
+func control(of syscall.Conn, f func(fd int) error) error {
+	raw, err := of.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -105,19 +106,13 @@ func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
 
 // acceptWaiting accepts what has already been connected, and waits for nothing.
 func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
-	raw, err := l.SyscallConn()
+	fd := -1
+	err := control(l, func(s int) (err error) {
+		fd, _, err = unix.Accept4(s, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	var fd int
-	var accepted error
-	if err := raw.Control(func(s uintptr) {
-		fd, _, accepted = unix.Accept4(int(s), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	}); err != nil {
-		return nil, err
-	}
-	if accepted != nil {
-		return nil, accepted
 	}
 	return fileConn(os.NewFile(uintptr(fd), "accepted"))
 }
@@ -179,11 +174,7 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	c, err := net.FileConn(file)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return net.FileConn(file)
 }
 
 // receiver gives two functions. take waits until something has come, or the end, and writes
@@ -269,15 +260,12 @@ func gone(c net.Conn) bool {
 
 // info is what the kernel knows of a connection; nil if it is none of TCP's.
 func info(c net.Conn) (info *unix.TCPInfo) {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return nil
+	if tcp, ok := c.(*net.TCPConn); ok {
+		control(tcp, func(fd int) (err error) {
+			info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+			return err
+		})
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	raw.Control(func(fd uintptr) { info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
 	return info
 }
 
