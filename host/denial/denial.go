@@ -109,15 +109,9 @@ func (f *Failure) Denials() []Denial {
 		add(f.ofWords(commands)...)
 	}
 	add(f.traced()...)
-	slices.SortStableFunc(list, func(a, b Denial) int {
-		if a.Guess != b.Guess {
-			if b.Guess {
-				return -1
-			}
-			return 1
-		}
-		return 0
-	})
+	certain := slices.DeleteFunc(slices.Clone(list), func(d Denial) bool { return d.Guess })
+	guesses := slices.DeleteFunc(list, func(d Denial) bool { return !d.Guess })
+	list = append(certain, guesses...)
 	return list[:min(len(list), maxDenials)]
 }
 

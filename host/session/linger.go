@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -35,10 +36,7 @@ type lingering struct {
 // NewLingerer makes one that keeps them for that long; zero means 100 milliseconds,
 // negative not at all.
 func NewLingerer(after time.Duration) *Lingerer {
-	if after == 0 {
-		after = defaultLinger
-	}
-	return &Lingerer{after: after, last: map[string]*lingering{}}
+	return &Lingerer{after: cmp.Or(after, defaultLinger), last: map[string]*lingering{}}
 }
 
 // GiveUp releases hold, what a command in the sandbox has had, when no further

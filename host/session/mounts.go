@@ -20,7 +20,7 @@ import (
 
 // Bases are the directories of this machine that hold sessions which commands of
 // this user could open: base, if there is one, those of the caller, and those of a
-// user with that home, whose environment is not kndir.
+// user with that home, whose environment is not known.
 func Bases(base string, lookupEnv func(string) (string, bool), otherHome string) []string {
 	bases := []string{sessiondir.SystemBase()}
 	if base != "" {
