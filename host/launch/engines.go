@@ -30,7 +30,7 @@ type Options struct {
 	Home         string                // of the caller, for sources that begin with ~/
 	Environ      []string              // of the caller
 	StartTimeout time.Duration         // zero means ten seconds
-	Logger       hclog.Logger          // of what engines log
+	Logger       hclog.Logger          // of what engines log; not nil
 	WritableDir  func(p string) string // the directory with p that commands can write to, as a message names it; or ""
 }
 
@@ -89,9 +89,6 @@ func New(o Options) (*Engines, error) {
 	}
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = dial.DefaultStartTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
 	}
 	return &Engines{o: o}, nil
 }
