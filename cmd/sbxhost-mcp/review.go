@@ -136,7 +136,7 @@ func (s *server) diff(ctx context.Context, r *host.Review, set *host.ReviewSet, 
 	if err != nil {
 		return excerpt{Cut: "there is no git on this machine, which would write the diff"}, nil
 	}
-	cmd, _, done, err := r.Diff(ctx, git, s.environ(), set, only)
+	cmd, _, done, err := r.Diff(ctx, git, s.options.Environ, set, only)
 	if err != nil {
 		return excerpt{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -333,12 +332,4 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
-}
-
-// environ is what programs of the host that we start see.
-func (s *server) environ() []string {
-	if s.options.Environ != nil {
-		return s.options.Environ
-	}
-	return os.Environ()
 }
