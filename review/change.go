@@ -206,8 +206,8 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 
 // unread refuses a directory that cannot be looked through, if that is for what it is.
 func (c *Comparison) unread(dir string, err error) error {
-	var why *Unread
-	if !errors.As(err, &why) {
+	why, ok := errors.AsType[*Unread](err)
+	if !ok {
 		return err
 	}
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {

@@ -135,14 +135,13 @@ func (h *HeldBack) Write(p []byte) (int, error) {
 	}
 	switch {
 	case h.over:
-		return len(p), nil
 	case h.started:
 		if _, err := h.File.Write(text); err != nil {
 			return 0, err
 		}
-		return len(p), nil
+	default:
+		h.text = append(h.text, text...)
 	}
-	h.text = append(h.text, text...)
 	return len(p), nil
 }
 
