@@ -139,11 +139,17 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 		}
 		cmd.Dir = a.Dir
 	}
-	cmd.Env = slices.Clone(cmd.Env)
-	for i, v := range cmd.Env {
-		if value, ok := a.LookupEnv(v); ok && !strings.Contains(v, "=") {
-			cmd.Env[i] = v + "=" + value
+	asked := cmd.Env
+	cmd.Env = make([]string, 0, len(asked))
+	for _, v := range asked {
+		if !strings.Contains(v, "=") {
+			value, ok := a.LookupEnv(v)
+			if !ok {
+				continue // or it were that of the session's first client
+			}
+			v += "=" + value
 		}
+		cmd.Env = append(cmd.Env, v)
 	}
 	cmd.Background = k.log.of(cmd.String())
 	return nil
