@@ -75,7 +75,7 @@ func TestDiskIsFull(t *testing.T) {
 					}
 					if err != nil {
 						refused++
-						if !strings.Contains(err.Error(), "no space left on device") {
+						if !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), disk) {
 							t.Errorf("%d: %v", n, err)
 						}
 					}

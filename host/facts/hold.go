@@ -48,14 +48,14 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 		if cause := hold.Unheld[p]; m.canCreate(p, cause) {
 			if errors.Is(cause, syscall.ENOTDIR) {
 				// Above it is a file, which is a command's to replace.
-				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", p, cause))
+				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", hostpath.Quote(p), cause))
 				continue
 			}
 			hold.Release()
 			if hint := shortageHint(cause); hint != "" {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the place of %s, which a command must not create, cannot be held: %v", hostpath.Quote(p), cause), Hint: hint}
 			}
-			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", p, cause),
+			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", hostpath.Quote(p), cause),
 				"see to it that something can be created there, say read_only = true, or leave it out")
 		}
 	}

@@ -198,7 +198,7 @@ func searchError(err error) error {
 	return e
 }
 
-// shortageHint is what to do about a shortage of descriptors, processes or memory,
+// shortageHint is what to do about a shortage of descriptors, processes, memory or disk,
 // which no definition is the cause of, or "" where err is none.
 func shortageHint(err error) string {
 	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
@@ -206,6 +206,8 @@ func shortageHint(err error) string {
 		return "let this process have more files open: ulimit -n"
 	case syscall.ENOMEM, syscall.EAGAIN:
 		return "try again when less runs here, or raise the limits of memory and processes"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return "make room on that disk"
 	}
 	return ""
 }

@@ -91,7 +91,7 @@ func makePoints(table []shared.Entry, dir shared.Entry, user *shared.User) error
 			return view.Invalid(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, dir.Path, err),
 				"remove it, or begin a new session")
 		case err != nil:
-			return fmt.Errorf("session: making the mount point %q: %w", point.Path, err)
+			return fmt.Errorf("session: making the mount point %q in %q: %w", point.Path, dir.Source, err)
 		}
 	}
 	return nil

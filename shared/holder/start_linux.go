@@ -38,12 +38,12 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	}
 	dir, err := directory(config, uid)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 	}
 	defer unix.Close(dir)
 	lock, err := openLock(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 	}
 	defer lock.Close() // a holder that is started here has it, too
 	for waited := time.Duration(0); ; waited += lockRetry {
@@ -60,7 +60,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != unix.EAGAIN && !ended(err):
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 		}
 		// Somebody else has the lock: one who starts a holder, or a holder that is about to
 		// end. It may be stopped.
