@@ -11,6 +11,7 @@
 package scratch
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -138,16 +140,7 @@ func Link(private string, spec *shared.Spec) error {
 	return nil
 }
 
-// RemoveTree removes a directory of which some within have no permissions: commands make
-// such, and so does the kernel for an overlay.
+// RemoveTree removes a directory with all that commands have made in it.
 func RemoveTree(dir string) error {
-	if os.Geteuid() != 0 { // who needs none, and must not follow what has become a link
-		filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				os.Chmod(p, 0o700)
-			}
-			return nil
-		})
-	}
-	return os.RemoveAll(dir)
+	return sessiondir.RemoveTree(context.Background(), filepath.Dir(dir), filepath.Base(dir))
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // roleEngine has this program make a directory in the parent that it names, and wait.
@@ -116,4 +118,25 @@ func TestRemove(t *testing.T) {
 		t.Error("it is there still")
 	}
 	(*Dir)(nil).Remove()
+}
+
+// A command can nest directories deeper than a path or this process's descriptors reach.
+func TestRemoveTreeIsDeep(t *testing.T) {
+	t.Parallel()
+	top := filepath.Join(t.TempDir(), "top")
+	at, err := unix.Open(filepath.Dir(top), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for name, n := "top", 0; n < 3000 && err == nil; name, n = "d", n+1 {
+		above := at
+		if err = unix.Mkdirat(above, name, 0o700); err == nil {
+			at, err = unix.Openat(above, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if n%1000 == 999 && err == nil {
+				err = unix.Fchmod(above, 0o500)
+			}
+		}
+		unix.Close(above)
+	}
+	unix.Close(at)
+	if err := errors.Join(err, RemoveTree(top)); err != nil || there(t, top) {
+		t.Errorf("it is still there: %v", err)
+	}
 }
