@@ -176,7 +176,7 @@ func pathInOrder(path string) string {
 	return cli.Quote(path)
 }
 
-// lineInOrder is a line of a script, likewise.
+// lineInOrder is text, likewise.
 func lineInOrder(line string) string {
 	var b strings.Builder
 	for _, r := range line {

@@ -64,9 +64,9 @@ func trustQuestion(path, before, after string, changed bool) (text string, whole
 	}
 	var b strings.Builder
 	if changed {
-		fmt.Fprintf(&b, "\nsbxhost: %s has changed since you trusted it:\n\n", cli.Quote(path))
+		fmt.Fprintf(&b, "\nsbxhost: %s has changed since you trusted it:\n\n", pathInOrder(path))
 	} else {
-		fmt.Fprintf(&b, "\nsbxhost: %s was found in the workspace, and you have not trusted it. It says:\n\n", cli.Quote(path))
+		fmt.Fprintf(&b, "\nsbxhost: %s was found in the workspace, and you have not trusted it. It says:\n\n", pathInOrder(path))
 	}
 	b.WriteString(change)
 	b.WriteString("\nIt decides what commands may see and do. Trust it? [y]es, [N]o: ")
@@ -80,5 +80,5 @@ func Diff(before, after string) string {
 	for range 3 { // of names that the question has said
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return cli.Printable(text)
+	return lineInOrder(cli.Printable(text))
 }

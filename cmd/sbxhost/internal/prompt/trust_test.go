@@ -57,3 +57,13 @@ func TestTrustQuestionCanBeRead(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Letters that are written from right to left would put what stands between them in another order.
+func TestTrustQuestionIsInOrder(t *testing.T) {
+	t.Parallel()
+	const line = "deny_paths = [\"\u05d0\", \"1\", \"\u05d1\"]\n"
+	text, _ := trustQuestion("/w/\u0634/sbxhost.hcl", "", line, false)
+	if strings.ContainsAny(text, "\u05d0\u05d1\u0634") || !strings.Contains(text, `["\u05d0", "1", "\u05d1"]`) || !strings.Contains(text, `"/w/\u0634/sbxhost.hcl"`) {
+		t.Error(text)
+	}
+}
