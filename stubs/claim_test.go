@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // two are Registries that know nothing of each other, as those of two users.
@@ -196,7 +197,7 @@ func copyOfSelf(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "program")
-	if err := os.WriteFile(path, text, 0o755); err != nil {
+	if err := programs.Write(path, text); err != nil {
 		t.Fatal(err)
 	}
 	return path

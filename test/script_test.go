@@ -135,13 +135,13 @@ func layOutServed(t *testing.T, dir, lean string) {
 	build(t, lean, "cmd/sbx")
 	err := os.Mkdir(dir, 0o755)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/sh
+		err = programs.Write(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/sh
 if [ "$1" = exec ]; then
 	shift
 	exec `+lean+`/sbx "$@"
 fi
 exec `+lean+`/sbxhost "$@"
-`), 0o755)
+`))
 	}
 	if err != nil {
 		t.Fatal(err)
