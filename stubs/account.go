@@ -86,13 +86,20 @@ func readOther(name string) (*other, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer closeLocked(f)
 	dead := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX) == nil
 	text, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
 	}
 	return &other{name, parse(string(text)), dead}, nil
+}
+
+// closeLocked closes a ledger. A child that this process has just forked has it open, too, until
+// it executes: the ledger must not seem to be of the living for so long.
+func closeLocked(f *os.File) error {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	return f.Close()
 }
 
 // sweep removes what is in the ledgers of the dead alone, and those ledgers, and

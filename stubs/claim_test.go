@@ -79,6 +79,11 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 	}
 	h.Release()
 	s.expect(t, "a", "a/b", "f")
+	forked, err := unix.Dup(int(r.ledger.Fd())) // as a child has it that does not execute anything yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(forked)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -391,7 +391,7 @@ func (r *Registry) Close() error {
 	if err == nil && len(r.left) == 0 {
 		os.Remove(r.ledger.Name())
 	}
-	err = errors.Join(err, r.ledger.Close())
+	err = errors.Join(err, closeLocked(r.ledger))
 	r.ledger, r.held, r.left = nil, map[string]*held{}, map[string]record{}
 	return err
 }
