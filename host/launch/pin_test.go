@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // What is executed is the file that was verified, whatever is at its path by then:
@@ -22,7 +24,7 @@ func TestPinnedIsWhatIsExecuted(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "engine")
 		other := filepath.Join(dir, "other")
-		if err := errors.Join(os.WriteFile(path, text, 0o755), os.WriteFile(other, []byte("#!/bin/sh\necho planted\n"), 0o755)); err != nil {
+		if err := errors.Join(programs.Write(path, text), programs.Write(other, []byte("#!/bin/sh\necho planted\n"))); err != nil {
 			t.Fatal(err)
 		}
 		sum, err := Checksum(path)

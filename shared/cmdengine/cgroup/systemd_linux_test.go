@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 func TestOOMKills(t *testing.T) {
@@ -72,7 +74,7 @@ func TestScopeThatIsNone(t *testing.T) {
 	bus := filepath.Join(t.TempDir(), "busctl")
 	for text, want := range map[string]string{"exit 0": "did not put", "echo no bus >&2; exit 1": "no bus"} {
 		path := bus + want[:2]
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		if err := programs.Write(path, []byte("#!/bin/sh\n"+text+"\n")); err != nil {
 			t.Fatal(err)
 		}
 		s := &scope{manager: &Manager{Bus: path}, unit: "u.scope"}
