@@ -4,36 +4,20 @@ package sessiondir
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// maxDepth is how far RemoveTree descends before it moves a directory to the
-// top: a command can nest directories deeper than there are file descriptors.
-const maxDepth = 64
-
-// maxLate is how often RemoveTree starts over for what others put in its way.
-const maxLate = 16
-
-// RemoveTree removes the directory name in base with everything in it. What it
-// holds was made by commands nobody has read: no symlink is followed, modes
-// that lock the owner out (the work directory of an overlay is 000) are
-// changed, depth is not bounded. Others may be removing it too. When ctx ends,
-// the rest is left for the next time.
-//
-// Files of users that the caller's namespaces are mapped to go by way of such a
-// namespace. What is left after that the error names, with who can remove it.
+// RemoveTree is hostpath.RemoveTree, but that files of users that the caller's namespaces
+// are mapped to go by way of such a namespace. What is left after that the error names, with
+// who can remove it.
 func RemoveTree(ctx context.Context, base, name string) error {
-	err := removeDirectly(ctx, base, name)
-	if !errors.Is(err, errLeft) {
+	err := hostpath.RemoveTree(ctx, base, name)
+	if !errors.Is(err, hostpath.ErrLeft) {
 		return err
 	}
 	path := filepath.Join(base, name)
@@ -45,151 +29,4 @@ func RemoveTree(ctx context.Context, base, name string) error {
 		how = "it may be a mount (findmnt: umount it) or immutable (lsattr: chattr -R -i), then rm -r"
 	}
 	return fmt.Errorf("%w; %s %q", err, how, path)
-}
-
-// removeDirectly is RemoveTree for what the caller has the rights to.
-func removeDirectly(ctx context.Context, base, name string) error {
-	parent, err := hostpath.Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: base, Err: err}
-	}
-	defer unix.Close(parent)
-	top, err := openDir(parent, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: filepath.Join(base, name), Err: err}
-	}
-	defer unix.Close(top)
-	// Each round empties top but for what was moved up from below maxDepth, so
-	// rounds end with the tree. Another remover may move things up, too, between
-	// our look and our rmdir.
-	for late := 0; ; {
-		moved, err := empty(ctx, top, top, filepath.Join(base, name), 0)
-		if moved && ctx.Err() == nil {
-			continue // what cannot go is no reason to leave the rest
-		}
-		if err != nil {
-			return err
-		}
-		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
-		if err == nil || err == unix.ENOENT {
-			return nil
-		}
-		if late++; err != unix.ENOTEMPTY || late == maxLate {
-			return &fs.PathError{Op: "rmdir", Path: filepath.Join(base, name), Err: err}
-		}
-	}
-}
-
-// empty removes what dir holds, whose path is for the error alone; directories below
-// maxDepth it moves to top. Each step fails in a way of its own, and the next name is
-// tried all the same. The error is the first.
-func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
-	names, err := readNames(dir)
-	if err != nil {
-		return false, err
-	}
-	var first error
-	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		at := filepath.Join(path, name)
-		m, err := remove(ctx, top, dir, name, at, depth)
-		moved = moved || m
-		if err != nil && !errors.Is(err, errLeft) && ctx.Err() == nil {
-			err = fmt.Errorf("%q %w: %w", at, errLeft, err)
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return moved, first
-}
-
-// errLeft is wrapped by the error for what could not be removed.
-var errLeft = errors.New("cannot be removed")
-
-// remove removes one name of a directory. moved says that a directory that lies too deep is in top now.
-func remove(ctx context.Context, top, dir int, name, path string, depth int) (moved bool, err error) {
-	err = unix.Unlinkat(dir, name, 0)
-	if err == nil || err == unix.ENOENT {
-		return false, nil
-	}
-	// Linux says EISDIR, macOS EPERM, a directory of mode 500 EACCES; what it is decides, not the
-	// errno.
-	sub, openErr := openDir(dir, name)
-	switch openErr {
-	case nil:
-	case unix.ENOENT:
-		return false, nil
-	case unix.ENOTDIR:
-		return false, err // unlink has said why it would not go
-	default:
-		return false, openErr
-	}
-	if depth >= maxDepth {
-		unix.Close(sub)
-		if err = unix.Renameat(dir, name, top, rand.Text()); err != nil && err != unix.ENOENT {
-			return false, err
-		}
-		return true, nil
-	}
-	moved, err = empty(ctx, top, sub, path, depth+1)
-	unix.Close(sub)
-	if err == nil {
-		if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err == unix.ENOENT {
-			err = nil
-		}
-	}
-	return moved, err
-}
-
-// openDir opens the directory name in parent, no symlink, and gives its owner
-// the rights to empty it. What somebody has mounted there is not the session's.
-func openDir(parent int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := hostpath.Openat(parent, name, flags, 0)
-	if err == unix.EACCES {
-		if err := chmodDir(parent, name); err != nil {
-			return -1, err
-		}
-		fd, err = hostpath.Openat(parent, name, flags, 0)
-	}
-	if err == unix.ELOOP {
-		err = unix.ENOTDIR
-	}
-	if err != nil {
-		return -1, err
-	}
-	if mountRoot(fd) {
-		unix.Close(fd)
-		return -1, unix.EBUSY
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		_ = unix.Fchmod(fd, 0o700) // if it fails, unlinking will say so
-	}
-	return fd, nil
-}
-
-// readNames lists the directory dir from its beginning. One that another has
-// removed meanwhile is empty.
-func readNames(dir int) ([]string, error) {
-	fd, err := hostpath.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return names, err
 }

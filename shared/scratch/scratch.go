@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -142,5 +141,5 @@ func Link(private string, spec *shared.Spec) error {
 
 // RemoveTree removes a directory with all that commands have made in it.
 func RemoveTree(dir string) error {
-	return sessiondir.RemoveTree(context.Background(), filepath.Dir(dir), filepath.Base(dir))
+	return hostpath.RemoveTree(context.Background(), filepath.Dir(dir), filepath.Base(dir))
 }
