@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 )
 
@@ -62,7 +64,12 @@ func (a *answer) current() bool {
 func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(gitSettling) }
 
 // A stamp tells a file from another one, and from itself before a change.
-type stamp struct{ link, end fileState }
+type stamp struct {
+	link, end fileState
+	text      uint64 // of a small file
+}
+
+var textSeed = maphash.MakeSeed()
 
 // fileState is what stat(2) says, without what changes by itself, or its error.
 type fileState struct {
@@ -82,7 +89,12 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 	return s
 }
 
-func stampOf(path string) (s stamp) {
+// stampOf reads small files: the times tell no write through a mapping to a page that the kernel has
+// yet to write to the disk, or that of a tmpfs was read before.
+func stampOf(path string) stamp { return stampWithin(path, maxGitConfig) }
+
+// stampWithin reads no file of more than limit bytes.
+func stampWithin(path string, limit int64) (s stamp) {
 	s.link = stateOf(unix.Lstat, path)
 	if s.symlink() {
 		s.end = stateOf(unix.Stat, path)
@@ -90,6 +102,12 @@ func stampOf(path string) (s stamp) {
 		// It says as much as one that is not there, and may stand for one while
 		// a command runs.
 		s.link = fileState{err: syscall.ENOENT}
+	}
+	if s.regular() && s.target().Size <= limit {
+		if fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
+			text, _ := readRegular(fd, path, limit)
+			s.text = maphash.Bytes(textSeed, text)
+		}
 	}
 	return s
 }

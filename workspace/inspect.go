@@ -410,16 +410,21 @@ func (l GitLayout) Links() (said []string) {
 
 // Looks tells a file, or a directory with all that is in it, from itself before a change; it is
 // "" for what is not there, or empty. Of a directory the first 1,000 files count, those that are
-// nearest to it first.
+// nearest to it first, and of their texts 16 MiB.
 func Looks(path string) string {
-	if s := stampOf(path); !s.symlink() && s.absent() {
+	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
 	}
 	var b strings.Builder
+	var text int64 = maxLooks << 14
 	for list, n := []string{path}, 0; len(list) > 0 && n < maxLooks; n++ {
 		at := list[0]
 		list = list[1:]
-		fmt.Fprintf(&b, "%q%v", at, stampOf(at))
+		s := stampWithin(at, min(text, maxGitConfig))
+		if s.text != 0 {
+			text -= s.target().Size
+		}
+		fmt.Fprintf(&b, "%q%v", at, s)
 		f, err := os.OpenFile(at, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // it is no directory

@@ -1,0 +1,39 @@
+package workspace
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A page of a file on tmpfs that is read first can be written to by a mapping without a change of
+// the file's times.
+func TestWrittenByAMapping(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.MemfdCreate("mapped", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte("good")); err != nil {
+		t.Fatal(err)
+	}
+	page, err := unix.Mmap(fd, 0, 4, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if string(page) != "good" {
+		t.Fatalf("%q", page)
+	}
+	stamp, looks := stampOf(path), Looks(path)
+	if now := stampOf(path); now != stamp || Looks(path) != looks {
+		t.Error("it looks otherwise without a change")
+	}
+	copy(page, "evil")
+	if now := stampOf(path); now == stamp || Looks(path) == looks {
+		t.Error("it looks as before")
+	}
+}
