@@ -153,18 +153,16 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
-		if result == nil {
-			f.unlogged = c.logEnd(nil, c.endErr)
-		} else {
+		if result != nil {
 			f.replaced = facts.Replaced(<-c.watching)
-			if !c.opened.Resolved.Spec.Unconfined {
-				f.made = c.host.machine.Made(c.opened.Resolved)
-			}
-			if c.opened.Resolved.Spec.Network.Gated() {
-				<-c.events // which tell what was reached
-			}
-			f.unlogged = c.logEnd(result, nil)
 		}
+		if !c.opened.Resolved.Spec.Unconfined { // whose end may be unknown because it has ended its init
+			f.made = c.host.machine.Made(c.opened.Resolved)
+		}
+		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
+			<-c.events // which tell what was reached
+		}
+		f.unlogged = c.logEnd(result, c.endErr)
 		done <- f
 	}()
 	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: it would have taken too long"}
