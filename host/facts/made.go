@@ -167,7 +167,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	found, err := out.searchAgain()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		return made
+		found = &scan.Result{} // what is not protected has known places
 	}
 	made.Instructions = out.newInstructions(instructionPaths(found))
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/scan"
 )
 
 // What holds the place of missing paths for another command looks new to one that began
@@ -32,5 +33,20 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	}
 	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A command that makes more than is searched does not hide by that what it changed.
+func TestChangesAreToldWithoutASearch(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tasks := tr.project + "/tasks.json"
+	if err := os.WriteFile(tasks, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := &Resolved{View: new(view.View), before: before{unprotected: []unprotected{{path: tasks, looked: "otherwise"}}}}
+	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
+	if made := tr.machine(t).Made(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
+		t.Errorf("%+v", made)
 	}
 }
