@@ -409,7 +409,7 @@ func (l GitLayout) Links() (said []string) {
 }
 
 // Looks tells a file, or a directory with all that is in it, from itself before a change; it is
-// "" for what is not there, or empty. Of a directory the first 1,000 files count, those that are
+// "" for what is not there, or empty. The path itself can be a symlink. Of a directory the first 1,000 files count, those that are
 // nearest to it first, and of their texts 16 MiB.
 func Looks(path string) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
@@ -425,7 +425,11 @@ func Looks(path string) string {
 			text -= s.target().Size
 		}
 		fmt.Fprintf(&b, "%q%v", at, s)
-		f, err := os.OpenFile(at, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		flags := os.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
+		if n > 0 {
+			flags |= unix.O_NOFOLLOW // what links in there lead to has no bounds
+		}
+		f, err := os.OpenFile(at, flags, 0)
 		if err != nil {
 			continue // it is no directory
 		}

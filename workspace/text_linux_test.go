@@ -1,11 +1,31 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
+
+// What a link leads to is looked at as git would read it, links within are not.
+func TestLooksThroughALink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state, file := filepath.Join(dir, "rebase-merge"), filepath.Join(dir, "to/git-rebase-todo")
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("pick"), 0o644), os.Symlink("to", state)); err != nil {
+		t.Fatal(err)
+	}
+	before := Looks(state)
+	if err := os.WriteFile(file, []byte("exec"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if Looks(state) == before {
+		t.Error("it looks as before")
+	}
+}
 
 // A page of a file on tmpfs that is read first can be written to by a mapping without a change of
 // the file's times.
