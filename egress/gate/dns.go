@@ -79,7 +79,7 @@ func (q question) reverse() bool {
 // bare answers what could not be read to its end.
 func (q question) bare(code dnsmessage.RCode) []byte {
 	b := dnsmessage.NewBuilder(nil, q.header(code))
-	message, _ := b.Finish() // it fails for a builder that has not begun alone
+	message, _ := b.Finish() // it fails only where nothing was begun
 	return message
 }
 

@@ -108,7 +108,7 @@ func (out *Resolved) LeaveUnprotected() error {
 	return err
 }
 
-// looks is workspace.Looks, "" for what no more than holds the place for another command as well.
+// looks is workspace.Looks, and "" also for what only holds the place for another command.
 func looks(p string) string {
 	if holdsPlace(p) {
 		return ""

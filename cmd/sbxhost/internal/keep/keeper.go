@@ -145,7 +145,7 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 		if !strings.Contains(v, "=") {
 			value, ok := a.LookupEnv(v)
 			if !ok {
-				continue // or it were that of the session's first client
+				continue // it would be that of the session's first client
 			}
 			v += "=" + value
 		}
