@@ -14,6 +14,6 @@
 // secret (sensitive.go), sockets (sockets.go), toolchains (toolchains.go), what this program itself
 // keeps (own.go), mounts (mounts_linux.go), git's identity (identity.go), and credentials
 // (credentials.go, inject.go). Then places are held (hold.go) and copies are mounted (copies.go).
-// For one command there is command.go. After it, made.go finds what it has made, replaced.go what
+// For one command there is command.go. After it, made.go finds what it has made or changed, replaced.go what
 // the host has replaced meanwhile, and denied.go what package denial asks for.
 package facts
