@@ -61,16 +61,20 @@ func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, e
 	return h.pool.Shelf().Undo(ctx)
 }
 
-// Diff prepares a command of git, by its program, that writes what changes in the paths only or,
-// without them, in all; and gives the changes that this leaves out. Of the files' own attributes
-// nothing is run. The command exits with 1 where there are differences. Done is called when it has ended.
-func (r *Review) Diff(ctx context.Context, git string, environ []string, set *ReviewSet, only []string) (cmd *exec.Cmd, left []ReviewChange, done func(), err error) {
-	dir, left, done, err := r.Export(ctx, set, only)
+// Diff prepares commands of git, by its program, that write what changes in the paths only or,
+// without them, in all: one for each directory that changes, since what lies in one is never to be followed
+// into another. It gives the changes that they leave out. Of the files' own attributes nothing is run. A
+// command exits with 1 where there are differences. Done is called when all have ended.
+func (r *Review) Diff(ctx context.Context, git string, environ []string, set *ReviewSet, only []string) (cmds []*exec.Cmd, left []ReviewChange, done func(), err error) {
+	dirs, left, done, err := r.Export(ctx, set, only)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	cmd = exec.CommandContext(ctx, git, "diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
-	cmd.Dir = dir
-	cmd.Env = append(slices.Clone(environ), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_ATTR_NOSYSTEM=1", "PWD="+dir)
-	return cmd, left, done, nil
+	for _, dir := range dirs {
+		cmd := exec.CommandContext(ctx, git, "diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
+		cmd.Dir = dir
+		cmd.Env = append(slices.Clone(environ), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_ATTR_NOSYSTEM=1", "PWD="+dir)
+		cmds = append(cmds, cmd)
+	}
+	return cmds, left, done, nil
 }

@@ -81,6 +81,9 @@ type Change struct {
 	Content []byte
 	// Note is what a person should know of it.
 	Note string
+	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
+	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
+	Attributes string
 }
 
 // Line says the change on one line, with the path as it is given.
@@ -89,7 +92,7 @@ func (c *Change) Line(shown string) string {
 	if c.Op == Modified && c.Old.Kind != c.New.Kind {
 		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
 	}
-	if c.Op == Mode || c.Op == Modified && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink {
+	if c.Op == Mode && c.Old.Mode != c.New.Mode || c.Op == Modified && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink {
 		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
 	}
 	one := &c.New
@@ -105,6 +108,11 @@ func (c *Change) Line(shown string) string {
 	case c.Op == Added && one.Mode&0o111 != 0:
 		more = append(more, "executable")
 	}
+	if c.Attributes != "" && c.Op == Mode {
+		more = append(more, "not applied: "+c.Attributes)
+	} else if c.Attributes != "" {
+		more = append(more, c.Attributes)
+	}
 	line := fmt.Sprintf("%-8s %s", c.Op, shown)
 	if len(more) > 0 {
 		line += " (" + strings.Join(more, ", ") + ")"
@@ -118,7 +126,7 @@ func Digest(changes []Change) string {
 	sum := sha256.New()
 	for i := range changes {
 		c := &changes[i]
-		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target)
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target, c.Attributes)
 		if c.Op == Deleted {
 			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
 		}
@@ -132,6 +140,8 @@ type Tree interface {
 	Names(dir string) ([]string, error)
 	// Look describes what lies at a path whose directory is one; Absent is no error.
 	Look(path string) (Node, error)
+	// Attributes are the extended attributes of what lies there, with its access control lists.
+	Attributes(path string) map[string]string
 }
 
 // A Comparison finds the changes of one tree.
@@ -242,8 +252,16 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 		c.opaque = append(c.opaque, p)
 	}
 	op, changed, err := c.operation(p, &u, &l)
-	if err == nil && changed {
-		err = c.add(Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}, in)
+	attributes := ""
+	if err == nil && (u.Kind == File || u.Kind == Directory) { // others have none that a command can set
+		var had map[string]string
+		if l.Kind == u.Kind {
+			had = c.Lower.Attributes(p)
+		}
+		attributes = differing(c.Upper.Attributes(p), had)
+	}
+	if err == nil && (changed || attributes != "") {
+		err = c.add(Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op, Attributes: attributes}, in)
 	}
 	switch {
 	case err != nil:

@@ -22,6 +22,8 @@ func (l layer) Names(dir string) (names []string, err error) {
 
 func (l layer) Look(p string) (Node, error) { return l[p], nil }
 
+func (l layer) Attributes(string) map[string]string { return nil }
+
 // parse makes a layer of lines such as "d/", "f 644 text", "l -> target", "gone -" and "o/ opaque". A text that begins
 // with ! is of a file that has changed lately.
 func parse(lines ...string) layer {

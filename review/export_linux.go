@@ -1,12 +1,14 @@
 package review
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,76 +23,146 @@ const maxExported = 16 << 20
 // diffPrefix begins the names of directories that a diff is made in.
 const diffPrefix = "diff-"
 
-// Export copies what changes into two directories, a as it is in the workspace and b as it is in the
-// review, in a directory that done removes. Left out are those of left: large files, git's
-// objects and indexes, which nobody reads, and what is no file and no symlink.
-func (r *Review) Export(ctx context.Context, set *Set, only []string) (dir string, left []Change, done func(), err error) {
-	if dir, err = os.MkdirTemp(r.dir, diffPrefix); err != nil {
-		return "", nil, nil, err
+// maxShownPath is the length of the longest path that git compares: the kernel opens none of 4096 bytes.
+const maxShownPath = 4000
+
+// Export copies what changes into directories of their own, one for each layer that changes: in
+// each is what the workspace has, in a, and what the review has, in b. A symlink of one layer can
+// have the path that a file of another one is shown by, so layers are never mixed.
+//
+// done removes the directories. Left out are those of left: large files, git's objects and indexes,
+// which nobody reads, what is no file and no symlink, and what has changed meanwhile or has too long a
+// path. Of left as well are those with other attributes.
+func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
+	top, err := os.MkdirTemp(r.dir, diffPrefix)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	done = func() { _ = sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, filepath.Base(dir)) }
-	for _, side := range [...]string{"a", "b"} {
-		err = errors.Join(err, os.Mkdir(filepath.Join(dir, side), 0o700))
-	}
-	for i := range set.Changes {
-		c := &set.Changes[i]
-		if err == nil {
-			err = context.Cause(ctx)
+	done = func() { _ = sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, filepath.Base(top)) }
+	copies := make([]*tree, len(r.trees))
+	defer func() {
+		for _, t := range copies {
+			if t != nil {
+				t.close()
+			}
 		}
 		if err != nil {
 			done()
-			return "", nil, nil, err
+		}
+	}()
+	for i := range set.Changes {
+		c := &set.Changes[i]
+		if err := ctx.Err(); err != nil {
+			return nil, nil, nil, context.Cause(ctx)
 		}
 		if !set.Within(only, c) {
 			continue
 		}
 		full := path.Join(r.trees[c.Layer].source, c.Path)
-		if !exported(&c.Old) || !exported(&c.New) || objects(full) || isIndex(full) {
-			if c.Old.Kind != Directory && c.New.Kind != Directory || c.Refused != "" {
-				left = append(left, *c)
-			}
-			continue
-		}
 		at := strings.TrimPrefix(set.Shown(c), "/")
-		err = errors.Join(export(r.trees[c.Layer].lower, c.Path, &c.Old, filepath.Join(dir, "a", at), nil),
-			export(r.trees[c.Layer].upper, c.Path, &c.New, filepath.Join(dir, "b", at), c.Content))
+		whole := exported(&c.Old) && exported(&c.New) && !objects(full) && !isIndex(full) && len(at) <= maxShownPath
+		if whole && copies[c.Layer] == nil {
+			dir := filepath.Join(top, strconv.Itoa(c.Layer))
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
+				return nil, nil, nil, err
+			}
+			if copies[c.Layer], err = openTree(dir, false); err != nil {
+				return nil, nil, nil, err
+			}
+			dirs = append(dirs, dir)
+		}
+		if whole {
+			err := r.export(copies[c.Layer], at, c)
+			if isShortage(err) {
+				return nil, nil, nil, err
+			}
+			whole = err == nil // else it is the change's own, and the rest can be compared
+		}
+		if !whole && (c.Old.Kind != Directory && c.New.Kind != Directory || c.Refused != "") || c.Attributes != "" {
+			left = append(left, *c)
+		}
 	}
-	return dir, left, done, err
+	return dirs, left, done, nil
+}
+
+// isShortage reports whether an error is the machine's.
+func isShortage(err error) bool {
+	for _, one := range [...]error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
 }
 
 func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
 }
 
-func export(t *tree, p string, n *Node, to string, content []byte) error {
-	if n.Kind == Absent {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
-	}
-	if n.Kind == Symlink {
-		return os.Symlink(n.Target, to)
-	}
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// export copies both sides of a change, or none.
+func (r *Review) export(to *tree, at string, c *Change) error {
+	p := r.trees[c.Layer]
+	err := to.copy("a/"+at, p.lower, c.Path, &c.Old, nil)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if content != nil {
-		_, err = f.Write(content)
-	} else {
-		var from *os.File
-		if from, err = t.file(p); errors.Is(err, os.ErrPermission) {
-			return nil // as it looks to everybody
-		} else if err != nil {
-			return err
+	if err = to.copy("b/"+at, p.upper, c.Path, &c.New, c.Content); err != nil && c.Old.Kind != Absent {
+		if dir, name, missing := to.in("a/" + at); missing == nil {
+			unix.Unlinkat(dir, name, 0)
 		}
-		defer from.Close()
-		_, err = io.Copy(f, from)
-	}
-	if err == nil && n.Mode&0o111 != 0 {
-		err = unix.Fchmod(int(f.Fd()), 0o700)
 	}
 	return err
+}
+
+// copy makes a file or a symlink of a tree anew at to. Content that is given takes the place of the file's.
+func (t *tree) copy(to string, of *tree, p string, n *Node, content []byte) error {
+	if n.Kind == Absent {
+		return nil
+	}
+	var from io.Reader = bytes.NewReader(content)
+	if n.Kind == File && content == nil {
+		f, err := of.file(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = io.LimitReader(f, maxExported) // which may grow meanwhile
+	}
+	dir, name, err := t.makeIn(to)
+	if err != nil {
+		return t.error("mkdir", to, err)
+	}
+	if n.Kind == Symlink {
+		return t.error("symlink", to, unix.Symlinkat(n.Target, dir, name))
+	}
+	mode := uint32(0o600)
+	if n.Mode&0o111 != 0 {
+		mode = 0o700
+	}
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return t.error("create", to, err)
+	}
+	f := os.NewFile(uintptr(fd), to)
+	defer f.Close()
+	if _, err = io.Copy(f, from); err != nil {
+		unix.Unlinkat(dir, name, 0)
+	}
+	return err
+}
+
+// makeIn is in, but makes the directories that are missing.
+func (t *tree) makeIn(p string) (int, string, error) {
+	fd, name, err := t.in(p)
+	if err != unix.ENOENT {
+		return fd, name, err
+	}
+	above, dir, err := t.makeIn(path.Dir(p))
+	if err == nil {
+		err = unix.Mkdirat(above, dir, 0o700)
+	}
+	if err != nil {
+		return -1, "", err
+	}
+	return t.in(p)
 }

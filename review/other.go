@@ -39,6 +39,6 @@ func (r *Review) Close()                                                {}
 func (r *Review) Discard(context.Context) error                         { return errLinux }
 func (r *Review) Changes(context.Context, Rules) (*Set, error)          { return nil, errLinux }
 func (r *Review) Apply(context.Context, *Set, Choice) (*Outcome, error) { return nil, errLinux }
-func (r *Review) Export(context.Context, *Set, []string) (string, []Change, func(), error) {
-	return "", nil, nil, errLinux
+func (r *Review) Export(context.Context, *Set, []string) ([]string, []Change, func(), error) {
+	return nil, nil, nil, errLinux
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +89,8 @@ func (t *tree) Names(dir string) ([]string, error) {
 		return nil, &Unread{"it cannot be read"}
 	case unix.EXDEV:
 		return nil, &Unread{"it is a mount of its own"}
+	case unix.ENAMETOOLONG:
+		return nil, &Unread{"its path is too long"}
 	default:
 		return nil, t.error("open", dir, err)
 	}
@@ -128,6 +131,46 @@ func (t *tree) Look(p string) (n Node, err error) {
 		n.Opaque = err == nil && size == 1 && mark[0] == 'y'
 	}
 	return n, nil
+}
+
+// Attributes reads the extended attributes of what a directory has at a path, with its access control
+// lists; nil where there are none.
+func (t *tree) Attributes(p string) map[string]string {
+	fd, name, err := t.in(p)
+	if err != nil {
+		return nil
+	}
+	at := fdPath(fd) + "/" + name
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
+	if err != nil || list == "" {
+		return nil
+	}
+	all := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		if ofSystem(name) {
+			continue
+		}
+		if all[name], err = readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, name, to) }); err != nil {
+			all[name] = t.error("getxattr", p, err).Error() // the same on no other side
+		}
+	}
+	return all
+}
+
+// readAttribute reads a value, or the list of names, which the kernel lets have 64 KiB at most.
+func readAttribute(read func([]byte) (int, error)) (string, error) {
+	b := make([]byte, 256)
+	n, err := read(b)
+	if err == unix.ERANGE {
+		b = make([]byte, 64<<10)
+		n, err = read(b)
+	}
+	return string(b[:max(n, 0)]), err
+}
+
+// ofSystem reports whether an attribute is a mark of the overlay, or one that no command can set.
+func ofSystem(name string) bool {
+	return strings.HasPrefix(name, "user.overlay.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }
 
 // opaqueMark is set on a directory of an upper layer beneath which the lower one does not show.

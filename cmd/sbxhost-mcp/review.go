@@ -136,15 +136,17 @@ func (s *server) diff(ctx context.Context, r *host.Review, set *host.ReviewSet, 
 	if err != nil {
 		return excerpt{Cut: "there is no git on this machine, which would write the diff"}, nil
 	}
-	cmd, _, done, err := r.Diff(ctx, git, s.options.Environ, set, only)
+	cmds, _, done, err := r.Diff(ctx, git, s.options.Environ, set, only)
 	if err != nil {
 		return excerpt{}, err
 	}
 	defer done()
 	text, said := newCapture(), &bytes.Buffer{}
-	cmd.Stdout, cmd.Stderr = text, said
-	if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); ok && exit.ExitCode() != 1 {
-		return excerpt{}, fmt.Errorf("git diff: %w: %.1000s", exit, said)
+	for _, cmd := range cmds {
+		cmd.Stdout, cmd.Stderr = text, said
+		if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); ok && exit.ExitCode() != 1 {
+			return excerpt{}, fmt.Errorf("git diff: %w: %.1000s", exit, said)
+		}
 	}
 	return text.ends(), nil
 }

@@ -151,6 +151,13 @@ func createOverlay(lower, upper, work int) (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
+	// The kernel makes these without any permission, and needs none itself. With them their owner
+	// can remove the tree, whatever has become of this process by then.
+	for _, name := range [...]string{"work", "index"} {
+		if err := unix.Fchmodat(work, name, 0o700, 0); err != nil && err != unix.ENOENT {
+			return -1, err
+		}
+	}
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
 }
 

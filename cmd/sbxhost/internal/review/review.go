@@ -31,6 +31,8 @@ type reviewed struct {
 	Refused  string `json:"refused"`               // why it cannot be applied; else empty
 	Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
 	Merged   bool   `json:"merged"`                // of git's configuration or index, only what can be is taken over
+	// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
+	Attributes string `json:"attributes"`
 }
 
 type side struct {
@@ -154,7 +156,7 @@ func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChan
 			continue
 		}
 		shown := set.Shown(c)
-		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge}
+		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge, Attributes: c.Attributes}
 		if !utf8.ValidString(shown) {
 			one.Quoted = strconv.QuoteToASCII(shown)
 		}
@@ -216,15 +218,17 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 		a.Say("without git there is no diff of contents")
 		return a.Print(reviewText(set, only))
 	}
-	cmd, left, done, err := r.Diff(ctx, git, a.Environ, set, only)
+	cmds, left, done, err := r.Diff(ctx, git, a.Environ, set, only)
 	if err != nil {
 		return err
 	}
 	defer done()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr // the pager and the colours are the user's
-	err = cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
-		return fmt.Errorf("git diff: %w", err)
+	for _, cmd := range cmds {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr // the pager and the colours are the user's
+		err = cmd.Run()
+		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
+			return fmt.Errorf("git diff: %w", err)
+		}
 	}
 	for i := range left {
 		c := &left[i]

@@ -1,0 +1,78 @@
+package review
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxAttributes is how many attributes, or entries of a list, a change names.
+const maxAttributes = 16
+
+// differing says what is different in the extended attributes of a path, "" where nothing is.
+func differing(now, before map[string]string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if was, ok := before[name]; ok && was == now[name] {
+			continue
+		}
+		if entries := aclEntries(now[name]); strings.HasPrefix(name, "system.") && entries != "" {
+			list = append(list, attributeName(name)+" "+entries)
+		} else {
+			list = append(list, fmt.Sprintf("%s=%+.64q", attributeName(name), now[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := now[name]; !ok {
+			list = append(list, "without "+attributeName(name))
+		}
+	}
+	return upTo(maxAttributes, list, ", ")
+}
+
+func attributeName(name string) string {
+	switch name {
+	case "system.posix_acl_access":
+		return "ACL"
+	case "system.posix_acl_default":
+		return "default ACL"
+	}
+	return fmt.Sprintf("attribute %+.100q", name)
+}
+
+// aclEntries writes an access control list as setfacl takes it, "" where it is none: the kernel gives
+// a version, which is 2, and for each entry its kind, its rights and whom it is for, in 2, 2 and 4 bytes.
+func aclEntries(list string) string {
+	b := []byte(list)
+	if len(b) < 4 || len(b)%8 != 4 || binary.LittleEndian.Uint32(b) != 2 {
+		return ""
+	}
+	var entries []string
+	for b = b[4:]; len(b) > 0; b = b[8:] {
+		kind, ok := map[uint16]string{1: "user:", 2: "user:%d", 4: "group:", 8: "group:%d", 16: "mask:", 32: "other:"}[binary.LittleEndian.Uint16(b)]
+		if !ok {
+			return ""
+		}
+		if strings.HasSuffix(kind, "%d") {
+			kind = fmt.Sprintf(kind, binary.LittleEndian.Uint32(b[4:]))
+		}
+		rights := []byte("rwx")
+		for i, bit := range [...]byte{4, 2, 1} {
+			if b[2]&bit == 0 {
+				rights[i] = '-'
+			}
+		}
+		entries = append(entries, kind+":"+string(rights))
+	}
+	return upTo(maxAttributes, entries, ",")
+}
+
+// upTo joins some of a list, and counts the rest.
+func upTo(n int, list []string, between string) string {
+	if more := len(list) - n; more > 0 {
+		list = append(slices.Clone(list[:n]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, between)
+}

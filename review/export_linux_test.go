@@ -1,0 +1,219 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// addLayer has the review be of one more directory of the host.
+func (w *workspace) addLayer(source string) (upper string) {
+	w.Helper()
+	use, err := w.shelf.Join(context.Background(), "r", "s", "")
+	w.check(err)
+	defer use.Close()
+	upper = filepath.Join(use.Dir, "kept", filepath.Base(source))
+	w.check(os.MkdirAll(upper, 0o755))
+	w.check(use.Add(context.Background(), source, upper, filepath.Join(use.Dir, "lock")))
+	return upper
+}
+
+// export gives what there is in the directories that a diff is made of, and what is left out.
+func (w *workspace) export() (dirs []string, left []string) {
+	w.Helper()
+	r := w.open()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	found, out, done, err := r.Export(context.Background(), set, nil)
+	w.check(err)
+	for _, dir := range found {
+		dirs = append(dirs, w.list(dir))
+	}
+	for i := range out {
+		left = append(left, set.Shown(&out[i]))
+	}
+	done()
+	if entries, err := filepath.Glob(filepath.Join(r.dir, diffPrefix+"*")); err != nil || len(entries) > 0 {
+		w.Errorf("left behind: %q, %v", entries, err)
+	}
+	r.Close()
+	return dirs, left
+}
+
+// What a command makes in one directory is never on the way of what is exported of another one, whichever
+// comes first: not a link to somewhere else, nor a file where a directory is needed.
+func TestExportFollowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"workspace", "other"} {
+		// Of each line, "@" is the other directory's path, as it would be in the workspace.
+		for _, planted := range []string{"@ -> $outside", "@/ssh -> $outside", "@ -> .", "@ file", "@/ssh/ ", "@/ssh/key planted", "@/ssh file", "@/ssh fifo", "@ -> @"} {
+			t.Run(first+"/"+planted, func(t *testing.T) {
+				w := newRoot(t, "f old")
+				outside, other := filepath.Join(filepath.Dir(w.root), "outside"), filepath.Join(filepath.Dir(w.root), "other")
+				w.write(outside, "keep k")
+				w.write(other, "ssh/old 1")
+				var upper string
+				if first == "workspace" {
+					w.begin()
+				}
+				upper = w.addLayer(other)
+				if first == "other" {
+					w.begin()
+				}
+				line := strings.NewReplacer("@", other[1:], "$outside", outside).Replace(planted)
+				w.write(w.upper, line)
+				w.write(w.upper, "f new")
+				w.write(upper, "ssh/key k")
+				w.write(upper, "ssh/old 2")
+				w.write(upper, "link -> "+outside)
+				w.write(upper, "link2/f through")
+				dirs, left := w.export()
+				if got := w.list(outside); got != "keep=k" {
+					t.Errorf("outside there is %q", got)
+				}
+				if len(dirs) != 2 {
+					t.Fatalf("%q, left %q", dirs, left)
+				}
+				if first == "other" {
+					slices.Reverse(dirs)
+				}
+				if !strings.Contains(dirs[0], "a/f=old") || !strings.Contains(dirs[0], "b/f=new") {
+					t.Errorf("the workspace: %q", dirs[0])
+				}
+				for _, want := range []string{"a@/ssh/old=1", "b@/ssh/old=2", "b@/ssh/key=k", "b@/link ", "b@/link2/f=through"} {
+					if !strings.Contains(dirs[1], strings.Replace(want, "@", other, 1)) {
+						t.Errorf("%s is missing: %q", want, dirs[1])
+					}
+				}
+				for _, one := range left {
+					if !strings.HasSuffix(planted, "fifo") {
+						t.Errorf("left: %q", one)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A path that nothing can open is no reason to show nothing.
+func TestExportOfLongPaths(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "f old")
+	w.write(w.upper, "f new")
+	dir, err := os.Open(w.upper)
+	w.check(err)
+	name := strings.Repeat("d", 250)
+	for range 20 {
+		w.check(unix.Mkdirat(int(dir.Fd()), name, 0o755))
+		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		w.check(err)
+		dir.Close()
+		dir = os.NewFile(uintptr(fd), name)
+		file, err := unix.Openat(fd, "file", unix.O_WRONLY|unix.O_CREAT, 0o600)
+		w.check(err)
+		unix.Close(file)
+	}
+	dir.Close()
+	dirs, left := w.export()
+	if len(dirs) != 1 || !strings.Contains(dirs[0], "b/f=new") || !strings.Contains(dirs[0], name+"/file=") || len(left) == 0 {
+		t.Errorf("%.300q, left %.300q", dirs, left)
+	}
+	if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
+		t.Error(err)
+	}
+	w.check(func() error { r := w.open(); defer r.Close(); return r.Discard(context.Background()) }())
+}
+
+// What a review gives a file besides contents and permissions is shown, and what was looked at is applied.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	acl := func(user byte) string {
+		var b []byte
+		for _, e := range [][8]byte{{1, 0, 7}, {2, 0, 7, 0, user, 4}, {4, 0, 5}, {16, 0, 7}, {32, 0, 0}} {
+			if e[0] != 2 {
+				copy(e[4:], "\xff\xff\xff\xff")
+			}
+			b = append(b, e[:]...)
+		}
+		return "\x02\x00\x00\x00" + string(b)
+	}
+	w := newRoot(t, "file old", "edit old", "had old", "d/in 1")
+	set := func(p, name, value string) {
+		t.Helper()
+		if err := unix.Lsetxattr(p, name, []byte(value), 0); err == unix.EOPNOTSUPP {
+			need(t, "acl", err)
+		} else {
+			w.check(err)
+		}
+	}
+	set(filepath.Join(w.root, "had"), "user.one", "1")
+	w.begin()
+	for _, line := range []string{"file old", "edit new", "had old", "d/", "new/", "made 1", "same/f x"} {
+		w.write(w.upper, line)
+	}
+	up := func(p string) string { return filepath.Join(w.upper, p) }
+	set(up("file"), "user.mark", "a\nb")
+	set(up("edit"), "system.posix_acl_access", acl(1))
+	set(up("d"), "system.posix_acl_default", acl(2))
+	set(up("new"), "system.posix_acl_default", acl(3))
+	set(up("made"), "user.\xff", "")
+	lines := func() string {
+		r := w.open()
+		defer r.Close()
+		changes, err := r.Changes(context.Background(), Rules{})
+		w.check(err)
+		var list []string
+		for i := range changes.Changes {
+			list = append(list, changes.Changes[i].Line(changes.Changes[i].Path))
+		}
+		return strings.Join(append(list, ""), "\n") + changes.Digest
+	}
+	const entries = "user::rwx,user:%d:rwx,group::r-x,mask::rwx,other::---"
+	got := lines()
+	for _, want := range []string{
+		`mode     file (not applied: attribute "user.mark"="a\nb")`,
+		"modified edit (mode 0644 -> 0770, ACL " + fmt.Sprintf(entries, 1025),
+		"mode     d (directory, not applied: default ACL " + fmt.Sprintf(entries, 1026),
+		"added    new (directory, default ACL " + fmt.Sprintf(entries, 1027),
+		`added    made (attribute "user.\xff"="")`,
+		`mode     had (not applied: without attribute "user.one")`,
+		"added    same/f\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	set(up("new"), "system.posix_acl_default", acl(4))
+	if later := lines(); later == got {
+		t.Error("another list has the same digest")
+	}
+	dirs, left := w.export()
+	if len(dirs) != 1 || !slices.Equal(left, []string{"d", "edit", "file", "had", "made", "new"}) {
+		t.Errorf("exported %q, left %q", dirs, left)
+	}
+	_, err := w.apply(Choice{})
+	w.check(err)
+	r, err := openTree(w.root, false)
+	w.check(err)
+	defer r.close()
+	for p, want := range map[string]int{"new": 1, "edit": 1, "made": 1, "d": 0, "file": 0, "had": 1, "same/f": 0} {
+		if got := r.Attributes(p); len(got) != want {
+			t.Errorf("%s has %q", p, got)
+		}
+	}
+}
+
+// need skips, or fails where CI says that a part must be there.
+func need(t *testing.T, part string, why error) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), part) {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
