@@ -75,13 +75,16 @@ func (p *Probe) try(s *scene.Scene) {
 	if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
 		s.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
 	}
-	status, detail := p.judge(s, s.Attempt(t))
+	o := s.Attempt(t)
+	status, detail := p.judge(s, o)
 	if status == scene.Held && !p.Works && unconfined && p.Maybe {
 		s.End(scene.NotApplicable, "not possible on this machine without a sandbox: %s", detail)
 	}
-	if status == scene.Held && !p.Works && (!unconfined || p.OfLimit()) {
+	// An instruction that this machine does not have faults inside as well as outside.
+	faulted := status == scene.Failed && p.Maybe && o.Faulted()
+	if (status == scene.Held && (!unconfined || p.OfLimit()) || faulted) && !p.Works {
 		// A scene of its own: the attempt may have changed this one.
-		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", probeTimeout, func(fresh *scene.Scene) { p.checkControl(fresh, detail) })
+		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", probeTimeout, func(fresh *scene.Scene) { p.checkControl(fresh, status, detail) })
 	}
 	s.End(status, "%s", detail)
 }
@@ -118,8 +121,8 @@ func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
 	return scene.Held, o.Told()
 }
 
-// checkControl runs the control of what was held.
-func (p *Probe) checkControl(s *scene.Scene, detail string) {
+// checkControl runs the control of an attempt that went so, which counts if the control succeeds.
+func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string) {
 	var v actor.Verdict
 	t := p.Granted(s)
 	if where := p.Where(); where == ControlGranted {
@@ -136,7 +139,7 @@ func (p *Probe) checkControl(s *scene.Scene, detail string) {
 	}
 	switch {
 	case v.Kind == actor.Got:
-		s.End(scene.Held, "%s", detail)
+		s.End(status, "%s", detail)
 	case v.Kind == actor.Absent && p.Where() == ControlGranted:
 		s.End(scene.NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
 	case p.Maybe || v.Kind == actor.Absent:

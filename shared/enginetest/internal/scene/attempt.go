@@ -186,13 +186,22 @@ func readVerdict(stdout string, result shared.Result) actor.Verdict {
 			return v
 		}
 	}
-	switch {
+	switch sig := result.Status.Signal; {
 	case result.TimedOut:
 		return actor.Verdict{Kind: actor.Broken, Detail: "the action hung and was ended"}
-	case result.Status.Signal == syscall.SIGSYS:
+	case sig == syscall.SIGSYS:
 		return actor.Verdict{Kind: actor.Denied, Detail: "killed by SIGSYS"}
+	case isFault(sig):
+		return actor.Verdict{Kind: actor.Broken, Detail: "the action was ended by " + shared.SignalName(sig)}
 	}
 	return actor.Verdict{Kind: actor.Broken, Detail: "the action said nothing; stdout: " + Tail(stdout)}
+}
+
+// Faulted reports whether the action came to an end by what the processor refused.
+func (o *Outcome) Faulted() bool { return o.Verdict.Kind == actor.Broken && isFault(o.Status.Signal) }
+
+func isFault(sig syscall.Signal) bool {
+	return slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGILL, syscall.SIGBUS}, sig)
 }
 
 // Tail is the end of a text, fit for one line.
