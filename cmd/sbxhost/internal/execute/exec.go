@@ -344,10 +344,12 @@ const redrawDelay = 50 * time.Millisecond
 // the time limit. A file that is read may lie on a disk that does not answer.
 func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) (*UsedHost, *host.Cmd, error) {
 	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil) // a server would have the timer, and what it refers to, until the limit
 	limit := func(limit time.Duration) {
-		time.AfterFunc(time.Until(begin.Add(limit)), func() {
+		timer := time.AfterFunc(time.Until(begin.Add(limit)), func() {
 			cancel(fmt.Errorf("%w before the command ran, while its configuration was read or the session's lock waited for", host.ErrTimedOut))
 		})
+		context.AfterFunc(reading, func() { timer.Stop() })
 	}
 	if e.flags.Timeout != nil {
 		limit(*e.flags.Timeout)
@@ -372,6 +374,11 @@ func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 		}
 		return p.host, p.cmd, p.err
 	case <-reading.Done():
+		go func() {
+			if p := <-ready; p.err == nil {
+				p.host.Done()
+			}
+		}()
 		return nil, nil, context.Cause(reading)
 	}
 }
