@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +29,10 @@ func Kill(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
 		for _, pid := range orphans {
-			syscall.Kill(pid, syscall.SIGKILL)
+			end(pid, func(pid int) bool {
+				_, orphan := look(pid)
+				return orphan
+			})
 		}
 		left := time.Until(deadline)
 		if left <= 0 || len(launchers) == 0 {
@@ -40,30 +42,50 @@ func Kill(patience time.Duration) {
 	}
 }
 
+// end kills a process if it is one of these still, of which its number is looked at again while it
+// is held: it may have ended since, and the number be another's.
+func end(pid int, is func(pid int) bool) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if is(pid) {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
 // findLaunchers gives the launchers that have not executed their init yet, or
 // never will, and what other launchers have left.
 func findLaunchers() (launchers, orphans []int) {
 	for _, pid := range proc.All() {
-		name := strconv.Itoa(pid)
-		line, err := os.ReadFile("/proc/" + name + "/cmdline")
-		if err != nil || !launchesInit(line) {
-			continue
-		}
-		status, err := os.ReadFile("/proc/" + name + "/status")
-		if err != nil {
-			continue
-		}
-		parent, first := parseStatus(string(status))
-		if !first {
+		switch launcher, orphan := look(pid); {
+		case launcher:
 			launchers = append(launchers, pid)
-			continue
-		}
-		above, err := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
-		if err == nil && !launchesInit(above) {
+		case orphan:
 			orphans = append(orphans, pid)
 		}
 	}
 	return launchers, orphans
+}
+
+// look reports whether a process is one or the other.
+func look(pid int) (launcher, orphan bool) {
+	name := strconv.Itoa(pid)
+	line, err := os.ReadFile("/proc/" + name + "/cmdline")
+	if err != nil || !launchesInit(line) {
+		return false, false
+	}
+	status, err := os.ReadFile("/proc/" + name + "/status")
+	if err != nil {
+		return false, false
+	}
+	parent, first := parseStatus(string(status))
+	if !first {
+		return true, false
+	}
+	above, err := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
+	return false, err == nil && !launchesInit(above)
 }
 
 // launchesInit reports whether a command line, as /proc has it, is a launcher's.

@@ -2,11 +2,16 @@ package orphans
 
 import (
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func TestLaunchesInit(t *testing.T) {
@@ -75,4 +80,59 @@ func TestKillSparesChains(t *testing.T) {
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("it ended with %v", cmd.ProcessState)
 	}
+}
+
+// A number that was an orphan's when all were looked at can be anybody's when it is killed.
+func TestEndLooksAgain(t *testing.T) {
+	t.Parallel()
+	begin := func() (*exec.Cmd, io.Closer) {
+		cmd := exec.Command("/bin/cat")
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd, in
+	}
+	other, in := begin()
+	end(other.Process.Pid, func(pid int) bool {
+		_, orphan := look(pid)
+		return orphan
+	})
+	in.Close()
+	if err := other.Wait(); err != nil {
+		t.Errorf("somebody else's process: %v", err)
+	}
+
+	// The process is held before it is looked at: what takes over its number meanwhile is spared.
+	was, in := begin()
+	defer in.Close()
+	looked, before := false, held(t, was.Process.Pid)
+	end(was.Process.Pid, func(pid int) bool {
+		looked = true
+		if held(t, pid) == before {
+			t.Error("it is looked at before it is held")
+		}
+		return true
+	})
+	if was.Wait(); !looked || was.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("looked at: %v; it ended with %v", looked, was.ProcessState)
+	}
+}
+
+// held is how many descriptors of a process this one has, of which package os has its own.
+func held(t *testing.T, pid int) (n int) {
+	infos, err := filepath.Glob("/proc/self/fdinfo/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		text, _ := os.ReadFile(info)
+		if proc.StatusField(string(text), "Pid") == strconv.Itoa(pid) {
+			n++
+		}
+	}
+	return n
 }
