@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -114,7 +115,7 @@ type directRun struct {
 
 func (r *directRun) Wait() (shared.ExitStatus, error) {
 	pid := r.process.Pid
-	awaitExit(pid)
+	proc.Await(pid)
 	state, err := r.reap(pid)
 	if err != nil {
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}

@@ -7,23 +7,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
-
-// awaitExit returns when pid, a child, has ended, and leaves it a zombie: until
-// it is reaped, its number and that of its process group cannot be anyone else's.
-func awaitExit(pid int) {
-	proc.Await(pid)
-	for {
-		var info unix.Siginfo
-		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
-			return
-		}
-	}
-}
 
 // holdDir opens a directory of the host that its path leads to by no symlink, and
 // gives the path by which it stays that one: what can write above it could put a

@@ -69,11 +69,7 @@ func (r *runner) Start(context.Context) error {
 		if err != nil {
 			return
 		}
-		proc.Await(r.cmd.Process.Pid)
-		_ = r.cmd.Wait()
-		r.mu.Lock()
-		r.state = r.cmd.ProcessState
-		r.mu.Unlock()
+		r.reap()
 		close(r.exited)
 	}()
 	if err := <-started; err != nil {

@@ -24,7 +24,8 @@ func CloseOnExecFrom(first int) error {
 	return nil
 }
 
-// Await leaves it to who reaps to wait.
+// Await leaves it to who reaps to wait: macOS's waitid also returns for a process that has only
+// stopped.
 func Await(int) {}
 
 // Exit ends the process.

@@ -29,13 +29,20 @@ func Exit(code int) {
 	panic("unreachable")
 }
 
-// Await returns when a child has ended, whom its caller then reaps. It waits by Go's poller. A
+// Await returns when a child has ended, and leaves it a zombie: until its caller reaps it, its number
+// and that of its process group cannot be anyone else's. It waits by Go's poller. A
 // thread that waits in the kernel keeps one of the processors on which this process runs Go code
 // until the runtime takes that away, up to 10 ms later. An engine has one.
 func Await(pid int) {
+	awaitByPoller(pid) // before Linux 5.10 the kernel does the waiting
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+func awaitByPoller(pid int) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return // before Linux 5.10: who reaps waits
+		return
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close()
