@@ -40,7 +40,11 @@ func Reach(d *view.Definition) string {
 	for _, name := range d.InjectCredentials {
 		reach = append(reach, "inject-"+name) // they can be used, if not had
 	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_")
+	// As a name of a directory, in which no list is another's: names can have all that a directory's can.
+	for i, name := range reach {
+		reach[i] = strings.ReplaceAll(name, "_", "__")
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_-")
 }
 
 // reachSub is the name of a directory of the session that is one reach's own.

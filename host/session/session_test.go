@@ -35,8 +35,11 @@ func TestReachesShareNoDirectory(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, Options{Name: "work"})
 	seen := map[string]string{}
-	for _, credentials := range [][]string{nil, {"github"}, {"ssh-agent"}, {"github", "ssh-agent"}} {
-		reach := Reach(&view.Definition{Credentials: credentials})
+	for _, d := range []view.Definition{
+		{}, {Credentials: []string{"github"}}, {Credentials: []string{"ssh-agent"}}, {Credentials: []string{"github", "ssh-agent"}}, {InjectCredentials: []string{"github"}},
+		{InjectCredentials: []string{"a", "b"}}, {InjectCredentials: []string{"a_inject-b"}}, {InjectCredentials: []string{"a_-inject-b"}}, {InjectCredentials: []string{"a__-inject-b"}}, // names of a file's own
+	} {
+		reach, credentials := Reach(&d), slices.Concat(d.Credentials, d.InjectCredentials)
 		state, err := s.Get(t.Context(), reach, true)
 		if err != nil {
 			t.Fatal(err)
