@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"syscall"
 	"time"
@@ -298,7 +299,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err
 	}
-	if now := fmt.Sprint(opened.Engine.Info.Name, decision); c.announced != now {
+	if now := (&announcement{opened.Engine.Info.Name, decision}); !reflect.DeepEqual(c.announced, now) {
 		sandbox.SetStage(ctx, "the audit log was written")
 		if err := c.logDecision(decision, command.Dir); err != nil {
 			return command, files, err

@@ -51,9 +51,15 @@ type run struct {
 	notes     []string               // what a person should know of this command's environment
 	events    chan struct{}          // closed when the last event was seen
 	auditID   string
-	logged    bool   // a decision was
-	announced string // engine and decision that were logged and told to the caller
-	approved  string // the directory that an approval lets it run in; empty where none was needed
+	logged    bool          // a decision was
+	announced *announcement // the one that was logged and told to the caller last; nil before
+	approved  string        // the directory that an approval lets it run in; empty where none was needed
+}
+
+// announcement is what a decision is about and what it is.
+type announcement struct {
+	engine   string
+	decision policy.Decision
 }
 
 func (c *Cmd) runningProcess() shared.Process {
@@ -84,7 +90,7 @@ func (c *Cmd) refused(err error) {
 	unwanted := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded, ErrTimedOut, ErrClosed}, func(why error) bool { return errors.Is(err, why) })
 	// What was decided counts once it was told, as in the audit log. An abandoned begin, of a
 	// command that is unwanted, may be about to tell it.
-	if denied := policy.Denied.String(); !unwanted && c.announced == "" && c.report.Decision != denied {
+	if denied := policy.Denied.String(); !unwanted && c.announced == nil && c.report.Decision != denied {
 		c.report.Decision, c.report.Rule, c.report.Reason = denied, "", err.Error()
 	}
 }

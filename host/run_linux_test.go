@@ -497,3 +497,16 @@ func TestLateDefinitionsAreNotTrustedWithPrograms(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Two definitions whose texts come out alike are two.
+func TestDefinitionsThatPrintAlike(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	for _, value := range []string{"a\xff", "a\xfe"} {
+		cmd := h.CommandIn(t.Context(), host.Definition{Engine: "native", Env: map[string]string{"VALUE": value}}, "sh", "-c", `printf %s "$VALUE"`)
+		out, err := cmd.Output()
+		if err != nil || string(out) != value {
+			t.Errorf("%q, %v, want %q", out, err, value)
+		}
+	}
+}

@@ -30,6 +30,7 @@ type Open struct {
 	Engine     *launch.Engine
 	Decision   policy.Decision
 	Lost       []shared.Event // what the engine does not hold and the definition does without
+	asked      shared.Spec    // as it was resolved
 	running    *atomic.Int64  // commands, and whatever else holds it
 	untold     func(*Open, []shared.Event)
 	kept       *kept // nil where nothing goes on after a command
@@ -47,11 +48,11 @@ func (sb *Open) Release() {
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *Open) forCommand(now *facts.Resolved, releaseHeld func(), k *kept) *Open {
+func (sb *Open) forCommand(def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
 	sb.running.Add(1)
 	one, r := *sb, *now
 	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
-	r.Spec = sb.Resolved.Spec
+	r.Spec, one.Definition = sb.Resolved.Spec, def
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
 		if sb.Decision.Rule == policy.RuleEngineNamed {
@@ -125,8 +126,8 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
-		if slices.Equal(sb.Resolved.Spec.Table, resolved.Spec.Table) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
-			return sb.forCommand(resolved, releaseHeld, k), nil
+		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
+			return sb.forCommand(def, resolved, releaseHeld, k), nil
 		}
 		s.retired = append(s.retired, sb)
 		s.current = nil
@@ -148,7 +149,17 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
-	return opened.forCommand(resolved, releaseHeld, k), nil
+	return opened.forCommand(def, resolved, releaseHeld, k), nil
+}
+
+// sameSpec reports whether what was opened for one will do for the other: not by what a definition is
+// called, or prints as.
+func sameSpec(a, b shared.Spec) bool {
+	if !slices.Equal(a.Table, b.Table) { // which is long
+		return false
+	}
+	a.Table, b.Table = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
@@ -199,6 +210,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err != nil {
 		return nil, err
 	}
+	asked := resolved.Spec
 	var decided policy.Decision // denies: that of an unconfined route is made for each command
 	if via.Unconfined {
 		// Who approves the run approves that no limit is held; events say so.
@@ -248,8 +260,8 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	for _, l := range spec.Without(engine.Info.Features) {
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
-	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, untold: p.Untold,
-		running: new(atomic.Int64)}, nil
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, asked: asked,
+		untold: p.Untold, running: new(atomic.Int64)}, nil
 }
 
 // close closes a sandbox in its engine and kills what runs in it.
