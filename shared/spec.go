@@ -177,8 +177,9 @@ type Session struct {
 	// Processes says that the commands of the session's sandboxes share a pid, an ipc, a uts and
 	// a network namespace and the private temporary directories, but none of them a user
 	// namespace. What a command leaves running goes on until the last of these
-	// sandboxes is closed. Limits bound all of it together. It is for [FeatureProcesses], and
-	// needs an ID and a Dir.
+	// sandboxes is closed. Limits bound all of it together. A sandbox whose network, limits, user or
+	// options are others is refused; where only values of credentials are, they hold for all from
+	// then on. It is for [FeatureProcesses], and needs an ID and a Dir.
 	Processes bool
 }
 

@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/egress"
 )
@@ -28,6 +30,20 @@ type Injection struct {
 	Credentials []Credential
 	// Roots are whom the gate trusts to name the real hosts; nil: whom this machine trusts.
 	Roots *x509.CertPool
+
+	renewed atomic.Pointer[[]Credential]
+}
+
+// Renew gives the credentials, which are these in all else, other values. Every request gets those from
+// now on, of gates that have begun, too.
+func (of *Injection) Renew(credentials []Credential) { of.renewed.Store(&credentials) }
+
+// current are the credentials with their newest values.
+func (of *Injection) current() []Credential {
+	if renewed := of.renewed.Load(); renewed != nil {
+		return *renewed
+	}
+	return of.Credentials
 }
 
 // A Credential is a value that a command does not have. Where a request to one of Hosts has
@@ -44,10 +60,8 @@ const injectPort = 443
 
 // An injector has the requests of one gate to hosts of credentials.
 type injector struct {
-	gate        *Gate
-	credentials map[string][]Credential // by host
-	roots       *x509.CertPool
-	certificate tls.Certificate
+	gate *Gate
+	of   *Injection
 
 	begin     sync.Once
 	accepted  chan net.Conn
@@ -70,19 +84,12 @@ func newInjector(g *Gate, of *Injection) *injector {
 	if of == nil {
 		return nil
 	}
-	in := &injector{gate: g, credentials: map[string][]Credential{}, roots: of.Roots, certificate: of.Certificate,
-		accepted: make(chan net.Conn), hosts: map[string]reached{}}
-	for _, c := range of.Credentials {
-		for _, host := range c.Hosts {
-			in.credentials[host] = append(in.credentials[host], c)
-		}
-	}
-	return in
+	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{}}
 }
 
 // has reports whether connections to a port of a name end here.
 func (in *injector) has(name string, port uint16) bool {
-	return in != nil && port == injectPort && in.credentials[name] != nil
+	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c Credential) bool { return slices.Contains(c.Hosts, name) })
 }
 
 // start is for the first connection: most commands make none.
@@ -91,7 +98,7 @@ func (in *injector) start() {
 	silent := stdlog.New(io.Discard, "", 0)
 	in.transport = http.Transport{
 		DialContext: in.dial, ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSClientConfig:     &tls.Config{RootCAs: in.roots},
+		TLSClientConfig:     &tls.Config{RootCAs: in.of.Roots},
 		TLSHandshakeTimeout: greetingTimeout, ExpectContinueTimeout: greetingTimeout, IdleConnTimeout: 2 * greetingTimeout,
 		MaxIdleConnsPerHost: 16, MaxConnsPerHost: cap(in.gate.out),
 	}
@@ -105,7 +112,7 @@ func (in *injector) start() {
 		}}
 	in.server = http.Server{
 		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, DisableGeneralOptionsHandler: true,
-		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{in.certificate}},
+		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}},
 		BaseContext: func(net.Listener) context.Context { return in.gate.ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
@@ -200,7 +207,10 @@ func (in *injector) rewrite(r *httputil.ProxyRequest) {
 	host := terminatedOf(r.In).of.decision.Name
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", host, r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
-	for _, c := range in.credentials[host] {
+	for _, c := range in.of.current() {
+		if !slices.Contains(c.Hosts, host) {
+			continue
+		}
 		values := r.Out.Header[textproto.CanonicalMIMEHeaderKey(c.Header)]
 		for i, value := range values {
 			values[i] = c.put(value)

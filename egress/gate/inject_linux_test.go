@@ -55,6 +55,7 @@ func certified(t *testing.T, names ...string) (tls.Certificate, *x509.CertPool) 
 type secured struct {
 	*world
 	inside *x509.CertPool // whom programs of the sandbox trust
+	inject *Injection
 	mu     sync.Mutex
 	seen   []*http.Request // by the real server
 }
@@ -70,6 +71,7 @@ func newSecured(t *testing.T, versions []string, handler http.HandlerFunc) *secu
 			{Hosts: []string{"api.example", "elsewhere.example"}, Header: "Authorization", Placeholder: thePlaceholder, Value: theSecret},
 			{Hosts: []string{"api.example"}, Header: "x-api-key", Placeholder: "Key " + thePlaceholder, Value: "Key " + theSecret},
 		}}
+		s.inject = c.Inject
 	}, "api.example", "other.example", "api.example:8443")
 	s.answer("api.example", public)
 	s.answer("other.example", "93.184.216.35")
@@ -212,6 +214,27 @@ func TestInject(t *testing.T) {
 		d := s.decision("api.example", 443, true)
 		if d.Address != public || d.Sent == 0 || d.Received == 0 || d.Reason != "" {
 			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// A credential that has another value now has it in the next request, on a connection that is there
+// already.
+func TestInjectRenewed(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	s := newSecured(t, []string{"h2", "http/1.1"}, tell)
+	for _, two := range []bool{false, true} {
+		client := s.client(two)
+		for _, value := range []string{theSecret, theSecret + "renewed"} {
+			renewed := slices.Clone(s.inject.Credentials)
+			renewed[0].Value = value
+			s.inject.Renew(renewed)
+			_, got := send(t, client, "GET", "https://api.example/", "", "Authorization: "+thePlaceholder, "X-Api-Key: Key "+thePlaceholder)
+			if want := fmt.Sprintf(`HTTP/2.0 api.example|/|[%q]|["Key %s"]|[]|`, value, theSecret); got != want {
+				t.Errorf("by HTTP/2 %v: %s, want %s", two, got, want)
+			}
 		}
 	}
 }

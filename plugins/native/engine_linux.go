@@ -79,6 +79,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		Plan:   s.plan,
 		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
 		Fresh:  nsengine.FreshHome(spec, s.held.Holder),
+		Renew:  network.Renew,
 		Close:  s.leave,
 	}, nil
 }

@@ -29,6 +29,10 @@ type Attachment struct {
 	Fresh string
 	// Diagnose is as in Config.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
+	// Renew, for a Session with Processes, gives the credentials of the Spec's network other values,
+	// also in a gate that has begun. With nil the session has those that it was begun with, and a
+	// sandbox with others is refused.
+	Renew func([]shared.Credential)
 	// Close is called once, when the last command of the sandbox is gone.
 	Close func()
 }

@@ -72,7 +72,7 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		return nil, err
 	}
 	if spec.Session.Processes {
-		if s.kept, err = e.keep(&s.spec); err != nil {
+		if s.kept, err = e.keep(s); err != nil {
 			s.detach()
 			return nil, err
 		}
@@ -86,6 +86,13 @@ func clone(spec shared.Spec) shared.Spec {
 	spec.Deny = slices.Clone(spec.Deny)
 	spec.Protect = slices.Clone(spec.Protect)
 	spec.Options = slices.Clone(spec.Options)
+	n := &spec.Network
+	n.Names, n.HostPorts, n.Publish = slices.Clone(n.Names), slices.Clone(n.HostPorts), slices.Clone(n.Publish)
+	n.Inject.Credentials = slices.Clone(n.Inject.Credentials)
+	for i := range n.Inject.Credentials {
+		c := &n.Inject.Credentials[i]
+		c.Hosts = slices.Clone(c.Hosts)
+	}
 	if spec.User != nil {
 		u := *spec.User
 		u.Groups = slices.Clone(u.Groups)

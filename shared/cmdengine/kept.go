@@ -4,8 +4,8 @@ package cmdengine
 
 import (
 	"context"
-	"fmt"
 	"os"
+	"reflect"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -15,9 +15,13 @@ import (
 // init as pid 1 that runs no command, one control group and one gate. It lasts as long as
 // one of its sandboxes is open.
 type kept struct {
-	id    string
-	spec  string // what of a Spec holds for all that runs
-	users int    // sandboxes; under engine.keeping
+	id   string
+	spec shared.Spec // as of wholly
+
+	// under engine.keeping
+	users       int                 // sandboxes
+	credentials []shared.Credential // with the values that the last one came with
+	begun       *sandbox            // whose gate it is; nil before the first command
 
 	starting chan struct{} // holds one token: who has it may look at first
 	first    *insideRun    // nil before the first command
@@ -27,10 +31,25 @@ type kept struct {
 	pending []shared.Event               // what nobody has heard yet
 }
 
+// wholly is what of a Spec holds for all that runs in a kept session: all but what each sandbox has for
+// itself. Where a gate takes other values of credentials, these can differ as well.
+func wholly(s *shared.Spec, renews bool) shared.Spec {
+	w := clone(*s)
+	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare, w.Deny, w.Protect = "", nil, false, "", false, nil, nil
+	if renews {
+		for i := range w.Network.Inject.Credentials {
+			w.Network.Inject.Credentials[i].Value = ""
+		}
+	}
+	return w
+}
+
 // keep enters the kept session of a sandbox. One whose Spec has another network, for example, would not
-// be held to it there.
-func (e *engine) keep(s *shared.Spec) (*kept, error) {
-	id, spec := s.Session.ID, fmt.Sprint(s.Session, s.Filesystem, s.Network, s.Limits, s.User, string(s.Options))
+// be held to it there. A credential with another value is one that was renewed: who has it still in the
+// session gets the new one, too.
+func (e *engine) keep(s *sandbox) (*kept, error) {
+	id, renew := s.spec.Session.ID, s.attached.Renew
+	spec := wholly(&s.spec, renew != nil)
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
 	if e.kept == nil {
@@ -41,12 +60,29 @@ func (e *engine) keep(s *shared.Spec) (*kept, error) {
 		k = &kept{id: id, spec: spec, starting: make(chan struct{}, 1), told: map[*func(shared.Event)]bool{}}
 		e.kept[id] = k
 	}
-	if k.spec != spec {
+	if !reflect.DeepEqual(k.spec, spec) { // not as text, in which all secrets are one
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "session.processes",
-			Message: "processes run in the session whose network, limits, user or options are others", Hint: "end them first, or use another session"}
+			Message: "processes run in the session whose network, credentials, limits, user or options are others", Hint: "end them first, or use another session"}
 	}
 	k.users++
+	k.credentials = s.spec.Network.Inject.Credentials
+	k.renew()
 	return k, nil
+}
+
+// begin notes whose gate it is.
+func (k *kept) begin(s *sandbox) {
+	s.engine.keeping.Lock()
+	defer s.engine.keeping.Unlock()
+	k.begun = s
+	k.renew()
+}
+
+// renew has the gate use the newest values. engine.keeping is held.
+func (k *kept) renew() {
+	if k.begun != nil && k.begun.attached.Renew != nil {
+		k.begun.attached.Renew(k.credentials)
+	}
 }
 
 // leave gives it up. With its last sandbox all that runs in it ends.
@@ -122,6 +158,7 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	defer null.Close()
+	s.kept.begin(s)
 	c.Spawn, c.Sandbox = c.Shared(nil)
 	stdio := [3]*os.File{null, null, null}
 	r, err := s.launch(ctx, s.limits, c, false, stdio)

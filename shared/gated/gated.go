@@ -51,15 +51,27 @@ func injection(spec *shared.Injection) (*gate.Injection, error) {
 	if len(spec.Credentials) == 0 {
 		return nil, nil
 	}
-	of := &gate.Injection{}
-	for _, c := range spec.Credentials {
-		of.Credentials = append(of.Credentials, gate.Credential{Hosts: c.Hosts, Header: c.Header, Placeholder: c.Placeholder, Value: string(c.Value)})
-	}
+	of := &gate.Injection{Credentials: credentials(spec.Credentials)}
 	var err error
 	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "inject_credentials", Message: "its certificate cannot be used"}
 	}
 	return of, nil
+}
+
+func credentials(list []shared.Credential) (out []gate.Credential) {
+	for _, c := range list {
+		out = append(out, gate.Credential{Hosts: c.Hosts, Header: c.Header, Placeholder: c.Placeholder, Value: string(c.Value)})
+	}
+	return out
+}
+
+// Renew gives the credentials, which are these in all else, other values, also in gates that have
+// begun. Nil has none.
+func (n *Network) Renew(list []shared.Credential) {
+	if n != nil && n.inject != nil {
+		n.inject.Renew(credentials(list))
+	}
 }
 
 // A Way is how a gate and a sandbox meet.

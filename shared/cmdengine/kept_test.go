@@ -1,0 +1,123 @@
+//go:build unix
+
+package cmdengine
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/fields"
+)
+
+// What holds for all that runs in a kept session is compared by its values: of secrets, and of lists, many
+// print alike.
+func TestKeptComparesEachField(t *testing.T) {
+	t.Parallel()
+	const secret = "Network.Inject.Credentials[].Value"
+	// What each sandbox has for itself.
+	own := []string{"Sandbox", "Table", "BestEffort", "Home", "Prepare", "Deny", "Protect"}
+	for _, renews := range []bool{false, true} {
+		fields.Each(t, nil, func(path string, plain, changed *shared.Spec) {
+			e := &engine{}
+			var renewed []shared.Credential
+			of := func(spec *shared.Spec) *sandbox {
+				s := newSandbox(e, clone(*spec), nil)
+				if renews {
+					s.attached.Renew = func(list []shared.Credential) { renewed = list }
+				}
+				return s
+			}
+			first := of(plain)
+			k, err := e.keep(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.begun = first
+			_, err = e.keep(of(changed))
+			field, _, _ := strings.Cut(path, "[")
+			field, _, _ = strings.Cut(field, ".")
+			switch {
+			case path == "Session.ID": // another session
+			case slices.Contains(own, field), renews && path == secret:
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			case err == nil:
+				t.Errorf("%s is another, and commands go on with what it was", path)
+			}
+			if path == secret && renews && !reflect.DeepEqual(renewed, changed.Network.Inject.Credentials) {
+				t.Errorf("the gate has %#v", renewed)
+			}
+		})
+	}
+	plain, changed := shared.Spec{}, shared.Spec{}
+	plain.Network.Names, changed.Network.Names = []string{"a b"}, []string{"a", "b"}
+	e := &engine{}
+	if _, err := e.keep(newSandbox(e, plain, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.keep(newSandbox(e, changed, nil)); err == nil {
+		t.Error("two names are taken for one")
+	}
+}
+
+// A gate that a sandbox with the old value begins has the new one.
+func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
+	t.Parallel()
+	e := &engine{}
+	of := func(value shared.Secret) (*sandbox, *[]shared.Credential) {
+		spec := shared.Spec{}
+		spec.Network.Inject.Credentials = []shared.Credential{{Hosts: []string{"a.example"}, Value: value}}
+		s, has := newSandbox(e, spec, nil), new([]shared.Credential)
+		s.attached.Renew = func(list []shared.Credential) { *has = list }
+		var err error
+		if s.kept, err = e.keep(s); err != nil {
+			t.Fatal(err)
+		}
+		return s, has
+	}
+	first, has := of("old")
+	of("new")
+	first.kept.begin(first)
+	if len(*has) != 1 || (*has)[0].Value != "new" {
+		t.Errorf("%#v", *has)
+	}
+}
+
+// What a caller does with its Spec once a sandbox is open is not that one's.
+func TestCloneSharesNothing(t *testing.T) {
+	t.Parallel()
+	var compare func(path string, a, b reflect.Value)
+	compare = func(path string, a, b reflect.Value) {
+		switch a.Kind() {
+		case reflect.Struct:
+			for i := range a.NumField() {
+				compare(path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+			}
+		case reflect.Slice, reflect.Pointer, reflect.Map:
+			if a.UnsafePointer() == b.UnsafePointer() {
+				t.Errorf("%s is the caller's", path)
+			}
+			if a.Kind() == reflect.Pointer {
+				compare(path, a.Elem(), b.Elem())
+			}
+			for i := 0; a.Kind() == reflect.Slice && i < a.Len(); i++ {
+				compare(path+"[]", a.Index(i), b.Index(i))
+			}
+		}
+	}
+	compared := false
+	fields.Each(t, nil, func(_ string, plain, _ *shared.Spec) {
+		if !compared {
+			compared = true
+			c := clone(*plain)
+			compare("Spec", reflect.ValueOf(*plain), reflect.ValueOf(c))
+			if !reflect.DeepEqual(*plain, c) {
+				t.Errorf("%+v, want %+v", c, *plain)
+			}
+		}
+	})
+}
