@@ -218,7 +218,7 @@ func (c *Cmd) target() (t sandbox.Target, err error) {
 	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
 		return t, nil
 	}
-	if err := c.host.checkDefinition(t.Name, t.Definition); err != nil {
+	if err := c.host.checkDefinition(t.Name, t.Definition, c.host.credentials()); err != nil {
 		return t, err
 	}
 	text, err := json.Marshal(t.Definition)

@@ -106,3 +106,49 @@ func TestCredentialsWithoutToken(t *testing.T) {
 		}
 	}
 }
+
+// A Host that lives long takes other values, for sets that its definitions can have.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	npm := func(value shared.Secret, hosts ...string) map[string]Credential {
+		return map[string]Credential{"npm": {Hosts: hosts, Env: map[string]shared.Secret{"T": value}, Placeholder: view.Placeholder("T"), Value: value}}
+	}
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays"},
+		Sandboxes:   map[string]Definition{"s": {Network: Network{Names: []string{"a.example"}}, InjectCredentials: []string{"npm"}}},
+		Credentials: npm("first", "a.example"), Inject: map[string]shared.Engine{"noop": noop.New()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	tokens := func() (values []string) {
+		vars, notes := h.machine.Credentials(t.Context(), []string{view.CredentialGitHub}, false)
+		if len(notes) > 0 {
+			t.Error(notes)
+		}
+		for _, v := range vars[:2] {
+			values = append(values, v.Name+"="+v.Value)
+		}
+		return append(values, string(h.machine.Sets()["npm"].Value))
+	}
+	for _, c := range []struct {
+		sets    map[string]Credential
+		environ []string
+		refused string
+		want    []string
+	}{
+		{npm("second", "a.example"), []string{"GH_TOKEN=new"}, "", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{npm("third", "b.example"), nil, "inject_credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{npm("a\nb", "a.example"), nil, `Options.Credentials: "npm": value`, []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{nil, nil, "inject_credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{npm("fourth", "a.example"), nil, "", []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays", "fourth"}},
+	} {
+		err := h.Renew(c.sets, c.environ)
+		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%v, want one about %q", err, c.refused)
+		}
+		if got := tokens(); !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -88,13 +88,19 @@ func (h *Host) validate() error {
 	case h.engines.None():
 		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
 	}
-	for name, set := range o.Credentials {
+	return h.checkDefinitions(o.Credentials)
+}
+
+// checkDefinitions reports credentials that cannot be as they are, and definitions that mean nothing
+// with them.
+func (h *Host) checkDefinitions(sets map[string]Credential) error {
+	for name, set := range sets {
 		if err := set.Validate(); err != nil {
 			return fmt.Errorf("Options.Credentials: %q: %w", name, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Sandboxes)) {
-		if err := h.checkDefinition(name, o.Sandboxes[name]); err != nil {
+	for _, name := range h.SandboxNames() {
+		if err := h.checkDefinition(name, h.options.Sandboxes[name], sets); err != nil {
 			return err
 		}
 	}
@@ -102,8 +108,8 @@ func (h *Host) validate() error {
 }
 
 // checkDefinition reports a definition that means nothing, or names an engine that there is not.
-func (h *Host) checkDefinition(name string, def Definition) error {
-	err := cmp.Or(def.Validate(), def.CheckInject(h.options.Credentials))
+func (h *Host) checkDefinition(name string, def Definition, sets map[string]Credential) error {
+	err := cmp.Or(def.Validate(), def.CheckInject(sets))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
 	}

@@ -117,6 +117,22 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	return err
 }
 
+// credentials are those of Options, or what has come in their place.
+func (h *Host) credentials() map[string]Credential { return h.machine.Sets() }
+
+// Renew gives credentials other values, for a Host that outlives its tokens. Each command that starts from
+// now on gets them. Sets replace Options.Credentials. Where environ has GH_TOKEN or GITHUB_TOKEN, that value
+// replaces the one of Options.Environ, for the sets that are built in. With the next command, all that
+// runs in a session with processes gets the new values as well; there, a set with other hosts, another
+// header or other variables is refused when a command starts.
+func (h *Host) Renew(sets map[string]Credential, environ []string) error {
+	if err := h.checkDefinitions(sets); err != nil {
+		return err
+	}
+	h.machine.Renew(sets, environ)
+	return nil
+}
+
 // openRecords opens the audit log, and says where this Host keeps its decisions.
 func (h *Host) openRecords() (records []facts.Record, err error) {
 	if store := h.options.Approvals.Store; store != nil {

@@ -32,6 +32,8 @@ type (
 
 func (h *Host) prepare() {}
 
+func (h *Host) credentials() map[string]Credential { return h.options.Credentials }
+
 func (h *Host) writableDir(string) string { return "" } // launch accepts no program here
 
 func (h *Host) open(context.Context) error { return nil }
@@ -46,6 +48,9 @@ func (h *Host) Close() error {
 	h.logging.Close(releaseTime)
 	return nil
 }
+
+// Renew is for commands, which do not run.
+func (h *Host) Renew(map[string]Credential, []string) error { return errSystem }
 
 // Root is "": the workspace is not looked for.
 func (h *Host) Root() string { return "" }

@@ -78,9 +78,10 @@ git -C ../private/origin.git symbolic-ref HEAD refs/heads/main`)
 		t.Fatalf("%v\n%s", err, out)
 	}
 	m.serveInjected(t, pair)
-	run := func(args ...string) (out, stderr string, err error) {
+	tokens := []string{"GH_TOKEN=" + injectedGitHub, "NPM_TOKEN=" + injectedNPM}
+	runWith := func(tokens []string, args ...string) (out, stderr string, err error) {
 		cmd := m.sbxhost(args...)
-		cmd.Env = append(cmd.Env, "GH_TOKEN="+injectedGitHub, "NPM_TOKEN="+injectedNPM, "SBXHOST_LOG=trace")
+		cmd.Env = append(append(cmd.Env, "SBXHOST_LOG=trace"), tokens...)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		text, err := cmd.Output()
@@ -91,6 +92,7 @@ git -C ../private/origin.git symbolic-ref HEAD refs/heads/main`)
 		}
 		return string(text), errs.String(), err
 	}
+	run := func(args ...string) (out, stderr string, err error) { return runWith(tokens, args...) }
 	for _, sandbox := range []string{"inject", "inject-bwrap"} {
 		for name, c := range map[string]struct {
 			program, script, want string
@@ -128,6 +130,25 @@ git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git pu
 				t.Errorf("explain %q: %v, %q\n%s", args, err, out, stderr)
 			}
 		}
+	}
+	// Renewed ones, in a session that goes on: who runs there already has them, too.
+	const ask = `curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $NPM_TOKEN" https://npm.example/hello; curl -sS -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $GH_TOKEN" https://api.github.com/user`
+	for _, c := range []struct {
+		what         string
+		tokens       []string
+		script, want string
+	}{
+		{"expired", []string{"GH_TOKEN=ghp_expired", "NPM_TOKEN=npm_expired"}, `mkfifo /tmp/ask /tmp/told; (read line </tmp/ask; { ` + ask + `; } >/tmp/told 2>/dev/null) </dev/null >/dev/null 2>&1 & ` + ask, "401 401"},
+		{"renewed", tokens, ask + "; echo; echo >/tmp/ask; cat /tmp/told", "200 200\n200 200"},
+		{"not set", nil, ask, "200 200"},
+	} {
+		out, stderr, err := runWith(c.tokens, "exec", "-sandbox", "inject", "-session", "renewed", "-keep", "-c", c.script)
+		if err != nil || out != c.want {
+			t.Errorf("%s: %v, %q, want %q\n%s", c.what, err, out, c.want, stderr)
+		}
+	}
+	if out, stderr, err := run("sessions", "rm", "renewed"); err != nil {
+		t.Errorf("%v, %s\n%s", err, out, stderr)
 	}
 	// Not by another variable, either.
 	if out, _, err := run("exec", "-sandbox", "inject", "-env", "COPY="+injectedNPM, "--", "true"); err == nil {

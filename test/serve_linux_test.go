@@ -3,6 +3,8 @@ package test
 import (
 	"bufio"
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -280,6 +282,72 @@ func TestServeKilled(t *testing.T) {
 	}
 	if _, err := os.Lstat(s.dir + "/run/sbxhost/serve"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its socket: %v", err)
+	}
+}
+
+// A host that is no credential's any more does not get it from a Host that was made before.
+func TestServeFollowsACredential(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	if _, err := os.Stat(trustedFile); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "TOKEN=secret")
+	configure := func(hosts string) {
+		t.Helper()
+		if err := os.WriteFile(s.dir+"/c.hcl", []byte(`credential "c" {
+  hosts = ["`+hosts+`"]
+  value = "Bearer ${env.TOKEN}"
+}
+sandbox "fast" {
+  engine             = "native"
+  network            = ["a.example", "b.example"]
+  inject_credentials = ["c"]
+}
+`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const show = `cat "$SSL_CERT_FILE"`
+	// For whom the engine has a certificate, which is the last one of those that a command trusts.
+	of := func(out []byte, err error) []string {
+		t.Helper()
+		for block, rest := pem.Decode(out); block != nil; block, rest = pem.Decode(rest) {
+			out = block.Bytes
+		}
+		last, parseErr := x509.ParseCertificate(out)
+		if err != nil || parseErr != nil {
+			t.Fatal(err, parseErr)
+		}
+		return last.PermittedDNSDomains
+	}
+	kept := func(script string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "exec", "-config", s.dir+"/c.hcl", "-session", "k", "-keep", "-c", script)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		return cmd
+	}
+	end := func() {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "sessions", "rm", "k")
+		cmd.Env = s.env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	defer end()
+	for _, host := range []string{"a.example", "b.example"} {
+		configure(host)
+		if got := of(s.sbx("", "-c", show).Output()); !slices.Equal(got, []string{host}) {
+			t.Errorf("served: %q, want %q", got, host)
+		}
+		if host == "b.example" {
+			if out, err := kept("true").CombinedOutput(); err == nil || !strings.Contains(string(out), `was begun with another credential "c"`) || !strings.Contains(string(out), "sessions rm k") {
+				t.Errorf("in a session with processes: %v\n%s", err, out)
+			}
+			end()
+		}
+		if got := of(kept("sleep 1000 </dev/null >/dev/null 2>&1 & " + show).Output()); !slices.Equal(got, []string{host}) {
+			t.Errorf("kept: %q, want %q", got, host)
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
 	var vars []env.Secret
 	token := ""
-	for _, name := range [...]string{"GH_TOKEN", "GITHUB_TOKEN"} { // in the order in which gh looks
-		value, _ := m.Caller.LookupEnv(name)
+	for _, name := range tokenVariables {
+		value := m.token(name)
 		if value == "" {
 			continue
 		}
@@ -101,6 +101,9 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 	}
 	return append(vars, secret("GIT_CONFIG_COUNT", "2")), nil
 }
+
+// tokenVariables are those of a token, in the order in which gh looks.
+var tokenVariables = [...]string{"GH_TOKEN", "GITHUB_TOKEN"}
 
 // gitHubHelper is a credential helper of git, a shell's function that reads the
 // token from its environment. What it prints goes to git by a pipe.

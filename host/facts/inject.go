@@ -29,7 +29,8 @@ import (
 // inject finds the credentials that a definition has put into requests, what commands have in
 // their place, and an authority that commands trust. The notes are about those that are not to be had.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
-	if err := q.CheckInject(m.Config.Credentials); err != nil {
+	sets := m.Sets()
+	if err := q.CheckInject(sets); err != nil {
 		return nil, err
 	}
 	var hosts []string
@@ -39,7 +40,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 	}
 	for _, name := range q.InjectCredentials {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
-		own, isOwn := m.Config.Credentials[name]
+		own, isOwn := sets[name]
 		if !isOwn {
 			note, err := m.injectGitHub(ctx, origin, name == view.CredentialGitHubCLI, q, out, add)
 			if err != nil {
@@ -97,7 +98,7 @@ func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *
 		return "", err
 	}
 	for _, v := range vars {
-		if v.Name == "GH_TOKEN" || v.Name == "GITHUB_TOKEN" {
+		if slices.Contains(tokenVariables[:], v.Name) {
 			add(shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
 			out.withhold(v.Name, shared.Secret(v.Value), origin)
 		} else {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -131,6 +132,38 @@ type Machine struct {
 	identity gitIdentity
 	ghToken  ghToken
 	trusted  authorities
+	renewed  atomic.Pointer[renewed]
+}
+
+// renewed are credentials that have other values than when the Machine was made.
+type renewed struct {
+	sets   map[string]view.Credential
+	caller Caller // of whom there is the environment alone
+}
+
+// Renew has sets take the place of Config.Credentials, and each of GH_TOKEN and GITHUB_TOKEN that
+// environ has that of the caller's.
+func (m *Machine) Renew(sets map[string]view.Credential, environ []string) {
+	m.renewed.Store(&renewed{sets, Caller{Environ: environ}})
+}
+
+// Sets are the credentials that are not built in.
+func (m *Machine) Sets() map[string]view.Credential {
+	if r := m.renewed.Load(); r != nil {
+		return r.sets
+	}
+	return m.Config.Credentials
+}
+
+// token is the value of one of tokenVariables; "" if it is not set.
+func (m *Machine) token(name string) string {
+	if r := m.renewed.Load(); r != nil {
+		if value, _ := r.caller.LookupEnv(name); value != "" {
+			return value
+		}
+	}
+	value, _ := m.Caller.LookupEnv(name)
+	return value
 }
 
 // New makes a Machine, and looks for what is the same for all commands. An error names the

@@ -4,9 +4,8 @@ package keep
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -16,17 +15,65 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// hostKey is of all that a Host depends on.
-type hostKey [sha256.Size]byte
+// hostKey is all that a Host depends on. It is compared by its values: two that print alike, such as
+// secrets, are not equal.
+type hostKey struct {
+	setup setup.Setup // without a File
+	file  string
+	store string // where approvals are; each setup has a store of its own
+}
 
-func key(s *setup.Setup, a *cli.App) (hostKey, error) {
-	o := &s.Options
-	text, err := json.Marshal([]any{a.Dir, a.Environ, s.Sandbox, s.File.Path(), s.Origin, o.Sandboxes, o.Workspace, o.Session, o.Engines, o.Approvals.Mode, o.Approvals.SessionTTL, o.Audit, o.Protected, o.Sensitive})
-	if err == nil && execute.OfProcess(string(text)) {
-		// PATH, or a bind, would be judged by where it leads in the server.
-		err = errors.New("what a path leads to is the process's own")
+// key is that of a Host that is made for a setup with options.
+func key(s *setup.Setup, options host.Options) (*hostKey, error) {
+	k := &hostKey{setup.Setup{Origin: s.Origin, Options: options, Sandbox: s.Sandbox}, s.File.Path(), ""}
+	if store := options.Approvals.Store; store != nil {
+		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}
-	return sha256.Sum256(text), err
+	if ofProcess(reflect.ValueOf(k).Elem()) {
+		// PATH, or a bind, would be judged by where it leads in the server.
+		return nil, errors.New("what a path leads to is the process's own")
+	}
+	return k, nil
+}
+
+// ofProcess reports whether a text in v names a path that is another one in each process.
+func ofProcess(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return execute.OfProcess(v.String())
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return execute.OfProcess(string(v.Bytes()))
+		}
+		for i := range v.Len() {
+			if ofProcess(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for entry := v.MapRange(); entry.Next(); {
+			if ofProcess(entry.Key()) || ofProcess(entry.Value()) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if ofProcess(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false // engines, and what is for them, have none of the caller's
+}
+
+func (k *hostKey) equal(other *hostKey) bool { return reflect.DeepEqual(k, other) }
+
+// optionsOf are those of a Host that is kept for a setup.
+func optionsOf(s *setup.Setup) host.Options {
+	o := s.Options
+	// What holds places would be seen by the client's next program.
+	o.OneShot, o.Session.Never, o.Linger, o.Approver = false, true, -1, nil
+	return o
 }
 
 // keptHosts are the hosts that commands have used last.
@@ -37,7 +84,7 @@ type keptHosts struct {
 
 // keptHost is a Host that somebody makes, or has made.
 type keptHost struct {
-	key   hostKey
+	key   *hostKey
 	made  chan struct{} // closed when host and err are there
 	host  *host.Host
 	err   error
@@ -48,14 +95,15 @@ type keptHost struct {
 const maxHosts = 4
 
 // take gives the Host of a setup, until it is given back.
-func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
-	key, err := key(s, a)
+func (k *keptHosts) take(ctx context.Context, _ *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
+	o := optionsOf(s)
+	key, err := key(s, o)
 	if err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	h := &keptHost{key: key, made: make(chan struct{})}
-	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return h.key == key })
+	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return h.key.equal(key) })
 	ours := i < 0
 	if !ours {
 		h = k.list[i]
@@ -66,9 +114,6 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	k.mu.Unlock()
 	used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 	if ours {
-		o := s.Options
-		// What holds places would be seen by the client's next program.
-		o.OneShot, o.Session.Never, o.Linger, o.Approver = false, true, -1, nil
 		h.host, h.err = host.New(ctx, o)
 		close(h.made)
 	}

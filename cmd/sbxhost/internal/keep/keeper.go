@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // keeper holds the processes of a session, by a Host.
@@ -30,9 +32,13 @@ type keeper struct {
 	mu    sync.Mutex
 	over  bool
 	setup *setup.Setup
-	key   hostKey
+	key   *hostKey
 	host  *host.Host // nil before the first command
 	users int
+
+	// of host, with the values of whoever came last
+	sets   map[string]host.Credential
+	tokens map[string]string // likewise, of the sets that are built in
 }
 
 // newKeeper gives the keeper of a session and its directory.
@@ -46,38 +52,45 @@ func newKeeper(a *cli.App, name string) (*keeper, string, error) {
 
 // take gives the Host, for commands of the setup that it was made with.
 func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
-	def := s.Options.Sandboxes[s.Sandbox]
-	def.Limits.Timeout = 0 // each command has its own
-	kept := *s
-	kept.Options.Sandboxes = maps.Clone(s.Options.Sandboxes)
-	kept.Options.Sandboxes[s.Sandbox] = def
-	s = &kept
-	key, err := key(s, &cli.App{})
-	if err != nil {
-		return nil, err
-	}
+	s = keptSetup(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over {
 		return nil, host.ErrClosed
 	}
-	if !def.Session.Processes {
+	if !s.Options.Sandboxes[s.Sandbox].Session.Processes {
 		return nil, fmt.Errorf("sandbox %q keeps no processes: give -keep, or write session { processes = true }", s.Sandbox)
 	}
-	if k.host != nil && k.key != key && k.users == 0 && !k.host.HasProcesses() {
-		k.host.Close()
-		k.host = nil
+	sets := k.renewed(s.Options.Credentials)
+	key, err := keeperKey(s, sets)
+	if err != nil {
+		return nil, err
 	}
-	if k.host == nil {
-		o := s.Options
-		o.OneShot, o.Session.Once, o.Approver, o.Logger = false, false, nil, nil
-		if k.host, err = host.New(ctx, o); err != nil {
+	if k.host != nil && !k.key.equal(key) && k.users == 0 && !k.host.HasProcesses() {
+		k.host.Close()
+		k.host, sets = nil, s.Options.Credentials
+		if key, err = keeperKey(s, sets); err != nil {
 			return nil, err
 		}
-		k.setup, k.key = s, key
+	}
+	if k.host == nil {
+		if k.host, err = host.New(ctx, s.Options); err != nil {
+			return nil, err
+		}
+		k.setup, k.key, k.tokens = s, key, map[string]string{}
 	} else if err := k.same(s, key); err != nil {
 		return nil, err
 	}
+	var tokens []string
+	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN"} {
+		if k.tokens[name] = cmp.Or(a.Getenv(name), k.tokens[name]); k.tokens[name] != "" {
+			tokens = append(tokens, name+"="+k.tokens[name])
+		}
+	}
+	if err := k.host.Renew(sets, tokens); err != nil {
+		return nil, err
+	}
+	k.sets = sets
 	k.users++
 	return &execute.UsedHost{Host: k.host, Done: func() {
 		k.mu.Lock()
@@ -86,8 +99,56 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	}}, nil
 }
 
+// keptSetup is a setup for many commands.
+func keptSetup(s *setup.Setup) *setup.Setup {
+	kept := *s
+	o := &kept.Options
+	o.OneShot, o.Session.Once, o.Approver, o.Logger = false, false, nil, nil
+	o.Sandboxes = maps.Clone(o.Sandboxes)
+	def := o.Sandboxes[s.Sandbox]
+	def.Limits.Timeout = 0 // each command has its own
+	o.Sandboxes[s.Sandbox] = def
+	return &kept
+}
+
+// keeperKey is without what each command has for itself, its environment and its directory, and without
+// what is renewed.
+func keeperKey(s *setup.Setup, sets map[string]host.Credential) (*hostKey, error) {
+	o := s.Options
+	o.Environ, o.Dir, o.Credentials = nil, "", map[string]host.Credential{}
+	for name, set := range sets {
+		set.Value, set.Env = hidden(set.Value), maps.Clone(set.Env)
+		for variable, value := range set.Env {
+			set.Env[variable] = hidden(value)
+		}
+		o.Credentials[name] = set
+	}
+	return key(s, o)
+}
+
+// hidden stands for every secret that there is.
+func hidden(s shared.Secret) shared.Secret {
+	if s != "" {
+		s = "there"
+	}
+	return s
+}
+
+// renewed are credentials as a client has them. One whose variables are not set there is what it was:
+// the environment is that of the session's first client.
+func (k *keeper) renewed(sets map[string]host.Credential) map[string]host.Credential {
+	sets = maps.Clone(sets)
+	for name, set := range sets {
+		if had, ok := k.sets[name]; ok && set.Value == "" && maps.EqualFunc(set.Env, had.Env, func(shared.Secret, shared.Secret) bool { return true }) {
+			set.Env, set.Placeholder, set.Value = had.Env, had.Placeholder, had.Value
+			sets[name] = set
+		}
+	}
+	return sets
+}
+
 // same refuses, by name, what would not hold for what runs already.
-func (k *keeper) same(s *setup.Setup, key hostKey) error {
+func (k *keeper) same(s *setup.Setup, key *hostKey) error {
 	refuse := func(format string, args ...any) error {
 		return cli.Hint(fmt.Errorf("session %q %s", k.name, fmt.Sprintf(format, args...)), "sbxhost sessions rm "+k.name+" ends it; or use another session")
 	}
@@ -95,11 +156,17 @@ func (k *keeper) same(s *setup.Setup, key hostKey) error {
 		return refuse("runs sandbox %q, and this command asks for %q", k.setup.Sandbox, s.Sandbox)
 	}
 	was, is := k.setup.Options.Sandboxes[k.setup.Sandbox], s.Options.Sandboxes[s.Sandbox]
-	switch attribute := was.Differs(&is); {
-	case attribute != "":
+	if attribute := was.Differs(&is); attribute != "" {
 		return refuse("was begun with another %s than this command asks for", attribute)
-	case key != k.key:
-		return refuse("was begun with another configuration than %s is now", setup.NameOf(s.File))
+	}
+	before, now := k.key.setup.Options.Credentials, key.setup.Options.Credentials
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if had, ok := before[name]; ok && !reflect.DeepEqual(had, now[name]) {
+			return refuse("was begun with another credential %q than %s has now", name, setup.NameOf(s.File))
+		}
+	}
+	if !k.key.equal(key) {
+		return refuse("was begun with another configuration than %s is now, or with other variables that configure sbxhost", setup.NameOf(s.File))
 	}
 	return nil
 }

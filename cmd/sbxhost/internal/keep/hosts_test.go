@@ -1,0 +1,99 @@
+//go:build unix
+
+package keep
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/plugins/noop"
+	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/test/fields"
+)
+
+// others are values of what package fields cannot make.
+var others = map[reflect.Type][2]any{
+	reflect.TypeFor[*approvals.Store]():         {approvals.Open("/one"), approvals.Open("/two")},
+	reflect.TypeFor[shared.Engine]():            {noop.New(), noop.New()},
+	reflect.TypeFor[hclog.Logger]():             {hclog.New(nil), hclog.New(nil)},
+	reflect.TypeFor[host.Approver]():            {host.Approver(nil), host.Approver(approve)},
+	reflect.TypeFor[func(audit.Record) error](): {(func(audit.Record) error)(nil), func(audit.Record) error { return nil }},
+}
+
+func approve(context.Context, host.ApprovalRequest) (answer policy.Approval, err error) {
+	return answer, nil
+}
+
+// A Host that is kept is for one value of each option. What is not in its key says why.
+func TestKeyHasEachOption(t *testing.T) {
+	t.Parallel()
+	served := map[string]string{
+		"OneShot":       "a Host that is kept is for many commands",
+		"Session.Never": "they share nothing",
+		"Linger":        "what holds places goes with each command",
+		"Approver":      "the client asks by itself",
+	}
+	kept := map[string]string{
+		"OneShot":                    served["OneShot"],
+		"Session.Once":               "the commands share a session",
+		"Approver":                   "what runs in a kept session is in its sandbox",
+		"Logger":                     "a client's, which ends before the keeper",
+		"Dir":                        "each command has its own",
+		"Environ":                    "that of the first command is the session's",
+		"Environ[]":                  "that of the first command is the session's",
+		"Sandboxes[].Limits.Timeout": "each command has its own",
+		"Credentials[].Value":        "it is renewed",
+		"Credentials[].Env[]":        "it is renewed",
+	}
+	for name, c := range map[string]struct {
+		without map[string]string
+		key     func(host.Options) (*hostKey, error)
+	}{
+		"serve": {served, func(o host.Options) (*hostKey, error) {
+			s := &setup.Setup{File: &config.File{}, Options: o}
+			return key(s, optionsOf(s))
+		}},
+		"keeper": {kept, func(o host.Options) (*hostKey, error) {
+			s := keptSetup(&setup.Setup{File: &config.File{}, Options: o, Sandbox: slices.Sorted(maps.Keys(o.Sandboxes))[0]})
+			return keeperKey(s, o.Credentials)
+		}},
+	} {
+		seen := map[string]bool{}
+		fields.Each(t, others, func(path string, plain, changed *host.Options) {
+			seen[path] = true
+			of := func(o *host.Options) *hostKey {
+				k, err := c.key(*o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return k
+			}
+			one, again, other := of(plain), of(plain), of(changed)
+			why, without := c.without[path]
+			switch same := one.equal(other); {
+			case !one.equal(again):
+				t.Errorf("%s: two keys of the same options are not equal", name)
+			case same && !without:
+				t.Errorf("%s: with another %s a Host goes on with the old one", name, path)
+			case !same && without:
+				t.Errorf("%s: %s is said to be in no key, since %s", name, path, why)
+			}
+		})
+		for path := range c.without {
+			if !seen[path] {
+				t.Errorf("%s: there is no option %s", name, path)
+			}
+		}
+	}
+}
