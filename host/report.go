@@ -47,12 +47,14 @@ type Report struct {
 	Degraded []string `json:"degraded"`
 	// Limits says which mechanism held each limit.
 	Limits []LimitReport `json:"limits"`
-	// Repositories are git repositories that came to be while the command ran, and
-	// where Definition.Git is "full" those of which it changed what git executes.
+	// Repositories are git repositories that came to be while the command ran, and where
+	// Definition.Git is "full", or links lead what git executes to where the command could
+	// write, those of which it changed that.
 	Repositories []RepositoryReport `json:"repositories"`
 	// Instructions are files and directories that came to be while the command
 	// ran and that tools of the host take for instructions: editors' tasks, hooks
-	// of coding agents, .envrc. See DefaultProtected. With an engine without mount.nested,
+	// of coding agents, .envrc. See DefaultProtected. Also what is protected and leads elsewhere
+	// since, by links that the command could replace. With an engine without mount.nested,
 	// also what else is protected and was missing, and all of these that the command changed;
 	// of git see Repositories.
 	Instructions []string `json:"instructions"`

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -108,5 +109,71 @@ func TestReviewOfADefinition(t *testing.T) {
 	e, _ := errors.AsType[*shared.Error](h.Command(t.Context(), "none", "true").Run())
 	if e == nil || e.Kind != shared.ErrUnsupported || e.Attribute != "review" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// What git obeys behind a link is not applied: nothing at its end, nothing on the way there, and no
+// other link. Where git is not protected, it is told of each.
+func TestReviewOfWhatLinksLeadTo(t *testing.T) {
+	t.Parallel()
+	requireGit(t)
+	for _, tt := range []struct {
+		name, before, inside, after string
+		git                         host.Git
+		refused, noted              string // the path of a change
+	}{
+		{name: "hooks", inside: "mkdir hk; echo x >hk/pre-commit", after: "ln -s ../hk .git/hooks", refused: "hk/pre-commit"},
+		{name: "hooks, meanwhile", before: "ln -s ../hk .git/hooks", inside: "mkdir hk; echo x >hk/pre-commit; echo x >other"},
+		{name: "on the way", inside: "mkdir -p evil/hk; echo x >evil/hk/pre-commit; ln -s evil a", after: "ln -s ../a/hk .git/hooks", refused: "a"},
+		{name: "another link", before: "mkdir n; cd n; git init -q; git config core.hooksPath l; mkdir hk; ln -s hk l", inside: "rm n/l; ln -s ../x n/l; mkdir x; echo x >x/pre-commit", refused: "n/l"},
+		{name: "a tool's link", before: "mkdir d; ln -s d .claude", inside: "rm .claude; mkdir .claude; echo x >.claude/settings.json", refused: ".claude"},
+		{name: "hooks, which are not protected", before: "ln -s ../hk .git/hooks", inside: "mkdir hk; echo x >hk/pre-commit", git: host.GitFull, noted: "hk/pre-commit"},
+		{name: "the control", before: "ln -s ../hk .git/hooks", inside: "mkdir other; echo x >other/pre-commit; ln -s other link"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, func(o *host.Options) {
+				o.Linger = -1 // nothing holds the place of what is made afterwards
+				o.Sandboxes = map[string]host.Definition{"fast": {Engine: "native", Git: tt.git}}
+			})
+			outside := func(script string) {
+				t.Helper()
+				cmd := exec.Command("sh", "-c", script)
+				cmd.Dir, cmd.Env = h.Root(), gitEnv(h.Root())
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			outside("git init -q; rm -rf .git/hooks; echo 1 >f; " + tt.before)
+			cmd := h.Command(t.Context(), "fast", "sh", "-c", "("+tt.inside+") 2>/dev/null; true")
+			cmd.Review = "one"
+			must(t, cmd.Run())
+			outside("true; " + tt.after)
+			r, err := h.OpenReview(t.Context(), "one")
+			must(t, err)
+			set, err := r.Changes(t.Context())
+			must(t, err)
+			refused, noted := "", ""
+			for i := range set.Changes {
+				switch c := &set.Changes[i]; {
+				case c.Refused != "" && (refused == "" || set.Shown(c) == tt.refused):
+					refused = set.Shown(c)
+				case c.Note != "" && (noted == "" || set.Shown(c) == tt.noted):
+					noted = set.Shown(c)
+				}
+			}
+			if refused != tt.refused || noted != tt.noted {
+				t.Errorf("refused %q, noted %q: %+v", refused, noted, set.Changes)
+			}
+			if _, err := r.Apply(t.Context(), set, host.ReviewChoice{}); (err != nil) != (tt.refused != "") {
+				t.Errorf("%v", err)
+			}
+			r.Close()
+			if tt.refused == "" {
+				_, _, err := h.UndoReview(t.Context())
+				must(t, err)
+			}
+			discardReviews(t, h)
+		})
 	}
 }

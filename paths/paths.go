@@ -40,10 +40,11 @@ func Move(p, from, to string) string {
 }
 
 // Up gives p and each directory above it, the deepest first. What lies in a map by
-// path is found with it at a cost that does not grow with the map.
+// path is found with it at a cost that does not grow with the map. Of what is no absolute path
+// it has an end, too.
 func Up(p string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for yield(p) && p != "/" {
+		for yield(p) && p != "/" && p != "." {
 			p = path.Dir(p)
 		}
 	}

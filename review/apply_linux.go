@@ -61,6 +61,9 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
+		for j := range changes {
+			rules.settle(&changes[j], path.Join(p.source, changes[j].Path))
+		}
 		if changes, err = r.ofGit(i, changes, rules.Configurations); err != nil {
 			return nil, err
 		}

@@ -32,6 +32,16 @@ func indexCopy(layer int, p string) string {
 	return fmt.Sprintf("%s%d-%s", indexPrefix, layer, hex.EncodeToString(sum[:8]))
 }
 
+// settle says what is to be known of a change at a path of the host.
+func (rules *Rules) settle(c *Change, full string) {
+	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
+		c.Refused = rules.Above(full)
+	}
+	if c.Op != Deleted && rules.Obeyed != nil && rules.Obeyed(full) {
+		c.Note = "git outside of a sandbox acts on it"
+	}
+}
+
 // ofGit settles what git's own files become.
 func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]Change, error) {
 	source := string(r.rec.Layers[layer].Source)

@@ -35,6 +35,10 @@ type Set struct {
 type Rules struct {
 	// Denied says why a path of a source may not be changed; "" where it may. It may be nil.
 	Denied func(path string) string
+	// Above says what lies beneath a path that may not be changed: no symlink of a review takes
+	// its place. Obeyed reports whether git acts on a path. Either may be nil.
+	Above  func(path string) string
+	Obeyed func(path string) bool
 	// Configurations are those files of git's of which some keys are taken over.
 	Configurations []string
 }

@@ -5,6 +5,7 @@ package facts
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -140,6 +141,37 @@ func (f *lookup) Empty(dir string) bool {
 	return len(names) == 0 || len(names) == 1 && names[0] == ".git"
 }
 
+// maxLooked is how many entries of one directory, and of those in it, LinksIn looks at.
+const maxLooked = 10_000
+
+// LinksIn implements view.Facts. What is nearest comes first.
+func (f *lookup) LinksIn(dir string) (links []string, all bool) {
+	left := maxLooked
+	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
+		d, err := os.Open(dirs[0])
+		if err != nil {
+			continue // it is gone, or the search hides it
+		}
+		entries, err := d.ReadDir(left + 1)
+		d.Close()
+		if left -= len(entries); left < 0 || err != nil && err != io.EOF {
+			return links, false
+		}
+		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		for _, e := range entries {
+			switch p := filepath.Join(dirs[0], e.Name()); {
+			case e.Type() == fs.ModeSymlink:
+				links = append(links, p)
+			case e.IsDir():
+				if _, err := os.Lstat(filepath.Join(p, ".git")); err != nil {
+					dirs = append(dirs, p)
+				}
+			}
+		}
+	}
+	return links, true
+}
+
 // Repository implements view.Facts.
 func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	r, ok := f.repos[dir]
@@ -186,7 +218,9 @@ func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitL
 		file bool
 	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.Other, true}, {"hook", o.Linked, true}} {
 		for _, p := range paths.list {
-			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file})
+			// A hook that is a directory is one that fails.
+			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
+			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file || ofHooks})
 		}
 	}
 	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {

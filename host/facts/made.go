@@ -66,7 +66,17 @@ type before struct {
 	instructions []string
 	unprotected  []unprotected
 	writable     []string         // where commands can write, for what git says of them
-	acting       workspace.Acting // what git acts on in them; nil where no command can write that
+	open         []string         // repositories of which a command may change what git acts on
+	allOpen      bool             // that are all
+	acting       workspace.Acting // what git acts on in those
+}
+
+// acting asks git what it acts on in the repositories of which a command may change that.
+func (m *Machine) acting(ctx context.Context, out *Resolved, look *layouts, all []string) workspace.Acting {
+	if !out.before.allOpen {
+		all = out.before.open
+	}
+	return m.Workspace.Acting(ctx, look.of, all, m.Owner.gitUser())
 }
 
 // lostSince are where worktrees are not that the workspace's repositories have
@@ -89,8 +99,20 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 	return places
 }
 
-// An unprotected place is one that the engine cannot protect, and how it looked before.
-type unprotected struct{ path, looked string }
+// An unprotected place is one that the engine cannot protect, or that a command can lead
+// elsewhere, and how it looked before.
+type unprotected struct {
+	path, looked string
+	led          bool // it is only where the path leads that can be another
+}
+
+func (u *unprotected) looks() string {
+	if u.led {
+		way := Follow(u.path)
+		return fmt.Sprintf("%q%q", way.Links, way.Targets)
+	}
+	return looks(u.path)
+}
 
 // LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
 // protect. What a command makes or changes there is reported; of git that is what it acts on.
@@ -99,7 +121,7 @@ func (out *Resolved) LeaveUnprotected() error {
 	for _, e := range left {
 		u := unprotected{path: e.Source}
 		if !out.Absent(e.Source) {
-			u.looked = looks(e.Source)
+			u.looked = u.looks()
 		}
 		if u.looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
 			out.before.unprotected = append(out.before.unprotected, u)
@@ -124,11 +146,11 @@ type Made struct {
 	Unlisted      string   // that Instructions lack some; "" where they do not
 }
 
-// newInstructions are what was made or changed of what the engine does not protect, and those of
+// newInstructions are what was made or changed of what is not protected, and those of
 // the files that were not there before and are not held: one more than is reported of too many.
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, u := range out.before.unprotected {
-		if len(made) <= maxMade && looks(u.path) != u.looked {
+		if len(made) <= maxMade && u.looks() != u.looked && !slices.Contains(made, u.path) {
 			made = append(made, u.path)
 		}
 	}
@@ -174,11 +196,8 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		made.Instructions = made.Instructions[:maxMade]
 		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
-	var changed map[string]workspace.Inspection
 	repositories := repositoryPaths(found)
-	if out.before.acting != nil {
-		changed = m.Workspace.Acting(ctx, look.of, repositories, m.Owner.gitUser()).Since(out.before.acting)
-	}
+	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting)
 	var before workspace.Pending
 	before.Join(out.before.pending)
 	more := 0

@@ -115,9 +115,17 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		}
 		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
 		out.before.writable = look.layouts.writable
-		if in.Git == view.GitFull || out.Spec.BestEffort { // nothing may protect it then
-			out.before.acting = m.Workspace.Acting(look.ctx, look.layouts.of, out.before.repositories, m.Owner.gitUser())
+		for _, l := range out.Loose {
+			if l.Repository != "" {
+				out.before.open = append(out.before.open, l.Repository)
+				continue
+			}
+			u := unprotected{path: l.Path, led: true}
+			u.looked = u.looks()
+			out.before.unprotected = append(out.before.unprotected, u)
 		}
+		out.before.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
+		out.before.acting = m.acting(look.ctx, out, &look.layouts, out.before.repositories)
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
 	if in.Review != "" {

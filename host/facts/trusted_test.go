@@ -70,8 +70,19 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	if err := os.RemoveAll(tr.home + "/.config/sbxhost"); err != nil {
 		t.Fatal(err)
 	}
-	link(tr.base+"/data", tr.home+"/.config/sbxhost")
+	// One that leads nowhere yet is obeyed as soon as somebody makes what it leads to.
+	link(tr.project+"/dot/sbxhost", tr.home+"/.config/sbxhost")
 	r.Trusted = nil
+	out, err := r.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil || !slices.ContainsFunc(out.Spec.Table, func(e shared.Entry) bool {
+		return e.Path == tr.project+"/dot/sbxhost" && e.Access == shared.ReadOnly && e.Missing == shared.MissingHold
+	}) {
+		t.Errorf("%v: %+v", err, out)
+	}
+	if err := os.Remove(tr.home + "/.config/sbxhost"); err != nil {
+		t.Fatal(err)
+	}
+	link(tr.base+"/data", tr.home+"/.config/sbxhost")
 	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}

@@ -210,5 +210,8 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	if err != nil {
 		return nil, err
 	}
-	return r.Changes(ctx, review.Rules{Denied: view.Unwritable(out.Spec.Table), Configurations: out.Configurations})
+	rules := review.Rules{Configurations: out.Configurations}
+	rules.Denied, rules.Above = out.Unwritable(out.Spec.Table)
+	rules.Obeyed = func(p string) bool { return paths.InsideAny(out.Obeyed, p) }
+	return r.Changes(ctx, rules)
 }

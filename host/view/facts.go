@@ -19,6 +19,9 @@ type Facts interface {
 	Unsearchable(path string) string
 	// Empty reports whether a directory has nothing in it but a repository.
 	Empty(dir string) bool
+	// LinksIn lists the symlinks in a directory without symlinks in its path, and in those in
+	// it that are no work trees of git's; all says that there are no others.
+	LinksIn(dir string) (links []string, all bool)
 	// Repository says how git lies in a directory, where commands can write to
 	// others.
 	Repository(dir string, writable []string) Repository

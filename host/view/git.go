@@ -139,6 +139,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 			if m.why = "git, of one repository among many"; f.What == scan.Repository {
 				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 			}
+			list = append(list, v.behindLinks(m.path, protection{why: m.why, repository: f.Path})...)
 		}
 		list = append(list, m)
 	}
@@ -155,9 +156,16 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if r.Err != nil && v.gitWritable {
 		return nil
 	}
+	// What a command made of a repository in a subdirectory was reported, and must
+	// not keep all others from running.
+	link := linkRefused
+	if !slices.Contains(v.tops(), top) {
+		link = linkTold
+	}
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		return []protection{{path: dotGit, why: "git, not understood", hold: &Hold{}}}
+		const why = "git, not understood"
+		return append(v.behindLinks(dotGit, protection{why: why, link: link, repository: top}), protection{path: dotGit, why: why, hold: &Hold{}})
 	}
 	if r.Layout.CommonDir == "" {
 		return nil
@@ -165,7 +173,11 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if r.Unasked != nil && !v.gitWritable {
 		v.note("the git repository %q is read-only inside: %v", top, r.Unasked)
 		const why = "git, which cannot be asked what it obeys"
-		return []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
+		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
+		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir} {
+			list = append(list, v.behindLinks(dir, protection{why: why, link: link, repository: top})...)
+		}
+		return list
 	}
 	v.openSubmodules(&r.Layout)
 	if v.Settled == nil {
@@ -173,20 +185,22 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	maps.Copy(v.Settled, r.Layout.Settled)
 	v.Lost = append(v.Lost, r.Layout.Lost...)
-	// What a command made of a repository in a subdirectory was reported, and must
-	// not keep all others from running.
-	link := linkRefused
-	if !slices.Contains(v.tops(), top) {
-		link = linkTold
-	}
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
+	obeyed := func(p string) {
+		if way := v.facts.Follow(p); v.gitWritable && way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.Elsewhere, p) {
+			v.Obeyed = append(v.Obeyed, way.End)
+		}
+	}
 	add := func(p string, hold *Hold) {
 		if name := nameInGit(&r.Layout, top, p); name != "" {
-			list = append(list, protection{path: p, why: "git " + name, hold: hold, link: link, keep: keep})
+			list = append(list, protection{path: p, why: "git " + name, hold: hold, link: link, repository: top, keep: keep})
 		}
 	}
 	for _, p := range r.Layout.Protected {
+		if path.Base(p) != "modules" { // in which everything of submodules lies
+			obeyed(p)
+		}
 		if !v.gitWritable || slices.Contains(r.Layout.Elsewhere, p) {
 			add(p, gitHold(p))
 		}
@@ -196,12 +210,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 			add(p, nil)
 		}
 	}
-	if v.gitWritable {
-		return list
-	}
 	for _, o := range r.Obeyed {
-		if v.obeyedWritable(&o, top) {
-			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, keep: keep})
+		if obeyed(o.Path); !v.gitWritable && v.obeyedWritable(&o) {
+			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, repository: top, keep: keep})
 		}
 	}
 	return list
@@ -219,18 +230,31 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 }
 
 // obeyedWritable reports whether commands could write, or lead elsewhere, what the git
-// of a repository obeys. Of its work tree as a whole it tells instead.
-func (v *View) obeyedWritable(o *Obeyed, top string) bool {
+// of a repository obeys.
+func (v *View) obeyedWritable(o *Obeyed) bool {
 	way := v.facts.Follow(o.Path)
-	through := v.replaceable(&way)
-	switch {
-	case way.Err != nil, through == "" && len(v.leftByDotDot(o.Path, &way)) == 0 && !v.Creatable(way.End):
-		return false
-	case v.holdsRoot(way.End):
-		v.note("git: %s of %q is the work tree itself, which a command can write to", o.What, top)
-		return false
+	return v.replaceable(&way) != "" || len(v.leftByDotDot(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
+}
+
+// behindLinks protects, as like is protected, what git obeys of a git directory and lies
+// elsewhere, where that directory itself is protected as a whole.
+func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
+	add := func(p string, hold *Hold) {
+		if len(v.facts.Follow(p).Links) > 0 {
+			like.path, like.hold = p, hold
+			list = append(list, like)
+		}
 	}
-	return true
+	for _, name := range [...]string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"} {
+		add(path.Join(gitDir, name), gitHold(name))
+	}
+	if hooks := v.facts.Follow(path.Join(gitDir, "hooks")); hooks.Kind == Directory {
+		links, _ := v.facts.LinksIn(hooks.End)
+		for _, link := range links {
+			add(link, nil)
+		}
+	}
+	return list
 }
 
 // gitHold is what holds the place of a part of a git directory, so that git

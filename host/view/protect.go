@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -40,10 +41,14 @@ type protection struct {
 	why  string
 	hold *Hold // what holds its place, without the path; nil: nothing does
 	link linkPolicy
+	// repository is the top of the one whose git obeys it; "" is none's.
+	repository string
 	// keep are directories in which a symlink's own directory is protected, too.
 	keep []string
 	// whole says that it is protected where an entry shows it by itself, too.
 	whole bool
+	// leads says that what reads it as a directory follows the symlinks in it.
+	leads bool
 	// own says that the host would obey or run what a command put there.
 	own bool
 	// ignored says that what holds its place tells git to ignore it.
@@ -55,7 +60,7 @@ type protection struct {
 type linkPolicy uint8
 
 const (
-	linkTold    linkPolicy = iota // what it leads to is protected, and a note says the rest
+	linkTold    linkPolicy = iota // what it leads to is protected where that can be, and a note says the rest
 	linkRefused                   // nothing runs
 )
 
@@ -85,10 +90,17 @@ func (v *View) Restrict(found *Found) error {
 		return err
 	}
 	protections = append(protections, more...)
-	if err := v.protect(protections); err != nil {
+	linked, err := v.protect(v.withLinksIn(protections))
+	if err != nil {
 		return err
 	}
 	if err := v.hide(found, granted); err != nil {
+		return err
+	}
+	if err := v.judge(linked); err != nil {
+		return err
+	}
+	if err := v.checkHolds(); err != nil {
 		return err
 	}
 	v.Deny = unique(append(patterns(found.Deny), v.Deny...))
@@ -137,12 +149,13 @@ func (v *View) hostProtections() (list []protection) {
 
 func (v *View) reservedProtections(r *Reserved) (list []protection) {
 	dir := v.facts.Follow(r.Dir)
-	if dir.Err != nil || v.writer(dir.End) == nil && !v.writesIn(dir.End) {
+	if dir.Err != nil || r.OnlyInBinds && v.writer(dir.End) == nil && !v.writesIn(dir.End) {
 		return nil
 	}
 	for _, name := range r.Names {
 		p := path.Join(dir.End, name)
-		if by := v.writer(p); by != nil && by.Source != p && (!r.OnlyInBinds || strings.HasPrefix(by.Why, "bind_paths")) {
+		way := v.facts.Follow(p)
+		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (!r.OnlyInBinds || strings.HasPrefix(by.Why, "bind_paths")) {
 			list = append(list, protection{path: p, why: r.What, hold: &Hold{}})
 		}
 	}
@@ -151,14 +164,14 @@ func (v *View) reservedProtections(r *Reserved) (list []protection) {
 
 // byDefault protects a name of DefaultProtected, and holds its place.
 func byDefault(dir, name string) protection {
-	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}}
+	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}, leads: true}
 }
 
 // defaultProtections are what tools of the host take for instructions.
 func (v *View) defaultProtections(found *Found, givenUp givenUp) (list []protection) {
 	for _, f := range found.Trees.Found {
 		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp.has(name) && v.Creatable(f.Path) {
-			list = append(list, protection{path: f.Path, why: "by default, " + name})
+			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
 	for _, e := range slices.Clone(v.entries) {
@@ -243,76 +256,6 @@ func (v *View) ruleProtections(found *Found) (list []protection, err error) {
 	return list, nil
 }
 
-// A located protection is one with where it leads.
-type located struct {
-	protection
-	way Way
-}
-
-// protect makes what the protections name read-only wherever a writable entry shows it.
-func (v *View) protect(protections []protection) error {
-	var direct, linked []located
-	for _, m := range protections {
-		p := located{m, v.facts.Follow(m.path)}
-		if p.way.Err != nil {
-			continue // nobody who runs as the caller gets there
-		}
-		if link := v.replaceable(&p.way); link == "" && len(v.leftByDotDot(m.path, &p.way)) == 0 {
-			direct = append(direct, p)
-		} else {
-			linked = append(linked, p)
-		}
-	}
-	if err := v.protectPlaces(direct); err != nil {
-		return err
-	}
-	// Of the links that are left, some lie in what is protected by now.
-	direct = nil
-	for _, p := range linked {
-		also, err := v.throughLink(&p)
-		if err != nil {
-			return err
-		}
-		direct = append(direct, also...)
-	}
-	if len(v.linksTold) > 0 {
-		v.note("symlinks, which a command can replace; what they lead to is protected: %s", hostpath.QuoteList(v.linksTold))
-	}
-	return v.protectPlaces(direct)
-}
-
-// throughLink gives what is protected for a protection that leads through symlinks.
-func (v *View) throughLink(p *located) ([]located, error) {
-	links := slices.Concat(p.way.Links, v.leftByDotDot(p.path, &p.way))
-	i := slices.IndexFunc(links, func(link string) bool { return v.Creatable(link) && !v.inReserved(link) && !v.pinned(link) })
-	if i < 0 {
-		return []located{*p}, nil
-	}
-	link, what, is := links[i], "the symlink", "a symlink"
-	if i >= len(p.way.Links) {
-		what, is = "the directory", `left by ".."`
-	}
-	dir := path.Dir(link)
-	also := []located{*p}
-	if p.way.Kind == Absent || v.holdsRoot(p.way.End) {
-		also = nil
-	}
-	switch {
-	case paths.InsideAny(p.keep, dir):
-		v.note("%s: %q is %s, so %q is read-only inside; put what it leads to in its place", p.why, link, is, dir)
-		return append(also, located{protection{why: p.why, whole: true}, v.facts.Follow(dir)}), nil
-	case p.link == linkRefused:
-		return nil, invalidf(v.writer(dir).Why, fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End),
-			"commands could replace %s %q, which leads to %q (%s)", what, link, strings.TrimPrefix(p.path, v.root()+"/"), p.why)
-	}
-	if i < len(p.way.Links) {
-		v.linksTold = append(v.linksTold, link)
-	} else {
-		v.note("%s: %q is %s, and a command can replace it; what it leads to is protected", p.why, link, is)
-	}
-	return also, nil
-}
-
 func (v *View) protectPlaces(list []located) error {
 	// What lies in another protected place comes after it, and needs no more. Of
 	// two for one place the one that is held counts: what is there may be another
@@ -322,6 +265,10 @@ func (v *View) protectPlaces(list []located) error {
 			return 1
 		}
 		return 0
+	}
+	whole := map[string]bool{}
+	for i := range list {
+		whole[list[i].way.End] = whole[list[i].way.End] || list[i].whole
 	}
 	slices.SortStableFunc(list, func(a, b located) int {
 		return cmp.Or(paths.Compare(a.way.End, b.way.End), held(&b)-held(&a))
@@ -336,22 +283,28 @@ func (v *View) protectPlaces(list []located) error {
 		return invalidf("protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true",
 			"%d paths would have to be protected, more than %d; %d of them lie in %s", len(all), maxProtected, n, hostpath.Quote(dir))
 	}
-	var writable []shared.Entry
-	for _, e := range v.entries {
-		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
-			writable = append(writable, e)
-		}
-	}
+	wanted := v.wanted()
 	for i := range list {
-		if err := v.protectPlace(&list[i], writable); err != nil {
+		list[i].whole = whole[list[i].way.End]
+		if err := v.protectPlace(&list[i], wanted); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// protectPlace protects one, given the entries that somebody wants to be writable.
-func (v *View) protectPlace(p *located, writable []shared.Entry) error {
+// wanted are the entries that somebody wants to be writable.
+func (v *View) wanted() (list []shared.Entry) {
+	for _, e := range v.entries {
+		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// protectPlace protects one, given what is wanted to be writable.
+func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 	host := p.way.End
 	v.Protect = append(v.Protect, Quote(host))
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
@@ -360,7 +313,7 @@ func (v *View) protectPlace(p *located, writable []shared.Entry) error {
 		v.hideAt(host, protected+p.why, nil)
 		return nil
 	}
-	for _, e := range writable {
+	for _, e := range wanted {
 		if paths.Inside(host, e.Source) {
 			return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
 		}
@@ -405,12 +358,33 @@ func (v *View) hold(p string, h *Hold, hides bool) {
 	v.held[p] = v.held[p] || hides
 }
 
+// checkHolds refuses more than can be made before each command: by its configuration and its
+// symlinks one can name any number of places that are not there, each far from what is.
+func (v *View) checkHolds() error {
+	missing := map[string]bool{}
+	for _, h := range v.Holds {
+		for at := range paths.Up(h.Path) {
+			if missing[at] || v.facts.Follow(at).Kind != Absent {
+				break
+			}
+			missing[at] = true
+		}
+	}
+	if len(missing) <= maxProtected {
+		return nil
+	}
+	dir, n := hostpath.MostIn(slices.Collect(maps.Keys(missing)))
+	return invalidf("protect_paths", "remove the symlinks, or the settings of git, that name them",
+		"%d paths that are not there would have to be held, more than %d; %d of them lie in %s", len(missing), maxProtected, n, hostpath.Quote(dir))
+}
+
 // LeaveUnprotected gives up what by its Holds a table does not hide, for an engine without
 // mount.nested, and gives what stays unprotected: in a directory that a command can write to a
 // Hold would protect nothing, and be the command's to fill. It refuses where the host would obey
 // or run what lies there: the next command would have no sandbox.
 func (v *View) LeaveUnprotected(table []shared.Entry) (left []shared.Entry, err error) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
+	v.Notes = slices.DeleteFunc(v.Notes, func(note string) bool { return slices.Contains(v.claims, note) })
 	for i := range table {
 		e := &table[i]
 		if e.Access != shared.ReadOnly {
@@ -457,6 +431,12 @@ func (v *View) note(format string, args ...any) {
 	if note := sprint(format, args...); !slices.Contains(v.Notes, note) {
 		v.Notes = append(v.Notes, note)
 	}
+}
+
+// claim is a note that is true while the table is held.
+func (v *View) claim(format string, args ...any) {
+	v.claims = append(v.claims, sprint(format, args...))
+	v.note(format, args...)
 }
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }

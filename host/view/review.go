@@ -70,9 +70,9 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 		path.Base(e.Source) == "config" && v.Settled[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
-// Unwritable gives what says of a path of the host why commands cannot change it; "" of one
-// that they can.
-func Unwritable(table []shared.Entry) func(p string) string {
+// Unwritable gives what says of a path of the host why commands cannot change it, or lead it
+// elsewhere, and of one above such paths, what lies beneath it; "" of others.
+func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) string) {
 	hostPath := HostPaths(table)
 	why := map[string]string{}
 	for i := range table {
@@ -85,12 +85,28 @@ func Unwritable(table []shared.Entry) func(p string) string {
 			why[at] = "" // what lies in something protected, and is not
 		}
 	}
+	exactly, beneath := map[string]string{}, map[string]string{}
+	for _, l := range v.Loose {
+		for _, link := range l.Links {
+			exactly[link] = l.Why
+		}
+	}
+	for at, reason := range why {
+		for dir := range paths.Up(path.Dir(at)) {
+			if reason != "" {
+				beneath[dir] = reason
+			}
+		}
+	}
 	return func(p string) string {
-		for at := p; at != "/"; at = path.Dir(at) {
+		if reason := exactly[p]; reason != "" {
+			return reason
+		}
+		for at := range paths.Up(p) {
 			if reason, ok := why[at]; ok {
 				return reason
 			}
 		}
 		return ""
-	}
+	}, func(p string) string { return beneath[p] }
 }

@@ -23,7 +23,7 @@ type View struct {
 	writableSources []string         // what repository goes by
 	held            map[string]bool  // paths of Holds, and whether they hide
 	own             []string         // protected paths that the host would obey or run
-	linksTold       []string         // symlinks of which a note tells
+	claims          []string         // notes that say that something is protected
 	hiddenAround    map[string]bool  // paths of hidden entries in which deeper ones show
 
 	// Workdir is where the workspace's root lies inside.
@@ -55,6 +55,10 @@ type View struct {
 	// StateInReach says that what the host remembers lies in what commands can write,
 	// and is kept from them by an entry alone.
 	StateInReach bool
+	// Loose are the paths that are protected less than they should be, as notes say.
+	Loose []Loose
+	// Obeyed is what git obeys of the repositories, without symlinks, where commands may write that.
+	Obeyed []string
 	// Deny and Protect are for engines that match by pattern.
 	Deny, Protect []string
 }
@@ -227,8 +231,8 @@ func (v *View) leftByDotDot(spelled string, way *Way) (list []string) {
 			if name != ".." {
 				continue
 			}
-			dir := v.facts.Follow(strings.Join(names[:i], "/") + "/").End
-			if len(v.bySource[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
+			way := v.facts.Follow(strings.Join(names[:i], "/") + "/")
+			if dir := way.End; way.Err == nil && len(v.bySource[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
 				list = append(list, dir)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // machine is a fabricated one: what lies at a path. "" is a directory, "file" and
-// "socket" are what they say, "file=2" has two names, and "-> x" is a symlink.
+// "socket" are what they say, "shut" is a directory that its owner cannot search, "file=2" has two names, and "-> x" is a symlink.
 type machine struct {
 	at     map[string]string
 	closed []string // directories that the commands' user cannot search
@@ -45,6 +45,9 @@ func newMachine(lines ...string) *machine {
 func (m *machine) Follow(p string) Way {
 	var way Way
 	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
+		if m.at[path.Dir(at)] == "shut" {
+			return paths.Step{}, ErrUnsearchable
+		}
 		what, there := m.at[at]
 		target, link := strings.CutPrefix(what, "-> ")
 		if link {
@@ -56,11 +59,14 @@ func (m *machine) Follow(p string) Way {
 		return paths.Step{Missing: !there, Target: target}, nil
 	})
 	way.End, way.Err, way.UID = end, err, 1000
+	if err != nil {
+		way.End = ""
+	}
 	if err != nil || !there {
 		return way
 	}
 	switch what := m.at[end]; {
-	case what == "":
+	case what == "" || what == "shut":
 		way.Kind = Directory
 	case what == "socket":
 		way.Kind = Socket
@@ -91,6 +97,15 @@ func (m *machine) Empty(dir string) bool {
 	return true
 }
 
+func (m *machine) LinksIn(dir string) (links []string, all bool) {
+	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
+		if strings.HasPrefix(m.at[p], "-> ") && paths.Inside(dir, p) {
+			links = append(links, p)
+		}
+	}
+	return links, true
+}
+
 func (m *machine) Repository(dir string, _ []string) (r Repository) {
 	git := path.Join(dir, ".git")
 	if what, there := m.at[git]; !there || what != "" {
@@ -110,7 +125,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 	}
 	trees := v.Trees()
 	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
-		if !paths.InsideAny(trees, p) {
+		if !paths.InsideAny(trees, p) || m.at[path.Dir(p)] == "shut" {
 			continue
 		}
 		what, name := m.at[p], path.Base(p)
@@ -122,6 +137,9 @@ func (m *machine) search(v *View) (found *Found, err error) {
 		switch {
 		case what == "socket":
 			add(found.Trees, scan.Socket, -1)
+		case what == "shut":
+			one.UID = 1000
+			add(found.Trees, scan.Unsearched, -1)
 		case name == ".git":
 			one.Path = path.Dir(p)
 			add(found.Trees, scan.Repository, -1)

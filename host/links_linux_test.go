@@ -1,0 +1,293 @@
+package host_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A gitAttack plants what git outside of the sandbox would run, behind links that lead
+// nowhere yet, or that commands can replace.
+type gitAttack struct {
+	name    string
+	outside string // lays it out, in a directory above the workspace w
+	change  func(base string, o *host.Options)
+	inside  []string // commands, one after the other
+	victim  string   // what git does outside; empty: a commit in w
+	refused string   // what the refusal of the last command names; empty: it runs
+	told    string   // git runs it, and the report of the last command names that
+}
+
+const (
+	newRepo = `mkdir -p w; cd w; git init -q -b main; echo 1 >f; git add f; git commit -qm 1; rm -rf .git/hooks; `
+	// hook DIR plants one there, by whatever way there is.
+	hookIn = `hook() { (mkdir -p $1; printf '#!/bin/sh\necho ran >>'$BASE'/ran\n' >$1/pre-commit; chmod 755 $1/pre-commit) 2>/dev/null; }; `
+	commit = `cd w; git commit -q --allow-empty -m 2`
+)
+
+func gitAttacks() []gitAttack {
+	writable := func(base string, o *host.Options) { o.Workspace.Writable = []string{base + "/s"} }
+	nested := `mkdir w; cd w; echo 1 >f; mkdir n; cd n; git init -q -b main; git commit -q --allow-empty -m 1; rm -rf .git/hooks; `
+	inNested := `cd w/n; git commit -q --allow-empty -m 2`
+	return []gitAttack{
+		{name: "hooks", outside: newRepo + `ln -s ../hk .git/hooks`, inside: []string{`mv .git away && mv away .git; ln -s other hk && rm hk; hook hk`}},
+		{name: "hooks, deeper", outside: newRepo + `ln -s $BASE/w/a/b/hk .git/hooks`, inside: []string{`hook a/b/hk; mv a c; hook a/b/hk; rm -r a; hook a/b/hk`}},
+		{name: "hooks, by two links", outside: newRepo + `ln -s ../l .git/hooks; ln -s hk l`, inside: []string{`hook hk; rm l; hook l`}, refused: "/w/l"},
+		{name: "hooks that are there, by two links", outside: newRepo + `ln -s ../l .git/hooks; ln -s hk l; mkdir hk`, inside: []string{`rm l; hook l`}, refused: "/w/l"},
+		{name: "hooks, through another directory", outside: newRepo + `ln -s ../d/hk .git/hooks; ln -s e d; mkdir e`, inside: []string{`hook d/hk`}, refused: "/w/d"},
+		{name: "hooks, in a circle", outside: newRepo + `ln -s ../x .git/hooks; ln -s y x; ln -s x y`, inside: []string{`rm x; hook x`}, refused: "/w/x"},
+		{name: "hooks that lead to themselves", outside: newRepo + `ln -s hooks .git/hooks`, inside: []string{`rm -f .git/hooks; hook .git/hooks`}},
+		{name: "hooks beneath a file", outside: newRepo + `ln -s ../a/hk .git/hooks; echo 1 >a`, inside: []string{`rm -f a; mv a b; hook a/hk`}},
+		{name: "hooks in the work tree", outside: newRepo + `ln -s .. .git/hooks`, inside: []string{`hook .`}, told: "pre-commit"},
+		{name: "one hook", outside: newRepo + `mkdir .git/hooks; ln -s ../../s/pc .git/hooks/pre-commit`,
+			inside: []string{`hook s; mv s/pre-commit s/pc; cp s/pre-commit s/pc; git commit -q --allow-empty -m inside`}},
+		{name: "info", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; rm -rf .git/info; ln -s ../gi .git/info`,
+			inside: []string{`mkdir -p gi; echo '* filter=x' >gi/attributes`}, victim: `cd w; echo 2 >f; git add f`},
+		{name: "info that is there", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; rm -rf .git/info; mkdir gi; ln -s ../gi .git/info`,
+			inside: []string{`echo '* filter=x' >gi/attributes`}, victim: `cd w; echo 2 >f; git add f`},
+		{name: "attributes", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; mkdir -p .git/info; ln -s ../../gi/at .git/info/attributes`,
+			inside: []string{`mkdir -p gi; echo '* filter=x' >gi/at`}, victim: `cd w; echo 2 >f; git add f`},
+		{name: "a configuration", outside: newRepo + `ln -s ../cw .git/config.worktree; git config extensions.worktreeConfig true`,
+			inside: []string{`printf '[core]\nhooksPath = hk\n' >cw; hook hk`}},
+		{name: "hooksPath", outside: newRepo + `git config core.hooksPath lnk; ln -s hk lnk`, inside: []string{`hook hk; rm lnk; hook lnk`}, refused: "/w/lnk"},
+		{name: "hooksPath in the git directory", outside: newRepo + `git config core.hooksPath .git/my; ln -s ../hk .git/my`, inside: []string{`hook hk; rm .git/my; hook .git/my`}},
+		{name: "a worktree, within the repository", outside: `mkdir m; cd m; git init -q -b main; git commit -q --allow-empty -m 1; rm -rf .git/hooks; ln -s hk .git/hooks; git worktree add -q ../w; echo 1 >../w/f`,
+			inside: []string{`hook $BASE/m/.git/hk`}},
+		{name: "a worktree", outside: `mkdir m; cd m; git init -q -b main; git commit -q --allow-empty -m 1; rm -rf .git/hooks; ln -s ../../w/hk .git/hooks; git worktree add -q ../w; echo 1 >../w/f`,
+			inside: []string{`hook hk`}},
+		{name: "a nested repository", outside: nested + `ln -s ../../hk .git/hooks`, inside: []string{`hook hk; rm -f n/.git/hooks; hook n/.git/hooks`}, victim: inNested},
+		{name: "hooksPath of a nested repository", outside: nested + `git config core.hooksPath lnk; ln -s hk lnk`, inside: []string{`hook n/hk`}, victim: inNested},
+		{name: "hooksPath of a nested repository, replaced", outside: nested + `git config core.hooksPath lnk; ln -s hk lnk`, inside: []string{`rm n/lnk; hook n/lnk`}, victim: inNested, told: "pre-commit"},
+		{name: "hooks of a nested repository, by two links", outside: nested + `ln -s ../../l .git/hooks; ln -s hk ../l; mkdir ../hk`, inside: []string{`rm l; hook l`}, victim: inNested, told: "pre-commit"},
+		{name: "many nested repositories", outside: `mkdir w; cd w; echo 1 >f; for i in $(seq 35); do git init -q -b main --template= n$i; ln -s ../../hk$i n$i/.git/hooks; done`,
+			inside: []string{`for i in $(seq 35); do hook hk$i; done`}, victim: `for i in w/n*; do git -C $i commit -q --allow-empty -m 2; done`},
+		{name: "a submodule", outside: `git init -q -b main lib; git -C lib commit -q --allow-empty -m 1; ` + newRepo + `git -c protocol.file.allow=always submodule --quiet add ../lib lib 2>&1; git commit -qm sub;
+			rm -rf .git/modules/lib/hooks; ln -s ../../../hk .git/modules/lib/hooks`, inside: []string{`hook hk; rm -f .git/modules/lib/hooks; hook .git/modules/lib/hooks`}, victim: `cd w/lib; git commit -q --allow-empty -m 2`},
+		{name: "another writable root", outside: newRepo + `cd ..; mv w s; mkdir w; echo 1 >w/f; rm -f s/.git/hooks; ln -s ../hk s/.git/hooks`, change: writable,
+			inside: []string{`hook $BASE/s/hk`}, victim: `cd s; git commit -q --allow-empty -m 2`},
+		{name: "from one root into another", outside: newRepo + `mkdir ../s; echo 1 >../s/f; ln -s ../../s/hk .git/hooks`, change: writable, inside: []string{`hook $BASE/s/hk`}},
+		{name: "another file system", outside: newRepo + `mkdir $SHM/d; ln -s $SHM/d/hk .git/hooks`,
+			change: func(base string, o *host.Options) {
+				d := o.Sandboxes["fast"]
+				d.BindPaths = []host.Bind{{Host: shmOf(base) + "/d", Container: "/shm/d", Writable: true}}
+				d.Env = map[string]string{"SHM": "/shm"}
+				o.Sandboxes["fast"] = d
+			}, inside: []string{`hook $SHM/d/hk`}},
+		{name: "where nothing can be made now", outside: newRepo + `mkdir closed; chmod 555 closed; ln -s ../closed/hk .git/hooks`, inside: []string{`chmod 755 closed; hook closed/hk`}, refused: "/w/closed/hk"},
+		{name: "git cannot be asked", outside: newRepo + `for i in $(seq 70); do echo >../c$i; git config --add include.path $BASE/c$i; done; ln -s ../hk .git/hooks`, inside: []string{`hook hk`}},
+
+		// The first command makes the link, and the second what it leads to.
+		{name: "two commands, a repository", outside: `mkdir w; echo 1 >w/f`,
+			inside: []string{`git init -q -b main; git commit -q --allow-empty -m 1; rm -rf .git/hooks; ln -s ../hk .git/hooks`, `hook hk`}},
+		{name: "two commands, a nested repository", outside: `mkdir w; echo 1 >w/f`,
+			inside: []string{`mkdir n; cd n; git init -q -b main; git commit -q --allow-empty -m 1; rm -rf .git/hooks; ln -s ../../hk .git/hooks`, `hook hk`}, victim: inNested},
+		{name: "two commands, a chain", outside: nested + `git config core.hooksPath lnk; ln -s hk lnk`,
+			inside: []string{`rm n/lnk; ln -s ../a/b n/lnk`, `hook a/b; rm n/lnk; ln -s ../c n/lnk; hook a/b`, `hook c`}, victim: inNested},
+		{name: "two commands, a file in the way", outside: newRepo + `ln -s ../a/hk .git/hooks`,
+			inside: []string{`rm -rf a; echo 1 >a`, `rm -f a; hook a/hk`, `hook a/hk`}},
+		{name: "two commands, a directory that is shut", outside: newRepo + `mkdir a; ln -s ../a/hk .git/hooks`,
+			inside: []string{`chmod 0 a`, `chmod 755 a; hook a/hk`}},
+		{name: "two commands, info", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; rm -rf .git/info`,
+			inside: []string{`rm -rf .git/info; ln -s ../gi .git/info`, `mkdir -p gi; echo '* filter=x' >gi/attributes`}, victim: `cd w; echo 2 >f; git add f`},
+	}
+}
+
+func shmOf(base string) string {
+	return "/dev/shm/sbxhost-test-" + filepath.Base(filepath.Dir(base)) + filepath.Base(base)
+}
+
+// No command has git outside of the sandbox run what it has made behind a link that leads
+// nowhere yet: it cannot be made, the command is refused by name, or its report says so.
+func TestLinksThatLeadNowhereYet(t *testing.T) {
+	t.Parallel()
+	requireGit(t)
+	for i, a := range gitAttacks() {
+		// The host decides; a short run has the second engine, and the control, for some.
+		for n, how := range []string{"native", "bwrap", "control"} {
+			if testing.Short() && n > 0 && i%4 != n {
+				continue
+			}
+			t.Run(how+"/"+a.name, func(t *testing.T) {
+				t.Parallel()
+				if how == "control" {
+					a.control(t)
+				} else {
+					a.run(t, how)
+				}
+			})
+		}
+	}
+}
+
+// control shows that git runs it without a sandbox.
+func (a *gitAttack) control(t *testing.T) {
+	base := realTemp(t)
+	a.shell(t, base, base, a.outside)
+	for _, script := range a.inside {
+		a.shell(t, base, base+"/w", hookIn+script)
+	}
+	if !a.ran(t, base) {
+		t.Error("git ran nothing")
+	}
+}
+
+func requireGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "git") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+func gitEnv(base string) []string {
+	return []string{"PATH=/usr/bin:/bin", "HOME=" + base, "BASE=" + base, "SHM=" + shmOf(base), "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"}
+}
+
+func (a *gitAttack) shell(t *testing.T, base, dir, script string) {
+	t.Helper()
+	if strings.Contains(script, "$SHM") {
+		must(t, os.MkdirAll(shmOf(base), 0o755))
+		t.Cleanup(func() { os.RemoveAll(shmOf(base)) })
+	}
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = dir, gitEnv(base)
+	if out, err := cmd.CombinedOutput(); err != nil && script == a.outside {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// ran reports whether git, outside, runs what was planted.
+func (a *gitAttack) ran(t *testing.T, base string) bool {
+	t.Helper()
+	victim := a.victim
+	if victim == "" {
+		victim = commit
+	}
+	a.shell(t, base, base, victim)
+	_, err := os.Lstat(base + "/ran")
+	return err == nil
+}
+
+func (a *gitAttack) run(t *testing.T, engine string) {
+	base := realTemp(t)
+	a.shell(t, base, base, a.outside)
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+		o.Environ = gitEnv(base)
+		o.Sandboxes["fast"] = host.Definition{Engine: engine, EnvPassthrough: []string{"BASE", "SHM", "GIT_*"}}
+		if a.change != nil {
+			a.change(base, o)
+		}
+	})
+	var report host.Report
+	for i, script := range a.inside {
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", hookIn+script)
+		out, err := cmd.CombinedOutput()
+		report = cmd.Report()
+		t.Logf("%v: %s", err, out)
+		if e, ok := errors.AsType[*shared.Error](err); ok {
+			named := a.refused != "" && strings.Contains(err.Error(), base+a.refused) && e.Hint != ""
+			// As root, bubblewrap cannot look into a directory that is shut.
+			if shut := os.Getuid() == 0 && engine == "bwrap" && strings.HasSuffix(a.name, "is shut"); i < len(a.inside)-1 || !named && !shut {
+				t.Errorf("refused: %v", err)
+			}
+			return
+		}
+	}
+	if root := os.Getuid() == 0 && strings.HasPrefix(a.name, "where nothing"); a.refused != "" && !root { // who can make it
+		t.Errorf("it is not refused")
+	}
+	must(t, h.Close())
+	os.Chmod(base+"/w/a", 0o755) // or it cannot be removed
+	ran, told := a.ran(t, base), ""
+	for _, r := range report.Repositories {
+		told += r.String() + "\n"
+	}
+	switch {
+	case a.told == "" && ran:
+		t.Errorf("git outside ran it; reported: %q %q; degraded: %q", told, report.Instructions, report.Degraded)
+	case a.told != "" && !(ran && strings.Contains(told, a.told)):
+		t.Errorf("ran: %v, reported: %q", ran, told)
+	}
+}
+
+// What tools take for instructions is protected where it leads to in the end, and what is not
+// is told: before, by a note, or when it has changed.
+func TestLinksOfTools(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"native", "bwrap"} {
+		for _, tt := range []struct {
+			name, outside string
+			inside        []string // one after the other
+			written       string   // the file that they try to write
+			told          string   // who writes it all the same is told of that, and of nothing else
+			noted         string   // or a note names that
+		}{
+			{name: "nowhere", outside: "ln -s none .claude", inside: []string{"mkdir none; echo x >none/s"}, written: "none/s"},
+			{name: "nowhere, and nothing done", outside: "ln -s none .claude; ln -s none sub/.vscode; ln -s l1 .zed; ln -s none l1; ln -s x y; ln -s y x; ln -s x .idea", inside: []string{"true", "true"}, written: "none/s"},
+			{name: "nowhere, deep", outside: "ln -s $BASE/w/a/b/c .claude", inside: []string{"mkdir -p a/b/c; echo x >a/b/c/s; mv a c; mkdir -p a/b/c; echo x >a/b/c/s"}, written: "a/b/c/s"},
+			{name: "nowhere, in a subdirectory", outside: "ln -s ../none sub/.vscode", inside: []string{"mkdir none; echo x >none/s"}, written: "none/s"},
+			{name: "nowhere, in a pattern", outside: "ln -s ../none sub/x.lock", inside: []string{"echo x >none"}, written: "none"},
+			{name: "a link in what is protected", outside: "mkdir .claude d; echo {} >d/s; ln -s ../d/s .claude/settings.json", inside: []string{"echo x >d/s; rm -f d/s; echo x >d/t && mv d/t d/s"}, written: "d/s"},
+			{name: "a link in what is protected, to nowhere", outside: "mkdir .claude; ln -s ../d/s .claude/settings.json", inside: []string{"mkdir d; echo x >d/s"}, written: "d/s"},
+			{name: "a link in a directory that such a link leads to", outside: "mkdir .claude d e; ln -s ../d .claude/skills; ln -s ../e/x d/x; echo 1 >e/x", inside: []string{"echo x >e/x; mv e f; mkdir e; echo x >e/x"}, written: "e/x"},
+			{name: "start-up files of a shell", outside: "ln -s dot/bashrc $BASE/home/.bashrc", inside: []string{"mkdir -p $BASE/home/dot; echo x >$BASE/home/dot/bashrc"}, written: "../home/dot/bashrc"},
+			{name: "replaced", outside: "ln -s none .claude", inside: []string{"rm .claude; mkdir .claude; echo x >.claude/s"}, written: ".claude/s", told: "/w/.claude"},
+			{name: "a chain, replaced", outside: "mkdir d; ln -s l1 .claude; ln -s d l1", inside: []string{"rm l1; mkdir l1; echo x >l1/s"}, written: "l1/s", told: "/w/.claude"},
+			{name: "a circle, undone", outside: "ln -s x .claude; ln -s y x; ln -s x y", inside: []string{"rm x; mkdir x; echo x >x/s"}, written: "x/s", told: "/w/.claude"},
+			{name: "replaced, and then filled", outside: "ln -s none .claude", inside: []string{"rm .claude; ln -s other .claude", "mkdir other; echo x >other/s; rm .claude; ln -s sub .claude", "echo x >sub/s"}, written: "other/s"},
+			{name: "the workspace", outside: "ln -s . .claude", inside: []string{"echo x >s"}, written: "s", noted: "/w/.claude"},
+			{name: "another root", outside: "ln -s $BASE/s .claude", inside: []string{"echo x >$BASE/s/s"}, written: "../s/s", noted: "/w/.claude"},
+			{name: "a bind", outside: "ln -s $BASE/home sub/.claude", inside: []string{"echo x >$BASE/home/s"}, written: "../home/s", noted: "/w/sub/.claude"},
+		} {
+			t.Run(engine+"/"+tt.name, func(t *testing.T) {
+				t.Parallel()
+				base := realTemp(t)
+				cmd := exec.Command("sh", "-c", "mkdir w w/sub s home; echo 1 >s/f; cd w; "+tt.outside)
+				cmd.Dir, cmd.Env = base, gitEnv(base)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				h := newHost(t, func(o *host.Options) {
+					o.Dir, o.Workspace.Root, o.Workspace.Writable = base+"/w", base+"/w", []string{base + "/s"}
+					o.Environ = append(gitEnv(base), "HOME="+base+"/home")
+					o.Sandboxes["fast"] = host.Definition{Engine: engine, EnvPassthrough: []string{"BASE"}, ProtectPaths: []string{"**/*.lock"},
+						BindPaths: []host.Bind{{Host: base + "/home", Writable: true}}}
+				})
+				var report host.Report
+				for _, script := range tt.inside {
+					cmd := h.Command(t.Context(), "fast", "sh", "-c", "("+script+") 2>/dev/null; true")
+					must(t, cmd.Run())
+					report = cmd.Report()
+				}
+				must(t, h.Close())
+				text, _ := os.ReadFile(base + "/w/" + tt.written)
+				notes := strings.Join(report.Degraded, "\n")
+				noted := strings.Contains(notes, "they are not protected: \""+base+tt.noted+"\"")
+				switch wrote := strings.HasPrefix(string(text), "x"); {
+				case wrote != (tt.told != "" || tt.noted != ""):
+					t.Errorf("written: %v; %q; notes: %s", wrote, report.Instructions, notes)
+				case tt.told != "" && !slices.Equal(report.Instructions, []string{base + tt.told}):
+					t.Errorf("told: %q; notes: %s", report.Instructions, notes)
+				case tt.noted != "" && !noted, tt.told+tt.noted == "" && strings.HasPrefix(tt.name, "nowhere") && len(report.Instructions) > 0:
+					t.Errorf("told: %q; notes: %s", report.Instructions, notes)
+				}
+				if left := exec.Command("find", base+"/w", "-name", "none", "-o", "-name", "other", "-o", "-path", "*/w/a"); !strings.Contains(tt.name, "the workspace") {
+					if out, err := left.Output(); err != nil || len(out) > 0 {
+						t.Errorf("it is left: %s, %v", out, err)
+					}
+				}
+			})
+		}
+	}
+}
