@@ -90,13 +90,76 @@ func TestCredentialsFromGH(t *testing.T) {
 	}
 }
 
+// Wherever a command of any definition can write, no program comes from that runs outside of sandboxes.
+func TestNoProgramFromWhereCommandsWrite(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := top + "/outer/project"
+	dirs := map[string]string{
+		"the workspace": root + "/.venv/bin", "another root": top + "/second/bin", "a bind of another definition": top + "/bound/bin", "a relative one": top + "/outer/beside/bin",
+		"one of nobody here": top + "/elsewhere/bin", "a session": top + "/cache/sbxhost/sessions/n-1/home/bin", "a review": top + "/outer/.sbxhost-reviews/x/r/upper/bin", "the repository around it": top + "/outer/node_modules/.bin",
+	}
+	ran := map[string]string{}
+	path := []string{"", ".", ".venv/bin"}
+	for what, dir := range dirs {
+		ran[what] = gh(t, dir, "echo evil")
+		path = append(path, dir)
+	}
+	if err := os.Mkdir(top+"/links", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{top + "/outer/.git", root + "/.git"} {
+		if err := os.MkdirAll(dir+"/objects", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, to := range map[string]string{top + "/links/gh": dirs["the workspace"] + "/gh", top + "/led": dirs["another root"]} {
+		if err := os.Symlink(to, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := gh(t, top+"/good", "echo gho_good")
+	h, err := New(t.Context(), Options{
+		Dir: root, Environ: []string{"XDG_CACHE_HOME=" + top + "/cache", "PATH=" + strings.Join(append(path, top+"/links", top+"/led", top+"/good"), ":")},
+		Workspace: WorkspaceOptions{Writable: []string{top + "/second"}}, DefaultSandbox: "plain",
+		Sandboxes:  map[string]Definition{"plain": {}, "other": {BindPaths: []Bind{{Host: top + "/bound", Writable: true}, {Host: "../beside", Writable: true}, {Host: top + "/good"}}}},
+		OtherBinds: []Bind{{Host: top + "/elsewhere", Writable: true}},
+		Inject:     map[string]shared.Engine{"noop": noop.New()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	vars, notes := h.machine.Credentials(t.Context(), []string{view.CredentialGitHubCLI}, false)
+	if !slices.ContainsFunc(vars, func(v env.Secret) bool { return v.Name == "GH_TOKEN" && v.Value == "gho_good" }) {
+		t.Errorf("%v, %q", vars, notes)
+	}
+	for what, file := range ran {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("a program of %s ran", what)
+		}
+	}
+	if _, err := os.Stat(good); err != nil {
+		t.Error("control: the user's own did not run")
+	}
+	// Each by itself is refused, and named.
+	for what, dir := range dirs {
+		if _, _, err := h.machine.Search().Find(dir + "/gh"); err == nil || !strings.Contains(err.Error(), "where a command could have put it") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestCredentialsWithoutToken(t *testing.T) {
 	t.Parallel()
 	failing := t.TempDir()
 	gh(t, failing, "echo gho_leak; exit 1")
 	for _, c := range []struct{ name, path, want string }{
 		{view.CredentialGitHub, failing, "neither GH_TOKEN nor GITHUB_TOKEN is set"},
-		{view.CredentialGitHubCLI, "/nonexistent", "gh is not installed"},
+		{view.CredentialGitHubCLI, "/nonexistent", "there is no gh to ask"},
 		{view.CredentialGitHubCLI, failing + ":/usr/bin:/bin", "log in with gh auth login"},
 	} {
 		h := hostAt(t, t.TempDir(), "PATH="+c.path)

@@ -15,6 +15,10 @@ import (
 // ErrNoSession is the error of what needs a session that SessionOptions.Never forbids.
 var ErrNoSession = session.ErrNoSession
 
+// ErrNoProgram is wrapped by the error for a program that is to run outside of sandboxes and is found
+// nowhere but where others or commands could have put it.
+var ErrNoProgram = hostpath.ErrNoProgram
+
 // ErrClosed is returned by what needs a Host that was closed.
 var ErrClosed = session.ErrClosed
 

@@ -74,7 +74,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		root = discovered
 	}
 	roots := workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
-		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.Sensitive.Deny, HarmlessNames: o.Sensitive.Harmless}
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.Sensitive.Deny, HarmlessNames: o.Sensitive.Harmless, Written: h.writableDir}
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)

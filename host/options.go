@@ -18,6 +18,9 @@ type Options struct {
 	// DefaultSandbox is used where a caller names none. Empty means the only
 	// sandbox there is.
 	DefaultSandbox string
+	// OtherBinds are those of definitions that are not in Sandboxes, and are used elsewhere: commands of
+	// theirs can have put a program there that this Host would run outside of sandboxes.
+	OtherBinds []Bind
 	// Workspace is what commands work on.
 	Workspace WorkspaceOptions
 	// Session is what commands share.

@@ -3,11 +3,14 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os/exec"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/host/sandbox"
 	"github.com/sbxhost/sbxhost/review"
@@ -61,20 +64,53 @@ func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, e
 	return h.pool.Shelf().Undo(ctx)
 }
 
-// Diff prepares commands of git, by its program, that write what changes in the paths only or,
-// without them, in all: one for each directory that changes, since what lies in one is never to be followed
-// into another. It gives the changes that they leave out. Of the files' own attributes nothing is run. A
-// command exits with 1 where there are differences. Done is called when all have ended.
-func (r *Review) Diff(ctx context.Context, git string, environ []string, set *ReviewSet, only []string) (cmds []*exec.Cmd, left []ReviewChange, done func(), err error) {
+// Diff writes what changes in the paths only or, without them, in all, as git does; and gives the
+// changes that this leaves out. The patch has the contents of files as they are: it is for a
+// file, and for a terminal after what acts on that was replaced. The error is
+// ErrNoProgram where there is no git that can be trusted.
+func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []string) (left []ReviewChange, err error) {
+	git, _, err := r.host.machine.Search().Find("git")
+	if err != nil {
+		return nil, err
+	}
 	dirs, left, done, err := r.Export(ctx, set, only)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
+	defer done()
 	for _, dir := range dirs {
-		cmd := exec.CommandContext(ctx, git, "diff", "--no-index", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
-		cmd.Dir = dir
-		cmd.Env = append(slices.Clone(environ), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_ATTR_NOSYSTEM=1", "PWD="+dir)
-		cmds = append(cmds, cmd)
+		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
+		// No repository, and nobody's configuration: both can name programs, and attributes of the
+		// files hide what they contain.
+		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",
+			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null")
+		var said bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, &said
+		const differs = 1
+		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != differs {
+			return nil, fmt.Errorf("git diff: %w: %.1000s", err, said.Bytes())
+		}
 	}
-	return cmds, left, done, nil
+	return left, nil
+}
+
+// Program prepares to execute a program outside of every sandbox, for the person who looks at a
+// review: a pager. It is found by its name, or absolute path, where no command could have put it, and
+// neither may a path lie there that an argument or its environment has. Besides that it gets a PATH.
+func (r *Review) Program(ctx context.Context, environ []string, name string, args ...string) (*exec.Cmd, error) {
+	search := r.host.machine.Search()
+	program, _, err := search.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range slices.Concat(args, environ) {
+		if i := strings.IndexByte(text, '/'); i >= 0 {
+			if err := search.CheckPath(text[i:]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	cmd := program.Command(ctx, args...)
+	cmd.Env = append(cmd.Env, environ...)
+	return cmd, nil
 }

@@ -139,8 +139,12 @@ type Review struct{ *review.Review }
 
 func (r *Review) Changes(context.Context) (*ReviewSet, error) { return nil, errSystem }
 
-func (r *Review) Diff(context.Context, string, []string, *ReviewSet, []string) (cmd *exec.Cmd, left []ReviewChange, done func(), err error) {
-	return nil, nil, nil, errSystem
+func (r *Review) Diff(context.Context, io.Writer, *ReviewSet, []string) ([]ReviewChange, error) {
+	return nil, errSystem
+}
+
+func (r *Review) Program(context.Context, []string, string, ...string) (*exec.Cmd, error) {
+	return nil, errSystem
 }
 
 func (h *Host) Reviews() ([]ReviewInfo, error)                      { return nil, nil }

@@ -8,6 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
+	"github.com/sbxhost/sbxhost/review"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -20,30 +21,30 @@ func (h *Host) writableDir(p string) string {
 // commandsWrite gives the first of some paths of the host that lies in a directory
 // that commands can write to, and that directory. p is "" where none does.
 func (h *Host) commandsWrite(list []string) (p, dir string) {
-	w := facts.Writable{Roots: h.writableRoots(), Binds: h.writableBinds(), Sessions: h.machine.SessionBases}
-	if h.options.EnginesOnly {
-		w.Sessions = session.Bases("", h.caller.LookupEnv, "")
-	}
+	w := h.writable()
 	return w.First(list)
 }
 
-// writableRoots are the roots of the workspace that commands can write to. With
-// EnginesOnly there is none, but the engines that are asked are those that
-// commands would be run by.
-func (h *Host) writableRoots() []workspace.RootDir {
+// writable is where commands can write. With EnginesOnly there is no workspace, but the engines
+// that are asked are those that commands would be run by.
+func (h *Host) writable() (w facts.Writable) {
+	root := h.machine.Workspace.Root()
+	w = facts.Writable{Roots: facts.OnlyWritable(h.machine.Workspace), Outer: h.machine.Outer(), Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
 	if o := &h.options; o.EnginesOnly {
-		return h.caller.WritableRoots(o.Workspace.Root, o.Dir, o.Workspace.Writable)
+		w.Roots, w.Sessions = h.caller.WritableRoots(o.Workspace.Root, o.Dir, o.Workspace.Writable), session.Bases("", h.caller.LookupEnv, "")
+		if i := slices.IndexFunc(w.Roots, func(r workspace.RootDir) bool { return r.Field == "root" }); i >= 0 {
+			root = w.Roots[i].Path
+			if w.Reviews = []string{review.Base(root)}; o.Workspace.Root == "" {
+				w.Outer = facts.OuterRoots(root, h.caller.Home)
+			}
+		}
 	}
-	return facts.OnlyWritable(h.machine.Workspace)
-}
-
-// writableBinds are the directories of the host that a definition binds writable.
-func (h *Host) writableBinds() []string {
-	binds := h.pool.LateBinds()
+	binds := append(h.pool.LateBinds(), h.options.OtherBinds...)
 	for _, name := range h.SandboxNames() {
 		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
 	}
-	return h.machine.WritableBinds(binds)
+	w.Binds = h.machine.WritableBinds(root, binds)
+	return w
 }
 
 // WritableDirs gives the directories of the host that commands can write to by some
@@ -55,13 +56,11 @@ func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
 	caller := callerOf(&o)
 	h := &Host{options: o, caller: caller, running: running{machine: facts.OnlyCaller(caller)}}
-	for _, r := range h.writableRoots() {
+	w := h.writable()
+	for _, r := range w.Roots {
 		dirs = append(dirs, r.Path)
-		if o.Workspace.Root == "" && r.Field == "root" {
-			dirs = append(dirs, facts.OuterRoots(r.Path, h.caller.Home)...)
-		}
 	}
-	return append(dirs, h.writableBinds()...)
+	return slices.Concat(dirs, w.Outer, w.Binds)
 }
 
 // droppedFromPath says which directories of the caller's PATH are left out since they lie in the
@@ -70,5 +69,5 @@ func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
 	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
 		return nil
 	}
-	return c.host.caller.DroppedFromPath(environ, c.host.writableRoots())
+	return c.host.caller.DroppedFromPath(environ, c.host.writable().Roots)
 }

@@ -3,51 +3,100 @@ package hostpath
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/paths"
 )
 
-// CheckProgram gives what the path of a program leads to. It refuses one that
+// CheckProgram gives the program that a path leads to. It refuses one that
 // somebody other than root and the user could have written or replaced - the file,
 // a symlink on the way to it or a directory above any of these -, and one for which
 // written says so: of a path, that commands can write to where it lies, and what
-// that is.
-func CheckProgram(path string, written func(path string) (where string)) (resolved string, err error) {
+// that is. Nil is for a caller who knows of no command.
+func CheckProgram(path string, written func(path string) (where string)) (*Program, error) {
+	resolved, info, err := vouch(path, written)
+	switch {
+	case err != nil:
+		return nil, err
+	case info == nil:
+		return nil, &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	}
+	if err := CheckExecutable(resolved, info); err != nil {
+		return nil, err
+	}
+	if err := CheckAbove(resolved); err != nil {
+		return nil, err
+	}
+	if err := checkInterpreter(resolved, written); err != nil {
+		return nil, err
+	}
+	return &Program{resolved, path, written}, nil
+}
+
+// checkInterpreter refuses a script whose first line names what lies where commands can write: that of
+// a virtual environment in a workspace, say.
+func checkInterpreter(path string, written func(path string) (where string)) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // what cannot be read is no script
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	var buf [256]byte // as much as the kernel reads
+	n, err := f.Read(buf[:])
+	if err != nil && err != io.EOF {
+		return err
+	}
+	line, _, _ := strings.Cut(string(buf[:n]), "\n")
+	if words, ok := strings.CutPrefix(line, "#!"); ok {
+		for word := range strings.FieldsSeq(words) {
+			if i := strings.IndexByte(word, '/'); i >= 0 {
+				if _, _, err := vouch(word[i:], written); err != nil {
+					return fmt.Errorf("%s is a script: %w", Quote(path), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// vouch gives what a path leads to, and what is there. It checks the symlinks on the way, and
+// that nothing of it lies where commands can write.
+func vouch(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
 	var links []string
-	resolved, info, err := Follow("/", path, func(link string) { links = append(links, link) })
+	resolved, info, err = Follow("/", path, func(link string) { links = append(links, link) })
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for _, p := range append([]string{path, resolved}, links...) {
+		if written == nil {
+			break // no command is known
+		}
 		if where := written(p); where != "" {
-			return "", fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
+			return "", nil, fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
 		}
 	}
 	for _, link := range links {
 		info, err := os.Lstat(link)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if err := CheckOwner(link, info); err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if err := CheckAbove(link); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
-	if info == nil {
-		return "", &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
-	}
-	if err := CheckExecutable(resolved, info); err != nil {
-		return "", err
-	}
-	return resolved, CheckAbove(resolved)
+	return resolved, info, nil
 }
 
 // CheckAbove checks every directory above a path: who can rename one of them can

@@ -40,9 +40,14 @@ func TestWritableByOthers(t *testing.T) {
 
 func TestCheckProgram(t *testing.T) {
 	t.Parallel()
-	dir := place(t, "bin/good", "bin/plain", "open/p", "open/deep/p", "bin/anybodys", "ws/p", "bin/out -> ../ws/p", "ws/in -> ../bin/good", "bin/own -> good", "open/link -> ../bin/good", "bin/gone -> nowhere", "bin/dir/")
-	for name, mode := range map[string]os.FileMode{"bin/good": 0o755, "open/p": 0o755, "open/deep/p": 0o755, "bin/anybodys": 0o777, "ws/p": 0o755, "open": 0o777} {
+	dir := place(t, "bin/good", "bin/plain", "open/p", "open/deep/p", "bin/anybodys", "ws/p", "bin/out -> ../ws/p", "ws/in -> ../bin/good", "bin/own -> good", "open/link -> ../bin/good", "bin/gone -> nowhere", "bin/dir/", "bin/venv", "bin/by-env", "bin/in", "bin/led")
+	for name, mode := range map[string]os.FileMode{"bin/good": 0o755, "open/p": 0o755, "open/deep/p": 0o755, "bin/anybodys": 0o777, "ws/p": 0o755, "open": 0o777, "bin/venv": 0o755, "bin/by-env": 0o755, "bin/in": 0o755, "bin/led": 0o755} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, line := range map[string]string{"venv": "#!" + dir + "/ws/p -x\n", "by-env": "#! /usr/bin/env -S A=" + dir + "/ws/p x", "in": "#!/bin/sh\n# " + dir + "/ws/p\n", "led": "#!" + dir + "/bin/out"} {
+		if err := os.WriteFile(dir+"/bin/"+name, []byte(line), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,12 +58,12 @@ func TestCheckProgram(t *testing.T) {
 		return ""
 	}
 	for name, want := range map[string]string{
-		"bin/good": "", "bin/own": "", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
+		"bin/good": "", "bin/own": "", "bin/in": "", "bin/venv": "lies in the workspace", "bin/by-env": "lies in the workspace", "bin/led": "lies in the workspace", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
 		"ws/p": "lies in the workspace", "bin/out": "lies in the workspace", "ws/in": "lies in the workspace", "open/link": "who can replace what lies in it", "bin/gone": "does not exist", "bin/dir": "no program",
 	} {
-		resolved, err := CheckProgram(filepath.Join(dir, name), written)
-		if want == "" && (err != nil || resolved != dir+"/bin/good") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %s, %v", name, resolved, err)
+		found, err := CheckProgram(filepath.Join(dir, name), written)
+		if want == "" && (err != nil || found.Path() != dir+"/bin/good" && name != "bin/in") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
 }

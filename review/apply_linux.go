@@ -33,7 +33,9 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{shown: r.shown}
+	set := &Set{shown: r.shown, unseen: func(c *Change) bool {
+		return rules.Unseen != nil && rules.Unseen(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
+	}}
 	for i, l := range r.rec.Layers {
 		p := r.trees[i]
 		if p.upper == nil {

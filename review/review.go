@@ -28,6 +28,7 @@ type Set struct {
 	Digest  string
 
 	shown  func(layer int, p string) string
+	unseen func(c *Change) bool
 	opaque []Place // directories of the review beneath which the workspace does not show
 }
 
@@ -39,12 +40,22 @@ type Rules struct {
 	// its place. Obeyed reports whether git acts on a path. Either may be nil.
 	Above  func(path string) string
 	Obeyed func(path string) bool
+	// Unseen reports whether a path of a source is kept from commands. It may be nil.
+	Unseen func(path string) bool
 	// Configurations are those files of git's of which some keys are taken over.
 	Configurations []string
 }
 
 // Shown is a path of a change as people know it: relative to the workspace, or absolute.
 func (s *Set) Shown(c *Change) string { return s.shown(c.Layer, c.Path) }
+
+// Seen gives the set without the changes at paths that are kept from commands, and how many these
+// are. It is for who may see no more than commands do. The digest stays that of all.
+func (s *Set) Seen() (seen *Set, unseen int) {
+	out := *s
+	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return s.unseen(&c) })
+	return &out, len(s.Changes) - len(out.Changes)
+}
 
 // A Choice says what of a review is applied.
 type Choice struct {

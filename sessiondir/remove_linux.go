@@ -2,7 +2,8 @@ package sessiondir
 
 import (
 	"context"
-	"os/exec"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // removeMapped removes a tree with files of users that this one's user namespaces
@@ -10,10 +11,9 @@ import (
 // namespace has this user rights to them. It needs newuidmap and an unshare that
 // knows of it, and the tree must be out of every other process's reach.
 func removeMapped(ctx context.Context, path string) error {
-	// By their paths and with an environment of ours: the caller's PATH is not
-	// asked, which a workspace may have put something in.
-	cmd := exec.CommandContext(ctx, "/usr/bin/unshare", "--user", "--map-root-user", "--map-auto", "--", "/bin/rm", "-rf", "--one-file-system", "--", path)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
-	cmd.Dir = "/"
-	return cmd.Run()
+	unshare, err := hostpath.Installed("/usr/bin/unshare")
+	if err != nil {
+		return err
+	}
+	return unshare.Command(ctx, "--user", "--map-root-user", "--map-auto", "--", "/bin/rm", "-rf", "--one-file-system", "--", path).Run()
 }

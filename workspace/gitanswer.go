@@ -180,7 +180,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 // git opens a file before it was seen to be one, and a fifo holds none up.
 func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
 	git, tried := g.find()
-	if git == "" {
+	if git == nil {
 		return errNoGit
 	}
 	for _, p := range tried {

@@ -249,8 +249,7 @@ func TestObeyedHasADeadline(t *testing.T) {
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := mustNew(t, Options{Root: base + "/proj"})
-	w.git = base + "/git"
+	w := mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base})})
 	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); o.Failed == nil {
 		t.Errorf("%+v", o)
 	}
@@ -301,8 +300,7 @@ func TestObeyedIsRemembered(t *testing.T) {
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1"})})
-	w.git = base + "/git"
+	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1", "PATH": base})})
 	w.answers.clock = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
 	l, err := GitDirs(root)
 	if err != nil {

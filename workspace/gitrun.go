@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -55,7 +54,7 @@ func (s *setting) includes() bool {
 // for none, and asks nothing about who owns it. Only its configuration is read,
 // so that it runs no hook, fsmonitor, pager, alias or credential helper.
 type gitRunner struct {
-	find   func() (git string, tried []string) // looks once; what is remembered needs no git
+	find   func() (git *hostpath.Program, tried []string) // looks once; what is remembered needs no git
 	home   string
 	as     *User
 	env    []string // without the git directory
@@ -76,7 +75,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 		}
 	}
 	g.env = []string{
-		"PATH=/usr/bin:/bin", "LC_ALL=C",
+		"LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
 	}
@@ -111,22 +110,20 @@ var errNoGit = errors.New("git: on PATH is no git that nobody but you and root c
 // It reads stdin, nil for nothing.
 func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
 	git, _ := g.find()
-	if git == "" {
+	if git == nil {
 		return nil, errNoGit
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
-	args = append([]string{
+	cmd := git.Command(ctx, append([]string{
 		"--no-pager", "--no-optional-locks",
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
 		"config",
-	}, args...)
-	cmd := exec.CommandContext(ctx, git, args...)
-	cmd.Dir = "/" // never in the workspace
-	if l.GitDir == "" {
-		cmd.Env = append(slices.Clone(g.env), "GIT_DIR=/dev/null")
+	}, args...)...)
+	if cmd.Env = append(cmd.Env, g.env...); l.GitDir == "" {
+		cmd.Env = append(cmd.Env, "GIT_DIR=/dev/null")
 	} else {
-		cmd.Env = append(slices.Clone(g.env), "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
+		cmd.Env = append(cmd.Env, "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
 	}
 	if g.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
@@ -142,7 +139,7 @@ func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, ar
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("git: %s config: %w%s", git, err, complaint(diag.buf.Bytes()))
+		return nil, fmt.Errorf("git: %s config: %w%s", git.Path(), err, complaint(diag.buf.Bytes()))
 	case out.over:
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	}
@@ -223,8 +220,10 @@ func (g *gitRunner) files(l GitLayout) (list []string) {
 		if p := get("GIT_CONFIG_SYSTEM"); p != "" {
 			list = append(list, p)
 		} else {
-			git, _ := g.find()
-			list = append(list, "/etc/gitconfig", filepath.Join(filepath.Dir(filepath.Dir(git)), "etc/gitconfig"))
+			list = append(list, "/etc/gitconfig")
+			if git, _ := g.find(); git != nil {
+				list = append(list, filepath.Join(filepath.Dir(filepath.Dir(git.Path())), "etc/gitconfig"))
+			}
 		}
 	}
 	if p, ok := g.lookup("GIT_CONFIG_GLOBAL"); ok {
@@ -287,30 +286,19 @@ func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting
 	return slices.Concat(lists...), nil
 }
 
-// findGit returns the absolute path of a git that is not the workspace's, or
-// "". Never simply from PATH: the workspace could supply its own. It is the last of
-// tried, unless it is none of these.
-func (w *Workspace) findGit() (git string, tried []string) {
-	if w.git != "" {
-		return w.git, nil
-	}
+// findGit looks for a git that no command could have put there; nil for none.
+func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 	path, _ := w.lookup("PATH")
-	for dir := range strings.SplitSeq(path, ":") {
-		if !filepath.IsAbs(dir) {
-			continue
+	git, tried, _ = (&hostpath.Programs{Path: path, Written: func(p string) string {
+		switch {
+		case w.writable(p):
+			return "the workspace"
+		case w.written != nil:
+			return w.written(p)
 		}
-		tried = append(tried, filepath.Join(dir, "git"))
-		resolved, err := hostpath.CheckProgram(tried[len(tried)-1], func(p string) string {
-			if w.writable(p) {
-				return "the workspace"
-			}
-			return ""
-		})
-		if err == nil {
-			return resolved, tried
-		}
-	}
-	return "", tried
+		return ""
+	}}).Find("git")
+	return git, tried
 }
 
 // writable reports whether commands in the workspace may have written p.

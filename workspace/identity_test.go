@@ -272,8 +272,7 @@ func TestIdentityCutShort(t *testing.T) {
 	if err := script.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := mustNew(t, Options{Root: base + "/proj"})
-	w.git = base + "/git"
+	w := mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base})})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := w.Identity(ctx, nil); !errors.Is(err, context.Canceled) || len(got) != 0 {

@@ -46,6 +46,9 @@ type Options struct {
 	// LookupEnv reads the caller's environment, by which git is found and which it
 	// obeys. Nil: it is empty.
 	LookupEnv func(string) (string, bool)
+	// Written says of a path where commands can write, roots apart, if it lies there: no git
+	// is run that does. Nil: nowhere.
+	Written func(path string) (where string)
 }
 
 // Workspace is a set of resolved roots. It is safe for concurrent use and
@@ -60,7 +63,7 @@ type Workspace struct {
 	uid, gid uint32
 
 	lookupEnv func(string) (string, bool)
-	git       string // "" until a test sets it: then the first on PATH that can be trusted
+	written   func(string) string
 	answers   gitAnswers
 }
 
@@ -94,6 +97,7 @@ func New(o Options) (*Workspace, error) {
 		deny:      o.DenySensitive,
 		harmless:  append([]string(nil), o.HarmlessNames...),
 		lookupEnv: o.LookupEnv,
+		written:   o.Written,
 	}
 	home := o.Home
 	if home != "" {

@@ -6,17 +6,18 @@
 //	sbx -sandbox fast -- npm test
 //
 // Where there is no server, or it cannot do what is asked in this process's place, sbx
-// becomes `sbxhost exec`, that which lies beside it or else the one on the PATH.
+// becomes `sbxhost exec`, that which was installed beside it.
 package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/serve"
 )
 
@@ -58,18 +59,14 @@ func ask(program string) (status int, err error) {
 
 func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }
 
-// sbxhost finds the program that this one stands for.
+// sbxhost finds the program that this one stands for. PATH is not asked: which of its
+// directories commands can write to is said by a configuration that only sbxhost reads.
 func sbxhost() (string, error) {
-	self, err := os.Executable()
-	if err == nil {
-		beside := filepath.Join(filepath.Dir(self), "sbxhost")
-		if _, err := os.Stat(beside); err == nil {
-			return beside, nil
-		}
+	program, err := hostpath.Beside("sbxhost")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New("there is no sbxhost beside it: install both in one directory")
+	} else if err != nil {
+		return "", err
 	}
-	path, err := exec.LookPath("sbxhost")
-	if errors.Is(err, exec.ErrNotFound) {
-		err = errors.New("there is no sbxhost beside it, nor on the PATH")
-	}
-	return path, err
+	return program.Path(), nil
 }

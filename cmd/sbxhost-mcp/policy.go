@@ -56,6 +56,11 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		}
 	}
 	o := &found.Options
+	for name, def := range o.Sandboxes {
+		if !slices.Contains(p.sandboxes, name) {
+			o.OtherBinds = append(o.OtherBinds, def.BindPaths...)
+		}
+	}
 	o.Sandboxes = keep(o.Sandboxes, p.sandboxes)
 	o.DefaultSandbox = p.sandboxes[0]
 	// Nothing runs without isolation: neither by a fallback, nor by an approval, nor by name.

@@ -3,12 +3,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -41,7 +40,7 @@ type listed struct {
 type changes struct {
 	Review string   `json:"review"`
 	Digest string   `json:"digest" jsonschema:"of all changes; apply needs it"`
-	Lines  []string `json:"lines" jsonschema:"one for each change: added, modified, deleted or mode, and the path"`
+	Lines  []string `json:"lines" jsonschema:"one for each change: added, modified, deleted or mode, and the path; the last one counts those at paths that the sandbox hides"`
 	More   int      `json:"more" jsonschema:"changes besides"`
 	Error  string   `json:"error" jsonschema:"why they are not known; else empty"`
 }
@@ -49,14 +48,16 @@ type changes struct {
 // maxLines bounds the list of changes.
 const maxLines = 200
 
-func changesIn(name string, set *host.ReviewSet, list []host.ReviewChange) *changes {
+// changesIn lists what of a set an agent may see: no more than its commands do.
+func changesIn(name string, set *host.ReviewSet) *changes {
 	c := &changes{Review: name, Digest: set.Digest, Lines: []string{}}
-	for i := range list {
+	seen, unseen := set.Seen()
+	for i := range seen.Changes {
 		if len(c.Lines) == maxLines {
-			c.More = len(list) - i
+			c.More = len(seen.Changes) - i
 			break
 		}
-		one := &list[i]
+		one := &seen.Changes[i]
 		line := one.Line(hostpath.Shown(set.Shown(one)))
 		for what, why := range map[string]string{"refused": one.Refused, "conflict": one.Conflict} {
 			if why != "" {
@@ -64,6 +65,9 @@ func changesIn(name string, set *host.ReviewSet, list []host.ReviewChange) *chan
 			}
 		}
 		c.Lines = append(c.Lines, line)
+	}
+	if unseen > 0 {
+		c.Lines = append(c.Lines, fmt.Sprintf("and %d at paths that the sandbox hides: they are not shown, nor in the diff", unseen))
 	}
 	return c
 }
@@ -75,7 +79,7 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 		defer r.Close()
 		var set *host.ReviewSet
 		if set, err = r.Changes(ctx); err == nil {
-			return changesIn(name, set, set.Changes)
+			return changesIn(name, set)
 		}
 	}
 	return &changes{Review: name, Lines: []string{}, Error: err.Error()}
@@ -118,35 +122,35 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	if err != nil {
 		return nil, nil, err
 	}
+	seen, _ := set.Seen()
 	if in.Action == "apply" {
+		for _, p := range in.Paths {
+			// Of what is hidden it is not to be found out either that it is there.
+			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return seen.Within([]string{p}, &c) }) {
+				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
+			}
+		}
 		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
 		if done != nil {
-			out.Changes = changesIn(in.Name, set, done.Applied)
+			applied := *set
+			applied.Changes = done.Applied
+			out.Changes = changesIn(in.Name, &applied)
 		}
 		return nil, out, err
 	}
-	out.Changes = changesIn(in.Name, set, set.Changes)
-	out.Diff, err = s.diff(ctx, r, set, in.Paths)
+	out.Changes = changesIn(in.Name, set)
+	out.Diff, err = diff(ctx, r, seen, in.Paths)
 	return nil, out, err
 }
 
 // diff is git's, without a pager or colours.
-func (s *server) diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, error) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		return excerpt{Cut: "there is no git on this machine, which would write the diff"}, nil
-	}
-	cmds, _, done, err := r.Diff(ctx, git, s.options.Environ, set, only)
-	if err != nil {
+func diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, error) {
+	text := newCapture()
+	_, err := r.Diff(ctx, text, set, only)
+	if errors.Is(err, host.ErrNoProgram) {
+		return excerpt{Cut: "there is no git that could be trusted to write the diff: " + err.Error()}, nil
+	} else if err != nil {
 		return excerpt{}, err
-	}
-	defer done()
-	text, said := newCapture(), &bytes.Buffer{}
-	for _, cmd := range cmds {
-		cmd.Stdout, cmd.Stderr = text, said
-		if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); ok && exit.ExitCode() != 1 {
-			return excerpt{}, fmt.Errorf("git diff: %w: %.1000s", exit, said)
-		}
 	}
 	return text.ends(), nil
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 func TestReview(t *testing.T) {
@@ -47,5 +53,177 @@ func TestReviewIsAppliedByTheUser(t *testing.T) {
 	out := c.run(script("echo new >new"))
 	if _, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": out.Changes.Review, "digest": out.Changes.Digest}); !strings.Contains(refusal, "does not let agents apply") {
 		t.Errorf("%q", refusal)
+	}
+}
+
+// What the sandbox hides when an agent looks is not shown, whatever was there when the command ran: neither
+// names nor contents, of either side.
+func TestReviewShowsNothingHidden(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+default_sandbox = "fast"
+approvals {
+  mode = "deny"
+}
+workspace {
+  writable = ["OTHER"]
+}
+sandbox "fast" {
+  engine     = "native"
+  review     = true
+  deny_paths = ["vault", "**/*.key", "later/"]
+}
+sandbox "open" {
+  engine = "native"
+}
+mcp {
+  sandboxes = ["fast"]
+  apply     = true
+}
+`)
+	other := filepath.Join(filepath.Dir(b.work), "other")
+	text, err := os.ReadFile(b.config)
+	must(t, err, os.WriteFile(b.config, []byte(strings.ReplaceAll(string(text), "OTHER", other)), 0o644))
+	write := func(name, text string) {
+		t.Helper()
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
+	}
+	// Nothing of these is hidden while the command runs.
+	for _, dir := range []string{b.work + "/removed", b.work + "/moved", other + "/removed"} {
+		write(dir+"/plain", "plain of "+filepath.Base(dir)+"\n")
+	}
+	write(b.work+"/renamed", "text that is renamed, so that git sees that\nwith a second line\n")
+	c := b.client(t)
+	out := c.run(script("rm -r removed " + other + "/removed; mv moved elsewhere; mv renamed new.key; echo made-inside >made.key; echo seen >seen; ln -s plain link.key; mkdir later; echo later-inside >later/x"))
+	if out.Changes == nil || out.Changes.Error != "" {
+		t.Fatalf("%+v, %+v", out, out.Changes)
+	}
+	name := out.Changes.Review
+	// What commands have removed, the user makes again, with secrets in it.
+	const secret = "SECRET"
+	for _, p := range []string{
+		b.work + "/removed/" + secret + ".key", b.work + "/removed/deep/a.key/" + secret, b.work + "/removed/.env", b.work + "/removed/.env.local", other + "/removed/" + secret + ".key", other + "/removed/.env",
+	} {
+		write(p, secret+" of "+p+"\n")
+	}
+	must(t, os.Symlink("../"+secret, b.work+"/removed/"+secret+"-link.key"), os.Link(b.work+"/removed/"+secret+".key", b.work+"/removed/hard"))
+	for _, arguments := range []map[string]any{{}, {"paths": []string{"removed"}}, {"paths": []string{"removed/" + secret + ".key"}}, {"paths": []string{"new.key", "renamed"}}} {
+		arguments["action"], arguments["name"] = "diff", name
+		got, refusal := call[reviewed](c, "review", arguments)
+		if refusal != "" {
+			t.Fatal(refusal)
+		}
+		all := got.Diff.Text + strings.Join(got.Changes.Lines, "\n")
+		for _, hidden := range []string{secret, "made-inside", "made.key", "new.key", ".env", "hard", "link.key", "a.key", "later"} {
+			if strings.Contains(all, hidden) {
+				t.Errorf("%v: %q is shown: %s", arguments, hidden, all)
+			}
+		}
+		if last := got.Changes.Lines[len(got.Changes.Lines)-1]; !regexp.MustCompile(`^and \d+ at paths that the sandbox hides`).MatchString(last) {
+			t.Errorf("%v: it says %q", arguments, last)
+		}
+		if _, only := arguments["paths"]; only {
+			continue
+		}
+		for _, shown := range []string{"-plain of removed\n", "+seen\n", "-with a second line\n", "elsewhere/plain", "deleted  removed/plain"} {
+			if !strings.Contains(all, shown) {
+				t.Errorf("%q is not shown: %s", shown, all)
+			}
+		}
+	}
+	// Nor is it found out by asking for it.
+	diff, _ := call[reviewed](c, "review", map[string]any{"action": "diff", "name": name})
+	asked := map[string]string{}
+	for _, p := range []string{"removed/" + secret + ".key", "removed/none.key", "none"} {
+		_, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{p}})
+		asked[strings.ReplaceAll(refusal, p, "")] = p
+	}
+	if len(asked) != 1 || asked[""] != "" {
+		t.Errorf("apply tells them apart: %q", asked)
+	}
+	// All at once is refused, for the user has put there what it would remove; what is seen is applied.
+	if _, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest}); refusal == "" || strings.Contains(refusal, secret) {
+		t.Errorf("all: %q", refusal)
+	}
+	done, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{"seen", "elsewhere"}})
+	if refusal != "" || !slices.Contains(done.Changes.Lines, "added    seen") {
+		t.Errorf("%+v, %s", done, refusal)
+	}
+	// The user sees all of it.
+	h, err := host.New(t.Context(), b.policy(t).options)
+	must(t, err)
+	defer h.Close()
+	r, err := h.OpenReview(t.Context(), name)
+	must(t, err)
+	defer r.Close()
+	set, err := r.Changes(t.Context())
+	must(t, err)
+	var whole strings.Builder
+	_, err = r.Diff(t.Context(), &whole, set, nil)
+	must(t, err)
+	if !strings.Contains(whole.String(), "-"+secret+" of") || !strings.Contains(whole.String(), "+made-inside") {
+		t.Errorf("the user's: %s", &whole)
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent looks at a review without anybody: nothing that a command wrote runs for that.
+func TestReviewRunsNothingOfACommand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+default_sandbox = "fast"
+workspace {
+  writable = ["TOP/second"]
+}
+sandbox "fast" {
+  engine = "native"
+  review = true
+}
+sandbox "own" {
+  engine     = "native"
+  bind_paths = [{ host = "TOP/bound", read_only = false }]
+}
+mcp {
+  sandboxes   = ["fast"]
+  directories = ["TOP/work", "TOP/neighbour"]
+}
+`)
+	top := filepath.Dir(b.work)
+	text, err := os.ReadFile(b.config)
+	must(t, err, os.WriteFile(b.config, []byte(strings.ReplaceAll(string(text), "TOP", top)), 0o644))
+	ran := filepath.Join(t.TempDir(), "ran")
+	var dirs []string
+	for _, dir := range []string{
+		b.work + "/.venv/bin", b.work + "/node_modules/.bin", top + "/second/bin", top + "/bound/bin", top + "/neighbour/.venv/bin",
+		top + "/cache/sbxhost/sessions/n-1/home/bin", top + "/.sbxhost-reviews/0123456789abcdef/r/upper/bin",
+	} {
+		must(t, os.MkdirAll(dir, 0o755))
+		for _, name := range []string{"git", "less", "delta", "cat", "sh"} {
+			must(t, programs.Write(dir+"/"+name, []byte("#!/bin/sh\necho $0 >>"+ran+"\n")))
+		}
+		dirs = append(dirs, dir)
+	}
+	must(t, os.Mkdir(top+"/links", 0o755), os.Symlink(dirs[0]+"/git", top+"/links/git"))
+	evil := dirs[0] + "/git"
+	must(t, os.WriteFile(b.work+"/gitconfig", []byte("[diff]\n\texternal = "+evil+"\n[core]\n\tpager = "+evil+"\n\tfsmonitor = "+evil+"\n"), 0o644))
+	b.caller.Environ = append(b.caller.Environ, "PATH="+strings.Join(append(dirs, top+"/links", ".venv/bin", "", os.Getenv("PATH")), ":"), "XDG_CACHE_HOME="+top+"/cache",
+		"GIT_EXTERNAL_DIFF="+evil, "GIT_PAGER="+evil, "GIT_CONFIG_GLOBAL="+b.work+"/gitconfig", "GIT_EXEC_PATH="+dirs[0])
+	c := b.stdio(t)
+	out := c.run(script("echo new >new; echo '* -diff' >.gitattributes"))
+	if out.Changes == nil || out.Changes.Error != "" {
+		t.Fatalf("%+v, %+v", out, out.Changes)
+	}
+	diff, refusal := call[reviewed](c, "review", map[string]any{"action": "diff", "name": out.Changes.Review})
+	if refusal != "" || !strings.Contains(diff.Diff.Text, "\n+new\n") {
+		t.Errorf("%+v, %s", diff, refusal)
+	}
+	if said, err := os.ReadFile(ran); err == nil {
+		t.Errorf("outside of the sandbox ran %s", said)
 	}
 }

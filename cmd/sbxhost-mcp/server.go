@@ -88,6 +88,11 @@ func (s *server) host(root string) (*host.Host, error) {
 	}
 	o := s.options
 	o.Workspace.Root, o.Dir = root, root
+	for _, other := range s.roots {
+		if other != root {
+			o.OtherBinds = append(slices.Clip(o.OtherBinds), host.Bind{Host: other, Writable: true})
+		}
+	}
 	h, err := host.New(s.life, o)
 	if err == nil {
 		s.hosts[root] = h

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +29,7 @@ func unknownCommand(a *cli.App, parent, word string) error {
 // hasProgram reports whether a shell would find a program by this word.
 func hasProgram(a *cli.App, word string) bool {
 	return slices.ContainsFunc(filepath.SplitList(a.Getenv("PATH")), func(dir string) bool {
-		_, err := exec.LookPath(filepath.Join(dir, word))
-		return err == nil
+		info, err := os.Stat(filepath.Join(dir, word))
+		return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 	})
 }

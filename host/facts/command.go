@@ -70,8 +70,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		}
 		in.UsablePath = func(dir string) bool {
 			way := Follow(dir)
-			planted, _ := m.CommandsWrite([]string{filepath.Clean(dir), way.End})
-			return way.Err == nil && planted == "" && !view.Creatable(spec, way.End)
+			return way.Err == nil && m.written(filepath.Clean(dir)) == "" && m.written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
 		look := newLookup(ctx, m) // the directories of PATH have much of their ways in common

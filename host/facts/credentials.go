@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,15 +142,13 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	if g.token != "" && time.Now().Before(g.until) {
 		return g.token, nil
 	}
-	gh := m.program("gh")
-	if gh == "" {
-		return "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, and gh is not installed")
+	gh, _, err := m.Search().Find("gh")
+	if err != nil {
+		return "", fmt.Errorf("neither GH_TOKEN nor GITHUB_TOKEN is set, and there is no gh to ask: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ghTokenTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, gh, "auth", "token", "--hostname", server)
-	cmd.Dir = "/" // never in the workspace
-	cmd.Env = []string{"PATH=" + strings.Join(m.path(), ":")}
+	cmd := gh.Command(ctx, "auth", "token", "--hostname", server)
 	for _, name := range [...]string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"} {
 		if value, ok := m.Caller.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -172,34 +169,16 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	return token, nil
 }
 
-// program finds a program that runs outside of sandboxes, for the host: on
-// the caller's PATH, but never where a command or another user could have put it.
-func (m *Machine) program(name string) string {
-	for _, dir := range m.path() {
-		resolved, err := hostpath.CheckProgram(filepath.Join(dir, name), func(p string) string {
-			_, dir := m.CommandsWrite([]string{p})
-			return dir
-		})
-		if err == nil {
-			return resolved
-		}
-	}
-	return ""
+// Search looks for programs that run outside of sandboxes.
+func (m *Machine) Search() *hostpath.Programs {
+	path, _ := m.Caller.LookupEnv("PATH")
+	return &hostpath.Programs{Path: path, Written: m.written}
 }
 
-// path is the caller's PATH for such a program.
-func (m *Machine) path() (dirs []string) {
-	path, _ := m.Caller.LookupEnv("PATH")
-	for _, dir := range filepath.SplitList(path) {
-		led, err := filepath.EvalSymlinks(dir)
-		if !filepath.IsAbs(dir) || err != nil || hostpath.CheckAbove(filepath.Join(led, "any")) != nil {
-			continue
-		}
-		if planted, _ := m.CommandsWrite([]string{dir, led}); planted == "" {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
+// written says where commands can write, of a path that lies there; "" of another.
+func (m *Machine) written(p string) (where string) {
+	_, where = m.CommandsWrite([]string{p})
+	return where
 }
 
 // agentSocket is the resolved path of the caller's ssh-agent.

@@ -209,6 +209,9 @@ func (m *Machine) Remember() {
 	}
 }
 
+// Outer are the repositories around a root that nobody has named.
+func (m *Machine) Outer() []string { return m.outer }
+
 // home is the path of the command's home directory.
 func (m *Machine) home() string {
 	if m.Owner != nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -18,8 +17,10 @@ import (
 // Writable is where commands can write on the host.
 type Writable struct {
 	Roots    []workspace.RootDir // of the workspace
+	Outer    []string            // repositories around one that nobody has named: in another directory they are the workspace
 	Binds    []string            // what definitions bind writable
 	Sessions []string            // directories with the files of sessions
+	Reviews  []string            // and of reviews
 }
 
 // First gives the first of some paths that lies where commands can write, and what that is;
@@ -29,12 +30,15 @@ func (w *Writable) First(list []string) (p, dir string) {
 		if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
 			return p, "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
 		}
-		inside := func(dir string) bool { return paths.Inside(dir, p) }
-		if i := slices.IndexFunc(w.Binds, inside); i >= 0 {
-			return p, "what is bound writable (" + hostpath.Quote(w.Binds[i]) + ")"
-		}
-		if i := slices.IndexFunc(w.Sessions, inside); i >= 0 {
-			return p, "the files of sessions (" + hostpath.Quote(w.Sessions[i]) + ")"
+		for _, kind := range [...]struct {
+			what string
+			dirs []string
+		}{
+			{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
+		} {
+			if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
+				return p, kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
+			}
 		}
 	}
 	return "", ""
@@ -66,13 +70,14 @@ func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.
 	return nil
 }
 
-// WritableBinds gives the directories of the host, without symlinks, that are bound writable.
-func (m *Machine) WritableBinds(binds []view.Bind) (dirs []string) {
+// WritableBinds gives the directories of the host, without symlinks, that are bound writable
+// with a workspace at root.
+func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) {
 	for _, b := range binds {
-		if !b.Writable || !filepath.IsAbs(b.Host) && b.Host != "~" && !strings.HasPrefix(b.Host, "~/") {
-			continue // what is relative lies in the workspace
+		if !b.Writable {
+			continue
 		}
-		if dir, err := filepath.EvalSymlinks(view.Absolute(m.home(), "/", b.Host)); err == nil && !slices.Contains(dirs, dir) {
+		if dir, err := filepath.EvalSymlinks(view.Absolute(m.home(), root, b.Host)); err == nil && filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}

@@ -181,7 +181,7 @@ func (s *Engines) File(name string) (File, error) {
 	}
 	file.Declared, file.Pinned = p.declared, p.sha256
 	if !p.self {
-		file.Path = p.path
+		file.Path = p.file.Path()
 	}
 	return file, nil
 }
@@ -312,9 +312,9 @@ func (s *Engines) find(name string) (program, error) {
 	// installed is Path's to say.
 	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
-		path, err := checkExecutable(beside)
+		file, err := hostpath.Installed(beside)
 		if err == nil {
-			return program{name: name, path: path, source: path, env: env}, nil
+			return program{name: name, file: file, source: file.Path(), env: env}, nil
 		}
 		// What is there and unsafe is refused, not passed over in silence.
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -322,17 +322,17 @@ func (s *Engines) find(name string) (program, error) {
 		}
 	}
 	if builtin {
-		self, err := selfPath()
+		self, err := hostpath.Self()
 		if err != nil {
 			return program{}, &Error{Engine: name, Source: "built in", Err: err}
 		}
-		return program{name: name, path: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+		return program{name: name, file: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
 	}
 	separate := slices.Contains(Separate, name)
 	if paths.IsName(name) {
-		path, err := s.installed(name)
+		file, err := s.installed(name)
 		if err == nil {
-			p := program{name: name, path: path, source: path, others: true, env: s.pickEnv([]string{logEnv})}
+			p := program{name: name, file: file, source: file.Path(), others: true, env: s.pickEnv([]string{logEnv})}
 			if separate {
 				p.env = env
 			}
@@ -373,11 +373,11 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if !filepath.IsAbs(path) {
 		return program{}, invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
 	}
-	resolved, err := hostpath.CheckProgram(path, s.o.WritableDir)
+	file, err := hostpath.CheckProgram(path, s.o.WritableDir)
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, path: resolved, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
+	p := program{name: name, file: file, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}
@@ -386,22 +386,22 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 
 // installed looks for an engine in Options.Path. Neither the path, nor what it leads
 // through, nor its end may lie where commands can write, or be what others can replace.
-func (s *Engines) installed(name string) (path string, err error) {
+func (s *Engines) installed(name string) (*hostpath.Program, error) {
 	for _, dir := range s.o.Path {
 		path := filepath.Join(dir, programPrefix+name)
 		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue // a directory holds the place of a program that is not there
 		}
-		resolved, err := hostpath.CheckProgram(path, s.o.WritableDir)
+		file, err := hostpath.CheckProgram(path, s.o.WritableDir)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("leads to nothing (%v); remove it, or install the engine again", err)
 		}
 		if err != nil {
-			return "", &Error{Engine: name, Source: path, Err: err}
+			return nil, &Error{Engine: name, Source: path, Err: err}
 		}
-		return resolved, nil
+		return file, nil
 	}
-	return "", fs.ErrNotExist
+	return nil, fs.ErrNotExist
 }
 
 // dir is where engines stand that were installed with this program; "" where that cannot
@@ -426,20 +426,6 @@ func (s *Engines) pickEnv(names []string) []string {
 		}
 	}
 	return picked
-}
-
-// checkExecutable resolves path and refuses a program that somebody else could
-// have put there.
-func checkExecutable(path string) (string, error) {
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(resolved)
-	if err != nil {
-		return "", err
-	}
-	return resolved, hostpath.CheckExecutable(resolved, info)
 }
 
 // Unconfined reports whether a name is that of a built-in or injected engine that does not

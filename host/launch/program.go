@@ -1,10 +1,12 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -20,7 +22,7 @@ type Program struct {
 // program is an engine's executable and how to start it.
 type program struct {
 	name   string
-	path   string // absolute
+	file   *hostpath.Program
 	source string // for people: "built in", the path
 	// declared says that the user chose it in place of what is built in.
 	declared bool
@@ -51,11 +53,12 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
 			"check the engine and add the checksum of its program, or remove sha256")
 	}
-	cmd = &exec.Cmd{Path: p.path, Args: append([]string{p.path}, p.args...), Env: p.env}
+	cmd = p.file.Command(context.Background(), p.args...)
+	cmd.Args[0], cmd.Dir, cmd.Env = p.file.Path(), "", p.env
 	if p.sha256 == "" {
 		return cmd, func() {}, nil
 	}
-	verified, err := openPinned(p.path, p.sha256)
+	verified, err := openPinned(p.file.Path(), p.sha256)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,9 +81,9 @@ func (p *program) recorded() *Program {
 	if !p.others {
 		return nil
 	}
-	r := &Program{Name: p.name, Path: p.path, SHA256: p.sha256}
+	r := &Program{Name: p.name, Path: p.file.Path(), SHA256: p.sha256}
 	if r.SHA256 == "" {
-		r.SHA256, _ = Checksum(p.path)
+		r.SHA256, _ = Checksum(p.file.Path())
 	}
 	return r
 }

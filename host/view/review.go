@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -68,6 +69,40 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 	const why = protected + "git "
 	return e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, why) && path.Base(strings.TrimPrefix(e.Why, why)) == "config" &&
 		path.Base(e.Source) == "config" && v.Settled[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
+}
+
+// Unseen gives what reports of a path of the host whether it is kept from commands, be anything there
+// or not: an entry hides it, a pattern does, or none shows it.
+func Unseen(spec *shared.Spec) func(p string) bool {
+	hostPath := HostPaths(spec.Table)
+	seen := map[string]bool{}
+	for i := range spec.Table {
+		e := &spec.Table[i]
+		if at := hostPath(e); at != "" {
+			had, again := seen[at]
+			seen[at] = e.Access.Shows() && (had || !again)
+		}
+	}
+	var patterns []*glob.Pattern
+	for _, text := range spec.Deny {
+		p, err := glob.Parse(text)
+		if err != nil {
+			return func(string) bool { return true }
+		}
+		patterns = append(patterns, p)
+	}
+	return func(p string) bool {
+		unseen, decided := true, false
+		for at := range paths.Up(p) {
+			if slices.ContainsFunc(patterns, func(pattern *glob.Pattern) bool { return pattern.Match(strings.TrimPrefix(at, "/")) }) {
+				return true
+			}
+			if shows, ok := seen[at]; ok && !decided {
+				unseen, decided = !shows, true
+			}
+		}
+		return unseen
+	}
 }
 
 // Unwritable gives what says of a path of the host why commands cannot change it, or lead it

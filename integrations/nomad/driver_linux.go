@@ -151,12 +151,12 @@ func startExecutor(config *proto.TaskConfig) (*task, error) {
 		return nil, err
 	}
 	defer log.Close()
-	program, err := os.Executable()
+	self, err := hostpath.Self()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, executorArg)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = "/", log, log, []*os.File{socket}
+	cmd := self.Command(context.Background(), executorArg)
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Environ(), log, log, []*os.File{socket}
 	// Away from the agent's terminal and process group, whose end it survives.
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := startIn(config.GetNetworkIsolationSpec().GetPath(), cmd); err != nil {

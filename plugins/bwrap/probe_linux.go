@@ -1,13 +1,12 @@
 package bwrap
 
 import (
-	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
@@ -55,15 +54,15 @@ func fileIdentity(path string) identity {
 // version of this engine could use.
 func launcherFacts(ctx context.Context, launcher string) map[string]string {
 	ask := func(arg string) string {
-		cmd := exec.CommandContext(ctx, launcher, arg)
-		cmd.Env = []string{}
-		cmd.Dir = "/"
-		var out bytes.Buffer
-		cmd.Stdout = &out
-		if cmd.Run() != nil {
+		program, err := hostpath.Installed(launcher)
+		if err != nil {
 			return ""
 		}
-		return out.String()
+		out, err := program.Command(ctx, arg).Output()
+		if err != nil {
+			return ""
+		}
+		return string(out)
 	}
 	version := strings.TrimPrefix(strings.TrimSpace(ask("--version")), "bubblewrap ")
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + version)}

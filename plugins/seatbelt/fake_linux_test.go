@@ -435,7 +435,7 @@ func TestFakeUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{f.dir, filepath.Dir(f.dir), filepath.Dir(spec.Session.Dir), filepath.Dir(filepath.Dir(spec.Session.Dir)), spec.Session.Dir, spec.Table[0].Source} {
-		if err := os.Chmod(dir, 0o777); err != nil {
+		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // what the launcher lies in is no other user's to replace
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/gated"
@@ -92,12 +93,15 @@ func (e *engine) try(ctx context.Context, p *profile) error {
 
 // run executes sandbox-exec with an empty environment.
 func (e *engine) run(ctx context.Context, words []string) error {
-	cmd := exec.CommandContext(ctx, e.platform.launcher, words...)
-	cmd.Env, cmd.Dir = []string{}, "/"
+	launcher, err := hostpath.Installed(e.platform.launcher)
+	if err != nil {
+		return err
+	}
+	cmd := launcher.Command(ctx, words...)
+	cmd.Env = []string{}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	err := cmd.Run()
-	if err == nil {
+	if err = cmd.Run(); err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {

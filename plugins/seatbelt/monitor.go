@@ -5,12 +5,14 @@ package seatbelt
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"os/exec"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -90,12 +92,15 @@ func (m *monitor) watch(tag string) (*watch, error) {
 // follow starts the program. Its environment is empty, like the launcher's.
 func (m *monitor) follow() *stream {
 	s := &stream{ready: make(chan struct{})}
-	s.cmd = exec.Command(m.program, "stream", "--style", "ndjson", "--level", "default",
-		"--predicate", `sender == "Sandbox" AND eventMessage CONTAINS "sbxhost-"`)
-	s.cmd.Env, s.cmd.Dir = []string{}, "/"
 	var stderr bytes.Buffer
-	s.cmd.Stderr = &stderr
-	out, err := s.cmd.StdoutPipe()
+	var out io.ReadCloser
+	program, err := hostpath.Installed(m.program)
+	if err == nil {
+		s.cmd = program.Command(context.Background(), "stream", "--style", "ndjson", "--level", "default",
+			"--predicate", `sender == "Sandbox" AND eventMessage CONTAINS "sbxhost-"`)
+		s.cmd.Env, s.cmd.Stderr = []string{}, &stderr
+		out, err = s.cmd.StdoutPipe()
+	}
 	if err == nil {
 		err = s.cmd.Start()
 	}
@@ -190,7 +195,7 @@ func (w *watch) leave() {
 	defer m.mu.Unlock()
 	delete(m.watches, w.tag)
 	if len(m.watches) == 0 && m.stream != nil {
-		if m.stream.cmd.Process != nil {
+		if m.stream.cmd != nil && m.stream.cmd.Process != nil {
 			m.stream.cmd.Process.Kill()
 		}
 		m.stream = nil

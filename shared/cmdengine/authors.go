@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -32,7 +32,11 @@ func Environ(variables ...string) []string {
 // what helps.
 func Trial(fix string, env []string, path string, args ...string) func(context.Context) (shared.Probe, error) {
 	return func(ctx context.Context) (shared.Probe, error) {
-		cmd := exec.CommandContext(ctx, path, args...)
+		program, err := hostpath.Installed(path)
+		if err != nil {
+			return shared.Probe{Reason: fmt.Sprintf("%s: %v", path, err), Fix: fix}, nil
+		}
+		cmd := program.Command(ctx, args...)
 		cmd.Env = append([]string{}, env...) // nil would be the engine's own
 		out, err := cmd.CombinedOutput()
 		if ctx.Err() != nil {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
@@ -135,9 +135,13 @@ func counted(pids []int) []string {
 
 // call calls a method of the manager.
 func (m *Manager) call(ctx context.Context, words []string) error {
-	cmd := exec.CommandContext(ctx, m.Bus, append([]string{"--user", "--quiet", "call",
+	bus, err := hostpath.Installed(m.Bus)
+	if err != nil {
+		return err
+	}
+	cmd := bus.Command(ctx, append([]string{"--user", "--quiet", "call",
 		"org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"}, words...)...)
-	cmd.Env = []string{"XDG_RUNTIME_DIR=" + m.RuntimeDir}
+	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+m.RuntimeDir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return errors.New("asking systemd for a scope: " + strings.TrimSpace(string(out)+" "+err.Error()))

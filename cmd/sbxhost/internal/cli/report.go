@@ -69,7 +69,7 @@ func (a *App) SayHint(hint string) {
 // the name of a file, or an engine's log, can be written to look like one of ours.
 func (a *App) Say(message string) {
 	name := "sbxhost:"
-	if a.color(a.Stderr) {
+	if a.Color(a.Stderr) {
 		name = "\x1b[1msbxhost:\x1b[0m"
 	}
 	fmt.Fprintf(a.Stderr, "%s %s\n", name, strings.ReplaceAll(Printable(message), "\n", "\n  "))
@@ -102,11 +102,11 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 // Diagnose shows diagnostics with their lines in the file.
 func (a *App) Diagnose(diags config.Diagnostics) {
 	columns, _ := Size(a.Stderr)
-	source.Write(a.Stderr, diags, a.color(a.Stderr), columns)
+	source.Write(a.Stderr, diags, a.Color(a.Stderr), columns)
 }
 
-// color reports whether w is a terminal whose user has not said no.
-func (a *App) color(w io.Writer) bool {
+// Color reports whether w is a terminal whose user has not said no.
+func (a *App) Color(w io.Writer) bool {
 	return a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 

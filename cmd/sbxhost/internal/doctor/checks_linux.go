@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
@@ -42,11 +42,15 @@ func setting(path string) string {
 func attempt(ctx context.Context, attr *syscall.SysProcAttr, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, "/", attr
+	program, _, err := (&hostpath.Programs{Path: "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"}).Find(argv[0])
+	if err != nil {
+		return err
+	}
+	cmd := program.Command(ctx, argv[1:]...)
+	cmd.SysProcAttr = attr
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	err := cmd.Run()
+	err = cmd.Run()
 	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
@@ -134,7 +138,7 @@ func overlay(ctx context.Context) finding {
 	// The kernel makes it with a mode of its own.
 	os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
 	switch {
-	case errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, hostpath.ErrNoProgram):
 		f.State, f.Found = stateUnknown, "there is no mount program to try it with"
 	case err != nil:
 		f.State, f.Found = stateMissing, err.Error()

@@ -4,9 +4,10 @@ package doctor
 
 import (
 	"context"
-	"os/exec"
 	"runtime"
 	"time"
+
+	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // examinePlatform tries the launcher of macOS. No engine isolates on other systems.
@@ -17,7 +18,11 @@ func examinePlatform(ctx context.Context) []finding {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	f := finding{Name: "sandbox-exec", State: stateOK, Found: "works"}
-	if err := exec.CommandContext(ctx, "/usr/bin/sandbox-exec", "-p", "(version 1)(allow default)", "/usr/bin/true").Run(); err != nil {
+	launcher, err := hostpath.Installed("/usr/bin/sandbox-exec")
+	if err == nil {
+		err = launcher.Command(ctx, "-p", "(version 1)(allow default)", "/usr/bin/true").Run()
+	}
+	if err != nil {
 		f.State, f.Found = stateMissing, err.Error()
 		f.Consequence = "the engine seatbelt cannot be used"
 		f.Fix = "run it outside of another sandbox: they do not nest"

@@ -12,7 +12,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/serve"
 	"github.com/sbxhost/sbxhost/telemetry"
 )
@@ -91,7 +91,7 @@ func (e *Execution) runKept() error {
 			e.terminal.TellJob(ended)
 			return cli.Exit(status)
 		case errors.Is(err, serve.ErrAbsent):
-			if said, failed := startKeeper(e.App, program, name); failed != nil {
+			if said, failed := startKeeper(e.App, name); failed != nil {
 				return failed
 			} else if said != "" {
 				err = errors.New(said)
@@ -154,15 +154,19 @@ func (e *Execution) fullWords() []string {
 }
 
 // startKeeper starts a keeper, and waits until it serves or says why it does not.
-func startKeeper(a *cli.App, program, name string) (said string, err error) {
+func startKeeper(a *cli.App, name string) (said string, err error) {
+	self, err := hostpath.Self()
+	if err != nil {
+		return "", err
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	defer read.Close()
 	// It belongs to no terminal, and outlives this process.
-	keeper := exec.Command(program, "serve", "-session", name)
-	keeper.Dir, keeper.Env, keeper.Stderr = "/", a.Environ, write
+	keeper := self.Command(context.Background(), "serve", "-session", name)
+	keeper.Env, keeper.Stderr = a.Environ, write
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = keeper.Start()
 	write.Close()

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	iofs "io/fs"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,33 +208,6 @@ func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
 		return
 	}
 	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
-}
-
-// showDiff has git show what changes, and says the rest.
-func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) error {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		a.Say("without git there is no diff of contents")
-		return a.Print(reviewText(set, only))
-	}
-	cmds, left, done, err := r.Diff(ctx, git, a.Environ, set, only)
-	if err != nil {
-		return err
-	}
-	defer done()
-	for _, cmd := range cmds {
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Stdin, a.Stdout, a.Stderr // the pager and the colours are the user's
-		err = cmd.Run()
-		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
-			return fmt.Errorf("git diff: %w", err)
-		}
-	}
-	for i := range left {
-		c := &left[i]
-		a.Say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
-	}
-	tellTrouble(a, set, set.Changes, only)
-	return nil
 }
 
 // tellTrouble says what stands in the way of changes, and what there is to know of them.

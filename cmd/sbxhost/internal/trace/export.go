@@ -3,12 +3,12 @@
 package trace
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -44,28 +44,15 @@ func Start(a *cli.App, sandbox, engine string, begin time.Time) *Span {
 // startExporter starts the exporter while the command is still to be started, so
 // that its own start costs no time of its own.
 func (s *Span) startExporter() error {
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
-	if err != nil {
-		return err
-	}
-	// Never from PATH: the workspace could supply its own.
-	path := filepath.Join(filepath.Dir(self), exporterName)
-	info, err := os.Lstat(path)
-	if os.IsNotExist(err) {
-		return fmt.Errorf("it is asked for by OTEL_ variables, and %s is not there: install it beside sbxhost", path)
+	exporter, err := hostpath.Beside(exporterName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("it is asked for by OTEL_ variables, and %s is not there: install it beside sbxhost", exporterName)
 	} else if err != nil {
 		return err
 	}
-	if err := hostpath.CheckExecutable(path, info); err != nil {
-		return err
-	}
-	s.Process = &exec.Cmd{
-		Path: path, Args: []string{exporterName}, Dir: "/", Env: exporterEnv(s.App), Stderr: &s.stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: time.Second,
-	}
+	s.Process = exporter.Command(context.Background())
+	s.Process.Env, s.Process.Stderr, s.Process.WaitDelay = exporterEnv(s.App), &s.stderr, time.Second
+	s.Process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if s.Stdin, err = s.Process.StdinPipe(); err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,7 +94,7 @@ func (b *Preparation) imageOfService(ctx context.Context) error {
 // FindCompose looks where Docker's own command line has its plugins, and where
 // systems install the older program. Never in PATH: the workspace could supply
 // its own.
-func (b *Preparation) FindCompose() (string, error) {
+func (b *Preparation) FindCompose() (*hostpath.Program, error) {
 	var candidates []string
 	if home := b.Getenv("HOME"); filepath.IsAbs(home) {
 		candidates = append(candidates, filepath.Join(home, ".docker/cli-plugins/docker-compose"))
@@ -106,33 +104,35 @@ func (b *Preparation) FindCompose() (string, error) {
 		"/usr/lib/docker/cli-plugins/docker-compose", "/usr/libexec/docker/cli-plugins/docker-compose",
 		"/usr/local/bin/docker-compose", "/usr/bin/docker-compose")
 	for _, path := range candidates {
-		resolved, err := filepath.EvalSymlinks(path)
+		program, err := hostpath.Installed(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		info, err := os.Stat(resolved)
-		if err == nil {
-			err = hostpath.CheckExecutable(resolved, info)
-		}
 		if err != nil {
-			return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose", Message: err.Error()}
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose", Message: err.Error()}
 		}
-		return path, nil
+		if shows := showing(b.Spec, program.Path()); shows != nil && shows.Access == shared.ReadWrite {
+			return nil, &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
+				Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", program.Path()),
+				Hint:    "bind it read-only, or bind less"}
+		}
+		return program, nil
 	}
-	return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose",
+	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose",
 		Message: "neither Docker's Compose plugin nor docker-compose is installed",
 		Hint:    "install the package docker-compose or docker-compose-plugin, or name an image"}
 }
 
 // compose is one project of Compose's, made for one box.
 type compose struct {
-	program, file, Project string
-	by                     *Preparation
+	program       *hostpath.Program
+	file, Project string
+	by            *Preparation
 }
 
 // run runs Compose to its end, and tells its progress.
 func (c *compose) run(ctx context.Context, words ...string) error {
-	cmd := exec.CommandContext(ctx, c.program, append([]string{"--project-name", c.Project, "--file", c.file}, words...)...)
+	cmd := c.program.Command(ctx, append([]string{"--project-name", c.Project, "--file", c.file}, words...)...)
 	cmd.Dir = filepath.Dir(c.file)
 	getenv := c.by.Getenv
 	cmd.Env = []string{
@@ -164,7 +164,7 @@ func (c *compose) run(ctx context.Context, words ...string) error {
 	}
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.compose",
-			Message: fmt.Sprintf("%s %s: %v; it said: %s", c.program, words[0], err, said)}
+			Message: fmt.Sprintf("%s %s: %v; it said: %s", c.program.Path(), words[0], err, said)}
 	}
 	return nil
 }
