@@ -70,6 +70,7 @@ type Record struct {
 type NetworkUse struct {
 	Name        string `json:"name"`           // empty for all further ones
 	Port        uint16 `json:"port,omitempty"` // 0 for a name that was not resolved
+	By          string `json:"by,omitempty"`   // whose it is, where that is not known to be the command: "a command of this session"
 	Allowed     bool   `json:"allowed"`
 	Reason      string `json:"reason,omitempty"` // why not, or why an allowed one failed
 	Connections uint64 `json:"connections"`      // or, of a refused name, questions
@@ -84,7 +85,7 @@ const maxNetworkUses = 200
 // AddNetworkUse adds one to a list in which each outcome is once. Those past the 200th are one.
 func AddNetworkUse(list []NetworkUse, u NetworkUse) []NetworkUse {
 	same := func(of NetworkUse) bool {
-		return of.Name == u.Name && of.Port == u.Port && of.Allowed == u.Allowed && of.Reason == u.Reason
+		return of.Name == u.Name && of.Port == u.Port && of.By == u.By && of.Allowed == u.Allowed && of.Reason == u.Reason
 	}
 	i := slices.IndexFunc(list, same)
 	if i < 0 && len(list) >= maxNetworkUses-2 {

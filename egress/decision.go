@@ -9,11 +9,18 @@ import (
 // ReasonUnlisted is the reason of a Decision about a name, or an address, that no rule has.
 const ReasonUnlisted = "no rule allows it"
 
+// ReasonPort is the reason of a Decision about a port of a name that other rules have.
+func ReasonPort(port uint16) string { return fmt.Sprintf("port %d is not in the rule", port) }
+
+// OfSession is who a Decision is about where commands share a gate, which cannot tell them apart.
+const OfSession = "a command of this session"
+
 // A Decision is about a name that was asked for, or about connections that have ended.
 type Decision struct {
 	// Name is what was asked for: a name, or an address where a command has dialled one that
 	// no name has. "localhost" is a port of the host's.
 	Name    string
+	By      string // OfSession, or empty: the command that is told of it
 	Port    uint16 // 0 where it is not known: a name was refused before a connection could be made
 	Allowed bool
 	Reason  string // why not, or why what is allowed did not work; for people
@@ -33,22 +40,31 @@ func (d *Decision) Target() string {
 	return d.Name + ":" + strconv.Itoa(int(d.Port))
 }
 
+// Whose is what follows the target where that is not known to be the command's: " (a command of
+// this session)".
+func (d *Decision) Whose() string {
+	if d.By == "" {
+		return ""
+	}
+	return " (" + d.By + ")"
+}
+
 // String is one sentence.
 func (d *Decision) String() string {
 	switch {
 	case !d.Allowed:
-		return fmt.Sprintf("network: refused %s: %s", d.Target(), d.Reason)
+		return fmt.Sprintf("network: refused %s%s: %s", d.Target(), d.Whose(), d.Reason)
 	case d.Reason != "":
-		return fmt.Sprintf("network: could not reach %s: %s", d.Target(), d.Reason)
+		return fmt.Sprintf("network: could not reach %s%s: %s", d.Target(), d.Whose(), d.Reason)
 	}
-	return fmt.Sprintf("network: reached %s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("network: reached %s%s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.Whose(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
 }
 
 // Details are the decision as an engine's event carries it.
 func (d *Decision) Details() map[string]string {
 	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed),
 		"connections": strconv.FormatUint(d.Connections, 10)}
-	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address} {
+	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address, "by": d.By} {
 		if text != "" {
 			m[key] = text
 		}
@@ -62,7 +78,7 @@ func (d *Decision) Details() map[string]string {
 
 // ParseDecision reads [Decision.Details]. What makes no sense is zero.
 func ParseDecision(m map[string]string) (d Decision) {
-	d.Name, d.Reason, d.Address = m["name"], m["reason"], m["address"]
+	d.Name, d.Reason, d.Address, d.By = m["name"], m["reason"], m["address"], m["by"]
 	port, _ := strconv.ParseUint(m["port"], 10, 16)
 	d.Port = uint16(port)
 	d.Allowed, _ = strconv.ParseBool(m["allowed"])

@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
+
+// maxDegraded bounds the notes of one command: others tell of it while it runs.
+const maxDegraded = 1000
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
@@ -44,7 +48,7 @@ func (c *Cmd) event(e shared.Event) {
 	c.mu.Lock()
 	switch told := Told(&e).(type) {
 	case Denial:
-		c.report.Denials = append(c.report.Denials, told)
+		c.report.Denials = denial.Add(c.report.Denials, told)
 	case LimitReport:
 		c.report.Limits = append(c.report.Limits, told)
 	case audit.NetworkUse:
@@ -52,7 +56,12 @@ func (c *Cmd) event(e shared.Event) {
 	}
 	switch e.Kind {
 	case shared.EventDegraded:
-		c.report.Degraded = append(c.report.Degraded, e.Message)
+		switch n := len(c.report.Degraded); {
+		case n < maxDegraded:
+			c.report.Degraded = append(c.report.Degraded, e.Message)
+		case n == maxDegraded:
+			c.report.Degraded = append(c.report.Degraded, "further notes are not listed")
+		}
 	case shared.EventDiscarded:
 		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
 			c.report.Discarded = n

@@ -135,7 +135,7 @@ func Told(e *shared.Event) any {
 	case shared.EventNetwork:
 		d := egress.ParseDecision(e.Details)
 		return audit.NetworkUse{
-			Name: hostpath.Line(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
+			Name: hostpath.Line(d.Name), Port: d.Port, By: hostpath.Line(d.By), Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
 			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
 		}
 	}

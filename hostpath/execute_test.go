@@ -63,7 +63,9 @@ func TestPrograms(t *testing.T) {
 	if cmd := found.Command(t.Context()); cmd.Args[0] != dir+"/to-good/git" || cmd.Dir != "/" || !slices.Equal(cmd.Env, []string{"PATH=" + words[1]}) {
 		t.Errorf("%q in %s with %q", cmd.Args, cmd.Dir, cmd.Env)
 	}
-	bound := Programs{Path: dir + "/good", Written: func(p string) string { return map[bool]string{true: "what is bound writable"}[strings.HasPrefix(p, "/usr/sbin")] }}
+	bound := Programs{Path: dir + "/good", Written: func(p string) string {
+		return map[bool]string{true: "what is bound writable"}[strings.HasPrefix(p, "/usr/sbin")]
+	}}
 	if found, _, err := bound.Find("git"); err != nil || strings.Contains(found.Command(t.Context()).Env[0], "/usr/sbin") {
 		t.Errorf("where commands can write to the system's: %q, %v", found.Command(t.Context()).Env, err)
 	}

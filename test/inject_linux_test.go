@@ -150,6 +150,7 @@ git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git pu
 	if out, stderr, err := run("sessions", "rm", "renewed"); err != nil {
 		t.Errorf("%v, %s\n%s", err, out, stderr)
 	}
+	t.Run("a hoarder", m.hoarder)
 	// Not by another variable, either.
 	if out, _, err := run("exec", "-sandbox", "inject", "-env", "COPY="+injectedNPM, "--", "true"); err == nil {
 		t.Errorf("a variable with a credential was passed on: %s", out)
@@ -171,6 +172,83 @@ git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git pu
 		}
 		return nil
 	})
+}
+
+// hoarder is a client that makes host and engine hold as much as it can: by two connections of HTTP/2 that
+// take nothing of what they are sent, whose headers are as long as net/http takes them by default, and by
+// names that are refused.
+const hoarder = `import os, socket, ssl, struct, sys
+print("begun", flush=True)
+if sys.argv[1] == "fill":
+    def frame(kind, flags, stream, body): return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+    def text(s):
+        n = len(s)
+        if n < 127: return bytes([n]) + s
+        n, out = n - 127, b"\x7f"
+        while n > 127: n, out = n >> 7, out + bytes([n & 127 | 128])
+        return out + bytes([n]) + s
+    head = b"\x82\x87\x04" + text(b"/user") + b"\x01" + text(b"api.github.com") + b"\x00" + text(b"authorization") + text(b"Bearer " + os.environ["GH_TOKEN"].encode())
+    for connection in range(2):
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["h2"])
+        s = context.wrap_socket(socket.create_connection(("api.github.com", 443)), server_hostname="api.github.com")
+        s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, 0)))
+        try:
+            for i in range(250):
+                s.sendall(frame(1, 5, 2*i + 1, head + (b"\x60" + text(b"c" * 3000) if i == 0 else b"\xbe") + b"\xbe" * 340))
+            s.sendall(frame(6, 0, 0, b"hoarding"))
+            got = b""
+            while frame(6, 1, 0, b"hoarding") not in got:
+                got = got[-100:] + s.recv(65536)
+                if not got: break
+        except OSError as e: print(e, file=sys.stderr)
+        globals()["held%d" % connection] = s
+    for i in range(3000):
+        try: socket.getaddrinfo("%d." % i + "x" * 60 + ".example", 80)
+        except OSError: pass
+print("filled", flush=True)
+sys.stdin.read()
+`
+
+// What a command makes host and engine hold is bounded, whatever it does, and by a limit of its memory more so.
+func (m *netMachine) hoarder(t *testing.T) {
+	m.write("w/hoarder.py", hoarder)
+	text, err := os.ReadFile(m.base + "/config.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write("hoarder.hcl", strings.Replace(string(text), "sandbox \"inject\" {", "sandbox \"limited\" {\n  limits {\n    memory  = \"256MiB\"\n    enforce = \"best_effort\"\n  }", 1))
+	// peaks are what host and engine had at the most, in KiB.
+	peaks := func(what string) (peaks [2]int) {
+		cmd := m.sbxhost("exec", "-config", m.base+"/hoarder.hcl", "-sandbox", "limited", "--", "python3", "hoarder.py", what)
+		cmd.Env = append(cmd.Env, "GH_TOKEN="+injectedGitHub, "NPM_TOKEN="+injectedNPM)
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		var out lockedBuffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, what, func() bool { return strings.Contains(out.String(), "filled\n") }, out.String)
+		for i, pid := range [2]int{cmd.Process.Pid, onlyChild(t, cmd.Process.Pid)} {
+			_, peak, _ := strings.Cut(procFile(pid, "status"), "\nVmHWM:")
+			fmt.Sscanf(peak, "%d kB", &peaks[i])
+		}
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", what, err, out.String())
+		}
+		return peaks
+	}
+	idle, filled := peaks("nothing"), peaks("fill")
+	host, engine := (filled[0]-idle[0])>>10, (filled[1]-idle[1])>>10
+	// A quarter of the limit in use, and as much again until Go's collector has run.
+	if engine > 128 || host > 8 {
+		t.Errorf("the host has grown by %d MiB and the engine by %d", host, engine)
+	}
 }
 
 // tells names a credential that a text has in it, also as Basic authentication has it.

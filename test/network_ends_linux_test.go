@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,6 +93,7 @@ print("all")`
 		t.Errorf("%v, %q", err, out)
 	}
 	uses := m.uses(t, "many.json")
+	uses = slices.DeleteFunc(uses, func(u netUse) bool { return u.Reason == "256 connections are open, and more of them wait" })
 	if len(uses) != 1 || uses[0].Connections != connections {
 		t.Errorf("%+v", uses)
 	}

@@ -186,6 +186,8 @@ sandbox "bwrap" {
 	t.Run("credentials", func(t *testing.T) { m.credentials(t, pair, pool) })
 	t.Run("commands", m.commands)
 	t.Run("result", m.result)
+	t.Run("another port", m.otherPort)
+	t.Run("kept", m.kept)
 	t.Run("ports", m.ports)
 	t.Run("half-closed", m.halfClosed)
 	t.Run("many", m.many)

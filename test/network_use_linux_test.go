@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,7 +37,7 @@ func (m *netMachine) commands(t *testing.T) {
 		"for this command":    {script: http + "other.example/", want: "other.example 0\n", flags: []string{"-network=other.example,allowed.example:1,2"}},
 		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; to allow it: add \"other.example\" to network at " + m.base + "/config.hcl:LINE\n"},
 		"the wildcard itself": {script: https + "wild.example:8443/", code: 6, want: "refused wild.example: "},
-		"another port":        {script: http + "allowed.example:5433/", code: 7},
+		"another port":        {script: http + "allowed.example:5433/", code: 7, want: "hint: refused allowed.example:5433: port 5433 is not in the rule; to allow it: add \"allowed.example:5433\" to network at " + m.base + "/config.hcl:LINE\n"},
 		"an address":          {script: http + "93.184.0.10/", code: 7},
 		"IPv6":                {script: http + "[2606:4700::1]/", code: 7},
 		"the host's loopback": {script: http + "127.0.0.1/", code: -1},
@@ -86,7 +87,7 @@ func (m *netMachine) line(t *testing.T, sandbox string) string {
 }
 
 type netUse struct {
-	Name           string
+	Name, By       string
 	Port           uint16
 	Allowed        bool
 	Reason         string
@@ -134,6 +135,113 @@ func (m *netMachine) result(t *testing.T) {
 		if len(list) != 3 {
 			t.Errorf("%+v", list)
 		}
+	}
+}
+
+// A connection to a port that no rule has is refused by the sandbox's kernel, and told like any other.
+func (m *netMachine) otherPort(t *testing.T) {
+	const quiet = `python3 -c 'import socket, sys
+for blocking in (True, False):
+    s = socket.socket()
+    s.setblocking(blocking)
+    try: s.connect((sys.argv[1], int(sys.argv[2])))
+    except OSError: pass' `
+	out, _ := m.run(t, "net", quiet+"allowed.example 6000; "+quiet+"trusted.example 22; "+quiet+"allowed.example 443; false", "-result", m.base+"/port.json")
+	if !strings.Contains(out, "hint: refused allowed.example:6000: port 6000 is not in the rule") || !strings.Contains(out, "hint: refused trusted.example:22: port 22 is not") {
+		t.Errorf("%s", out)
+	}
+	refused := map[string]int{}
+	for _, u := range m.uses(t, "port.json") {
+		if !u.Allowed && u.Reason == fmt.Sprintf("port %d is not in the rule", u.Port) {
+			refused[fmt.Sprintf("%s:%d", u.Name, u.Port)] = u.Connections
+		}
+	}
+	if len(refused) != 2 || refused["allowed.example:6000"] != 1 || refused["trusted.example:22"] != 1 {
+		t.Errorf("%v", refused)
+	}
+	if text, err := os.ReadFile(m.base + "/audit.jsonl"); err != nil || !bytes.Contains(text, []byte(`"name":"trusted.example","port":22,"allowed":false`)) {
+		t.Errorf("%v, the log has no refused port", err)
+	}
+}
+
+// In a kept session each command hears of what was refused while it ran, also of what an earlier one
+// has heard, and of what happened since then.
+func (m *netMachine) kept(t *testing.T) {
+	m.write("kept.hcl", `sandbox "s" {
+  engine  = "native"
+  network = ["allowed.example"]
+  session {
+    processes = true
+  }
+}
+`)
+	start := func(result, script string) (*exec.Cmd, *lockedBuffer) {
+		cmd := m.sbxhost("exec", "-config", m.base+"/kept.hcl", "-sandbox", "s", "-session", "net", "-result", m.base+"/"+result, "-c", script)
+		var out lockedBuffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, &out
+	}
+	defer func() {
+		if out, err := m.sbxhost("sessions", "rm", "net").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}()
+	const refused = "curl -sS http://other.example/; curl -sS http://allowed.example:6000/; false"
+	heard := func(result string) {
+		t.Helper()
+		found := map[string]bool{}
+		for _, u := range m.uses(t, result) {
+			if !u.Allowed && u.By == "a command of this session" {
+				found[fmt.Sprintf("%s:%d %s", u.Name, u.Port, u.Reason)] = true
+			}
+		}
+		if len(found) != 2 || !found["other.example:0 no rule allows it"] || !found["allowed.example:6000 port 6000 is not in the rule"] {
+			t.Errorf("%s: %v", result, m.uses(t, result))
+		}
+	}
+	beside, said := start("beside.json", "echo runs; while ! test -e end; do sleep 0.01; done; rm end; false")
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(said.String(), "runs"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(said)
+		}
+	}
+	for _, result := range []string{"kept1.json", "kept2.json"} {
+		cmd, out := start(result, refused)
+		if cmd.Wait(); !strings.Contains(out.String(), "hint: refused other.example (a command of this session): no rule allows it; to allow it: add \"other.example\" to network") {
+			t.Errorf("%s: %s", result, out)
+		}
+		heard(result)
+	}
+	m.write("w/end", "")
+	if beside.Wait(); !strings.Contains(said.String(), "hint: refused other.example (a command of this session)") {
+		t.Errorf("beside: %s", said)
+	}
+	heard("beside.json")
+	// What happens when no command runs is for the next one.
+	late, out := start("left.json", "(until test -e begin; do sleep 0.01; done; curl -sS http://later.example/; touch done) >/dev/null 2>&1 &")
+	if err := late.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m.write("w/begin", "")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(m.base + "/w/done"); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	next, _ := start("next.json", "true")
+	next.Wait()
+	if list := m.uses(t, "next.json"); len(list) != 1 || list[0].Name != "later.example" {
+		t.Errorf("%v", list)
+	}
+	again, _ := start("again.json", "true")
+	again.Wait()
+	if list := m.uses(t, "again.json"); len(list) != 0 {
+		t.Errorf("%v", list)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestCloseDrainsWhatWaits(t *testing.T) {
 		return
 	}
 	const all = 30
-	w := newWorld(t, func(c *Config) { c.Connections = 1 }, "a.example:7000")
+	w := newWorld(t, bounded(func(b *bounds) { b.connections = 1 }), "a.example:7000")
 	w.answer("a.example", public)
 	got, first, begin := make(chan string, all), make(chan struct{}, all), make(chan struct{})
 	w.serve(public+":7000", func(c *net.TCPConn) {

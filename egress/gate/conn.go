@@ -23,7 +23,7 @@ type conn struct {
 	inner    net.Conn
 	decision egress.Decision // told at the end
 	begun    time.Time
-	quiet    bool // nothing is told
+	quiet    bool // nothing is told, or all was
 
 	mu             sync.Mutex
 	outer          net.Conn // once it is dialled
@@ -52,9 +52,15 @@ func (c *conn) end() {
 	delete(c.gate.conns, c)
 	c.gate.mu.Unlock()
 	c.gate.progress.Add(1)
+	c.tell()
+}
+
+// tell has the connection's decision told, once.
+func (c *conn) tell() {
 	if c.quiet {
 		return
 	}
+	c.quiet = true
 	d := &c.decision
 	d.Sent, d.Received, d.Duration = uint64(c.sent.Load()), uint64(c.received.Load()), time.Since(c.begun)
 	c.gate.decided(*d)
@@ -82,14 +88,19 @@ func reset(c net.Conn) {
 }
 
 // refused is for what the rules do not allow.
-func (c *conn) refused(reason string) {
-	c.decision.Allowed, c.decision.Reason = false, reason
-	c.reset()
-}
+func (c *conn) refused(reason string) { c.unserved(false, reason, nil) }
 
 // failed is for what they do, and that does not work.
-func (c *conn) failed(err error) {
-	c.decision.Reason = err.Error()
+func (c *conn) failed(err error) { c.unserved(c.decision.Allowed, err.Error(), nil) }
+
+// unserved ends a connection that leads nowhere, with a reply if it was asked for as a proxy is. It is told
+// before the command can know of it, and end by it.
+func (c *conn) unserved(allowed bool, reason string, reply []byte) {
+	c.decision.Allowed, c.decision.Reason = allowed, reason
+	c.tell()
+	if reply != nil {
+		c.part(reply)
+	}
 	c.reset()
 }
 
@@ -101,13 +112,13 @@ func (g *Gate) serveName(c *conn) {
 	if n == nil {
 		c.quiet = fake.IsLoopback() // nobody listens there
 		c.decision.Name = fake.String()
-		c.refused("no name has this address")
+		c.refused(noName)
 		return
 	}
 	c.decision.Name = n.name
 	port, ok := portAmong(n.ports, c.decision.Port)
 	if !ok {
-		c.refused(notInRule(c.decision.Port))
+		c.refused(egress.ReasonPort(c.decision.Port))
 		return
 	}
 	first, ok := c.greeted(c.inner, n.name)
@@ -120,11 +131,13 @@ func (g *Gate) serveName(c *conn) {
 	}
 	outer, failed := g.reach(c, n, port)
 	if failed != nil {
-		c.missed(failed)
+		c.missed(failed, nil)
 		return
 	}
 	c.pass(outer, first)
 }
+
+const noName = "no name has this address"
 
 func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	i := slices.IndexFunc(ports, func(p egress.Port) bool { return p.Number == number })
@@ -133,8 +146,6 @@ func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	}
 	return ports[i], true
 }
-
-func notInRule(port uint16) string { return fmt.Sprintf("port %d is not in the rule", port) }
 
 // greeted reads the first bytes of the connection, from r, and holds them against the name,
 // on ports where they have one. It is false of what was refused.
@@ -168,12 +179,8 @@ type unreached struct {
 	err error
 }
 
-func (c *conn) missed(u *unreached) {
-	if u.why == forbidden {
-		c.refused(u.err.Error())
-	} else {
-		c.failed(u.err)
-	}
+func (c *conn) missed(u *unreached, reply []byte) {
+	c.unserved(c.decision.Allowed && u.why != forbidden, u.err.Error(), reply)
 }
 
 // reach connects to a port of a name for a connection.
@@ -240,6 +247,11 @@ func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error
 		list = list[1:]
 		open++
 		g.wg.Go(func() {
+			if !g.dials.take(ctx) {
+				results <- dialled{error: ctx.Err()}
+				return
+			}
+			defer g.dials.give()
 			c, err := g.config.Dial(ctx, netip.AddrPortFrom(addr, port))
 			results <- dialled{c, addr, err}
 		})

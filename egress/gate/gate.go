@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ const (
 	TCP4 Kind = iota
 	TCP6
 	UDP4
+	Resets4 // raw: what comes by TCP, of which the gate looks at resets
 )
 
 // Sockets makes an unbound socket in the sandbox's network namespace.
@@ -48,18 +48,17 @@ type Config struct {
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// Own gives the machine's own addresses; nil: those of its interfaces.
 	Own func() []netip.Prefix
-	// Decided is told of decisions, one at a time; nil: nobody is. What is refused, or does
-	// not work, is told the first time alone, and of 1,000 different ones. Connections that
-	// work are summed up for a fifth of a second.
-	Decided func(egress.Decision)
-	// Connections may be open at once, as many again from outside by Publish; 0: 256. More
-	// of them wait.
-	Connections int
-	// Names may have an address; 0: 10,000. More of them get none.
-	Names int
+	// Resets has the gate ask Sockets for one of Resets4, by which it sees what nobody listens
+	// for: the kernel refuses connections to ports of names that no rule has.
+	Resets bool
+	// Memory is the limit of the command's memory, in bytes, of which the gate holds a quarter at
+	// the most; 0: there is none.
+	Memory uint64
+
+	bounds *bounds // by a test; nil: boundsOf(Memory)
 }
 
-// Bounds in time. A command can use up each of them, and harms nobody by it.
+// Bounds in time; see bounds for others. A command can use up each of them, and harms nobody by it.
 const (
 	lookupTimeout   = 10 * time.Second
 	dialTimeout     = 30 * time.Second
@@ -80,10 +79,13 @@ type Gate struct {
 	once    sync.Once
 	wg      sync.WaitGroup
 
+	bounds   bounds
 	out, in  slots
+	dials    slots // attempts to connect outside
 	names    names
 	log      log
-	inject   *injector     // nil where there are no credentials
+	inject   *injector // nil where there are no credentials
+	resets   resets
 	progress atomic.Uint64 // anything that gets on
 
 	listening sync.Mutex
@@ -115,21 +117,26 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Own == nil {
 		config.Own = own
 	}
-	if config.Decided == nil {
-		config.Decided = func(egress.Decision) {}
+	b := boundsOf(config.Memory)
+	if config.bounds != nil {
+		b = *config.bounds
 	}
-	config.Connections = cmp.Or(config.Connections, 256)
-	config.Names = cmp.Or(config.Names, 10_000)
 	g := &Gate{
-		config: config,
-		out:    make(slots, config.Connections), in: make(slots, config.Connections),
+		config: config, bounds: b,
+		out: make(slots, b.connections), in: make(slots, b.connections), dials: make(slots, 2*b.connections),
 		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
 	}
 	g.names.init()
 	g.inject = newInjector(g, config.Inject)
-	g.log.told, g.log.sums = map[egress.Decision]bool{}, map[egress.Decision]*egress.Decision{}
+	g.log.hearers = map[*hearer]bool{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
+	if config.Resets {
+		if err := g.watchResets(ctx); err != nil {
+			g.Close()
+			return nil, &ResetsError{err}
+		}
+	}
 	// Before the proxy, to which the kernel gives any port that is free.
 	for _, port := range config.HostPorts {
 		if err := g.hostPort(port); err != nil {
@@ -183,6 +190,15 @@ func (e *HostPortError) Error() string {
 }
 
 func (e *HostPortError) Unwrap() error { return e.Err }
+
+// A ResetsError tells why a gate with Resets cannot see them.
+type ResetsError struct{ Err error }
+
+func (e *ResetsError) Error() string {
+	return fmt.Sprintf("connections to ports that no rule has are refused and not reported: %v", e.Err)
+}
+
+func (e *ResetsError) Unwrap() error { return e.Err }
 
 func (g *Gate) hostPort(port uint16) error {
 	for _, to := range []netip.AddrPort{netip.AddrPortFrom(loopback4, port), netip.AddrPortFrom(loopback6, port)} {
@@ -280,12 +296,8 @@ func (g *Gate) Close() error {
 		g.mu.Unlock()
 		<-done
 		g.inject.close()
-		g.log.mu.Lock()
-		if g.log.stop != nil {
-			g.log.stop.Stop()
-		}
-		g.log.mu.Unlock()
-		g.tell()
+		g.resets.close()
+		g.log.close()
 	})
 	return nil
 }
@@ -325,6 +337,16 @@ func (g *Gate) isClosing() bool { return g.closing.Err() != nil }
 // slots bound how many do something at once.
 type slots chan struct{}
 
+// try takes a slot if there is one.
+func (s slots) try() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // take waits for a slot.
 func (s slots) take(ctx context.Context) bool {
 	select {
@@ -336,63 +358,3 @@ func (s slots) take(ctx context.Context) bool {
 }
 
 func (s slots) give() { <-s }
-
-// log tells decisions. What a command tries for ever, and does not work, is told once; what
-// works is summed up, since each decision costs as much as a short connection.
-type log struct {
-	mu   sync.Mutex
-	told map[egress.Decision]bool
-	full bool
-	sums map[egress.Decision]*egress.Decision // what is to be told yet
-	stop *time.Timer                          // nil where nothing is
-}
-
-const (
-	maxTold = 1000
-	// tellAfter is how long what works is summed up for.
-	tellAfter = 200 * time.Millisecond
-)
-
-func (g *Gate) decided(d egress.Decision) {
-	d.Connections = 1
-	l := &g.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if d.Reason == "" {
-		key := egress.Decision{Name: d.Name, Port: d.Port, Address: d.Address}
-		if sum := l.sums[key]; sum != nil {
-			sum.Connections++
-			sum.Sent += d.Sent
-			sum.Received += d.Received
-			sum.Duration += d.Duration
-			return
-		}
-		if l.sums[key] = &d; l.stop == nil {
-			l.stop = time.AfterFunc(tellAfter, g.tell)
-		}
-		return
-	}
-	key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
-	switch {
-	case l.told[key] || l.full:
-		return
-	case len(l.told) >= maxTold:
-		l.full = true
-		d = egress.Decision{Reason: "further refusals are not listed", Connections: 1}
-	default:
-		l.told[key] = true
-	}
-	g.config.Decided(d)
-}
-
-// tell tells what has been summed up.
-func (g *Gate) tell() {
-	l := &g.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, sum := range l.sums {
-		g.config.Decided(*sum)
-	}
-	clear(l.sums)
-	l.stop = nil
-}

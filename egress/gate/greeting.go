@@ -13,7 +13,7 @@ import (
 
 const (
 	maxRequest = 16 << 10 // of HTTP: request line and header
-	maxHello   = 64 << 10 // of TLS: as much as servers take, with the records around it
+	maxHello   = 32 << 10 // of TLS: twice what the longest key exchanges and tickets take
 	maxRecord  = 16 << 10
 )
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sbxhost/sbxhost/egress"
 )
@@ -63,12 +64,17 @@ type injector struct {
 	gate *Gate
 	of   *Injection
 
-	begin     sync.Once
-	accepted  chan net.Conn
-	server    http.Server
-	served    chan struct{} // closed when server has ended; nil before it has begun
-	transport http.Transport
-	proxy     httputil.ReverseProxy
+	begin    sync.Once
+	accepted chan net.Conn
+	server   http.Server
+	served   chan struct{} // closed when server has ended; nil before it has begun
+	// one and two are for the requests of HTTP/1 and of HTTP/2, which go on as what they are.
+	one, two http.Transport
+	proxy    httputil.ReverseProxy
+
+	places   slots // connections from the command
+	sessions slots // those of HTTP/2
+	requests slots // of HTTP/2
 
 	mu    sync.Mutex
 	hosts map[string]reached
@@ -84,7 +90,8 @@ func newInjector(g *Gate, of *Injection) *injector {
 	if of == nil {
 		return nil
 	}
-	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{}}
+	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{},
+		places: make(slots, g.bounds.injected), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
 }
 
 // has reports whether connections to a port of a name end here.
@@ -96,13 +103,15 @@ func (in *injector) has(name string, port uint16) bool {
 func (in *injector) start() {
 	// Neither says what is in a request, but they say it to who runs the engine.
 	silent := stdlog.New(io.Discard, "", 0)
-	in.transport = http.Transport{
-		DialContext: in.dial, ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSClientConfig:     &tls.Config{RootCAs: in.of.Roots},
-		TLSHandshakeTimeout: greetingTimeout, ExpectContinueTimeout: greetingTimeout, IdleConnTimeout: 2 * greetingTimeout,
-		MaxIdleConnsPerHost: 16, MaxConnsPerHost: cap(in.gate.out),
+	for _, t := range [...]*http.Transport{&in.one, &in.two} {
+		t.DialContext, t.TLSClientConfig, t.DisableCompression = in.dial, &tls.Config{RootCAs: in.of.Roots}, true
+		t.TLSHandshakeTimeout, t.ExpectContinueTimeout, t.IdleConnTimeout = greetingTimeout, greetingTimeout, in.gate.bounds.idle
+		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = maxIdle, maxIdle, maxResponse
 	}
-	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: &in.transport, FlushInterval: -1, ErrorLog: silent,
+	// Also for what nobody waits for any more: a request can be given up before its host has answered.
+	in.one.MaxConnsPerHost, in.two.MaxConnsPerHost = cap(in.places), cap(in.requests)
+	in.two.ForceAttemptHTTP2, in.two.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: download, MaxReceiveBufferPerStream: download}
+	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: in, FlushInterval: -1, ErrorLog: silent,
 		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			t, why := terminatedOf(r), told(err)
 			if !errors.Is(err, context.Canceled) { // that the command did not wait for it is no reason
@@ -111,9 +120,11 @@ func (in *injector) start() {
 			http.Error(w, fmt.Sprintf("sbxhost: %s:%d: %s", t.of.decision.Name, injectPort, why), http.StatusBadGateway)
 		}}
 	in.server = http.Server{
-		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, DisableGeneralOptionsHandler: true,
-		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}},
-		BaseContext: func(net.Listener) context.Context { return in.gate.ctx },
+		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, IdleTimeout: in.gate.bounds.idle, DisableGeneralOptionsHandler: true,
+		MaxHeaderBytes: in.gate.bounds.header,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: in.gate.bounds.streams, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: upload, MaxReceiveBufferPerStream: upload},
+		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, GetConfigForClient: in.version},
+		BaseContext:    func(net.Listener) context.Context { return in.gate.ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
 		},
@@ -125,6 +136,26 @@ func (in *injector) start() {
 	}()
 }
 
+// version offers HTTP/2 where there is a place for it, and HTTP/1 alone otherwise.
+func (in *injector) version(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	t := hello.Conn.(*terminated)
+	if !slices.Contains(hello.SupportedProtos, "h2") {
+		return nil, nil
+	}
+	if t.session = in.sessions.try(); t.session {
+		return nil, nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// RoundTrip sends a request on in the version that it came in.
+func (in *injector) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.ProtoMajor == 2 {
+		return in.two.RoundTrip(r)
+	}
+	return in.one.RoundTrip(r)
+}
+
 // close comes when no connection is left.
 func (in *injector) close() {
 	if in == nil {
@@ -134,7 +165,8 @@ func (in *injector) close() {
 	if in.served != nil {
 		in.server.Close()
 		<-in.served
-		in.transport.CloseIdleConnections()
+		in.one.CloseIdleConnections()
+		in.two.CloseIdleConnections()
 	}
 }
 
@@ -147,6 +179,11 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	}
 	in.mu.Unlock()
 	c.decision.Allowed = true
+	if !in.gate.enter(in.places, in.gate.ctx, n.name, injectPort, "connections to hosts of credentials are open") {
+		c.reset()
+		return
+	}
+	defer in.places.give()
 	t := &terminated{Conn: c.inner, of: c, first: first, closed: make(chan struct{})}
 	select {
 	case in.accepted <- t:
@@ -158,6 +195,9 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	t.ended = true
 	t.mu.Unlock()
 	t.requests.Wait()
+	if t.session {
+		in.sessions.give()
+	}
 	in.mu.Lock()
 	c.decision.Address = in.hosts[n.name].address
 	in.mu.Unlock()
@@ -181,7 +221,19 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	in.mu.Lock()
 	in.hosts[host] = reached{name: n, address: address}
 	in.mu.Unlock()
-	return outer, nil
+	return outside{outer, context.AfterFunc(in.gate.ctx, func() { outer.Close() })}, nil
+}
+
+// outside is a connection to a host of credentials. It ends with the gate, in the middle of an answer
+// that its host does not end, too.
+type outside struct {
+	net.Conn
+	stop func() bool
+}
+
+func (o outside) Close() error {
+	o.stop()
+	return o.Conn.Close()
 }
 
 // notDialled is why a host was not connected to.
@@ -267,6 +319,12 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "sbxhost: "+why, http.StatusMisdirectedRequest)
 		return
 	}
+	if r.ProtoMajor == 2 {
+		if !in.gate.enter(in.requests, r.Context(), t.of.decision.Name, injectPort, "requests of HTTP/2 are not answered yet") {
+			return
+		}
+		defer in.requests.give()
+	}
 	// An answer can begin before the request has ended. HTTP/2 has that anyway.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	in.proxy.ServeHTTP(w, r)
@@ -275,8 +333,10 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // terminated is a connection of the sandbox that ends here.
 type terminated struct {
 	net.Conn
-	of    *conn
-	first []byte // is read before anything else
+	of      *conn
+	first   []byte                    // is read before anything else
+	session bool                      // it has a place among the connections of HTTP/2; final once TLS has begun
+	until   atomic.Pointer[time.Time] // when a write ends that somebody has set a time for; nil for none
 
 	close    sync.Once
 	closed   chan struct{}
@@ -302,10 +362,27 @@ func (t *terminated) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// Write takes no longer than stuck, however much was taken of what was written before.
 func (t *terminated) Write(p []byte) (int, error) {
+	until := time.Now().Add(t.of.gate.bounds.stuck)
+	if set := t.until.Load(); set != nil && set.Before(until) {
+		until = *set
+	}
+	t.Conn.SetWriteDeadline(until)
 	n, err := t.Conn.Write(p)
 	t.of.received.Add(int64(n))
 	return n, err
+}
+
+func (t *terminated) SetWriteDeadline(at time.Time) error {
+	if t.until.Store(nil); !at.IsZero() {
+		t.until.Store(&at)
+	}
+	return t.Conn.SetWriteDeadline(at)
+}
+
+func (t *terminated) SetDeadline(at time.Time) error {
+	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
 }
 
 func (t *terminated) Close() error {
@@ -328,7 +405,7 @@ func (t *terminated) enter() bool {
 func (t *terminated) note(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed = why
+	t.failed = clip(why)
 }
 
 // handedOver is the listener of the server.

@@ -54,19 +54,23 @@ func certified(t *testing.T, names ...string) (tls.Certificate, *x509.CertPool) 
 // secured is a world in which requests to api.example get a credential.
 type secured struct {
 	*world
-	inside *x509.CertPool // whom programs of the sandbox trust
+	real   tls.Certificate // of the real servers
+	inside *x509.CertPool  // whom programs of the sandbox trust
 	inject *Injection
 	mu     sync.Mutex
 	seen   []*http.Request // by the real server
 }
 
 // newSecured serves api.example, for which there is a credential, and other.example.
-func newSecured(t *testing.T, versions []string, handler http.HandlerFunc) *secured {
+func newSecured(t *testing.T, versions []string, handler http.HandlerFunc, change ...func(*Config)) *secured {
 	t.Helper()
 	real, roots := certified(t, "api.example", "other.example")
 	shown, inside := certified(t, "api.example")
-	s := &secured{inside: inside}
+	s := &secured{real: real, inside: inside}
 	s.world = newWorld(t, func(c *Config) {
+		for _, f := range change {
+			f(c)
+		}
 		c.Inject = &Injection{Certificate: shown, Roots: roots, Credentials: []Credential{
 			{Hosts: []string{"api.example", "elsewhere.example"}, Header: "Authorization", Placeholder: thePlaceholder, Value: theSecret},
 			{Hosts: []string{"api.example"}, Header: "x-api-key", Placeholder: "Key " + thePlaceholder, Value: "Key " + theSecret},
@@ -185,7 +189,7 @@ func TestInject(t *testing.T) {
 		s := newSecured(t, versions, tell)
 		for _, two := range []bool{false, true} {
 			client := s.client(two)
-			want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[len(versions) == 2] + " "
+			want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[two && len(versions) == 2] + " "
 			for _, c := range []struct{ url, body, header, want string }{
 				{"api.example/", "", "Authorization: Bearer " + thePlaceholder, `api.example|/|["Bearer ` + theSecret + `"]|[]|[]|`},
 				{"api.example/", "", "Authorization: token " + thePlaceholder, `api.example|/|["token ` + theSecret + `"]|[]|[]|`},
@@ -232,7 +236,8 @@ func TestInjectRenewed(t *testing.T) {
 			renewed[0].Value = value
 			s.inject.Renew(renewed)
 			_, got := send(t, client, "GET", "https://api.example/", "", "Authorization: "+thePlaceholder, "X-Api-Key: Key "+thePlaceholder)
-			if want := fmt.Sprintf(`HTTP/2.0 api.example|/|[%q]|["Key %s"]|[]|`, value, theSecret); got != want {
+			version := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[two]
+			if want := fmt.Sprintf(`%s api.example|/|[%q]|["Key %s"]|[]|`, version, value, theSecret); got != want {
 				t.Errorf("by HTTP/2 %v: %s, want %s", two, got, want)
 			}
 		}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -10,13 +11,10 @@ import (
 	"github.com/sbxhost/sbxhost/egress"
 )
 
-const (
-	// unprivileged is the first port that a command may listen on itself.
-	unprivileged = 1024
-	// maxListeners bounds the listeners for single names, on ports from there on. The one
-	// whose name was asked for longest ago makes way; its name's next question brings it back.
-	maxListeners = 1024
-)
+// unprivileged is the first port that a command may listen on itself. From there on each name has
+// listeners of its own: the one whose name was asked for longest ago makes way for others, and its
+// name's next question brings it back.
+const unprivileged = 1024
 
 // A listener passes on connections.
 type listener struct {
@@ -33,9 +31,12 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	g.listening.Lock() // one at a time, or two would listen on one port
 	defer g.listening.Unlock()
 	g.mu.Lock()
-	l := g.listeners[at]
+	l, backlog := g.listeners[at], waiting
 	if l != nil {
 		l.asked = time.Now()
+	} else if egress.Fake(at.Addr()) {
+		count, _ := g.single()
+		backlog = max(waiting/(1+count), waitingLeast)
 	}
 	g.mu.Unlock()
 	if l != nil {
@@ -49,7 +50,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	if err != nil {
 		return err
 	}
-	tcp, err := listenTCP(file, at)
+	tcp, err := listenTCP(file, at, backlog)
 	if err != nil {
 		return err
 	}
@@ -72,10 +73,8 @@ func (g *Gate) add(l *listener) error {
 	return nil
 }
 
-// makeWay closes the listener that was asked for longest ago, if there are too many.
-func (g *Gate) makeWay() {
-	var oldest *listener
-	count := 0
+// single counts the listeners for single names, and gives the one that was asked for longest ago.
+func (g *Gate) single() (count int, oldest *listener) {
 	for at, l := range g.listeners {
 		if !egress.Fake(at.Addr()) {
 			continue
@@ -84,7 +83,12 @@ func (g *Gate) makeWay() {
 			oldest = l
 		}
 	}
-	if count >= maxListeners {
+	return count, oldest
+}
+
+// makeWay closes the listener that was asked for longest ago, if there are too many.
+func (g *Gate) makeWay() {
+	if count, oldest := g.single(); count >= g.bounds.listeners {
 		oldest.gone.Store(true)
 		oldest.Close()
 		delete(g.listeners, oldest.at)
@@ -117,7 +121,7 @@ func (g *Gate) accept(l *listener) {
 		}
 		pause = time.Millisecond
 		g.progress.Add(1)
-		if !l.slots.take(g.ctx) {
+		if !g.admit(l, tcp) {
 			tcp.Close()
 			return
 		}
@@ -128,6 +132,28 @@ func (g *Gate) accept(l *listener) {
 			l.serve(c)
 		})
 	}
+}
+
+// admit waits for a place for a connection.
+func (g *Gate) admit(l *listener, c *net.TCPConn) bool {
+	if l.slots == g.in {
+		return g.in.take(g.ctx) // it is not the command's
+	}
+	at := c.LocalAddr().(*net.TCPAddr).AddrPort()
+	name := at.Addr().Unmap().String()
+	if n := g.names.behind(at.Addr().Unmap()); n != nil {
+		name = n.name
+	}
+	return g.enter(g.out, g.ctx, name, at.Port(), "connections are open")
+}
+
+// enter waits for a slot, and has it told where there is none: of what they are full.
+func (g *Gate) enter(s slots, ctx context.Context, name string, port uint16, full string) bool {
+	if s.try() {
+		return true
+	}
+	g.decided(egress.Decision{Name: name, Port: port, Allowed: true, Reason: fmt.Sprintf("%d %s, and more of them wait", cap(s), full)})
+	return s.take(ctx)
 }
 
 // connect connects to the sandbox's loopback.

@@ -19,8 +19,6 @@ import (
 const (
 	// fresh is for how long a lookup counts, stale for how long one that went wrong does.
 	fresh, stale = lifetime * time.Second, time.Second
-	// maxQuestions may be answered at once.
-	maxQuestions = 256
 	// maxAddresses of one name are looked at.
 	maxAddresses = 16
 )
@@ -223,9 +221,9 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
 		return netip.Addr{}, dnsmessage.RCodeNameError
 	}
-	fake, ok := g.names.settle(n, g.config.Names)
+	fake, ok := g.names.settle(n, g.bounds.names)
 	if !ok {
-		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.config.Names).Error()})
+		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.bounds.names).Error()})
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	}
 	listens := false
@@ -279,7 +277,7 @@ func (g *Gate) servePackets(packets *net.UDPConn) {
 	end := sync.OnceFunc(func() { packets.Close() }) // the second call waits for the first
 	defer end()
 	defer context.AfterFunc(g.closing, end)()
-	busy := make(slots, maxQuestions)
+	busy := make(slots, g.bounds.questions)
 	buffer := make([]byte, datagram)
 	for {
 		n, from, err := packets.ReadFromUDPAddrPort(buffer)

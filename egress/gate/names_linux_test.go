@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sbxhost/sbxhost/egress"
 )
 
 func TestNames(t *testing.T) {
@@ -192,16 +194,16 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// Ten thousand names cost no more than their addresses, and what is too much is told.
+// Thousands of names cost no more than their addresses, and what is too much is told.
 func TestManyNames(t *testing.T) {
 	if !inside(t) {
 		return
 	}
-	names := 10_000
+	names := atMost.names
 	if testing.Short() {
 		names = 2_500
 	}
-	w := newWorld(t, func(c *Config) { c.Names = names }, "*.b.example:80,7000")
+	w := newWorld(t, bounded(func(b *bounds) { b.names = names }), "*.b.example:80,7000")
 	w.answer("*.b.example", public)
 	w.serve(public+":7000", echo)
 	before := descriptors(t)
@@ -216,7 +218,7 @@ func TestManyNames(t *testing.T) {
 	if len(seen) != names || !seen[netip.MustParseAddr("198.18.1.0")] || seen[nameserver().Addr()] {
 		t.Errorf("%d addresses", len(seen))
 	}
-	if got := descriptors(t) - before; got > maxListeners+10 {
+	if got := descriptors(t) - before; got > atMost.listeners+10 {
 		t.Errorf("%d descriptors", got)
 	}
 	checkReply(t, "one too many", w.Gate.answer(ask(t, "more.b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
@@ -290,15 +292,28 @@ func TestToldOnce(t *testing.T) {
 		return
 	}
 	w := newWorld(t, nil, "a.example")
-	for i := range 2 * maxTold {
+	var late []egress.Decision
+	for i := range 2 * atMost.told {
+		if i == 1 { // who comes later hears of what was told before, if it happens again
+			w.Hear(func(d egress.Decision) { late = append(late, d) })
+			w.Gate.answer(ask(t, "n0.example.", dnsmessage.TypeA, nil))
+		}
 		for range 2 {
 			w.Gate.answer(ask(t, fmt.Sprintf("n%d.example.", i), dnsmessage.TypeA, nil))
 		}
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.told); n != maxTold+1 || w.told[n-1].Reason != "further refusals are not listed" || w.told[n-2].Name != fmt.Sprintf("n%d.example", maxTold-1) {
+	if n := len(w.told); n != atMost.told+1 || w.told[n-1].Reason != "further refusals are not listed" || w.told[n-2].Name != fmt.Sprintf("n%d.example", atMost.told-1) {
 		t.Errorf("%d, the last %+v", n, w.told[n-2:])
+	}
+	w.mu.Unlock()
+	w.Close()
+	sum := w.told[atMost.told].Connections + w.told[len(w.told)-1].Connections
+	if n := len(w.told); n != atMost.told+2 || sum != 2*uint64(atMost.told) {
+		t.Errorf("%d, the last %+v: %d are counted", n, w.told[n-1], sum)
+	}
+	if late[0].Name != "n0.example" || len(late) != atMost.told+2 {
+		t.Errorf("who came later heard %d, first %+v", len(late), late[0])
 	}
 }
 
@@ -367,7 +382,7 @@ func TestStorm(t *testing.T) {
 		c.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
 			mu.Lock()
 			if now++; now > highest {
-				if highest = now; highest == 200 {
+				if highest = now; highest == 100 {
 					close(full)
 				}
 			}
@@ -401,13 +416,13 @@ func TestStorm(t *testing.T) {
 	<-full
 	close(release)
 	c.SetDeadline(time.Now().Add(time.Minute))
-	for range 200 { // the rest may be lost
+	for range 100 { // the rest may be lost
 		if _, err := c.Read(make([]byte, 1500)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Close()
-	if highest > maxQuestions || same != 1 {
+	if highest > atMost.questions || same != 1 {
 		t.Errorf("%d at once, one name %d times", highest, same)
 	}
 }

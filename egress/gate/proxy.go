@@ -41,7 +41,7 @@ func (g *Gate) beginProxy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if l, err = listenTCP(file, netip.AddrPortFrom(loopback4, 0)); err != nil {
+		if l, err = listenTCP(file, netip.AddrPortFrom(loopback4, 0), waiting); err != nil {
 			return err
 		}
 	}
@@ -110,39 +110,35 @@ func (g *Gate) serveProxy(c *conn) {
 	}
 	c.quiet = false
 	c.decision.Name, c.decision.Port = shown(asked.host), asked.port
-	refuse := func(why verdict, reason string) {
-		c.part(asked.refused(why, reason))
-		c.refused(reason)
-	}
+	refuse := func(reason string) { c.unserved(false, reason, asked.refused(forbidden, reason)) }
 	if _, err := netip.ParseAddr(strings.Trim(asked.host, "[]")); err == nil {
 		c.decision.Name = strings.Trim(asked.host, "[]")
-		refuse(forbidden, "it is an address, and rules are about names")
+		refuse("it is an address, and rules are about names")
 		return
 	}
 	text, _ := egress.Canonical(asked.host)
 	ports := g.config.Rules.Ports(text)
 	if len(ports) == 0 {
-		refuse(forbidden, egress.ReasonUnlisted)
+		refuse(egress.ReasonUnlisted)
 		return
 	}
 	c.decision.Name = text
 	port, ok := portAmong(ports, asked.port)
 	if !ok {
-		refuse(forbidden, notInRule(asked.port))
+		refuse(egress.ReasonPort(asked.port))
 		return
 	}
 	n := g.names.at(text, ports)
 	outer, failed := g.reach(c, n, port)
 	if failed == nil {
-		if _, ok := g.names.settle(n, g.config.Names); !ok {
+		if _, ok := g.names.settle(n, g.bounds.names); !ok {
 			reset(outer)
-			failed = &unreached{forbidden, tooManyNames(g.config.Names)}
+			failed = &unreached{forbidden, tooManyNames(g.bounds.names)}
 		}
 	}
 	if failed != nil {
 		g.names.forget(n)
-		c.part(asked.refused(failed.why, failed.err.Error()))
-		c.missed(failed)
+		c.missed(failed, asked.refused(failed.why, failed.err.Error()))
 		return
 	}
 	if !c.join(outer) {

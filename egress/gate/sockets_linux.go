@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
@@ -70,7 +71,7 @@ func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
 	return c.(*net.UDPConn), nil
 }
 
-func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
+func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener, error) {
 	defer file.Close()
 	err := control(file, func(fd int) error {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
@@ -92,7 +93,7 @@ func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
 		if err := unix.Bind(fd, sockaddr(at)); err != nil {
 			return os.NewSyscallError("bind", err)
 		}
-		return os.NewSyscallError("listen", unix.Listen(fd, 4096))
+		return os.NewSyscallError("listen", unix.Listen(fd, backlog))
 	})
 	if err != nil {
 		return nil, err
@@ -102,6 +103,61 @@ func listenTCP(file *os.File, at netip.AddrPort) (*net.TCPListener, error) {
 		return nil, err
 	}
 	return l.(*net.TCPListener), nil
+}
+
+// onlyResets are those by which the kernel refuses a connection to an address that stands for a name: with a
+// sequence number of 0, which one of a connection that was made has once in four billion times.
+var onlyResets = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 12}, // whom it is from
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xfffe0000},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 198<<24 | 18<<16, Jf: 8},
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 6},
+	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 6}, // a later fragment
+	{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH},
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_IND, K: 13},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0x14, Jf: 3}, // RST and ACK
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_IND, K: 4},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 128},
+	{Code: unix.BPF_RET | unix.BPF_K},
+}
+
+// filterResets has a raw socket take those alone, and count what there is no room for.
+func filterResets(of syscall.Conn) error {
+	return control(of, func(fd int) error {
+		err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(onlyResets)), Filter: &onlyResets[0]})
+		if err == nil {
+			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
+		}
+		for err == nil { // what came before there was a filter
+			_, _, err = unix.Recvfrom(fd, nil, unix.MSG_DONTWAIT)
+		}
+		if err == unix.EAGAIN {
+			err = nil
+		}
+		return os.NewSyscallError("filtering", err)
+	})
+}
+
+// readReset reads one, and waits for none: whom it is from, and how many were lost up to it.
+func readReset(fd int) (from netip.AddrPort, lost uint32, ok bool) {
+	var packet [128]byte
+	var more [64]byte
+	n, size, _, _, err := unix.Recvmsg(fd, packet[:], more[:], unix.MSG_DONTWAIT)
+	if err != nil {
+		return from, 0, false
+	}
+	if messages, err := unix.ParseSocketControlMessage(more[:size]); err == nil {
+		for _, m := range messages {
+			if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_RXQ_OVFL && len(m.Data) >= 4 {
+				lost = binary.NativeEndian.Uint32(m.Data)
+			}
+		}
+	}
+	if header := int(packet[0]&0xf) * 4; n >= header+2 {
+		from = netip.AddrPortFrom(netip.AddrFrom4([4]byte(packet[12:16])), binary.BigEndian.Uint16(packet[header:]))
+	}
+	return from, lost, true
 }
 
 // acceptWaiting accepts what has already been connected, and waits for nothing.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 )
 
 // errElsewhere: only Linux has network namespaces.
@@ -21,7 +22,7 @@ func bindUDP(file *os.File, _ netip.AddrPort) (*net.UDPConn, error) {
 	return nil, errElsewhere
 }
 
-func listenTCP(file *os.File, _ netip.AddrPort) (*net.TCPListener, error) {
+func listenTCP(file *os.File, _ netip.AddrPort, _ int) (*net.TCPListener, error) {
 	file.Close()
 	return nil, errElsewhere
 }
@@ -31,6 +32,8 @@ func connectTCP(_ context.Context, file *os.File, _ netip.AddrPort) (net.Conn, e
 	return nil, errElsewhere
 }
 
+func filterResets(syscall.Conn) error                      { return errElsewhere }
+func readReset(int) (netip.AddrPort, uint32, bool)         { return netip.AddrPort{}, 0, false }
 func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
 func gone(net.Conn) bool                                   { return false }
 func wasReset(net.Conn) bool                               { return false }

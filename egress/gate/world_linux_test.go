@@ -39,14 +39,16 @@ func inside(t *testing.T) bool {
 
 // sockets makes sockets right here.
 func sockets(_ context.Context, kind Kind) (*os.File, error) {
-	family, sort := unix.AF_INET, unix.SOCK_STREAM
+	family, sort, protocol := unix.AF_INET, unix.SOCK_STREAM, 0
 	switch kind {
 	case TCP6:
 		family = unix.AF_INET6
 	case UDP4:
 		sort = unix.SOCK_DGRAM
+	case Resets4:
+		sort, protocol = unix.SOCK_RAW, unix.IPPROTO_TCP
 	}
-	fd, err := unix.Socket(family, sort|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(family, sort|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +57,15 @@ func sockets(_ context.Context, kind Kind) (*os.File, error) {
 
 // public is an address that names of the tests have.
 const public = "93.184.216.34"
+
+// bounded changes the bounds of a gate.
+func bounded(change func(*bounds)) func(*Config) {
+	return func(c *Config) {
+		b := atMost
+		change(&b)
+		c.bounds = &b
+	}
+}
 
 // A world is a gate, the internet outside of it, and a command inside.
 type world struct {
@@ -79,7 +90,8 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Rules: list, Sockets: sockets, Lookup: w.lookupHost, Dial: w.dialHost, Decided: func(d egress.Decision) {
+	config := Config{Rules: list, Sockets: sockets, Lookup: w.lookupHost, Dial: w.dialHost}
+	hear := func(d egress.Decision) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, d)
@@ -87,13 +99,14 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 		case w.more <- struct{}{}:
 		default:
 		}
-	}}
+	}
 	if change != nil {
 		change(&config)
 	}
 	if w.Gate, err = Start(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+	w.Hear(hear)
 	t.Cleanup(func() { w.Close() })
 	return w
 }

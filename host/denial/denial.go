@@ -35,6 +35,8 @@ type Denial struct {
 	// Guess says that the command's words led here and not what was seen: that something is
 	// denied is certain, that the command failed of it is not.
 	Guess bool `json:"guess"`
+	// more is how many others this one stands for; see Add.
+	more int
 }
 
 func (d *Denial) change() string {
@@ -87,6 +89,17 @@ type Machine interface {
 // maxDenials bounds what is told of one command.
 const maxDenials = 32
 
+// Add adds to a list of what is told of one command. What it has no place for is counted, by its last.
+func Add(list []Denial, d Denial) []Denial {
+	if len(list) < maxDenials {
+		return append(list, d)
+	}
+	last := &list[maxDenials-1]
+	more := max(last.more, 1) + 1
+	*last = Denial{Operation: "use", Reason: fmt.Sprintf("%d further denials are not listed", more), Guess: d.Guess, more: more}
+	return list
+}
+
 // Denials are what is known, what is certain first.
 func (f *Failure) Denials() []Denial {
 	list := slices.Clone(f.Told)
@@ -111,8 +124,11 @@ func (f *Failure) Denials() []Denial {
 	add(f.traced()...)
 	certain := slices.DeleteFunc(slices.Clone(list), func(d Denial) bool { return d.Guess })
 	guesses := slices.DeleteFunc(list, func(d Denial) bool { return !d.Guess })
-	list = append(certain, guesses...)
-	return list[:min(len(list), maxDenials)]
+	list = nil
+	for _, d := range append(certain, guesses...) {
+		list = Add(list, d)
+	}
+	return list
 }
 
 // sameDenial reports whether a second one says nothing new.
@@ -123,23 +139,25 @@ func sameDenial(have, d *Denial) bool {
 	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
 }
 
-// refusedNames are what a list of names has refused. They are no guesses.
+// refusedNames are what a list of names has refused. They are no guesses, but where several commands share
+// a network.
 func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
 		if !u.Allowed && u.Name != "" {
-			list = append(list, refusedName(u.Name, u.Port, u.Reason))
+			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, By: u.By}, u.Reason)
+			d.Guess = u.By != "" // that it was this command's
+			list = append(list, d)
 		}
 	}
 	return list
 }
 
-func refusedName(name string, port uint16, reason string) Denial {
-	d := egress.Decision{Name: name, Port: port}
-	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s: %s", d.Target(), reason)}
-	if _, err := netip.ParseAddr(name); err != nil && reason == egress.ReasonUnlisted {
+func refusedName(d egress.Decision, reason string) Denial {
+	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason)}
+	if _, err := netip.ParseAddr(d.Name); err != nil && (reason == egress.ReasonUnlisted || reason == egress.ReasonPort(d.Port)) {
 		denied.Value, denied.Element = text(d.Target()), true
-		if port == 80 || port == 443 {
-			denied.Value = text(name)
+		if (d.Port == 80 || d.Port == 443) && reason == egress.ReasonUnlisted {
+			denied.Value = text(d.Name)
 		}
 	}
 	return denied
@@ -154,7 +172,18 @@ func (f *Failure) unlisted(name string, port uint16) Denial {
 	if err != nil || rules.Allow(name, port) {
 		return Denial{}
 	}
-	return refusedName(name, port, egress.ReasonUnlisted)
+	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonUnlisted)
+}
+
+// otherPort is about a port of a name that others of it may be reached at. Not every gate sees that
+// somebody tries to.
+func (f *Failure) otherPort(name string, port uint16) Denial {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	name, ok := egress.Canonical(name)
+	if err != nil || !ok || f.Spec.Network.Mode != shared.NetworkNames || len(rules.Ports(name)) == 0 || rules.Allow(name, port) {
+		return Denial{}
+	}
+	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonPort(port))
 }
 
 // noNetwork is about a command without a network; "" for what is known of where it wanted to.

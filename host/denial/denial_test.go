@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -248,9 +249,13 @@ func TestRefusedNames(t *testing.T) {
 		{Name: "a.example", Port: 443, Allowed: true}, {Name: "b.example", Reason: "no rule allows it"}, {Name: "b.example", Reason: "no rule allows it"},
 		{Name: "c.example", Port: 8443, Reason: "no rule allows it"}, {Name: "d.example", Port: 443, Reason: "its address is private"},
 		{Name: "192.0.2.1", Port: 443, Reason: "no rule allows it"}, {Reason: "for various reasons"},
+		{Name: "a.example", Port: 22, Reason: egress.ReasonPort(22)}, {Name: "e.example", Port: 443, Reason: egress.ReasonPort(443)},
+		{Name: "f.example", By: egress.OfSession, Reason: "no rule allows it"},
 	}}, []string{
 		`connect b.example by network: add "b.example" to network`, `connect c.example:8443 by network: add "c.example:8443" to network`,
 		"connect d.example:443 by network", "connect 192.0.2.1:443 by network",
+		`connect a.example:22 by network: add "a.example:22" to network`, `connect e.example:443 by network: add "e.example:443" to network`,
+		`connect f.example by network: add "f.example" to network?`,
 	})
 }
 
@@ -264,8 +269,27 @@ func TestUnnamedAddress(t *testing.T) {
 		"connect ENETUNREACH 192.0.2.1:443 - Local (0.0.0.0:0)":                                   {"connect 192.0.2.1:443 by network?"},
 		"connect ECONNREFUSED 198.18.1.2:443":                                                     nil, // a name has it
 		"Failed to connect to a.example (192.0.2.1) port 443: Connection refused":                 nil,
+		// Nor does every gate see that a port is tried which no rule has.
+		"curl: (7) Failed to connect to a.example port 22 after 0 ms: Couldn't connect to server":  {`connect a.example:22 by network: add "a.example:22" to network?`},
+		"curl: (7) Failed to connect to a.example port 443 after 0 ms: Couldn't connect to server": nil,
+		"connection to a.example:5432 failed: Connection refused":                                  {`connect a.example:5432 by network: add "a.example:5432" to network?`},
+		"connection to b.example:5432 failed: Connection refused":                                  nil, // which its nameserver tells
 	} {
 		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Said: []byte(said)}, want)
+	}
+}
+
+// However much an engine tells, the list is short, and says how much there is not in it.
+func TestManyDenials(t *testing.T) {
+	t.Parallel()
+	var told []Denial
+	for i := range 10 * maxDenials {
+		told = Add(told, Denial{Path: fmt.Sprint("/", i), Operation: "read", Reason: "denied"})
+	}
+	f := &Failure{Told: told, Spec: someSpec(), Machine: someMachine(), Option: func(string) bool { return true }, Network: []audit.NetworkUse{{Name: "b.example", Reason: "no rule allows it"}}}
+	list := f.Denials()
+	if last := list[len(list)-1]; len(told) != maxDenials || len(list) != maxDenials || list[maxDenials-2].Path != "/30" || last.Reason != "290 further denials are not listed" {
+		t.Errorf("%d and %d, the last %+v", len(told), len(list), last)
 	}
 }
 

@@ -186,6 +186,8 @@ func (f *Failure) unreachable(line string) Denial {
 			if unnamed.Reason == "" && f.Spec.Network.Mode == shared.NetworkNames && !egress.Fake(ip) {
 				unnamed = f.unlisted(ip.String(), number(m[2]))
 			}
+		} else if other := f.otherPort(m[1], number(m[2])); other.Reason != "" {
+			return other
 		}
 	}
 	name := hostIn(line)

@@ -70,7 +70,7 @@ type opened struct {
 
 // attach looks at the host and makes what lasts for the session.
 func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	network, err := gated.Read(&spec.Network)
+	network, err := gated.Read(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,10 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	}
 	l := &cmdengine.Launch{}
 	if s.network != nil {
-		l.Gate = s.network.Gate
+		// Without Resets: what bubblewrap executes has no right to a raw socket.
+		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets)})
+		}
 	}
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}

@@ -64,7 +64,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	if b.network, err = gated.Read(&spec.Network); err != nil {
+	if b.network, err = gated.Read(spec); err != nil {
 		return err
 	}
 	initFile, err := b.engine.locateInit()

@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // New makes the engine. It looks at nothing before it is used.
@@ -53,7 +54,7 @@ type opened struct {
 
 // attach looks at the host and joins the session.
 func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	network, err := gated.Read(&spec.Network)
+	network, err := gated.Read(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
+	m.box.Resets = s.network.Resets()
 	m.first, m.member = m.box, holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
 	kept.Store(m)
 	return m, nil
@@ -150,7 +152,9 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}
 	if s.network != nil {
-		l.Gate = s.network.Gate
+		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Resets: true})
+		}
 	}
 	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
 	if (cmd == nil || !cmd.TTY) && !m.copies() {

@@ -29,7 +29,7 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	if _, err := parseOptions(spec.Options); err != nil {
 		return err
 	}
-	if _, err := gated.Read(&spec.Network); err != nil {
+	if _, err := gated.Read(spec); err != nil {
 		return err
 	}
 	if e.platform.goos == "darwin" {

@@ -19,7 +19,7 @@ import (
 // none.
 type outlet struct {
 	network *gated.Network
-	gate    *gate.Gate
+	gate    *gated.Gate
 	at      uint16
 	// taken is the same port of IPv6, which a profile does not tell from it: nobody else can
 	// have it meanwhile.
@@ -32,7 +32,7 @@ type outlet struct {
 
 // newOutlet begins it.
 func newOutlet(spec *shared.Spec) (*outlet, error) {
-	n, err := gated.Read(&spec.Network)
+	n, err := gated.Read(spec)
 	if n == nil || err != nil {
 		return nil, err
 	}
@@ -41,10 +41,11 @@ func newOutlet(spec *shared.Spec) (*outlet, error) {
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: "a port for the proxy: " + err.Error()}
 	}
-	if o.gate, err = n.Begin(context.Background(), gated.Way{Proxy: &gate.Proxy{Listener: l, Password: rand.Text()}}, o.send); err != nil {
+	if o.gate, err = n.Begin(context.Background(), gated.Way{Proxy: &gate.Proxy{Listener: l, Password: rand.Text()}}); err != nil {
 		o.close()
 		return nil, err
 	}
+	o.gate.Hear(o.send, false)
 	return o, nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // gated is an engine whose launcher is a shell script, with a gate for each command.
-func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.Sockets, func(shared.Event)) (func(), error)) *sandbox {
+func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.Sockets) (Gate, error)) *sandbox {
 	t.Helper()
 	sb, _ := shellLauncher(t, script, func(c *Config) {
 		c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
@@ -24,6 +24,24 @@ func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.
 		}
 	})
 	return sb
+}
+
+// A testGate has its hearers told of its end.
+type testGate struct {
+	hearers []func(shared.Event)
+	ended   func(emit func(shared.Event))
+}
+
+func (g *testGate) Hear(emit func(shared.Event), _ bool) (stop func()) {
+	g.hearers = append(g.hearers, emit)
+	return func() {}
+}
+
+func (g *testGate) Close() error {
+	for _, emit := range g.hearers {
+		g.ended(emit)
+	}
+	return nil
 }
 
 // recorded is what happens in several goroutines.
@@ -49,17 +67,17 @@ func (r *recorded) all() []string {
 func TestGateInLauncher(t *testing.T) {
 	t.Parallel()
 	var order recorded
-	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (func(), error) {
+	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
 		f, err := sockets.New(sandboxinit.TCP4)
 		if err != nil {
 			return nil, err
 		}
 		f.Close()
 		order.add("begun")
-		return func() {
+		return &testGate{ended: func(emit func(shared.Event)) {
 			order.add("ended")
 			emit(shared.Event{Kind: shared.EventNetwork, Message: "last"})
-		}, nil
+		}}, nil
 	})
 	o := newOutput(t)
 	p := start(t, sb, sh("echo runs; ls /proc/self/fd | wc -l"), o)
@@ -83,7 +101,7 @@ func TestGateInLauncher(t *testing.T) {
 // sockets that there were none of.
 func TestGateWithoutInit(t *testing.T) {
 	t.Parallel()
-	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(_ context.Context, sockets *sandboxinit.Sockets, _ func(shared.Event)) (func(), error) {
+	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
 		_, err := sockets.New(sandboxinit.TCP4)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
 	})
@@ -91,7 +109,7 @@ func TestGateWithoutInit(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// One that cannot begin for another reason says so.
-	sb = gated(t, `exec "$@"`, func(context.Context, *sandboxinit.Sockets, func(shared.Event)) (func(), error) {
+	sb = gated(t, `exec "$@"`, func(context.Context, *sandboxinit.Sockets) (Gate, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "publish[0]", Message: "taken"}
 	})
 	if _, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{}); err == nil || err.Error() != "publish[0]: taken" {

@@ -28,7 +28,8 @@ type insideRun struct {
 	group    *cgroup.Group        // nil where no limit needs one
 	member   bool                 // of a kept session, whose group it is
 	before   uint64               // what of that group was killed before
-	ungate   func()               // ends the gate; nil where there is none
+	gate     Gate                 // nil where there is none, or not its own
+	ungate   func()               // ends that, or what hears of another's; nil where there is none
 	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
 	by       *Launch              // which has started it
 	bare     bool                 // the launcher is the init itself
@@ -85,9 +86,9 @@ func (r *insideRun) complete(ctx context.Context, c *Launch, stdio [3]*os.File, 
 	return r.begin(ctx, c, sockets, emit)
 }
 
-// begin begins the gate of c, of sockets that the init makes.
+// begin begins the gate of c, of sockets that the init makes. With a nil emit nobody hears of it yet.
 func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.Sockets, emit func(shared.Event)) error {
-	end, err := c.Gate(ctx, sockets, emit)
+	gate, err := c.Gate(ctx, sockets)
 	if err != nil {
 		sockets.Close()
 		switch said := r.Conn.GiveUp(); {
@@ -98,9 +99,12 @@ func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.S
 		}
 		return err
 	}
+	if r.gate = gate; emit != nil {
+		gate.Hear(emit, false)
+	}
 	r.ungate = func() {
 		sockets.Close()
-		end()
+		gate.Close()
 	}
 	return nil
 }

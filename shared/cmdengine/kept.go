@@ -26,9 +26,12 @@ type kept struct {
 	starting chan struct{} // holds one token: who has it may look at first
 	first    *insideRun    // nil before the first command
 
-	mu      sync.Mutex
-	told    map[*func(shared.Event)]bool // what listens to the gate: the commands that run
-	pending []shared.Event               // what nobody has heard yet
+	mu   sync.Mutex
+	told map[*func(shared.Event)]bool // the commands that run
+	gate Gate                         // of first; nil where it has none
+	// pending has what nobody has heard yet, where no command runs, and deaf ends what fills it.
+	pending *events
+	deaf    func()
 }
 
 // wholly is what of a Spec holds for all that runs in a kept session: all but what each sandbox has for
@@ -67,6 +70,9 @@ func (e *engine) keep(s *sandbox) (*kept, error) {
 	k.users++
 	k.credentials = s.spec.Network.Inject.Credentials
 	k.renew()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listenIdly()
 	return k, nil
 }
 
@@ -167,28 +173,80 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 	}
 	started := make(chan struct{})
 	go r.disown(started)
-	if err = r.complete(ctx, c, stdio, s.kept.emit); err == nil {
+	if err = r.complete(ctx, c, stdio, nil); err == nil {
 		err = r.Conn.Reside(ctx)
 	}
 	close(started)
 	if err != nil {
 		return nil, r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
 	}
+	s.kept.hear(r.gate)
 	if l, ok := r.launcher.(interface{ Tell(func(shared.Event)) }); ok {
 		l.Tell(s.kept.emit)
 	}
 	return r, nil
 }
 
-// emit tells of what passes the gate, which is not known of which command it is.
+// hear has the gate of a new pid 1 heard, by the commands that run, or else for the next one.
+func (k *kept) hear(gate Gate) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	idle := k.pending != nil
+	if k.gate = gate; idle {
+		k.deaf()
+		k.deaf = k.hearing(k.keepEvent())
+	}
+}
+
+// hearing has emit told of what passes the gate, which is not known of which command it is.
+func (k *kept) hearing(emit func(shared.Event)) (stop func()) {
+	if k.gate == nil {
+		return func() {}
+	}
+	return k.gate.Hear(emit, true)
+}
+
+// listenIdly keeps what happens for the next command, if none runs.
+func (k *kept) listenIdly() {
+	if k.pending == nil && len(k.told) == 0 {
+		k.pending = newEvents()
+		k.deaf = k.hearing(k.keepEvent())
+	}
+}
+
+// keepEvent keeps what has happened. What each command is told of its network is not that.
+func (k *kept) keepEvent() func(shared.Event) {
+	pending := k.pending
+	return func(e shared.Event) {
+		if e.Kind == shared.EventNetwork {
+			pending.send(e)
+		}
+	}
+}
+
+// awake gives what was kept, and keeps nothing more.
+func (k *kept) awake() (list []shared.Event) {
+	if k.pending == nil {
+		return nil
+	}
+	k.deaf()
+	k.pending.close()
+	for e := range k.pending.ch {
+		list = append(list, e)
+	}
+	k.pending, k.deaf = nil, nil
+	return list
+}
+
+// emit tells all commands that run.
 func (k *kept) emit(e shared.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for emit := range k.told {
 		(*emit)(e)
 	}
-	if len(k.told) == 0 && len(k.pending) < eventBuffer {
-		k.pending = append(k.pending, e)
+	if k.pending != nil {
+		k.pending.send(e)
 	}
 }
 
@@ -199,23 +257,26 @@ func (s *sandbox) Untold() []shared.Event {
 	}
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
-	list := s.kept.pending
-	s.kept.pending = nil
+	list := s.kept.awake()
+	s.kept.listenIdly()
 	return list
 }
 
-// listen has a command told until stop, and of what was told to none before.
+// listen has a command told until stop, and of what was told to none before. It hears what is
+// refused while it runs, whoever has heard of the same before.
 func (k *kept) listen(emit func(shared.Event)) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, e := range k.pending {
+	deaf := k.hearing(emit) // before the other is not any more, so that nothing is lost in between
+	for _, e := range k.awake() {
 		emit(e)
 	}
-	k.pending = nil
 	k.told[&emit] = true
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.told, &emit)
+		k.listenIdly()
+		deaf()
 	}
 }

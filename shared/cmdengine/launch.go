@@ -40,9 +40,8 @@ type Launch struct {
 	first  *insideRun // pid 1 of the kept session that this is a member of
 
 	// Gate, with [Config.Init], begins before the command what passes connections between its
-	// network and the host's, with sockets from inside. emit tells of them. end is called once
-	// everything of the command is gone, and returns when nothing more is told.
-	Gate func(ctx context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (end func(), err error)
+	// network and the host's, with sockets from inside.
+	Gate func(ctx context.Context, sockets *sandboxinit.Sockets) (Gate, error)
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
@@ -55,6 +54,15 @@ type Launch struct {
 	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
 	// could not be started.
 	Ended func()
+}
+
+// A Gate passes connections between a sandbox and the host.
+type Gate interface {
+	// Hear has emit told of connections from now on, until stop, or until the gate is closed.
+	// Session says that others may have made them as well.
+	Hear(emit func(shared.Event), session bool) (stop func())
+	// Close is called once everything in the sandbox is gone, and returns when nothing more is told.
+	Close() error
 }
 
 // A Spawner starts a launcher with exactly these descriptors, from 0 on, an

@@ -23,14 +23,16 @@ type Network struct {
 	hostPorts []uint16
 	publish   []egress.Publish
 	inject    *gate.Injection // nil where no credentials are
+	memory    uint64          // the limit of it, 0 for none
 }
 
 // Read gives nil where nothing is passed.
-func Read(spec *shared.Network) (*Network, error) {
+func Read(of *shared.Spec) (*Network, error) {
+	spec := &of.Network
 	if !spec.Gated() {
 		return nil, nil
 	}
-	n := &Network{named: spec.Mode == shared.NetworkNames, hostPorts: spec.HostPorts}
+	n := &Network{named: spec.Mode == shared.NetworkNames, hostPorts: spec.HostPorts, memory: of.Limits.Memory}
 	var err error
 	if n.rules, err = egress.ParseRules(spec.Names); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "network", Message: err.Error()}
@@ -80,19 +82,47 @@ type Way struct {
 	Sockets gate.Sockets
 	// Proxy is for sandboxes in which addresses cannot stand for names.
 	Proxy *gate.Proxy
+	// Resets says that Sockets gives one of [sandboxinit.Resets].
+	Resets bool
 }
 
 // ByProxy is what a Probe tells of an engine that claims [shared.FeatureNetworkProxy].
 const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_PROXY and ALL_PROXY reach nothing"
 
-// Begin starts a gate, which emit tells of.
-func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (*gate.Gate, error) {
-	g, err := gate.Start(ctx, gate.Config{
-		Rules: n.rules, Sockets: way.Sockets, HostPorts: n.hostPorts, Proxy: way.Proxy, Inject: n.inject,
-		Decided: func(d egress.Decision) {
-			emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
-		},
+// A Gate is one of a sandbox, of which events tell.
+type Gate struct {
+	*gate.Gate
+	notes []shared.Event
+}
+
+// Resets reports whether there are connections that the gate hears of by its sandbox's resets alone.
+func (n *Network) Resets() bool { return n != nil && n.named && len(n.rules) > 0 }
+
+// Hear has emit told of what is reached and refused from now on, until stop or the gate's end, and
+// of each refusal once. In a session several commands hear of one gate.
+func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
+	for _, note := range g.notes {
+		emit(note)
+	}
+	return g.Gate.Hear(func(d egress.Decision) {
+		if session {
+			d.By = egress.OfSession
+		}
+		emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
 	})
+}
+
+// Begin starts a gate.
+func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
+	config := gate.Config{Rules: n.rules, Sockets: way.Sockets, HostPorts: n.hostPorts, Proxy: way.Proxy, Inject: n.inject, Memory: n.memory,
+		Resets: way.Resets && n.Resets()}
+	g, err := gate.Start(ctx, config)
+	var notes []shared.Event
+	if unseen, ok := errors.AsType[*gate.ResetsError](err); ok {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: unseen.Error()})
+		config.Resets = false
+		g, err = gate.Start(ctx, config)
+	}
 	if err != nil {
 		attribute := "network"
 		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
@@ -107,12 +137,12 @@ func (n *Network) Begin(ctx context.Context, way Way, emit func(shared.Event)) (
 				Message: "listening on the host: " + err.Error(), Hint: "another command may have the port: publish another one"}
 		}
 	}
-	return g, nil
+	return &Gate{g, notes}, nil
 }
 
 // Environment is a command's, with the variables by which programs find the proxy of a gate in
 // the place of others of these names.
-func (n *Network) Environment(env []string, g *gate.Gate) []string {
+func (n *Network) Environment(env []string, g *Gate) []string {
 	if !n.named {
 		return env
 	}

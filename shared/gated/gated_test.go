@@ -2,6 +2,7 @@ package gated
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func TestRead(t *testing.T) {
 		"an address":   {spec: shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example", "10.0.0.1"}}, wants: "network: "},
 		"no such port": {spec: shared.Network{Publish: []string{"80", "x"}}, wants: "publish[1]: "},
 	} {
-		n, err := Read(&tt.spec)
+		n, err := Read(&shared.Spec{Network: tt.spec})
 		switch {
 		case tt.wants != "":
 			if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), tt.wants) {
@@ -45,7 +46,7 @@ func TestEnvironment(t *testing.T) {
 		if named {
 			spec.Mode = shared.NetworkNames
 		}
-		n, err := Read(&spec)
+		n, err := Read(&shared.Spec{Network: spec})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}, func(shared.Event) {})
+		g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	n, err := Read(&shared.Network{Publish: []string{taken.Addr().String() + ":80"}})
+	n, err := Read(&shared.Spec{Network: shared.Network{Publish: []string{taken.Addr().String() + ":80"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +97,52 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}, nil); !errors.Is(err, shared.ErrUnavailable) || !strings.HasPrefix(err.Error(), "publish[0]: ") {
+	if _, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}); !errors.Is(err, shared.ErrUnavailable) || !strings.HasPrefix(err.Error(), "publish[0]: ") {
 		t.Errorf("%v", err)
 	}
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		c.Close()
 		t.Error("the proxy is still there")
 	}
+}
+
+// An event of a gate is short, whatever a command asks for: as many as a buffer takes are in
+// host and engine at once.
+func TestEventsAreShort(t *testing.T) {
+	t.Parallel()
+	const longest = 2560
+	n, err := Read(&shared.Spec{Network: shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan shared.Event, 10)
+	g.Hear(func(e shared.Event) { told <- e }, true)
+	for _, request := range []string{
+		"CONNECT " + strings.Repeat("\x01", 10_000) + ":1 HTTP/1.1\r\n\r\n",
+		"CONNECT " + strings.Repeat(strings.Repeat("x", 60)+".", 4) + "example:1 HTTP/1.1\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(c, request)
+		e := <-told
+		c.Close()
+		size := len(e.Message)
+		for key, text := range e.Details {
+			size += len(key) + len(text)
+		}
+		if size > longest || size < 400 || e.Details["by"] != "a command of this session" {
+			t.Errorf("%d bytes: %+v", size, e)
+		}
+	}
+	g.Close()
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/sbxhost/sbxhost/egress/gate"
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
@@ -14,14 +13,5 @@ func Inside(sockets *sandboxinit.Sockets) gate.Sockets {
 	return func(_ context.Context, kind gate.Kind) (*os.File, error) { return sockets.New(kinds[kind]) }
 }
 
-// Gate is the Gate of a cmdengine.Launch, for a sandbox of namespaces that the engine owns.
-func (n *Network) Gate(ctx context.Context, sockets *sandboxinit.Sockets, emit func(shared.Event)) (end func(), err error) {
-	g, err := n.Begin(ctx, Way{Sockets: Inside(sockets)}, emit)
-	if err != nil {
-		return nil, err
-	}
-	return func() { g.Close() }, nil
-}
-
 // kinds are the init's words for those of the gate.
-var kinds = map[gate.Kind]sandboxinit.SocketKind{gate.TCP4: sandboxinit.TCP4, gate.TCP6: sandboxinit.TCP6, gate.UDP4: sandboxinit.UDP4}
+var kinds = map[gate.Kind]sandboxinit.SocketKind{gate.TCP4: sandboxinit.TCP4, gate.TCP6: sandboxinit.TCP6, gate.UDP4: sandboxinit.UDP4, gate.Resets4: sandboxinit.Resets}

@@ -90,6 +90,9 @@ type Sandbox struct {
 	Steps Plan
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
+	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
+	// passes its connections on sees by it what the kernel refuses.
+	Resets bool
 }
 
 // Fields implements [frame.Message].
@@ -97,6 +100,7 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
 	c.Flag(&b.Member)
+	c.Flag(&b.Resets)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")
 	}

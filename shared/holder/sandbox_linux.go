@@ -12,7 +12,11 @@ import (
 )
 
 // A Making is the sandbox of an init that is being made.
-type Making struct{ b *builder }
+type Making struct {
+	b *builder
+	// Resets is the socket that was asked for, -1 where there is none.
+	Resets int
+}
 
 // Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
 // init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
@@ -26,7 +30,7 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	if failed := apart(others); failed != nil {
 		return nil, failed
 	}
-	m := &Making{b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
+	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	failed := m.b.open()
 	if failed == nil {
 		// What is mounted from here on is this sandbox's own; what of the tree is put back comes to it.
@@ -43,6 +47,12 @@ func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
 	if failed != nil {
 		m.b.close()
 		return nil, failed
+	}
+	if box.Resets {
+		// Later the init has no right to. Who asks for it does without.
+		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
+			m.Resets = fd
+		}
 	}
 	return m, nil
 }
@@ -139,7 +149,7 @@ func OwnNamespaces() (files []*os.File, err error) {
 // initCaps is what an init has over its namespaces while it completes them. One of a group needs more,
 // for a user namespace in which root's command is root.
 var (
-	initCaps   = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+	initCaps   = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
 	memberCaps = append(initCaps[:len(initCaps):len(initCaps)], unix.CAP_SETFCAP)
 )
 

@@ -322,7 +322,7 @@ func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Proce
 // for the kernel's work in overlays.
 var ambient = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
-	unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, and to give none of these away
+	unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, its refused connections, and to give none of these away
 }
 
 func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {

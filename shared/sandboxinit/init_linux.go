@@ -34,6 +34,8 @@ type supervisor struct {
 	fresh  fresh
 	// from is the thread that starts the command, where its confinement was told before it.
 	from *confined
+	// resets is a socket of that kind, see makeSockets, or negative.
+	resets int
 	// tracer is the parent of a command that is traced; nil of others, whose is the init.
 	tracer *tracerProcess
 
@@ -51,9 +53,11 @@ func role(is string, fds []int) func() int {
 		return func() int { return runServing(control, fds[1]) }
 	case is == initArg && len(fds) == 3: // see MakingArgv
 		return func() int { return runMaking(control, [2]int(fds[1:])) }
+	case is == waitArg && len(fds) == 1:
+		return func() int { return runWaiting(control, -1) }
+	case is == waitArg && len(fds) == 2: // see dropByExec
+		return func() int { return runWaiting(control, fds[1]) }
 	case len(fds) > 1:
-	case is == waitArg:
-		return func() int { return runWaiting(control) }
 	case is == limitArg:
 		return func() int { return runLimitStage(control) }
 	case is == traceArg:
@@ -95,9 +99,9 @@ func runMaking(control int, others [2]int) int {
 		if box.Member {
 			kept = 1 << unix.CAP_SETFCAP // until its command's user namespace is there
 		}
-		err := dropCapabilities(kept, control)
+		err := dropCapabilities(kept, control, making.Resets)
 		if err == nil {
-			return await(control)
+			return await(control, making.Resets)
 		}
 		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
@@ -106,17 +110,18 @@ func runMaking(control int, others [2]int) int {
 }
 
 // runWaiting is an init that is given the command's stdio later.
-func runWaiting(control int) int {
+func runWaiting(control, resets int) int {
 	if code := closeEyes(); code != 0 {
 		return code
 	}
-	return await(control)
+	return await(control, resets)
 }
 
 // await is the init once the command's stdio is there, which can be long: what the command would
 // have to wait for is done before. A signal that comes meanwhile is nobody's.
-func await(control int) int {
+func await(control, resets int) int {
 	s := newSupervisor()
+	s.resets = resets
 	row, sockets, err := s.receiveCompletion(controlSocket(control))
 	if refused, ok := err.(*ExecError); ok {
 		controlSocket(control).send(encodeRefused(refused))
@@ -187,11 +192,11 @@ func closeEyes() int {
 
 // dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
 // executing something is nothing since the holder emptied the bounding set.
-func dropCapabilities(kept, control int) error {
+func dropCapabilities(kept, control, resets int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {
 		// In a program with C in it. What is executed has no others, and no other thread.
-		return dropByExec(kept, control)
+		return dropByExec(kept, control, resets)
 	}
 	return err
 }
@@ -206,20 +211,27 @@ func capsetAll(kept int) error {
 	return nil
 }
 
-func dropByExec(kept, control int) error {
+func dropByExec(kept, control, resets int) error {
 	runtime.LockOSThread()
 	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
 		return err
 	}
-	if _, err := unix.FcntlInt(uintptr(control), unix.F_SETFD, 0); err != nil {
-		return err
+	words := []string{os.Args[0], waitArg}
+	for _, fd := range [...]int{control, resets} {
+		if fd < 0 {
+			continue
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+		words = append(words, strconv.Itoa(fd))
 	}
-	return syscall.Exec("/proc/self/exe", []string{os.Args[0], waitArg, strconv.Itoa(control)}, []string{"GOMAXPROCS=1"})
+	return syscall.Exec("/proc/self/exe", words, []string{"GOMAXPROCS=1"})
 }
 
 // newSupervisor takes signals as the init of a command does.
 func newSupervisor() *supervisor {
-	s := &supervisor{pidOne: os.Getpid() == 1}
+	s := &supervisor{pidOne: os.Getpid() == 1, resets: -1}
 	if s.pidOne {
 		proc.IgnoreSignals()
 	} else {
@@ -237,7 +249,7 @@ func (s *supervisor) run(control, sockets int) int {
 		}
 	}
 	if sockets >= 0 {
-		go makeSockets(sockets)
+		go makeSockets(sockets, s.resets)
 	}
 	cmd := &Command{}
 	kind, payload, err := frame.Read(s.control, maxCommand)

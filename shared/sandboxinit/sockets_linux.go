@@ -18,18 +18,23 @@ import (
 type SocketKind byte
 
 const (
-	TCP4 SocketKind = iota // a stream, IPv4
-	TCP6                   // a stream, IPv6
-	UDP4                   // datagrams, IPv4
+	TCP4   SocketKind = iota // a stream, IPv4
+	TCP6                     // a stream, IPv6
+	UDP4                     // datagrams, IPv4
+	Resets                   // raw, what comes by TCP and IPv4: one alone, of a [holder.Sandbox] with Resets
 	socketKinds
 )
 
 // made are the domain and the type of each kind.
 var made = [socketKinds][2]int{
-	TCP4: {unix.AF_INET, unix.SOCK_STREAM},
-	TCP6: {unix.AF_INET6, unix.SOCK_STREAM},
-	UDP4: {unix.AF_INET, unix.SOCK_DGRAM},
+	TCP4:   {unix.AF_INET, unix.SOCK_STREAM},
+	TCP6:   {unix.AF_INET6, unix.SOCK_STREAM},
+	UDP4:   {unix.AF_INET, unix.SOCK_DGRAM},
+	Resets: {unix.AF_INET, unix.SOCK_RAW},
 }
+
+// ErrNoResets is of an init that could not open the socket of that kind.
+var ErrNoResets = errors.New("the init has no socket that sees refused connections")
 
 // Sockets is a line to an init, which makes sockets of its network namespace for as long as it
 // lives. The engine owns the user namespace: it may bind them to any port there.
@@ -54,6 +59,9 @@ func (s *Sockets) New(kind SocketKind) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.ask(kind)
+	if err == ErrNoResets {
+		return nil, err
+	}
 	if err != nil {
 		s.lost = true
 		s.line.Close()
@@ -82,6 +90,9 @@ func (s *Sockets) ask(kind SocketKind) (*os.File, error) {
 	if err = errors.Join(err, failed); err == nil && n == 0 {
 		err = io.ErrUnexpectedEOF
 	}
+	if err == nil && kind == Resets && len(fds) == 0 {
+		return nil, ErrNoResets
+	}
 	if err == nil && (len(fds) != 1 || !isSocket(fds[0], made[kind])) {
 		err = ErrProtocol // of a command that has taken the init over
 	}
@@ -108,8 +119,9 @@ func (s *Sockets) Lost() bool {
 // Close gives the line up. The sockets stay.
 func (s *Sockets) Close() error { return s.line.Close() }
 
-// makeSockets is the init's end of a [Sockets]: a byte asks for a socket.
-func makeSockets(line int) {
+// makeSockets is the init's end of a [Sockets]: a byte asks for a socket. resets is the one of that
+// kind, which was opened before, or negative.
+func makeSockets(line, resets int) {
 	defer unix.Close(line)
 	for {
 		var ask [1]byte
@@ -120,13 +132,20 @@ func makeSockets(line int) {
 		if n == 0 || err != nil || ask[0] >= byte(socketKinds) {
 			return
 		}
-		kind := made[ask[0]]
-		fd, err := unix.Socket(kind[0], kind[1]|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
+		kind, fd := made[ask[0]], resets
+		if SocketKind(ask[0]) == Resets {
+			resets = -1
+		} else if fd, err = unix.Socket(kind[0], kind[1]|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 			return // no descriptors, perhaps: the command is told by the engine
 		}
-		err = syscall.Sendmsg(line, ask[:], unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL)
-		unix.Close(fd)
+		var rights []byte
+		if fd >= 0 {
+			rights = unix.UnixRights(fd)
+		}
+		err = syscall.Sendmsg(line, ask[:], rights, nil, unix.MSG_NOSIGNAL)
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 		if err != nil {
 			return
 		}

@@ -160,13 +160,13 @@ const maxSummary = 20
 // networkSummary has a line for each name with each outcome.
 func networkSummary(uses []audit.NetworkUse) (lines []string) {
 	for _, u := range uses {
-		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, Allowed: u.Allowed, Reason: u.Reason}
+		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, By: u.By, Allowed: u.Allowed, Reason: u.Reason}
 		if !u.Allowed {
 			d.Reason = cmp.Or(u.Reason, "for various reasons")
 		}
 		line := d.String()
 		if d.Reason == "" {
-			line = fmt.Sprintf("network: %s: %d connections, %d bytes sent, %d received", d.Target(), u.Connections, u.Sent, u.Received)
+			line = fmt.Sprintf("network: %s%s: %d connections, %d bytes sent, %d received", d.Target(), d.Whose(), u.Connections, u.Sent, u.Received)
 		}
 		lines = append(lines, line)
 	}

@@ -40,11 +40,12 @@ func (o *Outlet) open(ctx context.Context, sockets *sandboxinit.Sockets, env []s
 	if o == nil {
 		return env, func() {}, nil
 	}
-	g, err := o.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}}, o.emit)
+	g, err := o.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}})
 	if err != nil {
 		sockets.Close()
 		return nil, nil, err
 	}
+	g.Hear(o.emit, false)
 	return o.network.Environment(env, g), func() {
 		sockets.Close()
 		g.Close()
