@@ -130,7 +130,10 @@ func Beside(name string) (*Program, error) {
 func Self() (*Program, error) {
 	self, err := os.Executable()
 	if runtime.GOOS == "linux" {
-		return &Program{path: "/proc/self/exe", name: self}, err
+		if err != nil {
+			self = os.Args[0] // no /proc is mounted, which is told when it is executed
+		}
+		return &Program{path: "/proc/self/exe", name: self}, nil
 	}
 	return &Program{path: self, name: self}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,7 +141,7 @@ func TestCancellationAndProgress(t *testing.T) {
 	await(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.progress) > 0 && strings.Contains(c.progress[0], "2 bytes of output")
+		return slices.ContainsFunc(c.progress, func(line string) bool { return strings.Contains(line, "2 bytes of output") })
 	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

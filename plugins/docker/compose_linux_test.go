@@ -34,7 +34,7 @@ services:
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	b := &image.Preparation{Getenv: e.surroundings.Getenv}
+	b := &image.Preparation{Getenv: e.surroundings.Getenv, Spec: &shared.Spec{}}
 	if _, err := b.FindCompose(); err != nil {
 		if required("docker-compose") {
 			t.Fatal(err)
