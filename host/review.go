@@ -104,9 +104,11 @@ func (r *Review) Program(ctx context.Context, environ []string, name string, arg
 		return nil, err
 	}
 	for _, text := range slices.Concat(args, environ) {
-		if i := strings.IndexByte(text, '/'); i >= 0 {
-			if err := search.CheckPath(text[i:]); err != nil {
-				return nil, err
+		for _, part := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":;,= ", r) }), text) {
+			if i := strings.IndexByte(part, '/'); i >= 0 {
+				if err := search.CheckPath(part[i:]); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

@@ -145,6 +145,11 @@ func TestReviewDiffRunsNothingOfACommand(t *testing.T) {
 	p.write(t, p.project+"/gitconfig", config)
 	p.write(t, p.project+"/config/git/config", config)
 	p.write(t, p.home+"/.gitconfig", config)
+	// A dotfile that is kept in the workspace, which less obeys.
+	p.write(t, p.project+"/lesskey", "#env\nLESSOPEN=||-"+evil+" %s\n")
+	if err := os.Symlink(p.project+"/lesskey", p.home+"/.lesskey"); err != nil {
+		t.Fatal(err)
+	}
 	p.unharmed(t, "before")
 	p.review(t, `echo new >text; printf '* diff=d filter=f -text\n* -diff\n' >.gitattributes; mkdir -p sub/.git; echo '* -diff' >sub/.gitattributes; echo x >sub/x; printf '[core]\n\tpager = `+evil+`\n' >sub/.git/config`)
 	p.unharmed(t, "the command itself")
@@ -166,6 +171,7 @@ func TestReviewDiffRunsNothingOfACommand(t *testing.T) {
 		"of another definition":   {env: []string{"GIT_PAGER=" + filepath.Dir(p.home) + "/bound/bin/delta"}, refuse: "lies in what is bound writable"},
 		"by a relative path":      {env: []string{"PAGER=.venv/bin/less"}, refuse: "neither a name nor an absolute path"},
 		"an argument's program":   {env: []string{"PAGER=env " + evil}, refuse: "lies in the workspace"},
+		"a later path":            {env: []string{"PAGER=less -k/none:" + evil}, refuse: "lies in the workspace"},
 		"by env":                  {env: []string{"PAGER=env less"}},
 		"a shell's text":          {env: []string{"PAGER=less | cat; " + evil}, refuse: "a shell's text"},
 		"a variable before it":    {env: []string{"PAGER=A=1 less"}, refuse: "A=1: on PATH is none"},

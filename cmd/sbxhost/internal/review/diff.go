@@ -100,11 +100,12 @@ func pagerOf(ctx context.Context, a *cli.App, r *host.Review) (*exec.Cmd, error)
 	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]{}#~!\n") {
 		return nil, fmt.Errorf("%s is a shell's text: name a program and its arguments", cli.Quote(line))
 	}
-	// No library to load, no filter of what is shown (LESSOPEN), no editor.
+	// No library to load, no filter of what is shown (LESSOPEN), no editor; nor a home, in which
+	// less finds a file that sets LESSOPEN, and which can be a link to what commands write.
 	environ := []string{"LESS=FRX", "LV=-c"}
 	for _, entry := range a.Environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "LC_") || slices.Contains([]string{"TERM", "TERMINFO", "COLORTERM", "LANG", "HOME", "LESS", "LESSCHARSET", "LV"}, name) {
+		if strings.HasPrefix(name, "LC_") || slices.Contains([]string{"TERM", "TERMINFO", "COLORTERM", "LANG", "LESS", "LESSCHARSET", "LV"}, name) {
 			environ = append(environ, entry)
 		}
 	}
