@@ -21,6 +21,8 @@ type Index struct {
 	Entries string
 	// Misplaced is a file that git would write outside of the work tree or into a git directory.
 	Misplaced string
+	// Links are the entries that stand for repositories: submodules, and others that were added.
+	Links []string
 	// Base is not nil where entries lie in another file: the hash in the name of that file.
 	Base []byte
 }
@@ -77,6 +79,9 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		}
 		if i.Misplaced == "" && misplaced(name) {
 			i.Misplaced = name
+		}
+		if binary.BigEndian.Uint32(b[at+24:])&0xf000 == 0xe000 {
+			i.Links = append(i.Links, name)
 		}
 		if starts = append(starts, at); shared > 0 {
 			starts[len(starts)-1] = -1 // a thread would begin here without the name before

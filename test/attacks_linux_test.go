@@ -327,12 +327,16 @@ func TestAttacksOnGit(t *testing.T) {
 			commands: []string{fsmon + " >sys.conf"}, act: "git status"},
 		{name: "an include of GIT_CONFIG_COUNT", env: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=include.path", "GIT_CONFIG_VALUE_0=$B/w/sub/count.inc"}, setup: initial + "true",
 			commands: []string{fsmon + " >sub/count.inc"}, act: "git status"},
-		{name: "a repository in the workspace", setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && echo >nested/nested.inc",
+		{name: "a repository in the workspace", told: true, reported: `/tools/evil"], its settings ["core.fsmonitor"]`, setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && echo >nested/nested.inc",
 			commands: []string{"cd nested; " + fsmon + " >nested.inc"}, act: "cd nested; git status"},
-		{name: "hooks that a repository in the workspace includes", setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && printf '[core]\nhooksPath = own\n' >nested/nested.inc",
+		{name: "hooks that a repository in the workspace includes", told: true, reported: `w/nested", its hooks [`, setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && printf '[core]\nhooksPath = own\n' >nested/nested.inc",
 			commands: []string{"cd nested; " + hookIn("own")}, act: "cd nested; " + commit},
-		{name: "hooks of a repository in the workspace", setup: initial + "mkdir -p a/b && git init -q a/b/nested && git -C a/b/nested config core.hooksPath ../shared",
-			commands: []string{"mv a away; mkdir -p a/b", "cd away/b/nested || cd a/b/nested; " + hookIn("../shared")}, act: "cd away/b/nested || cd a/b/nested; " + commit},
+		{name: "hooks of a repository in the workspace", told: true, reported: `a/nested", its hooks ["`, setup: initial + "mkdir a && git init -q a/nested && git -C a/nested config core.hooksPath ../shared",
+			commands: []string{"cd a/nested; " + hookIn("../shared")}, act: "cd a/nested; " + commit},
+		{name: "hooks of a repository in the workspace, moved in", told: true, reported: `w/new", with the hooks ["pre-commit"]`, setup: initial + "mkdir -p a/b/c && git init -q a/b/c/nested",
+			commands: []string{"cd a/b/c/nested; " + hookIn(".git/hooks"), "mv a/b/c/nested new"}, act: "cd new; " + commit},
+		{name: "hooks of a repository in the index", setup: initial + "git init -q a/b/nested && git -C a/b/nested commit -q --allow-empty -m l && git add a/b/nested 2>/dev/null",
+			commands: []string{"mv a away; mkdir -p a/b", "cd away/b/nested || cd a/b/nested; " + hookIn(".git/hooks")}, act: "cd away/b/nested || cd a/b/nested; " + commit},
 		{name: "hooks of a submodule", setup: initial + "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib && git -C lib config core.hooksPath \"$W/lib/own\"",
 			commands: []string{"cd lib; " + hookIn("own")}, act: "cd lib; " + commit, allowed: "git -C lib commit -q --allow-empty -m inside"},
 		{name: ".git/remotes", setup: initial + "true", commands: []string{`mkdir -p .git/remotes; echo "URL: ext::$B/tools/evil" >.git/remotes/origin`},
@@ -425,15 +429,30 @@ func TestAttacksOnInstructions(t *testing.T) {
 	var attacks []attack
 	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".devcontainer/devcontainer.json",
 		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
-		for _, dir := range []string{"a/b/", ""} {
-			if dir == "" && testing.Short() && name != ".mcp.json" {
-				continue // a rule has no depth
-			}
-			at := dir + name
+		if !testing.Short() || name == ".mcp.json" {
 			attacks = append(attacks, attack{
-				name: strings.ReplaceAll(at, "/", " "), setup: initial + "mkdir -p $(dirname " + at + "); echo : >" + at,
-				commands: []string{hook + " >" + at, "mv a away; mv $(dirname " + at + ") elsewhere; rm -f " + at + "; true", "mkdir -p $(dirname " + at + "); " + hook + " >" + at},
-				act:      "sh " + at, allowed: "git status",
+				name: strings.ReplaceAll(name, "/", " "), setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name,
+				commands: []string{hook + " >" + name, "mv $(dirname " + name + ") elsewhere; rm -f " + name + "; true", "mkdir -p $(dirname " + name + "); " + hook + " >" + name},
+				act:      "sh " + name, allowed: "git status",
+			})
+		}
+		// Below the top it is told: when it is changed, through another name as well, and when
+		// what one command has made where nothing is looked for is moved in by the next.
+		top, _, _ := strings.Cut(name, "/")
+		at, deep := "a/b/"+name, "a/b/c/d/"+name
+		for _, way := range []struct {
+			name     string
+			commands []string
+		}{
+			{"changed", []string{hook + " >" + at}},
+			{"in place", []string{"ln " + at + " a/b/c/x", hook + " >a/b/c/x; touch -r file a/b/c/x"}},
+			{"moved in", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "rm -r a/b/" + top + "; mv a/b/c/d/" + top + " a/b/" + top}},
+			{"moved in with the directory around it", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "mv a/b/c/d d; rm -r a; mkdir a; mv d a/b"}},
+		} {
+			attacks = append(attacks, attack{
+				name: top + ", " + way.name, told: true, reported: `w/a/b/` + top + `"`,
+				setup:    initial + "mkdir -p a/b/c $(dirname " + at + "); echo : >" + at,
+				commands: way.commands, act: "sh " + at, allowed: "rm -r a",
 			})
 		}
 	}

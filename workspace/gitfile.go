@@ -115,31 +115,37 @@ func validHead(data []byte) bool {
 	return true
 }
 
-// parseCoreWorktree returns the last core.worktree that a git config sets, or
-// "". Includes are not followed: git writes the key into the file itself. What
-// it cannot read it skips, so that at worst a submodule is refused.
-func parseCoreWorktree(data []byte) string {
-	if bytes.IndexByte(data, 0) >= 0 {
-		return ""
+// parseCoreWorktree returns the last core.worktree that a git config sets, or "".
+func parseCoreWorktree(data []byte) (value string) {
+	for _, value = range configValues(data, "worktree", func(section string) bool { return strings.EqualFold(section, "core") }) {
 	}
-	var value string
-	core := false
+	return value
+}
+
+// configValues returns what a git config sets a key to, in those of its sections. Includes
+// are not followed: git writes the keys that are asked for into the file itself. What it cannot
+// read it skips, so that at worst a submodule is refused.
+func configValues(data []byte, key string, of func(section string) bool) (values []string) {
+	if bytes.IndexByte(data, 0) >= 0 {
+		return nil
+	}
+	in := false
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			section, rest, ok := strings.Cut(line[1:], "]")
-			core = ok && strings.EqualFold(strings.TrimSpace(section), "core")
+			in = ok && of(strings.TrimSpace(section))
 			line = strings.TrimSpace(rest)
 		}
-		key, v, ok := strings.Cut(line, "=")
-		if !core || !ok || !strings.EqualFold(strings.TrimSpace(key), "worktree") {
+		k, v, ok := strings.Cut(line, "=")
+		if !in || !ok || !strings.EqualFold(strings.TrimSpace(k), key) {
 			continue
 		}
 		if v, ok = unquoteConfig(strings.TrimSpace(v)); ok {
-			value = v
+			values = append(values, v)
 		}
 	}
-	return value
+	return values
 }
 
 // unquoteConfig undoes the quoting of a git config value on one line.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/gitindex"
 	"github.com/sbxhost/sbxhost/paths"
 )
 
@@ -457,6 +458,57 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 		}
 	}
 	return nil
+}
+
+// WorkTrees gives the other directories with a .git whose git directories belong to a repository
+// with a work tree at top: its worktrees, its submodules and what else its index or .gitmodules
+// has as a repository. They are not all known where its index is not understood.
+func (l GitLayout) WorkTrees(top string) (dirs []string, all bool) {
+	add := func(p string) {
+		if _, err := os.Lstat(join(p, ".git")); err == nil && p != top && !slices.Contains(dirs, p) {
+			dirs = append(dirs, p)
+		}
+	}
+	worktrees, _ := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+	for _, name := range worktrees {
+		add(worktreeTop(join(l.CommonDir, "worktrees/"+name)))
+	}
+	add(mainTop(l.CommonDir))
+	for _, dir := range l.Writable {
+		if config, err := readSmall(join(dir, "config"), maxGitConfig); err == nil {
+			if back := parseCoreWorktree(config); back != "" {
+				if p, err := resolveFrom(dir, back); err == nil {
+					add(p)
+				}
+			}
+		}
+	}
+	links, all := gitlinks(join(l.GitDir, "index"), hashSize(l.CommonDir))
+	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
+		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
+	}
+	for _, link := range links {
+		if filepath.IsLocal(link) {
+			add(join(top, filepath.Clean(link)))
+		}
+	}
+	return dirs, all
+}
+
+// gitlinks gives the repositories that an index names, and in a split one that which it shares.
+func gitlinks(path string, hash int) (links []string, ok bool) {
+	data, err := readSmall(path, maxIndex)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
+	}
+	i, ok := gitindex.Read(data, hash)
+	if err != nil || !ok {
+		return nil, false
+	}
+	if i.Base != nil && !strings.HasPrefix(filepath.Base(path), "sharedindex.") {
+		links, ok = gitlinks(join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base)), hash)
+	}
+	return append(links, i.Links...), ok
 }
 
 // addWritable adds dir if it is a directory and no symlink, which would show

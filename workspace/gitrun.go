@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 )
@@ -109,6 +111,10 @@ var errNoGit = errors.New("git: on PATH is no git that nobody but you and root c
 // config runs git config for a repository, or none, and returns what it prints.
 // It reads stdin, nil for nothing.
 func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
+	return g.run(ctx, l, stdin, nil, append([]string{"config"}, args...))
+}
+
+func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env, args []string) ([]byte, error) {
 	git, _ := g.find()
 	if git == nil {
 		return nil, errNoGit
@@ -118,9 +124,8 @@ func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, ar
 	cmd := git.Command(ctx, append([]string{
 		"--no-pager", "--no-optional-locks",
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
-		"config",
 	}, args...)...)
-	if cmd.Env = append(cmd.Env, g.env...); l.GitDir == "" {
+	if cmd.Env = slices.Concat(cmd.Env, g.env, env); l.GitDir == "" {
 		cmd.Env = append(cmd.Env, "GIT_DIR=/dev/null")
 	} else {
 		cmd.Env = append(cmd.Env, "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
@@ -139,11 +144,29 @@ func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, ar
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("git: %s config: %w%s", git.Path(), err, complaint(diag.buf.Bytes()))
+		return nil, fmt.Errorf("git: %s %s: %w%s", git.Path(), args[0], err, complaint(diag.buf.Bytes()))
 	case out.over:
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	}
 	return out.buf.Bytes(), nil
+}
+
+// Ignored gives those of some paths in a work tree that its git ignores, by rules that are older than
+// a time. Where git cannot be asked it ignores none.
+func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, paths []string, since time.Time) (ignored []string) {
+	// It looks at no index, which may be large: what git has is not ignored by name.
+	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, []string{"check-ignore", "-v", "-z", "--no-index", "--stdin"})
+	fields := strings.Split(string(out), "\x00") // a file of rules, the line, the rule, and a path
+	for ; len(fields) > 4; fields = fields[4:] {
+		file := fields[0]
+		if !filepath.IsAbs(file) {
+			file = join(top, file)
+		}
+		if s := stateOf(unix.Lstat, file); s.err == 0 && s.Ctim.Nano() < since.UnixNano() && !strings.HasPrefix(fields[2], "!") {
+			ignored = append(ignored, fields[3])
+		}
+	}
+	return ignored
 }
 
 // complaint says where git cannot read a configuration. The rest of what git

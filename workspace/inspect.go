@@ -168,6 +168,7 @@ func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayo
 	var submodules []string
 	for _, dir := range dirs {
 		switch l, err := layout(dir); {
+		case err != nil && isGone(dir): // a command has removed it
 		case err != nil:
 			found[dir] = acting{path: dir, unclear: err}
 		case l.GitDir != "":
@@ -181,6 +182,11 @@ func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayo
 		}
 	}
 	return found
+}
+
+func isGone(p string) bool {
+	_, err := os.Lstat(p)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) acting {
@@ -228,8 +234,8 @@ func (f *acting) addHooks(dir string, own bool) {
 }
 
 // Since gives what is new, or looks otherwise than before, by the directories of
-// the repositories.
-func (a Acting) Since(before Acting) map[string]Inspection {
+// the repositories; with unclear also what is as little understood as it was before.
+func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
 	changed := func(now, before map[string]string) (names []string) {
 		for name, look := range now {
 			if was, ok := before[name]; !ok || was != look {
@@ -243,7 +249,9 @@ func (a Acting) Since(before Acting) map[string]Inspection {
 	for dir, now := range a {
 		was := before[dir]
 		i := Inspection{Hooks: changed(now.hooks, was.hooks), Keys: changed(now.keys, was.keys), Alternates: !now.alternates.absent() && now.alternates != was.alternates}
-		i.unclear(now.unclear)
+		if now.unclear != nil && (unclear || was.unclear == nil || now.unclear.Error() != was.unclear.Error()) {
+			i.unclear(now.unclear)
+		}
 		i.cap()
 		if len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
 			since[now.path] = i

@@ -26,12 +26,13 @@ type lookup struct {
 	unsearchable map[string]string // by directory
 	repos        map[string]view.Repository
 	layouts      layouts
+	workTrees    map[string]workTrees
 	as           *asUser // nil: commands run as the caller, or nothing was asked yet
 	failure      error   // of as
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}}
 }
 
 // Follow implements view.Facts. Most paths that are asked for lie in the same
@@ -184,6 +185,21 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 		f.repos[dir] = r
 	}
 	return r
+}
+
+// WorkTrees implements view.Facts.
+func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
+	known, ok := f.workTrees[top]
+	if !ok {
+		known.dirs, known.all = layout.WorkTrees(top)
+		f.workTrees[top] = known
+	}
+	return known.dirs, known.all
+}
+
+type workTrees struct {
+	dirs []string
+	all  bool
 }
 
 // layouts is what workspace.GitDirs says of each directory, which it looks at once.

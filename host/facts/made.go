@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,18 +19,10 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/scan"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-func repositoryPaths(found *scan.Result) (list []string) {
-	for _, f := range found.Found {
-		if f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree && !workspace.OfWorktree(f.Path) {
-			list = append(list, f.Path)
-		}
-	}
-	return list
-}
 
 // pending looks for what the repositories that commands can write to are in the
 // middle of, and says what makes git act there on something else: links, and a git
@@ -47,16 +40,6 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 	return p, odd
 }
 
-// instructionPaths lists what tools of the host take for instructions.
-func instructionPaths(found *scan.Result) (list []string) {
-	for _, f := range found.Found {
-		if f.What == scan.Asked {
-			list = append(list, f.Path)
-		}
-	}
-	return list
-}
-
 // before is what was there when a command started, of what is reported when it
 // comes to be.
 type before struct {
@@ -64,6 +47,7 @@ type before struct {
 	pending      workspace.Pending // what they were in the middle of
 	odd          []string          // what else there was to say of them
 	instructions []string
+	began        time.Time // what is older, a command has not made
 	unprotected  []unprotected
 	writable     []string         // where commands can write, for what git says of them
 	open         []string         // repositories of which a command may change what git acts on
@@ -104,6 +88,7 @@ func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
 type unprotected struct {
 	path, looked string
 	led          bool // it is only where the path leads that can be another
+	free         bool // it may be removed
 }
 
 func (u *unprotected) looks() string {
@@ -146,17 +131,41 @@ type Made struct {
 	Unlisted      string   // that Instructions lack some; "" where they do not
 }
 
+// told is Told without what git passes by: a .git that is empty, which a command may fill.
+func (out *Resolved) told(found *scan.Result) (repositories, instructions []string) {
+	repositories, instructions = out.Told(found)
+	repositories = slices.DeleteFunc(repositories, func(p string) bool {
+		names, err := os.ReadDir(filepath.Join(p, ".git"))
+		return err == nil && len(names) == 0
+	})
+	return repositories, instructions
+}
+
+// ignored gives those of some paths that git ignored before the command.
+func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, list []string) (ignored []string) {
+	for _, root := range m.Workspace.Roots() {
+		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool { return !paths.Inside(root.Path, p) })
+		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
+			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.began)...)
+		}
+	}
+	return ignored
+}
+
 // newInstructions are what was made or changed of what is not protected, and those of
-// the files that were not there before and are not held: one more than is reported of too many.
+// the files that were not there before and are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, u := range out.before.unprotected {
-		if len(made) <= maxMade && u.looks() != u.looked && !slices.Contains(made, u.path) {
+		if slices.Contains(made, u.path) {
+			continue
+		}
+		if now := u.looks(); now != u.looked && !(u.free && now == "") {
 			made = append(made, u.path)
 		}
 	}
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && len(made) <= maxMade && !holdsPlace(p) {
+		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
@@ -191,13 +200,15 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		found = &scan.Result{} // what is not protected has known places
 	}
-	made.Instructions = out.newInstructions(instructionPaths(found))
+	repositories, instructions := out.told(found)
+	made.Instructions = out.newInstructions(instructions)
+	ignored := m.ignored(ctx, out, look, made.Instructions)
+	made.Instructions = slices.DeleteFunc(made.Instructions, func(p string) bool { return slices.Contains(ignored, p) })
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions = made.Instructions[:maxMade]
 		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
-	repositories := repositoryPaths(found)
-	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting)
+	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting, out.before.allOpen)
 	var before workspace.Pending
 	before.Join(out.before.pending)
 	more := 0
@@ -235,11 +246,22 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
 		made.Repositories = append(made.Repositories, report)
 	}
+	var loose []string
+	for _, r := range made.Repositories {
+		if !slices.Contains(out.Guarded, r.Path) {
+			loose = append(loose, r.Path)
+		}
+	}
+	ignored = m.ignored(ctx, out, look, loose)
+	made.Repositories = slices.DeleteFunc(made.Repositories, func(r RepositoryReport) bool { return slices.Contains(ignored, r.Path) })
 	if more > 0 {
 		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
 	}
 	return made
 }
+
+// tick is how far the clock of a file system is behind, at most.
+const tick = 10 * time.Millisecond
 
 // maxMade bounds what is reported of one command, of each kind.
 const maxMade = 32

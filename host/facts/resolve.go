@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -113,6 +114,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
+		out.before.began = time.Now().Add(-tick)
+		repositories, instructions := out.told(found.Trees)
+		out.before.repositories, out.before.instructions = repositories, slices.DeleteFunc(instructions, holdsPlace)
 		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
 		out.before.writable = look.layouts.writable
 		for _, l := range out.Loose {
@@ -123,6 +127,16 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			u := unprotected{path: l.Path, led: true}
 			u.looked = u.looks()
 			out.before.unprotected = append(out.before.unprotected, u)
+		}
+		for _, top := range repositories {
+			if !slices.Contains(out.Guarded, top) {
+				out.before.open = append(out.before.open, top)
+			}
+		}
+		for _, p := range out.before.instructions {
+			if out.Unguarded(p) {
+				out.before.unprotected = append(out.before.unprotected, unprotected{path: p, looked: looks(p), free: true})
+			}
 		}
 		out.before.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
 		out.before.acting = m.acting(look.ctx, out, &look.layouts, out.before.repositories)
@@ -153,7 +167,6 @@ func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
 	if found.Trees, err = out.searchAgain(); err != nil {
 		return nil, searchError(err)
 	}
-	out.before = before{repositories: repositoryPaths(found.Trees), instructions: slices.DeleteFunc(instructionPaths(found.Trees), holdsPlace)}
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
 			return nil, searchError(err)

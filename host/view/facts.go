@@ -25,6 +25,8 @@ type Facts interface {
 	// Repository says how git lies in a directory, where commands can write to
 	// others.
 	Repository(dir string, writable []string) Repository
+	// WorkTrees is GitLayout.WorkTrees.
+	WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool)
 }
 
 // A Way is where a path of the host leads.

@@ -117,16 +117,86 @@ func (v *View) repositories(trees *scan.Result) []string {
 	return list
 }
 
-// nested reports whether what was found is a repository that commands can write to.
-func (v *View) nested(f *scan.Found, tops []string) bool {
-	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(tops, f.Path) && v.Creatable(path.Join(f.Path, ".git"))
+// nested reports whether what was found is a repository that commands can write to, and one of
+// those that the user works in. Any other one commands may make, change and remove: to protect
+// what git obeys there would keep the directories above it from being removed, and nobody from
+// putting another repository in its place. That is told; see [View.Told].
+func (v *View) nested(f *scan.Found, known []string) bool {
+	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(known, f.Path) &&
+		v.Creatable(path.Join(f.Path, ".git")) && slices.ContainsFunc(known, func(top string) bool { return v.belongs(f.Path, top) })
+}
+
+// belongs reports whether a repository is a worktree or a submodule of that of a directory,
+// or lies in a directory of repositories.
+func (v *View) belongs(p, top string) bool {
+	if !paths.Inside(top, p) {
+		return false
+	}
+	if r := v.repository(top); r.Err == nil && r.Layout.CommonDir != "" {
+		dirs, all := v.facts.WorkTrees(top, &r.Layout)
+		return !all || slices.Contains(dirs, p)
+	}
+	return slices.Contains(v.tops(), top) && depth(top, p) <= ownDepth
+}
+
+const (
+	// ownDepth is how deep in a directory that is no repository itself those lie that are
+	// the user's own, as in a directory of clones.
+	ownDepth = 2
+	// toldDepth is how deep in a directory that commands write to lies what is told of them.
+	toldDepth = 3
+)
+
+// depth is how many names p is below dir.
+func depth(dir, p string) int {
+	if p == dir {
+		return 0
+	}
+	return strings.Count(strings.TrimPrefix(p, strings.TrimSuffix(dir, "/")), "/")
+}
+
+// near reports whether an entry of a directory lies where what commands make of it is told.
+func (v *View) near(p string) bool {
+	return slices.ContainsFunc(v.tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
+}
+
+// Unguarded reports whether commands can write what tools act on below the top, which the
+// definition has not asked for.
+func (v *View) Unguarded(p string) bool {
+	return !slices.Contains(v.tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
+}
+
+// Told leaves of what a search has found the repositories and what tools act on that
+// commands are told to have made or changed.
+func (v *View) Told(trees *scan.Result) (repositories, instructions []string) {
+	for _, f := range trees.Found {
+		switch {
+		case f.What == scan.Asked && v.near(f.Path):
+			instructions = append(instructions, f.Path)
+		case f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree && !workspace.OfWorktree(f.Path):
+			if slices.Contains(v.Guarded, f.Path) || v.near(path.Join(f.Path, ".git")) {
+				repositories = append(repositories, f.Path)
+			}
+		}
+	}
+	return repositories, instructions
 }
 
 // gitProtections are what git obeys, of all repositories that commands can write to.
 func (v *View) gitProtections(found *Found) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
-		list = append(list, v.repositoryProtections(top)...)
+		if more := v.repositoryProtections(top); len(more) > 0 {
+			list, v.Guarded = append(list, more...), append(v.Guarded, top)
+		}
+	}
+	if v.in.Review != "" { // which names what would act outside
+		others, _ := v.Told(found.Trees)
+		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
+		for _, top := range others[:min(len(others), maxNested)] {
+			r := v.repository(top)
+			v.obeys(&r)
+		}
 	}
 	n := 0
 	for _, f := range found.Trees.Found {
@@ -187,10 +257,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	v.Lost = append(v.Lost, r.Layout.Lost...)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
-	obeyed := func(p string) {
-		if way := v.facts.Follow(p); v.gitWritable && way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.Elsewhere, p) {
-			v.Obeyed = append(v.Obeyed, way.End)
-		}
+	if v.gitWritable {
+		v.obeys(&r)
 	}
 	add := func(p string, hold *Hold) {
 		if name := nameInGit(&r.Layout, top, p); name != "" {
@@ -198,9 +266,6 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, p := range r.Layout.Protected {
-		if path.Base(p) != "modules" { // in which everything of submodules lies
-			obeyed(p)
-		}
 		if !v.gitWritable || slices.Contains(r.Layout.Elsewhere, p) {
 			add(p, gitHold(p))
 		}
@@ -211,11 +276,28 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Obeyed {
-		if obeyed(o.Path); !v.gitWritable && v.obeyedWritable(&o) {
+		if !v.gitWritable && v.obeyedWritable(&o) {
 			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, repository: top, keep: keep})
 		}
 	}
 	return list
+}
+
+// obeys adds what the git of a repository obeys to Obeyed.
+func (v *View) obeys(r *Repository) {
+	add := func(p string) {
+		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.Elsewhere, p) {
+			v.Obeyed = append(append(v.Obeyed, way.End), way.Links...)
+		}
+	}
+	for _, p := range r.Layout.Protected {
+		if path.Base(p) != "modules" { // in which everything of submodules lies
+			add(p)
+		}
+	}
+	for _, o := range r.Obeyed {
+		add(o.Path)
+	}
 }
 
 // nameInGit is what a path is called within its git directory or work tree; "" where

@@ -73,8 +73,7 @@ func (v *View) Restrict(found *Found) error {
 	if err := v.refuseControl(granted); err != nil {
 		return err
 	}
-	givenUp, err := v.namesGivenUp()
-	if err != nil {
+	if v.givenUp, err = v.namesGivenUp(); err != nil {
 		return err
 	}
 	v.hideSessions()
@@ -84,7 +83,7 @@ func (v *View) Restrict(found *Found) error {
 		protections[i].own = i >= len(v.in.Protected) || !v.in.Vetted
 	}
 	protections = append(protections, v.gitProtections(found)...)
-	protections = append(protections, v.defaultProtections(found, givenUp)...)
+	protections = append(protections, v.defaultProtections(found)...)
 	more, err := v.ruleProtections(found)
 	if err != nil {
 		return err
@@ -168,35 +167,43 @@ func byDefault(dir, name string) protection {
 }
 
 // defaultProtections are what tools of the host take for instructions.
-func (v *View) defaultProtections(found *Found, givenUp givenUp) (list []protection) {
+func (v *View) defaultProtections(found *Found) (list []protection) {
 	for _, f := range found.Trees.Found {
-		if name := path.Base(f.Path); f.What == scan.Asked && !givenUp.has(name) && v.Creatable(f.Path) {
+		if name := path.Base(f.Path); f.What == scan.Asked && !v.givenUp.has(name) && v.guarded(f.Path, found.Trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
 	for _, e := range slices.Clone(v.entries) {
 		chosen := e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, "bind_paths")
 		if e.Access == shared.ReadWrite && chosen && v.facts.Follow(e.Source).Kind == Directory {
-			list = append(list, v.defaultsAtTop(e.Source, givenUp)...)
+			list = append(list, v.defaultsAtTop(e.Source)...)
 		}
 	}
 	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) {
 		if way := v.facts.Follow(home); home != "" && way.Err == nil && way.End != "/" {
-			list = append(list, v.defaultsInHome(way.End, givenUp)...)
+			list = append(list, v.defaultsInHome(way.End)...)
 		}
 	}
 	return list
 }
 
+// guarded reports whether what tools act on is protected where it lies: at the top of what
+// commands write to, and of the repositories there what such a tool takes from their tops alone.
+func (v *View) guarded(p string, trees *scan.Result) bool {
+	dir := path.Dir(p)
+	at := slices.Contains(v.tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
+	return at && v.Creatable(p)
+}
+
 // defaultsAtTop are those at the top of a directory that commands write to.
-func (v *View) defaultsAtTop(dir string, givenUp givenUp) (list []protection) {
+func (v *View) defaultsAtTop(dir string) (list []protection) {
 	// In an empty directory a project is about to be made, by tools that want
 	// it empty.
 	if !v.facts.Empty(dir) {
 		// To git, an empty directory is one to clean up, and that fails.
 		ignored := v.repository(dir).Layout.CommonDir != ""
 		for _, name := range actsUnasked {
-			if !givenUp.has(name) {
+			if !v.givenUp.has(name) {
 				p := byDefault(dir, name)
 				p.ignored = ignored
 				list = append(list, p)
@@ -204,7 +211,8 @@ func (v *View) defaultsAtTop(dir string, givenUp givenUp) (list []protection) {
 		}
 	}
 	for _, name := range shellFiles {
-		if !givenUp.has(name) && (v.isHome(dir) || v.facts.Follow(path.Join(dir, name)).Kind != Absent) {
+		way := v.facts.Follow(path.Join(dir, name))
+		if !v.givenUp.has(name) && (v.isHome(dir) || way.Kind != Absent || len(way.Links) > 0) {
 			list = append(list, byDefault(dir, name))
 		}
 	}
@@ -212,11 +220,11 @@ func (v *View) defaultsAtTop(dir string, givenUp givenUp) (list []protection) {
 }
 
 // defaultsInHome are those of a home directory, unless somebody has bound them.
-func (v *View) defaultsInHome(home string, givenUp givenUp) (list []protection) {
+func (v *View) defaultsInHome(home string) (list []protection) {
 	for _, name := range homeFiles {
 		p := byDefault(home, name)
 		bound := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p.path, e.Source) })
-		if v.writer(p.path) != nil && !bound && !givenUp.has(name) {
+		if v.writer(p.path) != nil && !bound && !v.givenUp.has(name) {
 			list = append(list, p)
 		}
 	}
@@ -475,7 +483,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 	}
 	for _, f := range trees.Found {
-		if f.What == scan.Asked {
+		if f.What == scan.Asked && v.guarded(f.Path, trees) {
 			add(f.Path, "by default, "+path.Base(f.Path))
 		}
 	}

@@ -24,7 +24,8 @@ type View struct {
 	held            map[string]bool  // paths of Holds, and whether they hide
 	own             []string         // protected paths that the host would obey or run
 	claims          []string         // notes that say that something is protected
-	hiddenAround    map[string]bool  // paths of hidden entries in which deeper ones show
+	givenUp         givenUp
+	hiddenAround    map[string]bool // paths of hidden entries in which deeper ones show
 
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
@@ -57,7 +58,10 @@ type View struct {
 	StateInReach bool
 	// Loose are the paths that are protected less than they should be, as notes say.
 	Loose []Loose
-	// Obeyed is what git obeys of the repositories, without symlinks, where commands may write that.
+	// Guarded are the work trees of the repositories of which commands cannot change what git obeys.
+	Guarded []string
+	// Obeyed is what git obeys of the repositories, where commands may write that, and the symlinks
+	// on the way there.
 	Obeyed []string
 	// Deny and Protect are for engines that match by pattern.
 	Deny, Protect []string

@@ -22,10 +22,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // machine is a fabricated one: what lies at a path. "" is a directory, "file" and
 // "socket" are what they say, "shut" is a directory that its owner cannot search, "file=2" has two names, and "-> x" is a symlink.
 type machine struct {
-	at     map[string]string
-	closed []string // directories that the commands' user cannot search
-	obeyed map[string][]Obeyed
-	failed map[string]error
+	at        map[string]string
+	closed    []string // directories that the commands' user cannot search
+	obeyed    map[string][]Obeyed
+	failed    map[string]error
+	workTrees []string // that belong to a repository
 }
 
 func newMachine(lines ...string) *machine {
@@ -115,6 +116,10 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
 	r.Obeyed, r.Unasked = m.obeyed[dir], m.failed[dir]
 	return r
+}
+
+func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs []string, all bool) {
+	return m.workTrees, true
 }
 
 // search finds in the machine what the host's search finds.
@@ -226,6 +231,8 @@ func TestTables(t *testing.T) {
 		{name: "a repository", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../ci.inc", "configuration", true}, {"/w/hooks", "hooks", false}, {"/w/absent.inc", "configuration", true}, {"/etc/gitconfig", "configuration", true}}}
 		}},
+		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
+		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
 		{name: "a repository of which git cannot be asked", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.failed = map[string]error{"/w": fmt.Errorf("git: no answer")}
 		}},
