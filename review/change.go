@@ -84,29 +84,34 @@ type Change struct {
 	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
 	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
 	Attributes string
+
+	top uint32 // the permissions of its layer's directory on the host
 }
 
 // Line says the change on one line, with the path as it is given.
 func (c *Change) Line(shown string) string {
 	var more []string
-	if c.Op == Modified && c.Old.Kind != c.New.Kind {
-		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
-	}
-	if c.Op == Mode && c.Old.Mode != c.New.Mode || c.Op == Modified && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink {
-		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
-	}
-	one := &c.New
+	one, other := &c.New, c.Op == Modified && c.Old.Kind != c.New.Kind
 	if c.Op == Deleted {
 		one = &c.Old
 	}
+	modes := c.Op != Deleted && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink
 	switch {
-	case len(more) > 0:
-	case one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device:
+	case other:
+		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
+	case !modes && (one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device):
 		more = append(more, one.Kind.String())
+	}
+	switch {
 	case one.Kind == Symlink:
 		more = append(more, "symlink to "+strconv.Quote(one.Target))
-	case c.Op == Added && one.Mode&0o111 != 0:
+	case (other || c.Op == Added) && one.Kind == File && one.Mode&0o111 != 0:
 		more = append(more, "executable")
+	}
+	if modes {
+		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
+	} else if c.unsaid() {
+		more = append(more, fmt.Sprintf("mode %04o", c.New.Mode))
 	}
 	if c.Attributes != "" && c.Op == Mode {
 		more = append(more, "not applied: "+c.Attributes)
@@ -118,6 +123,21 @@ func (c *Change) Line(shown string) string {
 		line += " (" + strings.Join(more, ", ") + ")"
 	}
 	return line
+}
+
+// unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
+// a file is executable. New ones are told that let others write, where the workspace's own do not, or are no permissions.
+func (c *Change) unsaid() bool {
+	switch mode := c.New.Mode; {
+	case c.New.Kind != File && c.New.Kind != Directory:
+		return false
+	case c.New.Kind != c.Old.Kind:
+		return mode&(0o022&^c.top|0o7000) != 0
+	case c.New.Kind == File:
+		return (mode^c.Old.Mode)&^0o111 != 0
+	default:
+		return mode != c.Old.Mode
+	}
 }
 
 // Digest is the same for the same changes, and for no others: the kernel gives a file another
@@ -163,6 +183,7 @@ type Comparison struct {
 	Denied func(path string) string
 
 	changes []Change
+	top     uint32   // the permissions of Root
 	opaque  []string // directories of the upper layer that hide what is beneath them in the lower one
 }
 
@@ -170,7 +191,7 @@ type Comparison struct {
 func (c *Comparison) Changes() ([]Change, error) {
 	c.changes = nil
 	root, err := c.Lower.Look(".")
-	if err == nil {
+	if c.top = root.Mode; err == nil {
 		err = c.walk(c.footing(".", &root, root.Ino == c.Ino), false)
 	}
 	if err != nil {
@@ -339,6 +360,7 @@ func (c *Comparison) add(one Change, in footing) (err error) {
 	if one.Conflict, err = c.conflict(&one, in); err != nil {
 		return err
 	}
+	one.top = c.top
 	c.changes = append(c.changes, one)
 	return nil
 }
