@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -225,10 +226,10 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 	for _, name := range slices.Compact(names) {
 		p := path.Join(in.dir, name)
 		u, l, err := c.look(p, in.exists)
-		if err == nil {
-			err = c.compare(p, u, l, in)
-		}
 		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if err = c.compare(p, u, l, in); err != nil {
 			return err
 		}
 	}
@@ -238,9 +239,13 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 // unread refuses a directory that cannot be looked through, if that is for what it is.
 func (c *Comparison) unread(dir string, err error) error {
 	why, ok := errors.AsType[*Unread](err)
-	if !ok {
+	switch {
+	case errors.Is(err, fs.ErrPermission): // to list it, or to search it
+		why = &Unread{"it cannot be read"}
+	case !ok:
 		return err
 	}
+	c.opaque = slices.DeleteFunc(c.opaque, func(one string) bool { return one == dir }) // what it hides is not known
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
 		c.changes[n-1].Refused = why.Why
 		return nil
@@ -342,7 +347,10 @@ func (c *Comparison) deletedIn(in footing) error {
 	for _, name := range names {
 		p := path.Join(in.dir, name)
 		l, err := c.Lower.Look(p)
-		if err == nil && l.Kind != Absent {
+		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if l.Kind != Absent {
 			err = c.deleted(p, l, in)
 		}
 		if err != nil {

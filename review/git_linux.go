@@ -64,6 +64,8 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 		}
 		if errors.Is(err, errLarge) {
 			c.Refused, err = errLarge.Error(), nil
+		} else if errors.Is(err, fs.ErrPermission) {
+			c.Refused, err = "it cannot be read", nil
 		}
 		if err != nil {
 			return nil, err
