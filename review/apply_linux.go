@@ -93,7 +93,12 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		return nil, err
 	}
 	out := &Outcome{Whole: whole}
+	after := r.after(set, chosen)
 	for i, c := range set.Changes {
+		// A part can lead elsewhere than all did.
+		if chosen[i] && c.New.Kind == Symlink && c.Refused == "" {
+			c.Refused = leadsOut(r.trees[c.Layer].source, &c, after(c.Layer))
+		}
 		switch {
 		case !chosen[i]:
 		case c.Refused != "":
@@ -126,6 +131,24 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	}
 	r.shelf.forgetOthers(ctx, r)
 	return out, nil
+}
+
+// after describes, for each layer, what the workspace has at a path when the chosen changes are applied.
+func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
+	applied := map[Place]Node{}
+	for i, c := range set.Changes {
+		if chosen[i] && !(c.Op == Deleted && c.Old.Kind == Directory) { // it can stay, and what lies in it is a change of its own
+			applied[Place{Host, c.Layer, name(c.Path)}] = c.New
+		}
+	}
+	return func(layer int) func(string) (Node, error) {
+		return func(p string) (Node, error) {
+			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
+				return n, nil
+			}
+			return r.trees[layer].lower.Look(p)
+		}
+	}
 }
 
 // plain replaces what an opaque directory hides by what says so of each name: a part of it can

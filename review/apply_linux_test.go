@@ -565,3 +565,32 @@ func TestKilled(t *testing.T) {
 		t.Error("nothing was killed, or nothing applied")
 	}
 }
+
+// A link that stays in the workspace by what else is in the review leads out where only a part is applied.
+func TestApplyPartOfLinks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		choice Choice
+		ok     bool
+	}{
+		{Choice{}, true},
+		{Choice{Paths: []string{"l", "d"}}, true},
+		{Choice{Paths: []string{"l"}}, false},
+		{Choice{Ours: []string{"d"}}, false},
+		{Choice{Paths: []string{"gone"}}, true},
+		{Choice{Paths: []string{"m"}}, true},
+		{Choice{Paths: []string{"m"}, Ours: []string{"e"}}, true},
+	} {
+		w := newWorkspace(t, "d -> /etc", "e/x 1", "gone/x 1")
+		for _, line := range []string{"d/secret x", "l -> d/secret", "e -", "gone -", "m -> e/x"} {
+			w.write(w.upper, line)
+		}
+		out, err := w.apply(tt.choice)
+		if (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.choice, err)
+		}
+		if _, err := os.Lstat(filepath.Join(w.root, "l")); !tt.ok && (err == nil || len(out.Refused) != 1 || !strings.HasPrefix(out.Refused[0].Refused, "leads out of")) {
+			t.Errorf("%+v: %+v", tt.choice, out)
+		}
+	}
+}

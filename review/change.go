@@ -385,11 +385,7 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	case Device:
 		return "a device", nil
 	case Symlink:
-		end, err := c.leads(one.Path)
-		if err == nil && end == "" {
-			return "", nil
-		}
-		return "leads out of the workspace: " + strconv.Quote(n.Target), nil
+		return leadsOut(c.Root, one, c.merged), nil
 	case File, Directory:
 		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 {
 			return "has the set-user-ID or set-group-ID bit", nil
@@ -398,21 +394,19 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	return "", nil
 }
 
-// leads gives where a symlink of the review leads outside of its tree; "" where it stays
-// in it.
-func (c *Comparison) leads(p string) (outside string, err error) {
-	at := path.Join(c.Root, path.Dir(p))
-	end, _, err := paths.Follow(at, path.Base(p), func(p string, _ bool) (paths.Step, error) {
-		if !paths.Inside(c.Root, p) {
-			return paths.Step{Missing: !paths.Inside(p, c.Root)}, nil // a directory above is one
+// leadsOut refuses a symlink that leads out of its tree, by what look finds in that.
+func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
+	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(root, p) {
+			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a directory above is one
 		}
-		n, err := c.merged(strings.TrimPrefix(strings.TrimPrefix(p, c.Root), "/"))
+		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
 	})
-	if err != nil || paths.Inside(c.Root, end) {
-		return "", err
+	if err == nil && paths.Inside(root, end) {
+		return ""
 	}
-	return end, nil
+	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
 }
 
 // merged describes what commands of the review see at a path whose directory has been looked at.
