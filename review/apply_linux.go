@@ -280,12 +280,11 @@ func (t *tree) unmark(p string) error {
 		return t.error("open", p, err)
 	}
 	at := fdPath(fd) + "/" + name
-	buf := make([]byte, 4096)
-	n, err := unix.Llistxattr(at, buf)
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
 	if err != nil {
 		return nil // none that we can see
 	}
-	for attr := range strings.SplitSeq(string(buf[:n]), "\x00") {
+	for attr := range strings.SplitSeq(list, "\x00") {
 		if strings.HasPrefix(attr, "user.overlay.") {
 			unix.Lremovexattr(at, attr)
 		}

@@ -594,3 +594,32 @@ func TestApplyPartOfLinks(t *testing.T) {
 		}
 	}
 }
+
+// However many attributes a command gives a file, the marks of the overlay go.
+func TestUnmarkOfMany(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/dev/shm", "sbxhost-test-") // ext4 has no room for as many
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w := &workspace{T: t, root: dir}
+	w.write(dir, "f x")
+	at := filepath.Join(dir, "f")
+	for i := range 30 {
+		if err := unix.Setxattr(at, fmt.Sprintf("user.%02d%s", i, strings.Repeat("x", 200)), nil, 0); err != nil {
+			t.Skip(err)
+		}
+	}
+	w.check(unix.Setxattr(at, "user.overlay.origin", []byte("x"), 0))
+	tree, err := openTree(dir, false)
+	w.check(err)
+	defer tree.close()
+	w.check(tree.unmark("f"))
+	if _, err := unix.Getxattr(at, "user.overlay.origin", nil); err != unix.ENODATA {
+		t.Errorf("the mark is there: %v", err)
+	}
+	if len(tree.Attributes("f")) != 30 {
+		t.Error("others are gone")
+	}
+}
