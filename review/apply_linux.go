@@ -176,6 +176,11 @@ func (t *tree) makePlain(dir string, gone []string) error {
 		return t.error("open", dir, err)
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 { // else its owner cannot write to it, either
+		_ = unix.Fchmod(fd, st.Mode&0o7777|0o700) // why not is told below
+		defer func() { _ = unix.Fchmod(fd, st.Mode&0o7777) }()
+	}
 	for _, one := range gone {
 		// A whiteout, which everybody may make.
 		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {

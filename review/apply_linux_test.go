@@ -595,6 +595,30 @@ func TestApplyPartOfLinks(t *testing.T) {
 	}
 }
 
+// What a command makes of permissions keeps nothing else from being applied.
+func TestApplyPartBesideShut(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may do everything")
+	}
+	for _, mode := range []os.FileMode{0o500, 0o400, 0o300, 0} {
+		w := newWorkspace(t, "d/x 1", "f 1")
+		for _, line := range []string{"f 2", "d/ opaque"} {
+			w.write(w.upper, line)
+		}
+		shut := filepath.Join(w.upper, "d")
+		w.write(shut, "y 1")
+		w.check(os.Chmod(shut, mode))
+		t.Cleanup(func() { os.Chmod(shut, 0o700) })
+		if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if info, err := os.Stat(shut); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%o: %v, %v", mode, info, err)
+		}
+	}
+}
+
 // However many attributes a command gives a file, the marks of the overlay go.
 func TestUnmarkOfMany(t *testing.T) {
 	t.Parallel()
