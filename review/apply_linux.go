@@ -66,7 +66,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		for j := range changes {
 			rules.settle(&changes[j], path.Join(p.source, changes[j].Path))
 		}
-		if changes, err = r.ofGit(i, changes, rules.Configurations); err != nil {
+		if changes, err = r.ofGit(c, changes, rules.Configurations); err != nil {
 			return nil, err
 		}
 		set.Changes = append(set.Changes, changes...)
@@ -93,7 +93,12 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		return nil, err
 	}
 	out := &Outcome{Whole: whole}
+	after := r.after(set, chosen)
 	for i, c := range set.Changes {
+		// A part can lead elsewhere than all did.
+		if chosen[i] && c.New.Kind == Symlink && c.Refused == "" {
+			c.Refused = leadsOut(r.trees[c.Layer].source, &c, after(c.Layer))
+		}
 		switch {
 		case !chosen[i]:
 		case c.Refused != "":
@@ -128,6 +133,24 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	return out, nil
 }
 
+// after describes, for each layer, what the workspace has at a path when the chosen changes are applied.
+func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
+	applied := map[Place]Node{}
+	for i, c := range set.Changes {
+		if chosen[i] && !(c.Op == Deleted && c.Old.Kind == Directory) { // it can stay, and what lies in it is a change of its own
+			applied[Place{Host, c.Layer, name(c.Path)}] = c.New
+		}
+	}
+	return func(layer int) func(string) (Node, error) {
+		return func(p string) (Node, error) {
+			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
+				return n, nil
+			}
+			return r.trees[layer].lower.Look(p)
+		}
+	}
+}
+
 // plain replaces what an opaque directory hides by what says so of each name: a part of it can
 // be applied, and the rest stays what it is. Done in part, it changes nothing.
 func (r *Review) plain(set *Set) error {
@@ -153,6 +176,11 @@ func (t *tree) makePlain(dir string, gone []string) error {
 		return t.error("open", dir, err)
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 { // else its owner cannot write to it, either
+		_ = unix.Fchmod(fd, st.Mode&0o7777|0o700) // why not is told below
+		defer func() { _ = unix.Fchmod(fd, st.Mode&0o7777) }()
+	}
 	for _, one := range gone {
 		// A whiteout, which everybody may make.
 		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
@@ -257,12 +285,11 @@ func (t *tree) unmark(p string) error {
 		return t.error("open", p, err)
 	}
 	at := fdPath(fd) + "/" + name
-	buf := make([]byte, 4096)
-	n, err := unix.Llistxattr(at, buf)
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
 	if err != nil {
 		return nil // none that we can see
 	}
-	for attr := range strings.SplitSeq(string(buf[:n]), "\x00") {
+	for attr := range strings.SplitSeq(list, "\x00") {
 		if strings.HasPrefix(attr, "user.overlay.") {
 			unix.Lremovexattr(at, attr)
 		}

@@ -565,3 +565,85 @@ func TestKilled(t *testing.T) {
 		t.Error("nothing was killed, or nothing applied")
 	}
 }
+
+// A link that stays in the workspace by what else is in the review leads out where only a part is applied.
+func TestApplyPartOfLinks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		choice Choice
+		ok     bool
+	}{
+		{Choice{}, true},
+		{Choice{Paths: []string{"l", "d"}}, true},
+		{Choice{Paths: []string{"l"}}, false},
+		{Choice{Ours: []string{"d"}}, false},
+		{Choice{Paths: []string{"gone"}}, true},
+		{Choice{Paths: []string{"m"}}, true},
+		{Choice{Paths: []string{"m"}, Ours: []string{"e"}}, true},
+	} {
+		w := newWorkspace(t, "d -> /etc", "e/x 1", "gone/x 1")
+		for _, line := range []string{"d/secret x", "l -> d/secret", "e -", "gone -", "m -> e/x"} {
+			w.write(w.upper, line)
+		}
+		out, err := w.apply(tt.choice)
+		if (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.choice, err)
+		}
+		if _, err := os.Lstat(filepath.Join(w.root, "l")); !tt.ok && (err == nil || len(out.Refused) != 1 || !strings.HasPrefix(out.Refused[0].Refused, "leads out of")) {
+			t.Errorf("%+v: %+v", tt.choice, out)
+		}
+	}
+}
+
+// What a command makes of permissions keeps nothing else from being applied.
+func TestApplyPartBesideShut(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may do everything")
+	}
+	for _, mode := range []os.FileMode{0o500, 0o400, 0o300, 0} {
+		w := newWorkspace(t, "d/x 1", "f 1")
+		for _, line := range []string{"f 2", "d/ opaque"} {
+			w.write(w.upper, line)
+		}
+		shut := filepath.Join(w.upper, "d")
+		w.write(shut, "y 1")
+		w.check(os.Chmod(shut, mode))
+		t.Cleanup(func() { os.Chmod(shut, 0o700) })
+		if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if info, err := os.Stat(shut); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%o: %v, %v", mode, info, err)
+		}
+	}
+}
+
+// However many attributes a command gives a file, the marks of the overlay go.
+func TestUnmarkOfMany(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/dev/shm", "sbxhost-test-") // ext4 has no room for as many
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w := &workspace{T: t, root: dir}
+	w.write(dir, "f x")
+	at := filepath.Join(dir, "f")
+	for i := range 30 {
+		if err := unix.Setxattr(at, fmt.Sprintf("user.%02d%s", i, strings.Repeat("x", 200)), nil, 0); err != nil {
+			t.Skip(err)
+		}
+	}
+	w.check(unix.Setxattr(at, "user.overlay.origin", []byte("x"), 0))
+	tree, err := openTree(dir, false)
+	w.check(err)
+	defer tree.close()
+	w.check(tree.unmark("f"))
+	if _, err := unix.Getxattr(at, "user.overlay.origin", nil); err != unix.ENODATA {
+		t.Errorf("the mark is there: %v", err)
+	}
+	if len(tree.Attributes("f")) != 30 {
+		t.Error("others are gone")
+	}
+}

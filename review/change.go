@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -84,29 +85,34 @@ type Change struct {
 	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
 	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
 	Attributes string
+
+	top uint32 // the permissions of its layer's directory on the host
 }
 
 // Line says the change on one line, with the path as it is given.
 func (c *Change) Line(shown string) string {
 	var more []string
-	if c.Op == Modified && c.Old.Kind != c.New.Kind {
-		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
-	}
-	if c.Op == Mode && c.Old.Mode != c.New.Mode || c.Op == Modified && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink {
-		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
-	}
-	one := &c.New
+	one, other := &c.New, c.Op == Modified && c.Old.Kind != c.New.Kind
 	if c.Op == Deleted {
 		one = &c.Old
 	}
+	modes := c.Op != Deleted && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink
 	switch {
-	case len(more) > 0:
-	case one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device:
+	case other:
+		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
+	case !modes && (one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device):
 		more = append(more, one.Kind.String())
+	}
+	switch {
 	case one.Kind == Symlink:
 		more = append(more, "symlink to "+strconv.Quote(one.Target))
-	case c.Op == Added && one.Mode&0o111 != 0:
+	case (other || c.Op == Added) && one.Kind == File && one.Mode&0o111 != 0:
 		more = append(more, "executable")
+	}
+	if modes {
+		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
+	} else if c.unsaid() {
+		more = append(more, fmt.Sprintf("mode %04o", c.New.Mode))
 	}
 	if c.Attributes != "" && c.Op == Mode {
 		more = append(more, "not applied: "+c.Attributes)
@@ -118,6 +124,21 @@ func (c *Change) Line(shown string) string {
 		line += " (" + strings.Join(more, ", ") + ")"
 	}
 	return line
+}
+
+// unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
+// a file is executable. New ones are told that let others write, where the workspace's own do not, or are no permissions.
+func (c *Change) unsaid() bool {
+	switch mode := c.New.Mode; {
+	case c.New.Kind != File && c.New.Kind != Directory:
+		return false
+	case c.New.Kind != c.Old.Kind:
+		return mode&(0o022&^c.top|0o7000) != 0
+	case c.New.Kind == File:
+		return (mode^c.Old.Mode)&^0o111 != 0
+	default:
+		return mode != c.Old.Mode
+	}
 }
 
 // Digest is the same for the same changes, and for no others: the kernel gives a file another
@@ -163,6 +184,7 @@ type Comparison struct {
 	Denied func(path string) string
 
 	changes []Change
+	top     uint32   // the permissions of Root
 	opaque  []string // directories of the upper layer that hide what is beneath them in the lower one
 }
 
@@ -170,7 +192,7 @@ type Comparison struct {
 func (c *Comparison) Changes() ([]Change, error) {
 	c.changes = nil
 	root, err := c.Lower.Look(".")
-	if err == nil {
+	if c.top = root.Mode; err == nil {
 		err = c.walk(c.footing(".", &root, root.Ino == c.Ino), false)
 	}
 	if err != nil {
@@ -204,10 +226,10 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 	for _, name := range slices.Compact(names) {
 		p := path.Join(in.dir, name)
 		u, l, err := c.look(p, in.exists)
-		if err == nil {
-			err = c.compare(p, u, l, in)
-		}
 		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if err = c.compare(p, u, l, in); err != nil {
 			return err
 		}
 	}
@@ -217,9 +239,13 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 // unread refuses a directory that cannot be looked through, if that is for what it is.
 func (c *Comparison) unread(dir string, err error) error {
 	why, ok := errors.AsType[*Unread](err)
-	if !ok {
+	switch {
+	case errors.Is(err, fs.ErrPermission): // to list it, or to search it
+		why = &Unread{"it cannot be read"}
+	case !ok:
 		return err
 	}
+	c.opaque = slices.DeleteFunc(c.opaque, func(one string) bool { return one == dir }) // what it hides is not known
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
 		c.changes[n-1].Refused = why.Why
 		return nil
@@ -321,7 +347,10 @@ func (c *Comparison) deletedIn(in footing) error {
 	for _, name := range names {
 		p := path.Join(in.dir, name)
 		l, err := c.Lower.Look(p)
-		if err == nil && l.Kind != Absent {
+		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if l.Kind != Absent {
 			err = c.deleted(p, l, in)
 		}
 		if err != nil {
@@ -339,6 +368,7 @@ func (c *Comparison) add(one Change, in footing) (err error) {
 	if one.Conflict, err = c.conflict(&one, in); err != nil {
 		return err
 	}
+	one.top = c.top
 	c.changes = append(c.changes, one)
 	return nil
 }
@@ -355,11 +385,7 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	case Device:
 		return "a device", nil
 	case Symlink:
-		end, err := c.leads(one.Path)
-		if err == nil && end == "" {
-			return "", nil
-		}
-		return "leads out of the workspace: " + strconv.Quote(n.Target), nil
+		return leadsOut(c.Root, one, c.merged), nil
 	case File, Directory:
 		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 {
 			return "has the set-user-ID or set-group-ID bit", nil
@@ -368,21 +394,19 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	return "", nil
 }
 
-// leads gives where a symlink of the review leads outside of its tree; "" where it stays
-// in it.
-func (c *Comparison) leads(p string) (outside string, err error) {
-	at := path.Join(c.Root, path.Dir(p))
-	end, _, err := paths.Follow(at, path.Base(p), func(p string, _ bool) (paths.Step, error) {
-		if !paths.Inside(c.Root, p) {
-			return paths.Step{Missing: !paths.Inside(p, c.Root)}, nil // a directory above is one
+// leadsOut refuses a symlink that leads out of its tree, by what look finds in that.
+func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
+	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(root, p) {
+			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a directory above is one
 		}
-		n, err := c.merged(strings.TrimPrefix(strings.TrimPrefix(p, c.Root), "/"))
+		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
 	})
-	if err != nil || paths.Inside(c.Root, end) {
-		return "", err
+	if err == nil && paths.Inside(root, end) {
+		return ""
 	}
-	return end, nil
+	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
 }
 
 // merged describes what commands of the review see at a path whose directory has been looked at.

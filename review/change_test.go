@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -20,7 +21,12 @@ func (l layer) Names(dir string) (names []string, err error) {
 	return names, nil
 }
 
-func (l layer) Look(p string) (Node, error) { return l[p], nil }
+func (l layer) Look(p string) (Node, error) {
+	if l[path.Dir(p)].Mode == 0o400 {
+		return Node{}, &fs.PathError{Op: "stat", Path: p, Err: fs.ErrPermission}
+	}
+	return l[p], nil
+}
 
 func (l layer) Attributes(string) map[string]string { return nil }
 
@@ -36,6 +42,9 @@ func parse(lines ...string) layer {
 		case strings.HasSuffix(p, "/"):
 			p = strings.TrimSuffix(p, "/")
 			n.Kind, n.Mode, n.Opaque = Directory, 0o755, what == "opaque"
+			if what == "shut" {
+				n.Mode = 0o400
+			}
 			if what == "!" {
 				n.CTime = 9
 			}
@@ -122,6 +131,15 @@ func TestChanges(t *testing.T) {
 		{"what is no file", parse("d device", "f fifo", "s socket"), parse(), nil, "added    d (device)!a device|added    f (fifo)|added    s (socket)!a socket"},
 		{"rights of others", parse("f 4755"), parse("f 755 a"), []string{"f"}, "modified f (mode 0755 -> 4755)!set-user-ID"},
 		{"what it had", parse("g 2755 ab"), parse("g 2755 b"), []string{"g"}, "modified g"},
+		{"a program for a directory", parse("d 755"), parse("d/"), nil, "modified d (directory -> file, executable)"},
+		{"a link for a directory", parse("d -> x"), parse("d/"), nil, "modified d (directory -> symlink, symlink to \"x\")"},
+		{"a link for a link", parse("d -> x"), parse("d -> y"), []string{"d"}, "modified d (symlink to \"x\")"},
+		{"writable by others", parse("f 666", "g 777 x"), parse("g 644 xy"), []string{"g"}, "added    f (mode 0666)|modified g (mode 0644 -> 0777)"},
+		{"a program that others write, or with a bit", parse("f 775", "g 1644", "h 700"), parse(), nil, "added    f (executable, mode 0775)|added    g (mode 1644)|added    h (executable)"},
+		{"shut", parse("d/ shut", "d/f 644", "e/ shut", "e/f 644", "g 644"), parse("d/", "d/f 644"), nil,
+			"mode     d (mode 0755 -> 0400)!it cannot be read|added    e (directory)!it cannot be read|added    g"},
+		{"shut on the host", parse("d/", "d/f 644", "e -"), parse("d/ shut", "d/f 644", "e/ shut", "e/f 644"), nil,
+			"mode     d (mode 0400 -> 0755)!it cannot be read|deleted  e (directory)!it cannot be read"},
 		{"protected", parse("hooks/", "hooks/h 755"), parse(), nil, "added    hooks (directory)!protected|added    hooks/h (executable)"},
 		{"changed by the host", parse("f 644 ab"), parse("f 644 !"), []string{"f"}, "modified f?changed"},
 		{"made by both", parse("f 644 ab"), parse("f 644 !"), nil, "modified f?made"},

@@ -32,7 +32,7 @@ const maxShownPath = 4000
 //
 // done removes the directories. Left out are those of left: large files, git's objects and indexes,
 // which nobody reads, what is no file and no symlink, and what has changed meanwhile or has too long a
-// path. Of left as well are those with other attributes.
+// path. Of left as well are those with other attributes, or with permissions that git does not tell.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
@@ -60,7 +60,8 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		}
 		full := path.Join(r.trees[c.Layer].source, c.Path)
 		at := strings.TrimPrefix(set.Shown(c), "/")
-		whole := exported(&c.Old) && exported(&c.New) && !objects(full) && !isIndex(full) && len(at) <= maxShownPath
+		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
+		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(full) && !isIndex(full) && len(at) <= maxShownPath
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
@@ -78,7 +79,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			}
 			whole = err == nil // else it is the change's own, and the rest can be compared
 		}
-		if !whole && (c.Old.Kind != Directory && c.New.Kind != Directory || c.Refused != "") || c.Attributes != "" {
+		if !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
 			left = append(left, *c)
 		}
 	}
@@ -95,8 +96,9 @@ func isShortage(err error) bool {
 	return false
 }
 
+// exported reports whether one side of a change can be. What lies in a directory is of changes of its own.
 func exported(n *Node) bool {
-	return n.Kind == Absent || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
+	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
 }
 
 // export copies both sides of a change, or none.
@@ -116,7 +118,7 @@ func (r *Review) export(to *tree, at string, c *Change) error {
 
 // copy makes a file or a symlink of a tree anew at to. Content that is given takes the place of the file's.
 func (t *tree) copy(to string, of *tree, p string, n *Node, content []byte) error {
-	if n.Kind == Absent {
+	if n.Kind == Absent || n.Kind == Directory {
 		return nil
 	}
 	var from io.Reader = bytes.NewReader(content)

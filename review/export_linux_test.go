@@ -101,6 +101,24 @@ func TestExportFollowsNothing(t *testing.T) {
 	}
 }
 
+// What takes the place of something else is in the diff; and what that does not say of permissions is named.
+func TestExportOfKinds(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "od/x 1", "ed/", "ld/", "g hi", "empty ", "mode 1", "exec 1", "dir/")
+	w.begin()
+	for _, line := range []string{"od evil", "ed evil", "ld -> od", "g/in 2", "empty/", "mode 1", "exec 1", "dir/", "new 1", "both/", "shut/"} {
+		w.write(w.upper, line)
+	}
+	for name, mode := range map[string]os.FileMode{"mode": 0o666, "exec": 0o755, "dir": 0o777, "new": 0o666, "both": 0o777, "shut": 0o700} {
+		w.check(os.Chmod(filepath.Join(w.upper, name), mode))
+	}
+	dirs, left := w.export()
+	want := "a/ a/empty= a/exec=1 a/g=hi a/mode=1 a/od/ a/od/x=1 b/ b/ed=evil b/exec=1 b/g/ b/g/in=2 b/ld b/mode=1 b/new=1 b/od=evil"
+	if got := strings.Join(strings.Fields(strings.Join(dirs, "\n")), " "); got != want || !slices.Equal(left, []string{"both", "dir", "mode", "new"}) {
+		t.Errorf("%s, left %q", got, left)
+	}
+}
+
 // A path that nothing can open is no reason to show nothing.
 func TestExportOfLongPaths(t *testing.T) {
 	t.Parallel()

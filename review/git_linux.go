@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/gitindex"
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // maxGitFile is the size of the largest configuration or index that is looked into.
@@ -43,15 +44,16 @@ func (rules *Rules) settle(c *Change, full string) {
 }
 
 // ofGit settles what git's own files become.
-func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]Change, error) {
-	source := string(r.rec.Layers[layer].Source)
+func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string) ([]Change, error) {
+	source, layer := of.Root, of.Layer
 	changes = keepObjects(source, changes)
 	kept := changes[:0]
+	dirs := gitDirs{of, configurations, map[string]string{}, map[string]bool{}}
 	for _, c := range changes {
 		full := path.Join(source, c.Path)
 		var err error
 		keep := true
-		switch {
+		switch dirs.settle(&c, full); {
 		case slices.Contains(configurations, full):
 			err = r.mergeConfiguration(layer, &c)
 		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
@@ -59,11 +61,11 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		// A worktree's can lie in a repository that is not called .git.
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(full) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
 			keep, err = r.mergeIndex(layer, &c)
-		case c.Op == Added && (path.Base(c.Path) == ".git" || path.Base(c.Path) == "HEAD" && !strings.Contains(full, "/.git/")):
-			c.Note = "a repository: git outside of a sandbox acts on its hooks and its configuration"
 		}
 		if errors.Is(err, errLarge) {
 			c.Refused, err = errLarge.Error(), nil
+		} else if errors.Is(err, fs.ErrPermission) {
+			c.Refused, err = "it cannot be read", nil
 		}
 		if err != nil {
 			return nil, err
@@ -73,6 +75,86 @@ func (r *Review) ofGit(layer int, changes []Change, configurations []string) ([]
 		}
 	}
 	return kept, nil
+}
+
+// gitDirs are the git directories of a layer's review, or around it. Commands can make one by any change in it, and
+// call it what they like.
+type gitDirs struct {
+	*Comparison
+	configurations []string          // of which only some keys are taken over
+	known          map[string]string // by a directory of the host, the one that it lies in or is
+	told           map[string]bool
+}
+
+// settle says what git on the host would do by a change at a path of the host.
+func (g *gitDirs) settle(c *Change, full string) {
+	if c.Op == Deleted || c.Op == Mode {
+		return
+	}
+	dir := g.of(path.Dir(full))
+	if path.Base(full) == ".git" {
+		dir = full
+	}
+	refused, note, at := "", "", full
+	switch in := strings.TrimPrefix(full, dir+"/"); {
+	case strings.HasSuffix(full, "/objects/info/alternates"):
+		refused = "git would take objects from where it says"
+	case dir == "":
+	case c.New.Kind == Symlink && dir != full:
+		// It writes its messages and logs to what that leads to, such as its configuration.
+		refused = "a symlink in a git directory: git would write to what it leads to"
+	case dir == full || !isGitDir(dir, g.lower):
+		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
+	case in == "config" && !slices.Contains(g.configurations, full) || in == "config.worktree" || in == "commondir" || under("hooks", in):
+		note = "git outside of a sandbox acts on it"
+	}
+	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
+		p := path.Join(dir, step)
+		if path.Base(dir) == step { // by what lies in it as well
+			p = dir
+		}
+		if dir != "" && under(p, full) {
+			note, at = "git outside of a sandbox goes on with it: what is listed there can be commands", p
+		}
+	}
+	c.Refused = cmp.Or(c.Refused, refused)
+	if note != "" && c.Refused == "" && !g.told[at] {
+		g.told[at], c.Note = true, note
+	}
+}
+
+func (g *gitDirs) of(dir string) string {
+	found, ok := g.known[dir]
+	switch {
+	case ok || dir == "/":
+		return found
+	case path.Base(dir) == ".git" || isGitDir(dir, g.now):
+		found = dir
+	case inGit(dir) == "" && g.lower(path.Join(dir, ".git")):
+		// A work tree of the host's, which can lie in a bare repository.
+	default:
+		found = g.of(path.Dir(dir))
+	}
+	g.known[dir] = found
+	return found
+}
+
+// now reports whether commands of the review see anything at a path of the host, and lower whether it has that.
+func (g *gitDirs) now(full string) bool   { return g.has(full, g.merged) }
+func (g *gitDirs) lower(full string) bool { return g.has(full, g.Lower.Look) }
+
+func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
+	if !paths.Inside(g.Root, full) {
+		_, err := os.Lstat(full)
+		return err == nil
+	}
+	n, err := look(strings.TrimPrefix(strings.TrimPrefix(full, g.Root), "/"))
+	return err != nil || n.Kind != Absent
+}
+
+// isGitDir reports whether git takes a directory for one of its own.
+func isGitDir(dir string, has func(string) bool) bool {
+	return has(dir+"/HEAD") && (has(dir+"/commondir") || has(dir+"/objects") && has(dir+"/refs"))
 }
 
 // mergeConfiguration makes of both sides what is applied.

@@ -85,8 +85,6 @@ func (t *tree) Names(dir string) ([]string, error) {
 	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	switch err {
 	case nil:
-	case unix.EACCES:
-		return nil, &Unread{"it cannot be read"}
 	case unix.EXDEV:
 		return nil, &Unread{"it is a mount of its own"}
 	case unix.ENAMETOOLONG:

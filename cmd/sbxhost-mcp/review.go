@@ -27,6 +27,7 @@ type reviewed struct {
 	Reviews []listed `json:"reviews" jsonschema:"of list"`
 	Changes *changes `json:"changes" jsonschema:"of diff, and of apply those that were applied; else null"`
 	Diff    excerpt  `json:"diff" jsonschema:"of diff"`
+	Left    []string `json:"left" jsonschema:"changes that the diff does not show as they are: large files, what is no text, permissions, attributes"`
 }
 
 type listed struct {
@@ -40,36 +41,45 @@ type listed struct {
 type changes struct {
 	Review string   `json:"review"`
 	Digest string   `json:"digest" jsonschema:"of all changes; apply needs it"`
-	Lines  []string `json:"lines" jsonschema:"one for each change: added, modified, deleted or mode, and the path; the last one counts those at paths that the sandbox hides"`
-	More   int      `json:"more" jsonschema:"changes besides"`
+	Lines  []string `json:"lines" jsonschema:"one for each change in the paths: added, modified, deleted or mode, the path, and what is to be known of it; the last one counts those at paths that the sandbox hides"`
+	More   int      `json:"more" jsonschema:"changes besides: apply needs paths with fewer"`
 	Error  string   `json:"error" jsonschema:"why they are not known; else empty"`
 }
 
 // maxLines bounds the list of changes.
 const maxLines = 200
 
-// changesIn lists what of a set an agent may see: no more than its commands do.
-func changesIn(name string, set *host.ReviewSet) *changes {
-	c := &changes{Review: name, Digest: set.Digest, Lines: []string{}}
+// changesIn lists what in some paths of a set an agent may see: no more than its commands do.
+func changesIn(name string, set *host.ReviewSet, only []string) *changes {
+	c := &changes{Review: name, Digest: set.Digest}
 	seen, unseen := set.Seen()
-	for i := range seen.Changes {
-		if len(c.Lines) == maxLines {
-			c.More = len(seen.Changes) - i
-			break
-		}
-		one := &seen.Changes[i]
-		line := one.Line(hostpath.Shown(set.Shown(one)))
-		for what, why := range map[string]string{"refused": one.Refused, "conflict": one.Conflict} {
-			if why != "" {
-				line += "; " + what + ": " + hostpath.Line(why)
-			}
-		}
-		c.Lines = append(c.Lines, line)
-	}
+	c.Lines, c.More = lines(seen, seen.Changes, only)
 	if unseen > 0 {
 		c.Lines = append(c.Lines, fmt.Sprintf("and %d at paths that the sandbox hides: they are not shown, nor in the diff", unseen))
 	}
 	return c
+}
+
+func lines(set *host.ReviewSet, changes []host.ReviewChange, only []string) (list []string, more int) {
+	list = []string{}
+	for i := range changes {
+		one := &changes[i]
+		switch {
+		case !set.Within(only, one):
+			continue
+		case len(list) == maxLines:
+			more++
+			continue
+		}
+		line := one.Line(hostpath.Shown(set.Shown(one)))
+		for _, why := range [...][2]string{{"refused: ", one.Refused}, {"conflict: ", one.Conflict}, {"", one.Note}} {
+			if why[1] != "" {
+				line += "; " + why[0] + hostpath.Line(why[1])
+			}
+		}
+		list = append(list, line)
+	}
+	return list, more
 }
 
 // changesOf looks into the review of a command that has ended. Another command may use it.
@@ -79,14 +89,14 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 		defer r.Close()
 		var set *host.ReviewSet
 		if set, err = r.Changes(ctx); err == nil {
-			return changesIn(name, set)
+			return changesIn(name, set, nil)
 		}
 	}
 	return &changes{Review: name, Lines: []string{}, Error: err.Error()}
 }
 
 func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewed, error) {
-	out := &reviewed{Reviews: []listed{}}
+	out := &reviewed{Reviews: []listed{}, Left: []string{}}
 	root, _, err := s.directory(in.Directory)
 	if err != nil {
 		return nil, nil, err
@@ -130,27 +140,35 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
 			}
 		}
+		if _, more := lines(seen, seen.Changes, in.Paths); more > 0 {
+			return nil, nil, fmt.Errorf("paths: diff lists %d changes at most, and there are %d more: name paths with fewer, look at their diff, and apply them", maxLines, more)
+		}
 		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
 		if done != nil {
 			applied := *set
 			applied.Changes = done.Applied
-			out.Changes = changesIn(in.Name, &applied)
+			out.Changes = changesIn(in.Name, &applied, nil)
 		}
 		return nil, out, err
 	}
-	out.Changes = changesIn(in.Name, set)
-	out.Diff, err = diff(ctx, r, seen, in.Paths)
+	out.Changes = changesIn(in.Name, set, in.Paths)
+	var left []host.ReviewChange
+	out.Diff, left, err = diff(ctx, r, seen, in.Paths)
+	var more int
+	if out.Left, more = lines(seen, left, nil); more > 0 {
+		out.Left = append(out.Left, fmt.Sprintf("and %d more", more))
+	}
 	return nil, out, err
 }
 
-// diff is git's, without a pager or colours.
-func diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, error) {
+// diff is git's, without a pager or colours, and what that leaves out.
+func diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, []host.ReviewChange, error) {
 	text := newCapture()
-	_, err := r.Diff(ctx, text, set, only)
+	left, err := r.Diff(ctx, text, set, only)
 	if errors.Is(err, host.ErrNoProgram) {
-		return excerpt{Cut: "there is no git that could be trusted to write the diff: " + err.Error()}, nil
+		return excerpt{Cut: "there is no git that could be trusted to write the diff: " + err.Error()}, nil, nil
 	} else if err != nil {
-		return excerpt{}, err
+		return excerpt{}, nil, err
 	}
-	return text.ends(), nil
+	return text.ends(), left, nil
 }

@@ -46,6 +46,38 @@ func TestReview(t *testing.T) {
 	}
 }
 
+// An agent applies nothing that no diff has named to it.
+func TestReviewOfMany(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.ReplaceAll(reviewing, "APPLY", "true"))
+	c := b.client(t)
+	out := c.run(script("mkdir a b; cd a; touch $(seq 250); cd ../b; git init -q --bare .; git config core.pager x; truncate -s 20M large; mkfifo pipe; touch open; chmod 666 open"))
+	if out.Changes == nil || len(out.Changes.Lines) != maxLines || out.Changes.More == 0 {
+		t.Fatalf("%+v, %+v", out, out.Changes)
+	}
+	review := func(action string, paths ...string) (reviewed, string) {
+		return call[reviewed](c, "review", map[string]any{"action": action, "name": out.Changes.Review, "digest": out.Changes.Digest, "paths": paths})
+	}
+	for _, paths := range [][]string{{}, {"a"}, {"a", "b"}} {
+		if _, refusal := review("apply", paths...); !strings.Contains(refusal, "name paths with fewer") {
+			t.Errorf("%q: %q", paths, refusal)
+		}
+	}
+	diff, refusal := review("diff", "b")
+	said, left := strings.Join(diff.Changes.Lines, "\n"), strings.Join(diff.Left, "\n")
+	if refusal != "" || diff.Changes.More != 0 || strings.Contains(said, "added    a") || !strings.Contains(said, "b/HEAD; a repository: git outside") || strings.Contains(diff.Diff.Text, "a/1") {
+		t.Errorf("%+v, %s, %s", diff.Changes, diff.Diff.Text, refusal)
+	}
+	for _, want := range []string{"added    b/large", "added    b/pipe (fifo)", "added    b/open (mode 0666)"} {
+		if !strings.Contains(left, want) {
+			t.Errorf("left: %s", left)
+		}
+	}
+	if done, refusal := review("apply", "b"); refusal != "" || len(done.Changes.Lines) != len(diff.Changes.Lines) {
+		t.Errorf("%+v, %s", done.Changes, refusal)
+	}
+}
+
 func TestReviewIsAppliedByTheUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, strings.ReplaceAll(reviewing, "APPLY", "false"))

@@ -32,6 +32,7 @@ type reviewed struct {
 	Merged   bool   `json:"merged"`                // of git's configuration or index, only what can be is taken over
 	// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
 	Attributes string `json:"attributes"`
+	Note       string `json:"note"` // what a person should know of it; else empty
 }
 
 type side struct {
@@ -155,7 +156,7 @@ func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChan
 			continue
 		}
 		shown := set.Shown(c)
-		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge, Attributes: c.Attributes}
+		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge, Attributes: c.Attributes, Note: c.Note}
 		if !utf8.ValidString(shown) {
 			one.Quoted = strconv.QuoteToASCII(shown)
 		}
