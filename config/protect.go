@@ -17,11 +17,12 @@ func (d *decoder) pathPatterns(it item) []string {
 		if !ok {
 			return "", false
 		}
-		first, _, _ := strings.Cut(s, "/")
+		path := strings.TrimPrefix(s, "!")
+		first, _, _ := strings.Cut(path, "/")
 		switch _, err := glob.Parse(s); {
 		case err != nil && e.hidden:
 			d.invalid(e, "the value is not a path or pattern")
-		case s == "~" || s == "~/":
+		case path == "~" || path == "~/":
 			d.invalid(e, "%s is the home directory itself; name what in it is meant", e.show(s))
 		case err != nil:
 			d.invalid(e, "%v", err)

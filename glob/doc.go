@@ -8,6 +8,7 @@
 //	build/             a directory only
 //	key[0-9].txt       one of a set; [!0-9] is any other
 //	what\?             a backslash takes the next character as it is
+//	!vendor/**         in a Set, what is exempt from the patterns before it
 //
 // A name that begins with a dot is matched like any other: patterns hide
 // things, and one that passed over dot files would hide less than it seems to.

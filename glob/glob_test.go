@@ -137,6 +137,60 @@ func TestSet(t *testing.T) {
 	}
 }
 
+func TestExcept(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) *Pattern {
+		p, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		patterns string
+		covers   string
+		not      string
+	}{
+		{"**/*.pem !vendor/**", "a.pem a/b.pem", "vendor/a.pem vendor/b/c.pem vendor"},
+		{"**/*.pem !vendor/** vendor/b/*.pem", "vendor/b/c.pem", "vendor/a.pem"},
+		{"!vendor/** **/*.pem", "vendor/a.pem", "vendor/a"},
+		{"** !a", "b a/b", "a"},
+		{"secrets/ !secrets/README", "secrets secrets/README secrets/a", "other"},
+		{"*.pem !a.pem *.p[de]m", "a.pem", "a.key"},
+	} {
+		var list []*Pattern
+		for _, text := range strings.Fields(tt.patterns) {
+			list = append(list, parse(text))
+		}
+		s := NewSet(list...)
+		for _, path := range strings.Fields(tt.covers) {
+			if !s.Covers(path) {
+				t.Errorf("%s does not cover %q", tt.patterns, path)
+			}
+		}
+		for _, path := range strings.Fields(tt.not) {
+			if s.Covers(path) {
+				t.Errorf("%s covers %q", tt.patterns, path)
+			}
+		}
+	}
+	// Of what is no directory, an exemption of directories says nothing.
+	if m := NewSet(parse("**/x"), parse("!**/x/")).Match(NewSet(parse("**/x"), parse("!**/x/")).Start(), "x"); m != (Match{Any: 0, Dir: -1}) {
+		t.Errorf("a directory is exempt: %v", m)
+	}
+	for pair, want := range map[string]bool{
+		"**/*.pem !vendor/**": true, "*.pem !vendor/**": false, "**/*.pem !a/b.pem": true, "**/*.pem !.env": false, "a/** !**/b": true, "a/*/c !**": true, "a !a/b": false,
+	} {
+		a, b, _ := strings.Cut(pair, " ")
+		if parse(a).Meets(parse(b)) != want || parse(b).Meets(parse(a)) != want {
+			t.Errorf("%s meet: %v", pair, !want)
+		}
+	}
+	if p := parse(Quote("!a")); p.Except() || !p.Match("!a") {
+		t.Error("a name that is quoted exempts")
+	}
+}
+
 // naive matches by trying everything, as the documentation reads, each question
 // once: how much of the pattern is matched by how much of the path is one.
 type naive struct {
@@ -247,8 +301,19 @@ func FuzzMatch(f *testing.F) {
 			alive = !st.Dead()
 			m, st = s.Match(st, name), s.Next(st, name)
 		}
-		if (m.Dir == 0) != p.Match(path) || p.Match(path) && !alive {
+		if (m.Dir == 0) != (p.Match(path) && !p.Except()) || p.Match(path) && !alive {
 			t.Fatalf("%q on %q: the set says %v, alive %v", text, path, m, alive)
+		}
+		// What is exempt is what both match, and both must be known to meet.
+		q, err := Parse("!" + path)
+		if err != nil || p.Except() || !p.Match(path) {
+			return
+		}
+		if q.Match(path) && !p.Meets(q) {
+			t.Fatalf("%q and %q meet in %q", p, q, path)
+		}
+		if covered := NewSet(p, q).Match(NewSet(p, q).Start(), path); !strings.Contains(path, "/") && !p.DirOnly() && !q.DirOnly() && (covered.Any >= 0) == q.Match(path) {
+			t.Fatalf("%q with %q on %q: %v", p, q, path, covered)
 		}
 		if lit, more := p.Base(); !more && !p.Match(lit) {
 			t.Fatalf("%q does not match its literal %q", text, lit)

@@ -20,6 +20,7 @@ type Pattern struct {
 	text    string
 	names   []Name
 	dirOnly bool
+	except  bool
 }
 
 // A Name matches one name of a path or, if it is Deep, any number of them ("**").
@@ -60,11 +61,13 @@ func (n *Name) Literal() (string, bool) {
 // Parse reads a pattern. A leading slash is ignored. Errors wrap ErrPattern.
 func Parse(text string) (*Pattern, error) {
 	p := &Pattern{text: text, dirOnly: strings.HasSuffix(text, "/")}
+	names, except := strings.CutPrefix(text, "!")
+	p.except = except
 	if strings.IndexByte(text, 0) >= 0 {
 		return nil, fmt.Errorf("%q holds a NUL byte: %w", text, ErrPattern)
 	}
 	// An escaped slash is a slash all the same: no name holds one.
-	for name := range strings.SplitSeq(text, "/") {
+	for name := range strings.SplitSeq(names, "/") {
 		switch name {
 		case "", ".":
 			continue
@@ -195,6 +198,36 @@ func (p *Pattern) String() string { return p.text }
 // alone.
 func (p *Pattern) DirOnly() bool { return p.dirOnly }
 
+// Except reports whether the pattern exempts, in a Set, what patterns before it match.
+func (p *Pattern) Except() bool { return p.except }
+
+// Meets reports whether one path may match both patterns.
+func (p *Pattern) Meets(q *Pattern) bool {
+	no := map[[2]int]bool{} // pairs that have been tried
+	var meets func(i, j int) bool
+	meets = func(i, j int) bool {
+		if i == len(p.names) || j == len(q.names) || no[[2]int{i, j}] {
+			return i == len(p.names) && j == len(q.names)
+		}
+		a, b := &p.names[i], &q.names[j]
+		ok := a.Deep && (i+1 < len(p.names) && meets(i+1, j) || meets(i, j+1) || meets(i+1, j+1)) ||
+			b.Deep && (j+1 < len(q.names) && meets(i, j+1) || meets(i+1, j) || meets(i+1, j+1)) ||
+			!a.Deep && !b.Deep && a.meets(b) && meets(i+1, j+1)
+		no[[2]int{i, j}] = !ok
+		return ok
+	}
+	return meets(0, 0)
+}
+
+// meets reports whether one name may match both.
+func (n *Name) meets(o *Name) bool {
+	if text, ok := n.Literal(); ok {
+		return matchName(o.Parts, text)
+	}
+	text, ok := o.Literal()
+	return !ok || matchName(n.Parts, text)
+}
+
 // Names are what the names of a path have to match.
 func (p *Pattern) Names() []Name { return p.names }
 
@@ -226,6 +259,9 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	if rest >= 0 {
 		q.names = append(q.names, p.names[rest:]...)
 	}
+	if q.except = p.except; q.except {
+		q.text = "!"
+	}
 	for _, n := range q.names {
 		q.text += "/" + n.text
 	}
@@ -247,12 +283,12 @@ func (p *Pattern) Match(path string) bool {
 
 // Quote gives the pattern that matches name and nothing else.
 func Quote(name string) string {
-	if !strings.ContainsAny(name, `*?[{}\`) {
+	if !strings.ContainsAny(name, `*?[{}\!`) {
 		return name
 	}
 	var b strings.Builder
 	for i := range len(name) {
-		if strings.IndexByte(`*?[{}\`, name[i]) >= 0 {
+		if strings.IndexByte(`*?[{}\`, name[i]) >= 0 || i == 0 && name[i] == '!' {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(name[i])

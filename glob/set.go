@@ -1,5 +1,7 @@
 package glob
 
+import "strings"
+
 // A Set is a list of patterns that are followed together.
 type Set struct {
 	patterns []*Pattern
@@ -23,7 +25,7 @@ func (s *Set) Start() State {
 
 // Match is what a name made of a path: the first pattern that matches the
 // whole path, whether or not it is a directory, and the first that matches if
-// it is one. Each is -1 for none.
+// it is one, of those behind the last one that exempts it. Each is -1 for none.
 type Match struct {
 	Any, Dir int
 }
@@ -35,21 +37,40 @@ var None = Match{-1, -1}
 func (s *Set) Match(st State, name string) Match {
 	m := None
 	for i, p := range s.patterns {
-		if st[i] == 0 || p.dirOnly && m.Dir >= 0 {
+		if st[i] == 0 || !p.except && (p.dirOnly || m.Any >= 0) && m.Dir >= 0 {
 			continue
 		}
 		if _, ok := p.step(st[i], name); !ok {
 			continue
 		}
-		if m.Dir < 0 {
-			m.Dir = i
-		}
-		if !p.dirOnly {
-			m.Any = i
-			break
+		switch {
+		case p.except && p.dirOnly:
+			m.Dir = -1
+		case p.except:
+			m = None
+		default:
+			if m.Dir < 0 {
+				m.Dir = i
+			}
+			if !p.dirOnly && m.Any < 0 {
+				m.Any = i
+			}
 		}
 	}
 	return m
+}
+
+// Covers reports whether a path without a leading slash, taken for a directory, matches, or one
+// above it does.
+func (s *Set) Covers(path string) bool {
+	st := s.Start()
+	for name := range strings.SplitSeq(path, "/") {
+		if s.Match(st, name).Dir >= 0 {
+			return true
+		}
+		st = s.Next(st, name)
+	}
+	return false
 }
 
 // Next gives the state in the directory of that name.

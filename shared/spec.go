@@ -56,7 +56,8 @@ type Spec struct {
 
 	// Deny and Protect are patterns for engines that match by pattern
 	// ([FeaturePatterns]): paths that cannot be read, and paths that cannot be
-	// written. Engines with mounts go by Table alone.
+	// written. One that begins with "!" exempts what it matches from those before it. Engines
+	// with mounts go by Table alone.
 	Deny    []string
 	Protect []string
 

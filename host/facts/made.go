@@ -131,12 +131,13 @@ type Made struct {
 	Unlisted      string   // that Instructions lack some; "" where they do not
 }
 
-// told is Told without what git passes by: a .git that is empty, which a command may fill.
+// told is Told without the git directories of worktrees, and without what git passes by: a .git
+// that is empty, which a command may fill.
 func (out *Resolved) told(found *scan.Result) (repositories, instructions []string) {
 	repositories, instructions = out.Told(found)
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
 		names, err := os.ReadDir(filepath.Join(p, ".git"))
-		return err == nil && len(names) == 0
+		return err == nil && len(names) == 0 || workspace.OfWorktree(p)
 	})
 	return repositories, instructions
 }

@@ -173,7 +173,7 @@ func (v *View) Told(trees *scan.Result) (repositories, instructions []string) {
 		switch {
 		case f.What == scan.Asked && v.near(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree && !workspace.OfWorktree(f.Path):
+		case f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree:
 			if slices.Contains(v.Guarded, f.Path) || v.near(path.Join(f.Path, ".git")) {
 				repositories = append(repositories, f.Path)
 			}

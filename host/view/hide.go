@@ -166,7 +166,7 @@ func (v *View) hiddenByItself(found *Found, p string) bool {
 	if v.in.Sensitive.Deny && v.in.Sensitive.Matches(path.Base(p)) {
 		return true
 	}
-	return slices.ContainsFunc(found.Deny, func(rule Rule) bool { return rule.matches(p) })
+	return cover(found.Deny, p)
 }
 
 // hideState hides what the host remembers. Who can open a file can lock it, for as

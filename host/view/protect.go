@@ -73,6 +73,11 @@ func (v *View) Restrict(found *Found) error {
 	if err := v.refuseControl(granted); err != nil {
 		return err
 	}
+	for _, e := range v.entries {
+		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(found.Deny, e.Source) {
+			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
+		}
+	}
 	if v.givenUp, err = v.namesGivenUp(); err != nil {
 		return err
 	}

@@ -91,12 +91,13 @@ func Unseen(spec *shared.Spec) func(p string) bool {
 		}
 		patterns = append(patterns, p)
 	}
+	set := glob.NewSet(patterns...)
 	return func(p string) bool {
+		if set.Covers(strings.TrimPrefix(p, "/")) {
+			return true
+		}
 		unseen, decided := true, false
 		for at := range paths.Up(p) {
-			if slices.ContainsFunc(patterns, func(pattern *glob.Pattern) bool { return pattern.Match(strings.TrimPrefix(at, "/")) }) {
-				return true
-			}
 			if shows, ok := seen[at]; ok && !decided {
 				unseen, decided = !shows, true
 			}

@@ -32,15 +32,13 @@ func (r *Rule) Why() string {
 	return fmt.Sprintf("%s %q", name, r.Text)
 }
 
-// matches reports whether the rule is about a path of the host, or about what it
-// lies in.
-func (r *Rule) matches(p string) bool {
-	for ; p != "/"; p = path.Dir(p) {
-		if r.Pattern.Match(strings.TrimPrefix(p, "/")) {
-			return true
-		}
+// cover reports whether rules are about a path of the host, or about what it lies in.
+func cover(rules []Rule, p string) bool {
+	list := make([]*glob.Pattern, len(rules))
+	for i := range rules {
+		list[i] = rules[i].Pattern
 	}
-	return false
+	return glob.NewSet(list...).Covers(strings.TrimPrefix(p, "/"))
 }
 
 // Rules makes the entries of deny_paths and protect_paths absolute. What begins
@@ -61,6 +59,13 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 		if err := v.parse(&rule, v.root()); err != nil {
 			return nil, err
 		}
+		exempts := func(before Rule) bool {
+			return before.Literal == "" && !before.Pattern.Except() && before.Pattern.Meets(rule.Pattern)
+		}
+		if rule.Pattern.Except() && !slices.ContainsFunc(rules, exempts) {
+			return nil, invalidf(rule.Attribute, `write it behind an element with "*" that matches it; what lies in a directory that is matched as a whole cannot be exempted`,
+				"%q exempts nothing from the elements before it", text)
+		}
 		rules = append(rules, rule)
 		// Relative to the root, it means the same where a command has made another
 		// one by a .git.
@@ -76,7 +81,7 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 
 func (v *View) parse(rule *Rule, root string) error {
 	invalid := func(err error) error { return Invalid(rule.Attribute, err.Error(), "") }
-	text := rule.Text
+	text, except := strings.CutPrefix(rule.Text, "!")
 	switch home := v.in.User.Home; {
 	case text == "~" || strings.HasPrefix(text, "~/"):
 		if home == "" {
@@ -91,6 +96,9 @@ func (v *View) parse(rule *Rule, root string) error {
 			return invalid(err) // an empty one would become the root
 		}
 		text = Quote(root) + "/" + text
+	}
+	if except {
+		text = "!" + text
 	}
 	p, err := glob.Parse(text)
 	if err != nil {
@@ -119,7 +127,7 @@ func (v *View) parse(rule *Rule, root string) error {
 		}
 	}
 	rule.Pattern = p
-	if !more {
+	if !more && !except {
 		rule.Literal = end
 	}
 	if !more && paths.Inside(end, v.root()) {
@@ -157,7 +165,7 @@ func Elsewhere(rules []Rule, trees []string) []string {
 	for _, rule := range rules {
 		base, more := rule.Pattern.Base()
 		base = path.Clean("/" + base)
-		if more && base != "/" && !paths.InsideAny(trees, base) {
+		if more && !rule.Pattern.Except() && base != "/" && !paths.InsideAny(trees, base) {
 			list = append(list, base)
 		}
 	}

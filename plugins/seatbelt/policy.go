@@ -139,6 +139,9 @@ func (p *policy) takeTable() error {
 func (p *policy) takePatterns(field string, patterns []string, to *[]restriction) error {
 	for i, text := range patterns {
 		attribute := fmt.Sprintf("%s[%d]", field, i)
+		if strings.HasPrefix(text, "!") {
+			return invalid(attribute, fmt.Sprintf("%q: this engine holds patterns by itself, and none is exempt from another", text), "leave it out, or use another engine")
+		}
 		parsed, err := parsePattern(text)
 		if err != nil {
 			return invalid(attribute, err.Error(), "")
