@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,6 +37,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	set := &Set{shown: r.shown, unseen: func(c *Change) bool {
 		return rules.Unseen != nil && rules.Unseen(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
 	}}
+	r.git = make([]gitDirs, len(r.trees))
 	for i, l := range r.rec.Layers {
 		p := r.trees[i]
 		if p.upper == nil {
@@ -93,11 +95,10 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		return nil, err
 	}
 	out := &Outcome{Whole: whole}
-	after := r.after(set, chosen)
+	part := r.part(set, chosen)
 	for i, c := range set.Changes {
-		// A part can lead elsewhere than all did.
-		if chosen[i] && c.New.Kind == Symlink && c.Refused == "" {
-			c.Refused = leadsOut(r.trees[c.Layer].source, &c, after(c.Layer))
+		if chosen[i] && c.Refused == "" {
+			c.Refused = part(&c)
 		}
 		switch {
 		case !chosen[i]:
@@ -131,6 +132,29 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	}
 	r.shelf.forgetOthers(ctx, r)
 	return out, nil
+}
+
+// part refuses of a part of a review what is something else than it was in the whole: a link that leads
+// elsewhere, and what makes a repository or lies in one.
+func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
+	after := r.after(set, chosen)
+	dirs := slices.Clone(r.git)
+	for i := range dirs {
+		dirs[i].after, dirs[i].known = after(i), map[string]string{}
+	}
+	return func(c *Change) string {
+		source, one := r.trees[c.Layer].source, *c
+		if c.New.Kind == Symlink {
+			if why := leadsOut(source, c, after(c.Layer)); why != "" {
+				return why
+			}
+		}
+		one.Note = ""
+		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
+			return "without the rest it is another thing: " + one.Note
+		}
+		return one.Refused
+	}
 }
 
 // after describes, for each layer, what the workspace has at a path when the chosen changes are applied.

@@ -3,6 +3,7 @@ package review
 import (
 	"errors"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,8 +19,11 @@ func inGit(full string) string {
 	return strings.TrimSuffix((full + "/")[at+len("/.git/"):], "/")
 }
 
-// objects reports whether a path is one of git's objects, or a directory of them.
-func objects(full string) bool { return strings.Contains("/"+inGit(full)+"/", "/objects/") }
+// objects reports whether a path is one of git's objects, or a directory of them. A branch or a
+// submodule may be called so, too, and what belongs to it is none.
+func objects(full string) bool { return objectsIn.MatchString(inGit(full)) }
+
+var objectsIn = regexp.MustCompile(`^(objects(/.*)?|modules/.+/objects(/(pack|info)(/.*)?|/[0-9a-f]{2}(/.*)?)?)$`)
 
 // keepObjects leaves out what a review takes away of git's objects, where the repository itself stays,
 // and what both sides have made: an object's name says its contents. One that nothing needs
@@ -27,7 +31,7 @@ func objects(full string) bool { return strings.Contains("/"+inGit(full)+"/", "/
 func keepObjects(source string, changes []Change) []Change {
 	gone := map[string]bool{}
 	for _, c := range changes {
-		if c.Op == Deleted && path.Base(c.Path) == ".git" {
+		if (c.Op == Deleted || c.Old.Kind == Directory && c.New.Kind != Directory) && path.Base(c.Path) == ".git" {
 			gone[c.Path] = true
 		}
 	}

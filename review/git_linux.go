@@ -48,7 +48,8 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 	source, layer := of.Root, of.Layer
 	changes = keepObjects(source, changes)
 	kept := changes[:0]
-	dirs := gitDirs{of, configurations, map[string]string{}, map[string]bool{}}
+	dirs := gitDirs{source, of.merged, of.Lower.Look, configurations, map[string]string{}, map[string]bool{}}
+	r.git[layer] = dirs
 	for _, c := range changes {
 		full := path.Join(source, c.Path)
 		var err error
@@ -80,15 +81,16 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 // gitDirs are the git directories of a layer's review, or around it. Commands can make one by any change in it, and
 // call it what they like.
 type gitDirs struct {
-	*Comparison
-	configurations []string          // of which only some keys are taken over
-	known          map[string]string // by a directory of the host, the one that it lies in or is
-	told           map[string]bool
+	root           string
+	after, before  func(path string) (Node, error) // the change
+	configurations []string                        // of which only some keys are taken over
+	known          map[string]string               // by a directory of the host, the one that it lies in or is
+	told           map[string]bool                 // what has been noted, by its path of the host
 }
 
 // settle says what git on the host would do by a change at a path of the host.
 func (g *gitDirs) settle(c *Change, full string) {
-	if c.Op == Deleted || c.Op == Mode {
+	if c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/") {
 		return
 	}
 	dir := g.of(path.Dir(full))
@@ -140,15 +142,15 @@ func (g *gitDirs) of(dir string) string {
 }
 
 // now reports whether commands of the review see anything at a path of the host, and lower whether it has that.
-func (g *gitDirs) now(full string) bool   { return g.has(full, g.merged) }
-func (g *gitDirs) lower(full string) bool { return g.has(full, g.Lower.Look) }
+func (g *gitDirs) now(full string) bool   { return g.has(full, g.after) }
+func (g *gitDirs) lower(full string) bool { return g.has(full, g.before) }
 
 func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
-	if !paths.Inside(g.Root, full) {
+	if !paths.Inside(g.root, full) {
 		_, err := os.Lstat(full)
 		return err == nil
 	}
-	n, err := look(strings.TrimPrefix(strings.TrimPrefix(full, g.Root), "/"))
+	n, err := look(strings.TrimPrefix(strings.TrimPrefix(full, g.root), "/"))
 	return err != nil || n.Kind != Absent
 }
 

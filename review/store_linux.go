@@ -336,7 +336,8 @@ type Review struct {
 	// Recovered says what was done about an apply that did not come to its end.
 	Recovered []string
 
-	trees []pair // opened by layers
+	trees []pair    // opened by layers
+	git   []gitDirs // of layers, as Changes has looked at them
 }
 
 // pair are the two layers of a tree.

@@ -152,8 +152,8 @@ type acting struct {
 	unclear     error
 }
 
-// maxActing is how many repositories an Acting has: each costs some milliseconds.
-const maxActing = 256
+// MaxActing is how many repositories an Acting has: each costs some milliseconds.
+const MaxActing = 256
 
 // Acting asks git what it acts on in those directories, and in the repositories
 // of submodules that are cloned there, as Obeyed asks it. layout is GitDirs, or
@@ -161,7 +161,7 @@ const maxActing = 256
 func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) Acting {
 	found := Acting{}
 	add := func(path string, l GitLayout) {
-		if _, ok := found[l.GitDir]; !ok && len(found) < maxActing {
+		if _, ok := found[l.GitDir]; !ok && len(found) < MaxActing {
 			found[l.GitDir] = w.acting(ctx, path, l, as)
 		}
 	}

@@ -143,6 +143,17 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		if _, more := lines(seen, seen.Changes, in.Paths); more > 0 {
 			return nil, nil, fmt.Errorf("paths: diff lists %d changes at most, and there are %d more: name paths with fewer, look at their diff, and apply them", maxLines, more)
 		}
+		within := func(set *host.ReviewSet) (n int) {
+			for i := range set.Changes {
+				if set.Within(in.Paths, &set.Changes[i]) {
+					n++
+				}
+			}
+			return n
+		}
+		if within(set) > within(seen) {
+			return nil, nil, errors.New("paths: some changes are at paths that the sandbox hides, and are no agent's to apply: name others")
+		}
 		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
 		if done != nil {
 			applied := *set

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,7 +135,17 @@ type Made struct {
 // told is Told without the git directories of worktrees, and without what git passes by: a .git
 // that is empty, which a command may fill.
 func (out *Resolved) told(found *scan.Result) (repositories, instructions []string) {
-	repositories, instructions = out.Told(found)
+	repositories, instructions, unread := out.Told(found)
+	for _, dir := range unread { // which a command can have made so
+		for _, name := range view.ActingNames() {
+			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
+				instructions = append(instructions, p)
+			}
+		}
+		if Follow(filepath.Join(dir, ".git")).Kind != view.Absent {
+			repositories = append(repositories, dir)
+		}
+	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
 		names, err := os.ReadDir(filepath.Join(p, ".git"))
 		return err == nil && len(names) == 0 || workspace.OfWorktree(p)
@@ -145,7 +156,10 @@ func (out *Resolved) told(found *scan.Result) (repositories, instructions []stri
 // ignored gives those of some paths that git ignored before the command.
 func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, list []string) (ignored []string) {
 	for _, root := range m.Workspace.Roots() {
-		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool { return !paths.Inside(root.Path, p) })
+		// At the top nothing is too much to be told.
+		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
+			return !paths.Inside(root.Path, p) || filepath.Dir(p) == root.Path && view.ActsOnHost(filepath.Base(p))
+		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.began)...)
 		}
@@ -203,13 +217,28 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	repositories, instructions := out.told(found)
 	made.Instructions = out.newInstructions(instructions)
-	ignored := m.ignored(ctx, out, look, made.Instructions)
-	made.Instructions = slices.DeleteFunc(made.Instructions, func(p string) bool { return slices.Contains(ignored, p) })
+	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting, out.before.allOpen)
+	var loose []string // what git may ignore
+	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
+		_, acts := changed[p]
+		if !slices.Contains(out.Guarded, p) && (acts || !slices.Contains(out.before.repositories, p)) {
+			loose = append(loose, p)
+		}
+	}
+	ignored := m.ignored(ctx, out, look, slices.Concat(made.Instructions, loose))
+	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
+	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
+	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
+	if n := len(out.before.open); n > workspace.MaxActing {
+		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
+	}
+	for _, p := range out.Dropped(newLookup(ctx, m)) {
+		made.Repositories = append(made.Repositories, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
+	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions = made.Instructions[:maxMade]
 		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
-	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting, out.before.allOpen)
 	var before workspace.Pending
 	before.Join(out.before.pending)
 	more := 0
@@ -247,14 +276,6 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
 		made.Repositories = append(made.Repositories, report)
 	}
-	var loose []string
-	for _, r := range made.Repositories {
-		if !slices.Contains(out.Guarded, r.Path) {
-			loose = append(loose, r.Path)
-		}
-	}
-	ignored = m.ignored(ctx, out, look, loose)
-	made.Repositories = slices.DeleteFunc(made.Repositories, func(r RepositoryReport) bool { return slices.Contains(ignored, r.Path) })
 	if more > 0 {
 		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
 	}

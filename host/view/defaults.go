@@ -44,6 +44,9 @@ func ActsOnHost(name string) bool {
 	return slices.Contains(actsUnasked[:], name) || slices.Contains(asksFirst[:], name) || strings.HasSuffix(name, workspaceFile)
 }
 
+// ActingNames are the names of ActsOnHost, but for those that are known by their ending.
+func ActingNames() []string { return slices.Concat(actsUnasked[:], asksFirst[:]) }
+
 // givenUp are names of DefaultProtected that a definition lets commands write.
 type givenUp []string
 

@@ -139,6 +139,20 @@ func (v *View) belongs(p, top string) bool {
 	return slices.Contains(v.tops(), top) && depth(top, p) <= ownDepth
 }
 
+// Dropped gives those of Guarded that are there and are not the user's own any more: a command has
+// taken one out of the index, or made a repository around it.
+func (v *View) Dropped(now Facts) (lost []string) {
+	then := *v
+	then.facts = now
+	for _, p := range v.Guarded {
+		belongs := func(top string) bool { return top != p && then.belongs(p, top) }
+		if !slices.Contains(v.tops(), p) && now.Follow(p).Kind == Directory && !slices.ContainsFunc(append(v.tops(), v.Guarded...), belongs) {
+			lost = append(lost, p)
+		}
+	}
+	return lost
+}
+
 const (
 	// ownDepth is how deep in a directory that is no repository itself those lie that are
 	// the user's own, as in a directory of clones.
@@ -167,19 +181,21 @@ func (v *View) Unguarded(p string) bool {
 }
 
 // Told leaves of what a search has found the repositories and what tools act on that
-// commands are told to have made or changed.
-func (v *View) Told(trees *scan.Result) (repositories, instructions []string) {
+// commands are told to have made or changed, and the directories in which they can only be asked
+// for by their names.
+func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
 		case f.What == scan.Asked && v.near(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.What == scan.Repository || f.What == scan.Bare || f.What == scan.OfWorktree:
-			if slices.Contains(v.Guarded, f.Path) || v.near(path.Join(f.Path, ".git")) {
-				repositories = append(repositories, f.Path)
-			}
+		case f.What == scan.Repository && (v.near(path.Join(f.Path, ".git")) || slices.Contains(v.Guarded, f.Path)),
+			(f.What == scan.Bare || f.What == scan.OfWorktree) && (v.near(f.Path) || slices.Contains(v.Guarded, f.Path)):
+			repositories = append(repositories, f.Path)
+		case f.What == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
+			unread = append(unread, f.Path)
 		}
 	}
-	return repositories, instructions
+	return repositories, instructions, unread
 }
 
 // gitProtections are what git obeys, of all repositories that commands can write to.
@@ -191,7 +207,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 		}
 	}
 	if v.in.Review != "" { // which names what would act outside
-		others, _ := v.Told(found.Trees)
+		others, _, _ := v.Told(found.Trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
 			r := v.repository(top)
