@@ -55,7 +55,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		if err := ctx.Err(); err != nil {
 			return nil, nil, nil, context.Cause(ctx)
 		}
-		if !set.Within(only, c) {
+		if !set.Concerns(only, c) {
 			continue
 		}
 		full := path.Join(r.trees[c.Layer].source, c.Path)

@@ -105,9 +105,11 @@ func (g *gitDirs) settle(c *Change, full string) {
 	case c.New.Kind == Symlink && dir != full:
 		// It writes its messages and logs to what that leads to, such as its configuration.
 		refused = "a symlink in a git directory: git would write to what it leads to"
+	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
+		note = "git outside of a sandbox acts on it" // said of each: a person may look at that alone
 	case dir == full || !isGitDir(dir, g.lower):
 		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
-	case in == "config" && !slices.Contains(g.configurations, full) || in == "config.worktree" || in == "commondir" || under("hooks", in):
+	case in == "config" && !slices.Contains(g.configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
 		note = "git outside of a sandbox acts on it"
 	}
 	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {

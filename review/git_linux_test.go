@@ -25,6 +25,7 @@ func TestGitDirs(t *testing.T) {
 		{"in part", []string{"r/HEAD x", "r/refs/"}, []string{"r/objects/", "r/config y"}, "r/config: a repository"},
 		{"its configuration", in("r"), []string{"r/config y", "r/description y", "r/hooks/x y", "r/commondir y", "r/config.worktree y"},
 			"r/commondir: git outside|r/config: git outside|r/config.worktree: git outside|r/hooks: git outside|r/hooks/x: git outside"},
+		{"its hooks", nil, in("r", "hooks/a.sample x", "hooks/b x"), "r/HEAD: a repository|r/hooks/b: git outside"},
 		{"in an empty .git", []string{"r/.git/"}, in("r/.git"), "r/.git/HEAD: a repository"},
 		{"a .git that was a file", []string{"r/.git x"}, []string{"r/.git gitdir: ../r"}, "r/.git: a repository"},
 		{"a .git that leads on", nil, []string{"f/x y", "r/.git -> ../f"}, "r/.git: a repository"},

@@ -83,6 +83,13 @@ func (s *Set) Within(paths []string, c *Change) bool {
 	return len(paths) == 0 || listed(paths, s.Shown(c))
 }
 
+// Concerns reports whether what is chosen by some paths changes this: it is Within them, or a new
+// directory above one, which comes with it.
+func (s *Set) Concerns(paths []string, c *Change) bool {
+	return s.Within(paths, c) || c.Op == Added && c.New.Kind == Directory &&
+		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
+}
+
 // listed reports whether a path is one of a list, or lies in one.
 func listed(list []string, p string) bool {
 	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })

@@ -65,7 +65,7 @@ func lines(set *host.ReviewSet, changes []host.ReviewChange, only []string) (lis
 	for i := range changes {
 		one := &changes[i]
 		switch {
-		case !set.Within(only, one):
+		case !set.Concerns(only, one):
 			continue
 		case len(list) == maxLines:
 			more++
@@ -145,7 +145,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		}
 		within := func(set *host.ReviewSet) (n int) {
 			for i := range set.Changes {
-				if set.Within(in.Paths, &set.Changes[i]) {
+				if set.Concerns(in.Paths, &set.Changes[i]) {
 					n++
 				}
 			}

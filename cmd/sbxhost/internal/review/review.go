@@ -131,7 +131,7 @@ func reviewText(set *host.ReviewSet, only []string) string {
 	var b strings.Builder
 	for i := range set.Changes {
 		c := &set.Changes[i]
-		if set.Within(only, c) {
+		if set.Concerns(only, c) {
 			b.WriteString(c.Line(reviewPath(set.Shown(c))))
 			if c.Refused != "" {
 				b.WriteString("; refused: " + cli.Printable(c.Refused))
@@ -152,7 +152,7 @@ func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChan
 	out := reviewResult{name, set.Digest, []reviewed{}}
 	for i := range changes {
 		c := &changes[i]
-		if !set.Within(only, c) {
+		if !set.Concerns(only, c) {
 			continue
 		}
 		shown := set.Shown(c)
@@ -215,7 +215,7 @@ func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
 func tellTrouble(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
-		if !set.Within(only, c) {
+		if !set.Concerns(only, c) {
 			continue
 		}
 		shown := reviewPath(set.Shown(c))
