@@ -222,7 +222,7 @@ func TestStoppedHolder(t *testing.T) {
 		}
 		// A thread that has not heard of it yet could still answer.
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a client that was not idle yet has killed it
 			t.Fatal(err)
 		}
 		for _, task := range tasks {
