@@ -463,6 +463,9 @@ func TestAttacksOnInstructions(t *testing.T) {
 			{"moved in", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "rm -r a/b/" + top + "; mv a/b/c/d/" + top + " a/b/" + top}},
 			{"moved in with the directory around it", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "mv a/b/c/d d; rm -r a; mkdir a; mv d a/b"}},
 		} {
+			if testing.Short() && way.name != "changed" && name != ".vscode/tasks.json" && name != ".envrc" {
+				continue // no name has a way of its own
+			}
 			attacks = append(attacks, attack{
 				name: top + ", " + way.name, told: true, reported: `w/a/b/` + top + `"`,
 				setup:    initial + "mkdir -p a/b/c $(dirname " + at + "); echo : >" + at,
