@@ -26,7 +26,7 @@ var progress = regexp.MustCompile(`(?m)^ *(=== (RUN|PAUSE|CONT)|--- PASS) .*\n`)
 // such namespaces, unless SBXHOST_REQUIRE lists namespaces.
 func Again(t *testing.T, namespaces uintptr, uid int, env ...string) {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=40m")
 	if testing.Short() {
 		cmd.Args = append(cmd.Args, "-test.short")
 	}
