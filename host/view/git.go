@@ -180,9 +180,9 @@ func (v *View) Unguarded(p string) bool {
 	return !slices.Contains(v.tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
 }
 
-// Told leaves of what a search has found the repositories and what tools act on that
-// commands are told to have made or changed, and the directories in which they can only be asked
-// for by their names.
+// Told gives, of what a search has found, the repositories and the instructions for tools of which
+// it is told when a command makes or changes them. In the directories of unread they can only be
+// asked for by their names.
 func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
