@@ -49,7 +49,7 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 		select {
 		case <-r.Conn.Done():
 		case <-time.After(Patience):
-			r.Conn.Close()
+			r.Conn.HangUp()
 		}
 	}
 	status, err := r.Conn.Wait()

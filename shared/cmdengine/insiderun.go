@@ -132,7 +132,7 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	select {
 	case <-started:
 	case <-time.After(Patience): // what an init said last is on its way
-		r.Conn.Close()
+		r.Conn.HangUp()
 	}
 }
 

@@ -326,6 +326,14 @@ func (c *Conn) Close() error {
 	return c.f.Close()
 }
 
+// HangUp ends the conversation with an init that is gone, or should be. What that has said before is still read,
+// however late: [Conn.Close] would take it away from a reader who has not got to it.
+func (c *Conn) HangUp() {
+	if raw, err := c.f.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	}
+}
+
 // finish makes the outcome final. Only read calls it after Start, and only the
 // first Close before.
 func (c *Conn) finish(err error, status Status) {

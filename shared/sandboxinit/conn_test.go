@@ -96,6 +96,39 @@ func TestConnReports(t *testing.T) {
 	}
 }
 
+// What an init said last is read, also by an engine that has had no time for it.
+func TestConnHearsWhatWasSaidBefore(t *testing.T) {
+	for range 300 {
+		said := make(chan struct{})
+		c := fakeInit(t, func(init *os.File) {
+			readCommand(init)
+			init.Write(slices.Concat(frame.Encode(kindStarted, &started{}, 1), frame.Encode(kindStatus, &Status{Code: 7}, 11)))
+			close(said)
+		})
+		go func() {
+			<-said
+			c.HangUp()
+		}()
+		if err := c.Start(t.Context(), anyCommand); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := c.Wait(); err != nil || status.Code != 7 {
+			t.Fatalf("%+v, %v", status, err)
+		}
+	}
+	// Also where the other end stays, and says no more.
+	release := make(chan struct{})
+	defer close(release)
+	c := fakeInit(t, func(init *os.File) {
+		readCommand(init)
+		<-release
+	})
+	go c.HangUp()
+	if err := c.Start(t.Context(), anyCommand); !errors.Is(err, ErrInitLost) {
+		t.Error(err)
+	}
+}
+
 // A launcher that hangs must not hang the engine, even in the midst of a write.
 func TestConnStartEndsWithContext(t *testing.T) {
 	release := make(chan struct{})
