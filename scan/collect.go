@@ -3,10 +3,8 @@
 package scan
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -44,8 +42,7 @@ func (w *walk) collect(root *node, roots []string) (*Result, error) {
 		c.singles()
 		c.checkInodes()
 	}
-	slices.SortStableFunc(c.out.Found, func(a, b Found) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.What, b.What)) })
-	c.out.Found = slices.CompactFunc(c.out.Found, func(a, b Found) bool { return a.Path == b.Path && a.What == b.What })
+	c.out.order()
 	return c.out, nil
 }
 

@@ -1,5 +1,11 @@
 package scan
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 // MaxDepth is how many directories deep a root is searched. What lies deeper is
 // reported by the directory at which the search ends. Each directory above
 // something that is hidden costs a mount, and a command can nest thousands in a
@@ -42,4 +48,20 @@ type Result struct {
 	Blind []string
 	// Linked are matched files that have hard links besides those found.
 	Linked []string
+}
+
+// With is r with what was found in another way, in the same order.
+func (r *Result) With(more []Found) *Result {
+	if len(more) == 0 {
+		return r
+	}
+	all := *r
+	all.Found = slices.Concat(r.Found, more)
+	all.order()
+	return &all
+}
+
+func (r *Result) order() {
+	slices.SortStableFunc(r.Found, func(a, b Found) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.What, b.What)) })
+	r.Found = slices.CompactFunc(r.Found, func(a, b Found) bool { return a.Path == b.Path && a.What == b.What })
 }

@@ -5,10 +5,8 @@ package facts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
@@ -107,7 +105,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.CheckSessions(); err != nil {
 			return err
 		}
-		found, err := m.search(out)
+		found, err := m.search(out, look)
 		if err != nil {
 			return err
 		}
@@ -150,87 +148,6 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 	}
 	m.useCopies(out)
 	return m.trustCopied(in, out)
-}
-
-// search looks through what a definition shows.
-func (m *Machine) search(out *Resolved) (found *view.Found, err error) {
-	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
-	if found.Deny, found.Protect, err = out.Rules(); err != nil {
-		return nil, err
-	}
-	trees := slices.Clip(out.Trees())
-	q := scan.Query{Sockets: true, Repositories: true, Name: m.Sensitive.Matches, Asked: view.ActsOnHost}
-	shown, sensitive := trees, fmt.Sprintf("%q", m.Sensitive.Harmless)
-	out.searchAgain = func() (*scan.Result, error) {
-		return m.scanners.scanner(found.Deny, "trees"+sensitive, q).Scan(shown...)
-	}
-	if found.Trees, err = out.searchAgain(); err != nil {
-		return nil, searchError(err)
-	}
-	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
-		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
-			return nil, searchError(err)
-		}
-	}
-	dirs := m.addOns
-	if out.Spec.Filesystem == shared.FilesystemHost {
-		dirs = slices.Concat(m.addOns, m.served)
-		found.Sockets = listedSockets()
-	}
-	var addOns []string
-	for _, dir := range dirs {
-		if way := Follow(dir); way.Kind == view.Directory && !paths.InsideAny(trees, way.End) {
-			addOns = append(addOns, way.End)
-		}
-	}
-	if len(addOns) > 0 {
-		if found.AddOns, err = m.scanners.scanner(nil, "add-ons"+sensitive, scan.Query{Sockets: true, Name: m.Sensitive.Matches}).Scan(addOns...); err != nil {
-			return nil, searchError(err)
-		}
-	}
-	// A look of its own: what lies beneath a match is not looked at, and there
-	// can be something to hide beneath what is to be protected.
-	if found.Linked, err = out.Linked(found.Trees); err != nil {
-		return nil, err
-	}
-	rules := slices.Concat(found.Protect, found.Linked)
-	for _, rule := range found.Linked {
-		if !paths.InsideAny(trees, rule.Literal) {
-			trees = append(trees, rule.Literal)
-		}
-	}
-	if len(rules) > 0 {
-		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
-			return nil, searchError(err)
-		}
-	}
-	return found, nil
-}
-
-// searchError says of a search that could not be made what it was for.
-func searchError(err error) error {
-	if hint := shortageHint(err); hint != "" {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
-	}
-	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
-	if errors.Is(err, scan.ErrTooLarge) {
-		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
-	}
-	return e
-}
-
-// shortageHint is what to do about a shortage of descriptors, processes, memory or disk,
-// which no definition is the cause of, or "" where err is none.
-func shortageHint(err error) string {
-	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
-	case syscall.EMFILE, syscall.ENFILE:
-		return "let this process have more files open: ulimit -n"
-	case syscall.ENOMEM, syscall.EAGAIN:
-		return "try again when less runs here, or raise the limits of memory and processes"
-	case syscall.ENOSPC, syscall.EDQUOT:
-		return "make room on that disk"
-	}
-	return ""
 }
 
 // AsHost gives the Spec for an engine that shows every path where the host has

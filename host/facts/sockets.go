@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -94,23 +93,4 @@ func socketIn(value string) string {
 		return ""
 	}
 	return filepath.Clean(p)
-}
-
-// listedSockets are the socket files that the kernel lists for this network
-// namespace. It knows none that was bound by a relative path, or elsewhere: what
-// is shown is searched besides.
-func listedSockets() (list []string) {
-	data, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(data)) {
-		if i := strings.IndexByte(line, '/'); i >= 0 {
-			if p := strings.TrimSuffix(line[i:], "\n"); filepath.Clean(p) == p {
-				list = append(list, p)
-			}
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

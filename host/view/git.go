@@ -88,8 +88,8 @@ func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	return originGit + "common directory, " + path.Base(dir)
 }
 
-// tops are the directories whose repositories are looked at without a search.
-func (v *View) tops() (tops []string) {
+// Tops are the directories whose repositories are looked at without a search.
+func (v *View) Tops() (tops []string) {
 	for _, root := range v.in.Roots {
 		if (root.Field == "root" || root.Writable) && v.facts.Follow(root.Path).Kind == Directory {
 			tops = append(tops, root.Path)
@@ -106,7 +106,7 @@ func (v *View) tops() (tops []string) {
 // repositories are the directories with repositories that commands can write to
 // and that keep working: those of tops, and the first that the search has found.
 func (v *View) repositories(trees *scan.Result) []string {
-	list := v.tops()
+	list := v.Tops()
 	n := 0
 	for _, f := range trees.Found {
 		if n < maxNested && v.nested(&f, list) && v.facts.Unsearchable(f.Path) == "" {
@@ -136,7 +136,28 @@ func (v *View) belongs(p, top string) bool {
 		dirs, all := v.facts.WorkTrees(top, &r.Layout)
 		return !all || slices.Contains(dirs, p)
 	}
-	return slices.Contains(v.tops(), top) && depth(top, p) <= ownDepth
+	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
+}
+
+// Belonging gives, by the records of the user's repositories, the repositories that belong to them,
+// however deep they lie. all says that there are no others.
+func (v *View) Belonging(trees *scan.Result) (found []scan.Found, all bool) {
+	all = true
+	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
+		r := v.repository(list[0])
+		if r.Err != nil || r.Layout.CommonDir == "" {
+			continue
+		}
+		dirs, complete := v.facts.WorkTrees(list[0], &r.Layout)
+		all = all && complete
+		for _, p := range dirs {
+			f := scan.Found{Path: p, What: scan.Repository, Dir: true, Pattern: -1}
+			if paths.Inside(list[0], p) && !slices.Contains(found, f) && v.facts.Follow(path.Join(p, ".git")).Kind != Absent {
+				found, list = append(found, f), append(list, p)
+			}
+		}
+	}
+	return found, all
 }
 
 // Dropped gives those of Guarded that are there and are not the user's own any more: a command has
@@ -146,7 +167,7 @@ func (v *View) Dropped(now Facts) (lost []string) {
 	then.facts = now
 	for _, p := range v.Guarded {
 		belongs := func(top string) bool { return top != p && then.belongs(p, top) }
-		if !slices.Contains(v.tops(), p) && now.Follow(p).Kind == Directory && !slices.ContainsFunc(append(v.tops(), v.Guarded...), belongs) {
+		if !slices.Contains(v.Tops(), p) && now.Follow(p).Kind == Directory && !slices.ContainsFunc(append(v.Tops(), v.Guarded...), belongs) {
 			lost = append(lost, p)
 		}
 	}
@@ -161,6 +182,19 @@ const (
 	toldDepth = 3
 )
 
+// ToldDepth is how deep what lies in the outermost of some tops is to be searched for what is told.
+func (v *View) ToldDepth(outermost []string) int {
+	deepest := 0
+	for _, top := range v.Tops() {
+		for _, above := range outermost {
+			if paths.Inside(above, top) {
+				deepest = max(deepest, depth(above, top))
+			}
+		}
+	}
+	return deepest + toldDepth
+}
+
 // depth is how many names p is below dir.
 func depth(dir, p string) int {
 	if p == dir {
@@ -171,13 +205,13 @@ func depth(dir, p string) int {
 
 // near reports whether an entry of a directory lies where what commands make of it is told.
 func (v *View) near(p string) bool {
-	return slices.ContainsFunc(v.tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
+	return slices.ContainsFunc(v.Tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
 }
 
 // Unguarded reports whether commands can write what tools act on below the top, which the
 // definition has not asked for.
 func (v *View) Unguarded(p string) bool {
-	return !slices.Contains(v.tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
+	return !slices.Contains(v.Tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
 }
 
 // Told gives, of what a search has found, the repositories and the instructions for tools of which
@@ -245,7 +279,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	// What a command made of a repository in a subdirectory was reported, and must
 	// not keep all others from running.
 	link := linkRefused
-	if !slices.Contains(v.tops(), top) {
+	if !slices.Contains(v.Tops(), top) {
 		link = linkTold
 	}
 	if r.Err != nil {

@@ -130,7 +130,7 @@ func (v *View) inWorkTree(p string) bool {
 		if path.Base(dir) == ".git" {
 			return false
 		}
-		if slices.Contains(v.tops(), dir) {
+		if slices.Contains(v.Tops(), dir) {
 			return v.repository(dir).Layout.CommonDir != ""
 		}
 	}

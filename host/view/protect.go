@@ -31,7 +31,7 @@ type Found struct {
 	Elsewhere     *scan.Result // of Deny, in what the entries do not show
 	AddOns        *scan.Result // sensitive names and sockets, in the operating system's view
 	Protected     *scan.Result // of Protect, then of Linked
-	// Sockets are socket files of the host that its kernel lists.
+	// Sockets are socket files that the kernel lists: of the whole host where that is shown.
 	Sockets []string
 }
 
@@ -196,7 +196,7 @@ func (v *View) defaultProtections(found *Found) (list []protection) {
 // commands write to, and of the repositories there what such a tool takes from their tops alone.
 func (v *View) guarded(p string, trees *scan.Result) bool {
 	dir := path.Dir(p)
-	at := slices.Contains(v.tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
+	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
 	return at && v.Creatable(p)
 }
 

@@ -1,0 +1,193 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/scan"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// search looks through what a definition shows. For what it asks to be hidden that is all; else it is no
+// more than where commands are told of what they make.
+func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err error) {
+	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
+	if found.Deny, found.Protect, err = out.Rules(); err != nil {
+		return nil, err
+	}
+	trees := out.Trees()
+	q := scan.Query{Sockets: true, Name: m.Sensitive.Matches}
+	sensitive := fmt.Sprintf("%q", m.Sensitive.Harmless)
+	dirs, host := m.addOns, out.Spec.Filesystem == shared.FilesystemHost
+	if host {
+		dirs = slices.Concat(m.addOns, m.served)
+	}
+	var addOns []string
+	for _, dir := range dirs {
+		if way := look.Follow(dir); way.Kind == view.Directory && !paths.InsideAny(trees, way.End) {
+			addOns = append(addOns, way.End)
+		}
+	}
+	sockets, listed := look.boundSockets(slices.Concat(trees, addOns), host)
+	if found.Sockets = sockets; host && sockets == nil {
+		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets: none is hidden but in `+strings.Join(slices.Concat(trees, addOns), ", "))
+	}
+	if m.Sensitive.Deny || !listed {
+		if found.AddOns, err = m.scanners.scanner(nil, "add-ons"+sensitive, q).Scan(addOns...); err != nil {
+			return nil, searchError(err)
+		}
+	} else {
+		found.AddOns = found.AddOns.With(socketsIn(addOns, sockets))
+	}
+	q.Repositories, q.Asked = true, view.ActsOnHost
+	if !listed || m.Sensitive.Deny || len(found.Deny) > 0 {
+		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees"+sensitive, q), trees, found)
+	} else {
+		near, tops := q, slices.SortedFunc(slices.Values(out.Tops()), paths.Compare)
+		tops = paths.Outermost(tops)
+		near.Depth = out.ToldDepth(tops)
+		err = out.searchTrees(m.scanners.scanner(nil, fmt.Sprint("near", near.Depth, sensitive), near), tops, found)
+		if own, all := out.Belonging(found.Trees); err == nil && !all {
+			err = out.searchTrees(m.scanners.scanner(nil, "trees"+sensitive, q), trees, found)
+		} else {
+			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
+		}
+	}
+	if err != nil {
+		return nil, searchError(err)
+	}
+	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
+		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	// A look of its own: what lies beneath a match is not looked at, and there
+	// can be something to hide beneath what is to be protected.
+	if found.Linked, err = out.Linked(found.Trees); err != nil {
+		return nil, err
+	}
+	rules := slices.Concat(found.Protect, found.Linked)
+	trees = slices.Clip(trees)
+	for _, rule := range found.Linked {
+		if !paths.InsideAny(trees, rule.Literal) {
+			trees = append(trees, rule.Literal)
+		}
+	}
+	if len(rules) > 0 {
+		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
+			return nil, searchError(err)
+		}
+	}
+	return found, nil
+}
+
+// searchTrees searches some trees now, and once more after the command.
+func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
+	out.searchAgain = func() (*scan.Result, error) { return s.Scan(trees...) }
+	found.Trees, err = out.searchAgain()
+	return err
+}
+
+// socketsIn gives those of some socket files that lie in some directories.
+func socketsIn(trees, sockets []string) (found []scan.Found) {
+	for _, p := range sockets {
+		if paths.InsideAny(trees, p) {
+			found = append(found, scan.Found{Path: p, What: scan.Socket, Pattern: -1})
+		}
+	}
+	return found
+}
+
+// searchError says of a search that could not be made what it was for.
+func searchError(err error) error {
+	if hint := shortageHint(err); hint != "" {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
+	}
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
+	if errors.Is(err, scan.ErrTooLarge) {
+		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+	}
+	return e
+}
+
+// shortageHint is what to do about a shortage of descriptors, processes, memory or disk,
+// which no definition is the cause of, or "" where err is none.
+func shortageHint(err error) string {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "let this process have more files open: ulimit -n"
+	case syscall.ENOMEM, syscall.EAGAIN:
+		return "try again when less runs here, or raise the limits of memory and processes"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return "make room on that disk"
+	}
+	return ""
+}
+
+// scanners keeps what is known of trees from one command to the next. The zero
+// value is empty; nil remembers nothing.
+type scanners struct {
+	index *scan.Index // of former processes; may be nil
+	mu    sync.Mutex
+	known map[string]*scan.Scanner
+}
+
+// scanner gives the Scanner for those rules. key stands for all else that q asks.
+func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
+	list := make([]*glob.Pattern, len(rules))
+	for i, rule := range rules {
+		list[i] = rule.Pattern
+		key += "\x00" + rule.Pattern.String()
+	}
+	q.Set = glob.NewSet(list...)
+	if s == nil {
+		return scan.New(q)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == nil {
+		if s.known == nil || len(s.known) >= maxScanners {
+			s.known = map[string]*scan.Scanner{}
+		}
+		index := s.index
+		if q.Depth > 0 {
+			index = nil // to read it takes longer
+		}
+		s.known[key] = index.New(key, q)
+	}
+	return s.known[key]
+}
+
+// maxScanners bounds what is remembered: symlinks in patterns can lead elsewhere
+// for every command.
+const maxScanners = 64
+
+// treeIndex is what former processes have found in the trees of a workspace. It is kept
+// for so many workspaces; those that share a file forget one another.
+func (c *Caller) treeIndex(root string) *scan.Index {
+	const files = 64
+	dir := c.StateDir()
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
+		return nil // with the HOME of a user, root keeps nothing there
+	}
+	hash := fnv.New32a()
+	io.WriteString(hash, root)
+	return scan.NewIndex(filepath.Join(dir, fmt.Sprintf("trees%02d", hash.Sum32()%files)))
+}
