@@ -37,6 +37,8 @@ var namespaces = [...]string{
 	"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup",
 	// A root caller's capabilities would otherwise be kept.
 	"--cap-drop", "ALL",
+	// With it root's init makes a user namespace for the command in which root is root.
+	"--cap-add", "CAP_SETFCAP",
 	"--die-with-parent",
 	// The init is pid 1: bubblewrap's own drops SIGTERM and hides how the
 	// command ended.

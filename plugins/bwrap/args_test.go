@@ -71,7 +71,7 @@ func TestBounds(t *testing.T) {
 func FuzzArgs(f *testing.F) {
 	f.Add("/--ro-bind", "/\n", uint8(0))
 	f.Add("--file", "\xff", uint8(6))
-	arity := map[string]int{"--setenv": 2, "--cap-drop": 1, "--hostname": 1, "--chdir": 1, "--perms": 1, "--size": 1, "--ro-bind": 2, "--bind": 2,
+	arity := map[string]int{"--setenv": 2, "--cap-drop": 1, "--cap-add": 1, "--hostname": 1, "--chdir": 1, "--perms": 1, "--size": 1, "--ro-bind": 2, "--bind": 2,
 		"--ro-bind-fd": 2, "--bind-fd": 2, "--tmpfs": 1, "--symlink": 2, "--proc": 1, "--dev": 1, "--dir": 1, "--file": 2, "--remount-ro": 1}
 	f.Fuzz(func(t *testing.T, source, dest string, which uint8) {
 		o := oneOfEach[int(which)%len(oneOfEach)]

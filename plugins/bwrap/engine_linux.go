@@ -125,16 +125,7 @@ const (
 
 // words are bubblewrap's options, and the files that they name by descriptor from firstFD on.
 func (s *opened) words(launcher string, drawn *mountplan.Drawn, firstFD int) ([]string, []input, error) {
-	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
-	if err != nil {
-		return nil, nil, err
-	}
-	filter, err := nsengine.ParseFilter(s.spec.Options)
-	if err == nil && !filter.NestedUserNamespaces {
-		// The filter refuses them, too; this holds where a filter cannot see the flags.
-		words = append(words, "--disable-userns")
-	}
-	return words, files, err
+	return args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
 }
 
 // launch gives bubblewrap's command line. The options travel by descriptor:
@@ -148,7 +139,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{}
+	l := &cmdengine.Launch{Locked: true}
 	if s.network != nil {
 		// Without Resets: what bubblewrap executes has no right to a raw socket.
 		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {

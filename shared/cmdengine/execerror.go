@@ -62,6 +62,9 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "stdin", Message: "cannot be the controlling terminal: " + reason}
 	case e.Op == sandboxinit.OpTrace:
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "this kernel does not let the command be traced: " + reason, Hint: "run the command without a trace"}
+	case e.Op == sandboxinit.OpNamespaces:
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel makes no user namespace in that of the sandbox, without which its mounts are not kept together: " + reason,
+			Hint: "let it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
 	case e.Op == sandboxinit.OpRlimit:
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s: %s", e.Path, reason)}
 	}

@@ -45,6 +45,8 @@ type Launch struct {
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
+	// Locked, with [Config.Init], is as of [sandboxinit.Confinement]: for a launcher that mounts.
+	Locked bool
 	// Landlock, with [Config.Init], is the domain of the command. Own, with it, makes directories of the
 	// command's own, and gives more rules, about these. Inside then writes their names
 	// into the command's variables.

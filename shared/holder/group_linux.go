@@ -43,7 +43,7 @@ func newGroup(namespaces uint32) (*group, *MountError) {
 			ready <- mountError("dropping capabilities", err)
 			return
 		}
-		if err := forInits(memberCaps); err != nil {
+		if err := forInits(initCaps); err != nil {
 			ready <- mountError("limiting capabilities", err)
 			return
 		}

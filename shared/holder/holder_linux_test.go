@@ -312,7 +312,7 @@ func TestInitsAreApart(t *testing.T) {
 	write(t, dir+"/f", "f")
 	one := append(system(), Op{Kind: ReadOnlyBind, Source: dir, Dest: "/1"})
 	// What it completes its sandbox with, and no more can be had.
-	const caps = "0000000000203000\n"
+	const caps = "00000000802030c0\n"
 	if got := sh(t, c, one, "cat /.tree/1/f; cat /proc/self/status | grep -E '^Cap(Prm|Eff|Bnd)'"); got != "fCapPrm:\t"+caps+"CapEff:\t"+caps+"CapBnd:\t0000000000000000\n" {
 		t.Errorf("%q", got)
 	}

@@ -146,12 +146,12 @@ func OwnNamespaces() (files []*os.File, err error) {
 	return files, nil
 }
 
-// initCaps is what an init has over its namespaces while it completes them. One of a group needs more,
-// for a user namespace in which root's command is root.
-var (
-	initCaps   = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
-	memberCaps = append(initCaps[:len(initCaps):len(initCaps)], unix.CAP_SETFCAP)
-)
+// initCaps is what an init has over its namespaces while it completes them, and until its command has
+// those in which its mounts are locked.
+var initCaps = append([]uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}, LockingCaps...)
+
+// LockingCaps are for a user namespace in which all users are what they are, root too.
+var LockingCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETFCAP}
 
 // pivot makes tree 0 the root directory.
 func pivot() *MountError {

@@ -275,7 +275,7 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 		attr.Cloneflags &^= groupNamespaces // in which the thread is
 	}
 	if r.joins != 0 {
-		attr.Pdeathsig, attr.AmbientCaps = 0, memberCaps
+		attr.Pdeathsig = 0
 	}
 	if r.grouped {
 		attr.UseCgroupFD, attr.CgroupFD = true, fds[len(fds)-1]

@@ -323,6 +323,7 @@ func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Proce
 var ambient = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
 	unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, its refused connections, and to give none of these away
+	unix.CAP_SETUID, unix.CAP_SETGID, // for the users of a command's own namespace
 }
 
 func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
@@ -348,8 +349,8 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 	case os.Geteuid() == 0:
 		// All users, so that the owners of files are what they are.
 		var err error
-		if attr.UidMappings, err = identityMap("/proc/self/uid_map"); err == nil {
-			attr.GidMappings, err = identityMap("/proc/self/gid_map")
+		if attr.UidMappings, err = IdentityMap("/proc/self/uid_map"); err == nil {
+			attr.GidMappings, err = IdentityMap("/proc/self/gid_map")
 		}
 		if err != nil {
 			return nil, err
@@ -364,8 +365,8 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// identityMap maps every user that there is here to itself.
-func identityMap(path string) ([]syscall.SysProcIDMap, error) {
+// IdentityMap maps every user that there is here to itself.
+func IdentityMap(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

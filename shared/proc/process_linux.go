@@ -65,14 +65,21 @@ type sigaction struct {
 // maxSignal is the highest signal number.
 const maxSignal = 64
 
+// perThread is the Go runtime's signal of [syscall.AllThreadsSyscall].
+const perThread = 33
+
 // IgnoreSignals makes pid 1 immune to every signal: the kernel drops those to pid 1
 // that have no handler, but the Go runtime has installed one for each. It
 // bypasses os/signal, for which the default is the runtime's handler, and
 // which would leave more open than kill(2): a SIGSEGV forged by
-// sigqueue(3) looks to the runtime like a fault of its own.
+// sigqueue(3) looks to the runtime like a fault of its own. What it needs to make a system call on
+// each thread stays; a forged one finds that none is to be made.
 func IgnoreSignals() {
 	var byDefault sigaction
 	for sig := 1; sig <= maxSignal; sig++ {
+		if sig == perThread {
+			continue
+		}
 		// It fails for SIGKILL and SIGSTOP, which have no handler.
 		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)),
 			0, unsafe.Sizeof(byDefault.mask), 0, 0)

@@ -60,9 +60,8 @@ type Command struct {
 	Crowded bool
 
 	// Apart says that the init is one of several in a pid namespace, whose pid 1 is that of
-	// [Conn.Reside]. The command gets a user namespace of its own, or the commands of the other
-	// inits, which have its uid, could enter its root directory and read its environment by
-	// /proc. What it leaves running when it ends goes on; a kill ends all that it has started. It is not traced.
+	// [Conn.Reside]. What it leaves running when it ends goes on; a kill ends all that it has
+	// started. It is not traced.
 	Apart bool
 
 	// Rlimits are set for the command alone, in this order.
@@ -85,6 +84,13 @@ type Confinement struct {
 	// and sets no_new_privs. It is for launchers that make no namespaces, or for none. A
 	// kernel that does not take it does not get the command.
 	Landlock *confine.Landlock
+
+	// Locked gives the command a user and a mount namespace of its own, whose mounts the kernel
+	// keeps together. Else a descriptor that one command passes to another would show what
+	// protects and hides no more, once the first has ended and the kernel takes its mounts apart.
+	// Nor can commands with the same uid enter its root directory by /proc, and read its
+	// environment.
+	Locked bool
 
 	// Filter is a program for system calls, as an array of struct sock_filter of
 	// the machine's byte order, for launchers that cannot load one themselves. It binds
@@ -221,6 +227,7 @@ const (
 	OpExec        = "exec"        // Path is the file
 	OpInterpreter = "interpreter" // Path exists, but what its first line or ELF header asks for does not
 	OpFork        = "fork"        // no process could be made
+	OpNamespaces  = "namespaces"  // none could be made in which the mounts are locked
 	OpFilter      = "filter"      // the kernel refuses the filter of system calls
 	OpLandlock    = "landlock"    // the kernel refuses the rules about files; Path is what one was about
 	OpTrace       = "trace"       // the kernel refuses to have the command traced
@@ -270,7 +277,7 @@ func (e *ExecError) executing() bool {
 
 func knownOp(op string) bool {
 	switch op {
-	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpFilter, OpLandlock, OpTrace:
+	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpNamespaces, OpFilter, OpLandlock, OpTrace:
 		return true
 	}
 	return false

@@ -95,9 +95,9 @@ func runMaking(control int, others [2]int) int {
 		return proc.Failed
 	}
 	if failed = making.Complete(); failed == nil {
-		kept := 0
-		if box.Member {
-			kept = 1 << unix.CAP_SETFCAP // until its command's user namespace is there
+		kept := 0 // until its command's namespaces are there
+		for _, c := range holder.LockingCaps {
+			kept |= 1 << c
 		}
 		err := dropCapabilities(kept, control, making.Resets)
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
@@ -59,26 +60,15 @@ type stage struct {
 	request []byte
 }
 
-// forkLimited starts the program through the limit stage.
-func forkLimited(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
-	s, refused := forkStage(cmd, prog, files)
-	if refused != nil {
-		return 0, refused
-	}
+// begin has a stage execute the program.
+func (s *stage) begin() *ExecError {
 	defer syscall.Close(int(s.line))
-	if cmd.Apart {
-		// It was for the command's user namespace. In a program with C in it the init keeps it.
-		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
-			s.end()
-			return 0, execError(OpFork, "", err)
-		}
-	}
 	s.line.send(s.request)
-	if refused := limitOutcome(s.line); refused != nil {
+	refused := limitOutcome(s.line)
+	if refused != nil {
 		s.end()
-		return 0, refused
 	}
-	return s.pid, nil
+	return refused
 }
 
 // end ends a stage that has executed nothing.
@@ -91,17 +81,16 @@ func (s *stage) end() {
 	}
 }
 
-// forkStage forks a stage, which waits for its request.
-func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError) {
+// forkStage forks a stage, which waits for its request. by is what its thread is kept from.
+func forkStage(cmd *Command, by *Confinement, prog Program, files []uintptr) (*stage, *ExecError) {
 	told := &Command{
 		Args:    append([]string{prog.Path}, prog.Argv...),
 		Env:     cmd.Env,
 		Rlimits: cmd.Rlimits,
 		Trace:   cmd.Trace,
-		Apart:   cmd.Apart,
 	}
-	if cmd.Apart {
-		told.Filter = cmd.Filter // under which no user namespace is made
+	if told.Locked = by.Locked; by.Locked {
+		told.Filter = by.Filter // under which no user namespace is made
 	}
 	request, err := encodeCommand(told)
 	if err != nil {
@@ -115,8 +104,8 @@ func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError)
 
 	files = append(files, uintptr(theirs))
 	sys := session(cmd)
-	if cmd.Apart {
-		defer apart(sys)()
+	if by.Locked {
+		defer locked(sys)()
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe",
 		[]string{initArg, limitArg, strconv.Itoa(len(files) - 1)},
@@ -124,6 +113,9 @@ func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError)
 	syscall.Close(theirs)
 	if err != nil {
 		syscall.Close(int(ours))
+		if errno := errnoOf(err); by.Locked && !cmd.TTY && (errno == syscall.EPERM || errno == syscall.ENOSPC || errno == syscall.EUSERS) {
+			return nil, execError(OpNamespaces, "", err)
+		}
 		if refused := startError(cmd, "", err); refused.Op != OpExec {
 			return nil, refused
 		}
@@ -132,17 +124,25 @@ func forkStage(cmd *Command, prog Program, files []uintptr) (*stage, *ExecError)
 	return &stage{pid, ours, request}, nil
 }
 
-// apart has a child made in a user namespace of its own, in which its user and group are what they
-// are. Its result is to be called once the child is there.
-func apart(sys *syscall.SysProcAttr) (forked func()) {
-	sys.Cloneflags |= unix.CLONE_NEWUSER
-	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+// locked has a child made in a user and a mount namespace of its own, in which all users are what they
+// are. Its result is to be called once the child is there. It is these two at once that have the kernel
+// lock the mounts.
+func locked(sys *syscall.SysProcAttr) (forked func()) {
+	sys.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+	sys.UidMappings, sys.GidMappings = identity("/proc/self/uid_map", os.Geteuid()), identity("/proc/self/gid_map", os.Getegid())
 	sys.AmbientCaps = []uintptr{unix.CAP_SETPCAP} // for GiveUpCapabilities
 	// What is not dumpable belongs to root: without that, this process could not write the
 	// child's map. Other commands are in user namespaces of their own.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	return func() { unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+}
+
+// identity maps what a file of /proc maps, or one number alone, to itself.
+func identity(path string, own int) []syscall.SysProcIDMap {
+	if list, err := holder.IdentityMap(path); err == nil {
+		return list
+	}
+	return []syscall.SysProcIDMap{{ContainerID: own, HostID: own, Size: 1}}
 }
 
 // limitOutcome waits for the stage to report a failure or to be replaced.
@@ -192,7 +192,7 @@ func limitAndExec(cmd *Command) *ExecError {
 		return execError(OpExec, cmd.Args[0], err)
 	}
 	restoreNOFILE()
-	if cmd.Apart {
+	if cmd.Locked {
 		if err := confine.GiveUpCapabilities(); err != nil {
 			return execError(OpFork, "", err)
 		}

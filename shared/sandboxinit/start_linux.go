@@ -15,7 +15,8 @@ import (
 type child struct {
 	pid    int
 	scoped bool
-	// stage is what is still to execute a command that is traced; nil of others.
+	// stage executes the command; nil where the init has done so. That of one that is traced is still to
+	// begin.
 	stage *stage
 }
 
@@ -50,40 +51,42 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 		defer script.Close()
 		files = append(files, script.Fd())
 	}
-	fork := func(c *child) (refused *ExecError) {
-		c.pid, refused = forkBearing(cmd, prog, files)
-		return refused
-	}
-	switch {
-	case len(cmd.Trace) > 0:
-		fork = func(c *child) (refused *ExecError) {
-			if c.stage, refused = forkStage(cmd, prog, files); refused == nil {
-				c.pid = c.stage.pid
-			}
-			return refused
-		}
-	case cmd.Apart || !bearable(cmd.Rlimits):
-		fork = func(c *child) (refused *ExecError) {
-			c.pid, refused = forkLimited(cmd, prog, files)
-			return refused
-		}
-	}
 	if from == nil {
 		terminal := -1
 		if cmd.TTY {
 			terminal = control + 1
 		}
-		bound := cmd.Confinement
-		if cmd.Apart {
-			bound.Filter = nil // its stage loads it
-		}
-		if from, refused = confineThread(&bound, terminal); refused != nil {
+		if from, refused = confineThread(&cmd.Confinement, terminal); refused != nil {
 			return child{}, refused
 		}
 	}
+	fork := func(c *child) (refused *ExecError) {
+		c.pid, refused = forkBearing(cmd, prog, files)
+		return refused
+	}
+	if len(cmd.Trace) > 0 || from.by.Locked || !bearable(cmd.Rlimits) {
+		fork = func(c *child) (refused *ExecError) {
+			if c.stage, refused = forkStage(cmd, from.by, prog, files); refused == nil {
+				c.pid = c.stage.pid
+			}
+			return refused
+		}
+	}
 	from.run(func() { refused = fork(&c) })
-	c.scoped = from.scoped
-	return c, refused
+	if c.scoped = from.scoped; refused != nil || c.stage == nil {
+		return c, refused
+	}
+	if from.by.Locked {
+		// They were for its namespaces. In a program with C in it the init keeps them.
+		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
+			c.stage.end()
+			return c, execError(OpFork, "", err)
+		}
+	}
+	if len(cmd.Trace) > 0 {
+		return c, nil // its tracer has it begin
+	}
+	return c, c.stage.begin()
 }
 
 // confined is a thread that has put itself into a Landlock domain, or
@@ -92,6 +95,7 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 // reach the init. Nor does the first thread fork where there is neither: it blocks signals
 // meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
 type confined struct {
+	by     *Confinement
 	scoped bool
 	work   chan func()
 	done   chan struct{}
@@ -99,7 +103,7 @@ type confined struct {
 
 // confineThread makes one. terminal is the command's, -1 for none.
 func confineThread(by *Confinement, terminal int) (*confined, *ExecError) {
-	c := &confined{work: make(chan func()), done: make(chan struct{})}
+	c := &confined{by: by, work: make(chan func()), done: make(chan struct{})}
 	bound := make(chan *ExecError)
 	go proc.OnOwnThread(func() {
 		refused := c.bind(by, terminal)
@@ -129,7 +133,11 @@ func (c *confined) bind(by *Confinement, terminal int) *ExecError {
 		}
 	}
 	c.scoped = by.Scope && confine.Scope.Enter(-1) == nil
-	if len(by.Filter) > 0 {
+	if by.Locked { // the filter is loaded by the stage
+		if err := confine.NoNewPrivileges(); err != nil {
+			return execError(OpFilter, "", err)
+		}
+	} else if len(by.Filter) > 0 {
 		if err := confine.Filter(by.Filter); err != nil {
 			return execError(OpFilter, "", err)
 		}

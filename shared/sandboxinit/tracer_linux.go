@@ -6,7 +6,10 @@ import (
 	"runtime"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit/trace"
 	"github.com/sbxhost/sbxhost/shared/traced"
 )
@@ -30,13 +33,23 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	}
 	// As the init itself is started: the line, and the command's stdio behind it.
 	files := []uintptr{0, 1, 2, theirs.Fd(), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if cmd.Locked { // it is the tracer that makes the namespaces
+		sys.AmbientCaps = lockingCaps()
+	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{initArg, traceArg, "3"},
-		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: sys})
 	theirs.Close()
 	conn := NewConn(ours)
 	if err != nil {
 		conn.Close()
 		return child{}, execError(OpFork, "", err)
+	}
+	if cmd.Locked {
+		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
+			conn.Close()
+			return child{}, execError(OpFork, "", err)
+		}
 	}
 	if err := conn.Start(context.Background(), *cmd); err != nil {
 		if refused, ok := errors.AsType[*ExecError](err); ok {
@@ -46,6 +59,21 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	}
 	s.tracer = &tracerProcess{pid, conn}
 	return child{pid: conn.pid, scoped: conn.Scoped()}, nil
+}
+
+// lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
+func lockingCaps() (list []uintptr) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if unix.Capget(&header, &have[0]) != nil {
+		return nil
+	}
+	for _, c := range holder.LockingCaps {
+		if have[0].Permitted&(1<<c) != 0 {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // status is the command's, once the tracer is gone. With a tracer that has said none, the

@@ -112,6 +112,7 @@ func (c *Command) Fields(w *frame.Codec) {
 // Fields implements [frame.Message].
 func (c *Confinement) Fields(w *frame.Codec) {
 	w.Flag(&c.Scope)
+	w.Flag(&c.Locked)
 	w.Bytes(&c.Filter)
 	domain := c.Landlock != nil
 	if w.Flag(&domain); domain {

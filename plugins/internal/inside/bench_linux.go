@@ -51,11 +51,11 @@ func (b *Bench) Start(script string) (by []int, end func() string) {
 }
 
 // Next waits until another init than those of a command is there alone, and has a thread that is
-// ready to start a command: under a filter.
+// ready to start a command: with no_new_privs.
 func (b *Bench) Next(by []int) {
 	b.T.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if is := b.Inits(); len(is) == 1 && !slices.Contains(by, is[0]) && filtered(is[0]) {
+		if is := b.Inits(); len(is) == 1 && !slices.Contains(by, is[0]) && confined(is[0]) {
 			b.Waits = is[0]
 			return
 		}
@@ -87,11 +87,11 @@ func (b *Bench) RunPrepared(script string) string {
 	return out
 }
 
-// filtered reports whether a thread of a process is under a filter.
-func filtered(pid int) bool {
+// confined reports whether a thread of a process is kept from something.
+func confined(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is one
 	return slices.ContainsFunc(threads, func(thread string) bool {
 		status, _ := os.ReadFile(thread) // the thread may have ended
-		return strings.Contains(string(status), "\nSeccomp:\t2\n")
+		return strings.Contains(string(status), "\nNoNewPrivs:\t1\n")
 	})
 }

@@ -28,7 +28,7 @@ var Scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LAN
 // that of the command, which may open it by its name; -1 is none. The error is an
 // *[os.PathError] if it is about one of the Rules.
 func (l *Landlock) Enter(terminal int) error {
-	if err := noNewPrivileges(); err != nil {
+	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
 	// The first three fields of landlock_ruleset_attr: what ABI 6 knows. An older kernel takes

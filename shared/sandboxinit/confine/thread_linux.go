@@ -9,13 +9,13 @@ import (
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
-// noNewPrivileges is required of who lacks CAP_SYS_ADMIN, and due to every command in a sandbox.
-func noNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+// NoNewPrivileges is required of who lacks CAP_SYS_ADMIN, and due to every command in a sandbox.
+func NoNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
 // Filter puts the calling thread under a filter of system calls, for good, and sets
 // no_new_privs.
 func Filter(program []byte) error {
-	if err := noNewPrivileges(); err != nil {
+	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
 	if errno := LoadFilter(program); errno != 0 {
@@ -35,7 +35,7 @@ func LoadFilter(program []byte) syscall.Errno {
 // it sets no_new_privs. An ordinary user who has none may not limit what can be gained by executing a
 // file, and gains nothing by that then.
 func GiveUpCapabilities() error {
-	if err := noNewPrivileges(); err != nil {
+	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
 	if err := proc.EmptyBounds(); err != nil && err != unix.EPERM {
