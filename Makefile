@@ -45,7 +45,7 @@ test-all: ## all of that and what it leaves out, as whoever calls it: full round
 	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
 SHORT   ?= -short
-TESTING  = $(GO) test $(SHORT) -vet=off -timeout 90m -p 4 -parallel 6 # more than processors: most wait for other processes
+TESTING  = $(GO) test $(SHORT) -vet=off -timeout 90m -p 3 -parallel 4 # more than processors: most wait for other processes
 PACKAGES = $(shell $(GO) list work)
 # The race detector is for packages of this module that import sync. Those of engines run
 # without it: in the tests of host, engines are processes that have it. It needs cgo; without

@@ -203,7 +203,7 @@ func dropCapabilities(kept, control, resets int) error {
 
 func capsetAll(kept int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept)}}
+	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}} // a tracer inherits them
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])), 0)
 	if errno != 0 {
 		return errno
