@@ -292,7 +292,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 			continue // a directory that stays with what is left in it
 		}
 		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
-		if one.Kind == File && isIndex(path.Join(t.path, c.Path)) {
+		if one.Kind == File && isIndex(c.git) {
 			if one.Index, err = t.index(c.Path); err != nil {
 				return nil, err
 			}

@@ -87,6 +87,7 @@ type Change struct {
 	Attributes string
 
 	top uint32 // the permissions of its layer's directory on the host
+	git string // its path in the git directory that it lies in, "" where it lies in none
 }
 
 // Line says the change on one line, with the path as it is given.

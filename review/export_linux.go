@@ -58,10 +58,9 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		if !set.Concerns(only, c) {
 			continue
 		}
-		full := path.Join(r.trees[c.Layer].source, c.Path)
 		at := strings.TrimPrefix(set.Shown(c), "/")
 		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
-		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(full) && !isIndex(full) && len(at) <= maxShownPath
+		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {

@@ -3,51 +3,14 @@ package review
 import (
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/gitindex"
 )
 
-// inGit is the path of what lies in a git directory, within that; "" is none.
-func inGit(full string) string {
-	at := strings.LastIndex(full+"/", "/.git/")
-	if at < 0 {
-		return ""
-	}
-	return strings.TrimSuffix((full + "/")[at+len("/.git/"):], "/")
-}
-
-// objects reports whether a path is one of git's objects, or a directory of them. A branch or a
-// submodule may be called so, too, and what belongs to it is none.
-func objects(full string) bool { return objectsIn.MatchString(inGit(full)) }
-
-var objectsIn = regexp.MustCompile(`^(objects(/.*)?|modules/.+/objects(/(pack|info)(/.*)?|/[0-9a-f]{2}(/.*)?)?)$`)
-
-// keepObjects leaves out what a review takes away of git's objects, where the repository itself stays,
-// and what both sides have made: an object's name says its contents. One that nothing needs
-// does no harm, and the host may have come to need it.
-func keepObjects(source string, changes []Change) []Change {
-	gone := map[string]bool{}
-	for _, c := range changes {
-		if (c.Op == Deleted || c.Old.Kind == Directory && c.New.Kind != Directory) && path.Base(c.Path) == ".git" {
-			gone[c.Path] = true
-		}
-	}
-	return slices.DeleteFunc(changes, func(c Change) bool {
-		if !objects(path.Join(source, c.Path)) || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
-			return false
-		}
-		for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
-			if gone[dir] {
-				return false
-			}
-		}
-		// info/ is no object, and made anew by git.
-		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !strings.Contains(inGit(path.Join(source, c.Path)), "objects/info/")
-	})
-}
+// objects reports whether a path in a git directory is one of git's objects, or a directory of them.
+func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "objects/") }
 
 // A setting of git's configuration, where it lies in a file.
 type setting struct {
@@ -303,8 +266,7 @@ func indexEntries(b []byte, hash int) (string, bool) {
 	return i.Entries, ok && i.Base == nil
 }
 
-// isIndex reports whether a path is the index of a repository, or a part of one.
-func isIndex(full string) bool {
-	in := inGit(full)
-	return gitindex.Named(path.Base(full)) && in != "" && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(full)
+// isIndex reports whether a path in a git directory is the index of a repository, or a part of one.
+func isIndex(in string) bool {
+	return gitindex.Named(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)
 }

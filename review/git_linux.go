@@ -46,12 +46,13 @@ func (rules *Rules) settle(c *Change, full string) {
 // ofGit settles what git's own files become.
 func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string) ([]Change, error) {
 	source, layer := of.Root, of.Layer
-	changes = keepObjects(source, changes)
-	kept := changes[:0]
-	dirs := gitDirs{source, of.merged, of.Lower.Look, configurations, map[string]string{}, map[string]bool{}}
+	dirs := gitDirs{source, of.merged, of.Lower.Look, configurations, map[string]string{}, map[string]bool{}, map[string]bool{}}
 	r.git[layer] = dirs
+	changes = dirs.keepObjects(changes)
+	kept := changes[:0]
 	for _, c := range changes {
 		full := path.Join(source, c.Path)
+		c.git = dirs.in(full)
 		var err error
 		keep := true
 		switch dirs.settle(&c, full); {
@@ -59,8 +60,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 			err = r.mergeConfiguration(layer, &c)
 		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
 			c.Refused = "git would write to the files that it names"
-		// A worktree's can lie in a repository that is not called .git.
-		case c.Op != Deleted && c.New.Kind == File && (isIndex(full) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
+		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
 			keep, err = r.mergeIndex(layer, &c)
 		}
 		if errors.Is(err, errLarge) {
@@ -86,6 +86,61 @@ type gitDirs struct {
 	configurations []string                        // of which only some keys are taken over
 	known          map[string]string               // by a directory of the host, the one that it lies in or is
 	told           map[string]bool                 // what has been noted, by its path of the host
+	stores         map[string]bool                 // whether git on the host has objects in a directory of that path
+}
+
+// store is the directory of git's objects that a path of the host is or lies in; "" is none. It is by what the host
+// has: a review could make a repository no repository, or another one in its objects. A branch or a submodule may be
+// called objects, too.
+func (g *gitDirs) store(full string) string {
+	for at := 0; ; {
+		i := strings.Index(full[at:]+"/", "/objects/")
+		if i < 0 {
+			return ""
+		}
+		dir := full[:at+i]
+		at += i + len("/objects")
+		is, ok := g.stores[dir]
+		if !ok {
+			is = path.Base(dir) == ".git" || isGitDir(dir, g.lower)
+			g.stores[dir] = is
+		}
+		if is {
+			return full[:at]
+		}
+	}
+}
+
+// in is the path of what lies in a git directory, within that; "" is none.
+func (g *gitDirs) in(full string) string {
+	dir := g.of(path.Dir(full))
+	if store := g.store(full); store != "" {
+		dir = path.Dir(store)
+	} else if dir == "" {
+		return ""
+	}
+	return strings.TrimPrefix(full, dir+"/")
+}
+
+// keepObjects leaves out what a review takes away of git's objects, where the repository itself stays,
+// and what both sides have made: an object's name says its contents. One that nothing needs
+// does no harm, and the host may have come to need it.
+func (g *gitDirs) keepObjects(changes []Change) []Change {
+	gone := map[string]bool{}
+	for _, c := range changes {
+		if c.Old.Kind == Directory && c.New.Kind != Directory {
+			gone[path.Join(g.root, c.Path)] = true
+		}
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool {
+		full := path.Join(g.root, c.Path)
+		store := g.store(full)
+		if store == "" || gone[path.Dir(store)] || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
+			return false
+		}
+		// info/ is no object, and made anew by git.
+		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
+	})
 }
 
 // settle says what git on the host would do by a change at a path of the host.
@@ -101,6 +156,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 	switch in := strings.TrimPrefix(full, dir+"/"); {
 	case strings.HasSuffix(full, "/objects/info/alternates"):
 		refused = "git would take objects from where it says"
+	case c.Old.Kind != Absent && c.Old.Kind != c.New.Kind && g.store(full) != "":
+		refused = "it takes the place of git's objects"
 	case dir == "":
 	case c.New.Kind == Symlink && dir != full:
 		// It writes its messages and logs to what that leads to, such as its configuration.
@@ -134,7 +191,7 @@ func (g *gitDirs) of(dir string) string {
 		return found
 	case path.Base(dir) == ".git" || isGitDir(dir, g.now):
 		found = dir
-	case inGit(dir) == "" && g.lower(path.Join(dir, ".git")):
+	case !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
 		// A work tree of the host's, which can lie in a bare repository.
 	default:
 		found = g.of(path.Dir(dir))

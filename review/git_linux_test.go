@@ -2,6 +2,9 @@ package review
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -61,6 +64,86 @@ func TestGitDirs(t *testing.T) {
 		}
 		if len(wants) > 0 && wants[0] != "" {
 			t.Errorf("%s: without %q", tt.name, wants)
+		}
+	}
+}
+
+// Of a repository that the host has no object goes or changes, whatever it is called and wherever it lies. What else
+// is called objects is none, and a repository can go as a whole.
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	host := []string{"HEAD x", "refs/heads/objects/b 1", "refs/heads/objects/c 1", "objects/ab/cd 1", "objects/pack/p 1", "objects/info/packs 1"}
+	for _, dir := range []string{".git", "r.git", ".", ".git/modules/objects", ".git/modules/a/b", "elsewhere/p3.git"} {
+		for name, tt := range map[string]struct {
+			upper string
+			kept  bool   // the objects
+			ref   string // what becomes of the branches
+			block string // what is refused
+		}{
+			"taken away":               {"objects/ab/cd -|objects/pack/p 2|objects/ee/ff 1|objects/info/packs 2|refs/heads/objects/b -|refs/heads/objects/c 2", true, "c=2", ""},
+			"as a whole":               {"objects -|refs/heads/objects/b -", true, "c=1", ""},
+			"replaced":                 {"objects/ opaque|objects/ee/ff 1", true, "b=1 c=1", ""},
+			"of what is no repository": {"HEAD -|objects/ab -|objects/pack/p 2", true, "b=1 c=1", ""},
+			"of what is another one":   {"objects/ab/HEAD x|objects/ab/commondir x|objects/ab/cd -", true, "b=1 c=1", ""},
+			"a directory":              {"objects/ab/cd/x 1|refs/heads/objects/b -", true, "b=1 c=1", "objects/ab/cd"},
+			"a pipe":                   {"objects/pack/p fifo", true, "b=1 c=1", "objects/pack/p"},
+			"a file":                   {"objects x", true, "b=1 c=1", "objects"},
+			"gone":                     {"", false, "", ""},
+		} {
+			w := newRoot(t, ".git/HEAD x", ".git/refs/", ".git/objects/", "f 1")
+			at, dir := dir, dir
+			if other, outside := strings.CutPrefix(dir, "elsewhere/"); outside {
+				at = "../" + other
+			}
+			for _, line := range host {
+				w.write(filepath.Join(w.root, at), line)
+			}
+			w.begin()
+			if at != dir {
+				w.upper = w.addLayer(filepath.Join(w.root, at))
+				dir = "."
+			}
+			if name == "gone" && dir == "." {
+				continue
+			} else if name == "gone" {
+				w.write(w.upper, dir+" -")
+			} else {
+				for line := range strings.SplitSeq(tt.upper, "|") {
+					w.write(filepath.Join(w.upper, dir), line)
+				}
+			}
+			name = at + " " + name
+			out, err := w.apply(Choice{})
+			if tt.block != "" {
+				if !errors.Is(err, ErrBlocked) || out == nil || len(out.Refused) != 1 || out.Refused[0].Path != filepath.Join(dir, tt.block) {
+					t.Errorf("%s: %v, %+v", name, err, out)
+				}
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			there := func(p, want string) {
+				t.Helper()
+				p = filepath.Join(w.root, at, p)
+				if info, err := os.Lstat(p); err != nil || !info.Mode().IsRegular() {
+					t.Errorf("%s: %s is no file: %v", name, p, err)
+				} else if b, _ := os.ReadFile(p); string(b) != want {
+					t.Errorf("%s: %s has %q, want %q", name, p, b, want)
+				}
+			}
+			if !tt.kept {
+				if _, err := os.Lstat(filepath.Join(w.root, at)); err == nil {
+					t.Errorf("%s: it is there", name)
+				}
+				continue
+			}
+			there("objects/ab/cd", "1")
+			there("objects/pack/p", "1")
+			if strings.Contains(tt.upper, "objects/ee") {
+				there("objects/ee/ff", "1")
+			}
+			if got := w.list(filepath.Join(w.root, at, "refs/heads/objects")); got != tt.ref {
+				t.Errorf("%s: branches %q, want %q", name, got, tt.ref)
+			}
 		}
 	}
 }

@@ -207,7 +207,7 @@ func (p *planner) mode(c *Change, host Place) {
 		return
 	}
 	s.Time = c.Old.MTime
-	p.file(c.Path, s)
+	p.file(c, s)
 }
 
 // remove plans that something of the workspace is put aside, with the n changes in it.
@@ -220,7 +220,7 @@ func (p *planner) remove(i, n int, host Place) {
 			p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
 		}
 	}
-	p.file(c.Path, s)
+	p.file(c, s)
 }
 
 // makeDirectory plans a new directory that cannot be moved as it is.
@@ -243,7 +243,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 			return err
 		}
 		if add {
-			p.file(c.Path, Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
+			p.file(c, Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
 			return nil
 		}
 	}
@@ -260,25 +260,24 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 			m.Mode = c.Old.Mode
 		}
 		p.plan.Makes = append(p.plan.Makes, m)
-		p.file(c.Path, swap)
+		p.file(c, swap)
 		return nil
 	}
-	p.file(c.Path, Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
+	p.file(c, Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
 	return nil
 }
 
-func (p *planner) file(at string, steps ...Step) {
-	p.files = append(p.files, ranked{rank(at), steps})
+func (p *planner) file(c *Change, steps ...Step) {
+	p.files = append(p.files, ranked{rank(c.git), steps})
 }
 
-// rank orders what git reads: whoever looks meanwhile finds the objects before what names them.
-func rank(p string) int {
-	_, in, ok := strings.Cut("/"+p, "/.git/")
-	if !ok {
-		return 1
-	}
+// rank orders what git reads, by its path in a git directory: whoever looks meanwhile finds the objects before what
+// names them.
+func rank(in string) int {
 	switch base := path.Base(in); {
-	case strings.HasPrefix(in, "objects/") || strings.Contains(in, "/objects/"):
+	case in == "":
+		return 1
+	case objects(in):
 		return 0
 	case base == "index":
 		return 4

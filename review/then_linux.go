@@ -154,7 +154,7 @@ func (l *lister) note(dir string, st *unix.Stat_t, entries []fs.DirEntry, listed
 	names := make([]byte, 1, 1<<10)
 	for _, e := range entries {
 		names = append(append(names, e.Name()...), 0)
-		if p := path.Join(dir, e.Name()); e.Name() == "index" && isIndex(path.Join(l.lower.path, p)) {
+		if p := path.Join(dir, e.Name()); e.Name() == "index" && l.lower.begins(p, "DIRC") {
 			if err := l.lower.copyIndex(l.dir, l.index, p, l.layer.Begun); err != nil {
 				return err
 			}
