@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -237,14 +236,15 @@ func (c *Comparison) walk(in footing, opaque bool) error {
 	return nil
 }
 
-// unread refuses a directory that cannot be looked through, if that is for what it is.
+// unread refuses a directory that cannot be looked through, if that is for what it is: one path keeps the rest from
+// nobody.
 func (c *Comparison) unread(dir string, err error) error {
-	why, ok := errors.AsType[*Unread](err)
-	switch {
-	case errors.Is(err, fs.ErrPermission): // to list it, or to search it
-		why = &Unread{"it cannot be read"}
-	case !ok:
+	if isShortage(err) {
 		return err
+	}
+	why, ok := errors.AsType[*Unread](err)
+	if !ok { // it may not be listed or searched, or was moved meanwhile
+		why = &Unread{"it cannot be read"}
 	}
 	c.opaque = slices.DeleteFunc(c.opaque, func(one string) bool { return one == dir }) // what it hides is not known
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {

@@ -3,6 +3,7 @@ package review
 import (
 	"errors"
 	"path"
+	"syscall"
 )
 
 // Errors, which are wrapped.
@@ -24,3 +25,13 @@ var (
 // Base is the directory that has the reviews of a workspace, and maybe those of its
 // neighbours. No command may see it.
 func Base(root string) string { return path.Join(path.Dir(root), ".sbxhost-reviews") }
+
+// isShortage reports whether an error is the machine's.
+func isShortage(err error) bool {
+	for _, one := range [...]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}

@@ -85,16 +85,6 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 	return dirs, left, done, nil
 }
 
-// isShortage reports whether an error is the machine's.
-func isShortage(err error) bool {
-	for _, one := range [...]error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
-}
-
 // exported reports whether one side of a change can be. What lies in a directory is of changes of its own.
 func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -234,4 +235,75 @@ func need(t *testing.T, part string, why error) {
 		t.Fatal(why)
 	}
 	t.Skip(why)
+}
+
+// A file whose directory can be opened, but not its whole path, is compared, shown and applied as any other.
+func TestLongPathOnBothSides(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "f old")
+	w.begin()
+	w.write(w.upper, "f new")
+	long := strings.Repeat("f", 200)
+	up := map[string]string{"same": "one", "edit": "two", "mode": "one", "linked": "two"}
+	var deep []int // the last directory of each side
+	for _, root := range []string{w.root, w.upper} {
+		at, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		w.check(err)
+		for range 20 {
+			w.check(unix.Mkdirat(at, long, 0o755))
+			next, err := unix.Openat(at, long, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+			w.check(err)
+			unix.Close(at)
+			at = next
+		}
+		defer unix.Close(at)
+		deep = append(deep, at)
+		for name, text := range up {
+			if root == w.root {
+				text = "one"
+			}
+			fd, err := unix.Openat(at, name+long, unix.O_WRONLY|unix.O_CREAT, 0o644)
+			w.check(err)
+			_, err = unix.Write(fd, []byte(text))
+			w.check(errors.Join(err, unix.Close(fd)))
+		}
+	}
+	w.check(unix.Fchmodat(deep[1], "mode"+long, 0o600, 0))
+	w.check(unix.Linkat(deep[1], "linked"+long, deep[1], "other"+long, 0))
+	r := w.open()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	r.Close()
+	var got []string
+	for _, c := range set.Changes {
+		got = append(got, fmt.Sprintf("%v %.2s", c.Op, c.Path[strings.LastIndex(c.Path, "/")+1:]))
+	}
+	// What the host made since is a conflict; what is the same is not there.
+	if want := "modified f modified ed modified li mode mo added ot"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	dirs, left := w.export()
+	if len(dirs) != 1 || !strings.Contains(dirs[0], "b/f=new") || len(left) != 4 {
+		t.Errorf("%.300q, left %d", dirs, len(left))
+	}
+	if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.apply(Choice{Theirs: []string{long}, Ours: []string{set.Changes[4].Path}}); err != nil {
+		t.Error(err)
+	}
+	for name, want := range up {
+		fd, err := unix.Openat(deep[0], name+long, unix.O_RDONLY, 0)
+		w.check(err)
+		text := make([]byte, 9)
+		n, err := unix.Read(fd, text)
+		w.check(errors.Join(err, unix.Close(fd)))
+		if string(text[:n]) != want {
+			t.Errorf("%s is %q, want %q", name, text[:n], want)
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(deep[0], "mode"+long, &st, 0); err != nil || st.Mode&0o777 != 0o600 {
+		t.Errorf("mode %o, %v", st.Mode, err)
+	}
 }

@@ -65,7 +65,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 		}
 		if errors.Is(err, errLarge) {
 			c.Refused, err = errLarge.Error(), nil
-		} else if errors.Is(err, fs.ErrPermission) {
+		} else if err != nil && !isShortage(err) {
 			c.Refused, err = "it cannot be read", nil
 		}
 		if err != nil {

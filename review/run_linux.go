@@ -102,7 +102,7 @@ func (r *run) make(m *Make) error {
 
 // chmod sets the permissions of what is no symlink.
 func (t *tree) chmod(p string, mode uint32) error {
-	fd, err := openBeneath(t.root, p, unix.O_PATH)
+	fd, err := t.open(p, unix.O_PATH)
 	if err == nil {
 		err = unix.Chmod(fdPath(fd), mode)
 		unix.Close(fd)

@@ -138,12 +138,10 @@ func (l *lister) walk(at int, dir string, touched bool) error {
 			continue
 		}
 		p := path.Join(dir, e.Name())
-		enter, all, err := l.enters(p, touched)
-		if err == nil && enter {
-			err = l.walk(fd, p, all)
-		}
-		if err != nil {
-			return err
+		if enter, all := l.enters(p, touched); enter {
+			if err := l.walk(fd, p, all); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -170,17 +168,17 @@ func (l *lister) note(dir string, st *unix.Stat_t, entries []fs.DirEntry, listed
 
 // enters reports whether a directory is to be looked into, and whether commands have taken all of it away, as
 // they have with touched of the one that it is in.
-func (l *lister) enters(p string, touched bool) (some, all bool, err error) {
+func (l *lister) enters(p string, touched bool) (some, all bool) {
 	if touched || l.all() {
-		return true, touched, nil
+		return true, touched
 	}
 	l.part = true
 	var n Node
 	if l.upper != nil {
-		n, err = l.upper.Look(p)
+		n, _ = l.upper.Look(p) // a path that is too long keeps the rest from nobody
 	}
 	some = n.Kind != Absent || slices.ContainsFunc(l.paths, func(one string) bool { return under(p, one) })
-	return some, n.Kind != Absent && (n.Kind != Directory || n.Opaque), err
+	return some, n.Kind != Absent && (n.Kind != Directory || n.Opaque)
 }
 
 // list notes a layer as long as the review is used: see listAfter.

@@ -81,6 +81,16 @@ func (t *tree) in(p string) (int, string, error) {
 	return t.fd, name, nil
 }
 
+// open opens what lies at a path by its directory: of a path of which the kernel takes the directory, but not the
+// whole, a command could make a file that nobody can look at.
+func (t *tree) open(p string, flags int) (int, error) {
+	dir, name, err := t.in(p)
+	if err != nil {
+		return -1, err
+	}
+	return openBeneath(dir, name, flags)
+}
+
 func (t *tree) Names(dir string) ([]string, error) {
 	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	switch err {
@@ -197,7 +207,7 @@ func nodeOf(st *unix.Stat_t) Node {
 
 // file opens a regular file to read it.
 func (t *tree) file(p string) (*os.File, error) {
-	fd, err := openBeneath(t.root, p, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, t.error("open", p, err)
 	}
@@ -217,10 +227,10 @@ func same(a, b *tree, p string) (bool, error) {
 	other, otherErr := b.file(p)
 	defer one.Close() // of none too
 	defer other.Close()
-	if err = errors.Join(err, otherErr); errors.Is(err, fs.ErrPermission) {
-		return false, nil
-	} else if err != nil {
+	if err = errors.Join(err, otherErr); isShortage(err) {
 		return false, err
+	} else if err != nil {
+		return false, nil
 	}
 	var left, right [64 << 10]byte
 	for {
