@@ -31,8 +31,8 @@ const maxShownPath = 4000
 // have the path that a file of another one is shown by, so layers are never mixed.
 //
 // done removes the directories. Left out are those of left: large files, git's objects and indexes,
-// which nobody reads, what is no file and no symlink, and what has changed meanwhile or has too long a
-// path. Of left as well are those with other attributes, or with permissions that git does not tell.
+// which nobody reads, what is no file and no symlink, empty directories that come or go, and what has changed
+// meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions that git does not tell.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
@@ -60,6 +60,8 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		}
 		at := strings.TrimPrefix(set.Shown(c), "/")
 		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
+		// git shows no directory. What is in one tells of it, if anything is.
+		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && !set.holds(i)
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
@@ -78,7 +80,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			}
 			whole = err == nil // else it is the change's own, and the rest can be compared
 		}
-		if !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
+		if bare || !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
 			left = append(left, *c)
 		}
 	}

@@ -90,6 +90,11 @@ func (s *Set) Concerns(paths []string, c *Change) bool {
 		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
 }
 
+// holds reports whether something changes in what a change is of.
+func (s *Set) holds(i int) bool {
+	return i+1 < len(s.Changes) && s.Changes[i+1].Layer == s.Changes[i].Layer && under(s.Changes[i].Path, s.Changes[i+1].Path)
+}
+
 // listed reports whether a path is one of a list, or lies in one.
 func listed(list []string, p string) bool {
 	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })

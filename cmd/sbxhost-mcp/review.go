@@ -27,7 +27,7 @@ type reviewed struct {
 	Reviews []listed `json:"reviews" jsonschema:"of list"`
 	Changes *changes `json:"changes" jsonschema:"of diff, and of apply those that were applied; else null"`
 	Diff    excerpt  `json:"diff" jsonschema:"of diff"`
-	Left    []string `json:"left" jsonschema:"changes that the diff does not show as they are: large files, what is no text, permissions, attributes"`
+	Left    []string `json:"left" jsonschema:"changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes"`
 }
 
 type listed struct {
