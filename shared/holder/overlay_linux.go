@@ -3,6 +3,7 @@ package holder
 import (
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"os"
 	"strconv"
@@ -91,6 +92,9 @@ func (s *space) mountOverlay(source, at string) *MountError {
 		fd, err = createOverlay(lower, upper, work)
 		return err
 	})
+	if err == unix.EBUSY {
+		err = fmt.Errorf("%w: a process of another command still holds it open, so end that process", unix.EBUSY)
+	}
 	if err != nil {
 		return mountError("mounting an overlay", err)
 	}
