@@ -32,7 +32,8 @@ const maxShownPath = 4000
 //
 // done removes the directories. Left out are those of left: large files, git's objects and indexes,
 // which nobody reads, what is no file and no symlink, empty directories that come or go, and what has changed
-// meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions that git does not tell.
+// meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions
+// that git does not tell.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
