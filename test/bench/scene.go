@@ -26,6 +26,11 @@ const configText = `sandbox "native" {
   engine = "native"
 }
 
+sandbox "patterns" {
+  engine     = "native"
+  deny_paths = ["**/*.pem"]
+}
+
 sandbox "bwrap" {
   engine = "bwrap"
 }
