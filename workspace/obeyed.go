@@ -41,6 +41,8 @@ type Obeyed struct {
 	// Linked are those of all these files, hooks among them, that are hard links:
 	// they can be written by another name, which is not known here.
 	Linked []string
+	// Shared says that git gives what it makes to a group, or to all: core.sharedRepository.
+	Shared bool
 	// Failed says why the lists are not complete: git is missing, fails or does
 	// not answer, or there is too much. Its text holds paths, quoted and capped,
 	// and nothing else of what the configuration says.
@@ -78,7 +80,7 @@ func (o *Obeyed) with(p *Obeyed) Obeyed {
 	if failed == nil {
 		failed = p.Failed
 	}
-	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), failed}
+	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), o.Shared || p.Shared, failed}
 }
 
 // lasting reports whether the same question would get the same answer: a
@@ -99,6 +101,9 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 	for _, s := range a.settings {
 		if s.value == "" {
 			continue
+		}
+		if s.key == "core.sharedrepository" {
+			a.obeyed.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
 		if err := n.follow(s); err != nil {
 			return err

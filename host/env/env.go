@@ -87,8 +87,10 @@ type Input struct {
 	// OtherWorktrees says that a repository has worktrees that the command cannot
 	// write: no setting of the command's replaces those by which git leaves them alone.
 	OtherWorktrees bool
-	UsablePath     func(dir string) bool // nil: all are
-	UsableTemp     func(dir string) bool
+	// SharedRepository is that of [view.View.Shared].
+	SharedRepository bool
+	UsablePath       func(dir string) bool // nil: all are
+	UsableTemp       func(dir string) bool
 	// Temp is what the command gets as TMPDIR in the place of the caller's; empty for none.
 	Temp string
 }
@@ -154,7 +156,17 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		return nil, nil, err
 	}
 	if in.OtherWorktrees {
-		e.keepWorktrees()
+		// git gc, and the housekeeping after a commit or a merge, would write to the git directories of
+		// worktrees elsewhere: those cannot be written, so that it would fail, and cannot be seen, so
+		// that it would take them for stale.
+		for _, key := range [...]string{"gc.reflogExpire", "gc.reflogExpireUnreachable", "gc.worktreePruneExpire"} {
+			e.setGit(key, "never", "git: other worktrees are read-only")
+		}
+	}
+	if in.SharedRepository {
+		// git would set the set-group-ID bit of directories, which the filter refuses. What is made in one that has
+		// it has it too.
+		e.setGit("core.sharedRepository", "false", "git: no command sets a set-group-ID bit")
 	}
 	if err := e.checkOutside(in.Outside); err != nil {
 		return nil, nil, err
@@ -256,20 +268,15 @@ func (e *environment) cleanPlaces(in *Input) {
 	}
 }
 
-// keepWorktrees keeps git gc, and the housekeeping after a commit or a merge, from
-// writing to the git directories of worktrees elsewhere: those cannot be written,
-// so that it would fail, and cannot be seen, so that it would take them for stale.
-func (e *environment) keepWorktrees() {
-	const origin = "git: other worktrees are read-only"
+// setGit adds to the numbered configuration of git's.
+func (e *environment) setGit(key, value, origin string) {
 	n, err := strconv.Atoi(cmp.Or(e.values["GIT_CONFIG_COUNT"], "0"))
 	if err != nil || n < 0 {
 		return
 	}
-	for i, key := range [...]string{"gc.reflogExpire", "gc.reflogExpireUnreachable", "gc.worktreePruneExpire"} {
-		e.set(fmt.Sprintf("GIT_CONFIG_KEY_%d", n+i), key, origin)
-		e.set(fmt.Sprintf("GIT_CONFIG_VALUE_%d", n+i), "never", origin)
-		e.set("GIT_CONFIG_COUNT", strconv.Itoa(n+i+1), origin)
-	}
+	e.set(fmt.Sprintf("GIT_CONFIG_KEY_%d", n), key, origin)
+	e.set(fmt.Sprintf("GIT_CONFIG_VALUE_%d", n), value, origin)
+	e.set("GIT_CONFIG_COUNT", strconv.Itoa(n+1), origin)
 }
 
 func (e *environment) list() (entries []string, origins []Var, err error) {

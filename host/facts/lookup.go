@@ -180,7 +180,7 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 		f.layouts.writable = writable
 		r.Layout, r.Err = f.layouts.of(dir)
 		if r.Err == nil && r.Layout.CommonDir != "" {
-			r.Obeyed, r.Unasked = f.m.obeyed(f.ctx, dir, &r.Layout)
+			r.Obeyed, r.Shared, r.Unasked = f.m.obeyed(f.ctx, dir, &r.Layout)
 		}
 		f.repos[dir] = r
 	}
@@ -226,7 +226,7 @@ func (l *layouts) of(dir string) (workspace.GitLayout, error) {
 }
 
 // obeyed is what git goes by besides the layout of a repository, by its own word.
-func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitLayout) (list []view.Obeyed, err error) {
+func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitLayout) (list []view.Obeyed, shared bool, err error) {
 	o := m.Workspace.Obeyed(ctx, top, *layout, m.Owner.gitUser())
 	for _, paths := range [...]struct {
 		what string
@@ -242,5 +242,5 @@ func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitL
 	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
 		list = append(list, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
 	}
-	return list, o.Failed
+	return list, o.Shared, o.Failed
 }

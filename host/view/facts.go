@@ -66,6 +66,8 @@ type Repository struct {
 	// Unasked says why git could not be asked, so that the repository is
 	// read-only; nil where it was.
 	Unasked error
+	// Shared is that of workspace.Obeyed.
+	Shared bool
 }
 
 // Obeyed is a file or directory by which git decides what it runs.

@@ -307,6 +307,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	v.Lost = append(v.Lost, r.Layout.Lost...)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
+	v.Shared = v.Shared || r.Shared
 	if v.gitWritable {
 		v.obeys(&r)
 	}

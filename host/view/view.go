@@ -53,6 +53,8 @@ type View struct {
 	Lost []string
 	// Elsewhere says that a repository has worktrees that cannot be written.
 	Elsewhere bool
+	// Shared says that git makes directories of a repository with the set-group-ID bit.
+	Shared bool
 	// StateInReach says that what the host remembers lies in what commands can write,
 	// and is kept from them by an entry alone.
 	StateInReach bool
