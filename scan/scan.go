@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
@@ -43,9 +41,8 @@ type Query struct {
 	// Sockets and Repositories say whether those are reported.
 	Sockets      bool
 	Repositories bool
-	// Depth is how deep in a root names are reported, and likewise git directories; nothing
-	// of what is deeper. Zero is what MaxDepth directories have, and what is deeper is
-	// reported itself.
+	// Depth is how deep in a root names are reported, nothing of what is deeper. Zero is what
+	// MaxDepth directories have, and what is deeper is reported itself.
 	Depth int
 }
 
@@ -178,10 +175,7 @@ func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
 	if w.failed.Load() != nil {
 		return
 	}
-	if n.size = 1; w.query.Depth > 0 && depth >= w.query.Depth-1 {
-		if depth < w.query.Depth {
-			w.refreshGitDirs(n, path)
-		}
+	if n.size = 1; depth+1 == w.query.Depth {
 		return
 	}
 	unchanged := n.unchanged(path)
@@ -206,30 +200,6 @@ func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
 	others.Wait()
 	for _, child := range n.dirs {
 		n.size += child.size
-	}
-}
-
-// refreshGitDirs brings up to date those of n's directories that git may take for a git directory,
-// at the depth at which nothing else of a directory is reported. Of all others it asks for one name.
-func (w *walk) refreshGitDirs(n *node, path []byte) {
-	if len(n.dirs) == 0 || !w.query.Repositories {
-		return
-	}
-	fd, err := hostpath.Openat(unix.AT_FDCWD, string(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return // gone, or read before and not readable any more
-	}
-	defer unix.Close(fd)
-	for _, child := range n.dirs {
-		var st unix.Stat_t
-		if err := unix.Fstatat(fd, child.name+"/HEAD", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			if child.id != (identity{}) {
-				*child = node{name: child.name, state: child.state, hide: child.hide}
-				w.changed.Store(true)
-			}
-			continue
-		}
-		w.refresh(child, append(append(path, '/'), child.name...), w.query.Depth, false)
 	}
 }
 

@@ -223,7 +223,7 @@ func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []st
 		case f.What == scan.Asked && v.near(f.Path):
 			instructions = append(instructions, f.Path)
 		case f.What == scan.Repository && (v.near(path.Join(f.Path, ".git")) || slices.Contains(v.Guarded, f.Path)),
-			(f.What == scan.Bare || f.What == scan.OfWorktree) && (v.near(f.Path) || slices.Contains(v.Guarded, f.Path)):
+			(f.What == scan.Bare || f.What == scan.OfWorktree) && (v.near(path.Join(f.Path, "HEAD")) || slices.Contains(v.Guarded, f.Path)):
 			repositories = append(repositories, f.Path)
 		case f.What == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
 			unread = append(unread, f.Path)

@@ -53,7 +53,7 @@ func TestIndexFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: old}}}); err != nil {
+			if _, err := m.resolve(t.Context(), "fast", view.Definition{DenyPaths: []string{"**/*.pem"}, BindPaths: []view.Bind{{Host: old}}}); err != nil {
 				t.Fatal(err)
 			}
 			m.Remember()
