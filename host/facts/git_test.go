@@ -494,3 +494,24 @@ func TestIdentityOfTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// By the records of a repository what belongs to it is found, guarded and told of where nothing else is looked for.
+func TestSubmodulesAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top, deep := base+"/super", base+"/super/a/b/c/d/lib"
+	runGit(t, top, "submodule", "--quiet", "add", base+"/main", "a/b/c/d/lib")
+	tr := tree{base: base, project: top}
+	m := tr.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := out.searchAgain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, _ := out.told(found); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
+		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.repositories)
+	}
+}

@@ -146,6 +146,11 @@ func (out *Resolved) told(found *scan.Result) (repositories, instructions []stri
 			repositories = append(repositories, dir)
 		}
 	}
+	for _, p := range out.Guarded { // the user's own are told of at any depth
+		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
+			repositories = append(repositories, p)
+		}
+	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
 		names, err := os.ReadDir(filepath.Join(p, ".git"))
 		return err == nil && len(names) == 0 || workspace.OfWorktree(p)

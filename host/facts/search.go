@@ -60,10 +60,13 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		tops = paths.Outermost(tops)
 		near.Depth = out.ToldDepth(tops)
 		err = out.searchTrees(m.scanners.scanner(nil, fmt.Sprint("near", near.Depth, sensitive), near), tops, found)
-		if own, all := out.Belonging(found.Trees); err == nil && !all {
-			err = out.searchTrees(m.scanners.scanner(nil, "trees"+sensitive, q), trees, found)
-		} else {
+		if err != nil {
+			return nil, searchError(err)
+		}
+		if own, all := out.Belonging(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
+		} else {
+			err = out.searchTrees(m.scanners.scanner(nil, "trees"+sensitive, q), trees, found)
 		}
 	}
 	if err != nil {

@@ -222,8 +222,8 @@ func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []st
 		switch {
 		case f.What == scan.Asked && v.near(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.What == scan.Repository && (v.near(path.Join(f.Path, ".git")) || slices.Contains(v.Guarded, f.Path)),
-			(f.What == scan.Bare || f.What == scan.OfWorktree) && (v.near(path.Join(f.Path, "HEAD")) || slices.Contains(v.Guarded, f.Path)):
+		case f.What == scan.Repository && v.near(path.Join(f.Path, ".git")),
+			(f.What == scan.Bare || f.What == scan.OfWorktree) && v.near(path.Join(f.Path, "HEAD")):
 			repositories = append(repositories, f.Path)
 		case f.What == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
 			unread = append(unread, f.Path)
