@@ -302,6 +302,9 @@ func (s *supervisor) run(control, sockets int) int {
 
 // reside is the life of an init that is pid 1 for the commands of other inits.
 func (s *supervisor) reside(control int) int {
+	if err := capsetAll(0); err != nil && err != syscall.ENOTSUP { // it starts no command
+		return proc.Complain("dropping capabilities", err)
+	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(control)
 	s.control.send(frame.Encode(kindStarted, &started{}, 5))
