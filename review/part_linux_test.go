@@ -1,0 +1,78 @@
+package review
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestApplyPart(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, both...)
+	w.fill()
+	out, err := w.apply(Choice{Paths: []string{"made", "fresh/deep", "gone"}})
+	w.check(err)
+	if out.Whole {
+		t.Error("nothing is left, it says")
+	}
+	want := "edit=old file=5 fresh/ fresh/deep/ fresh/deep/z=9 link made/ made/new=6 same=s tree/ tree/a=1 tree/b/ tree/b/c=2 type/ type/x=4"
+	if got := w.list(w.root); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	// What was applied is none of the host's changes; the rest is what it was.
+	out, err = w.apply(Choice{})
+	if err != nil || !out.Whole || w.list(w.root) != applied {
+		t.Errorf("the rest: %+v, %v\n%q", out, err, w.list(w.root))
+	}
+}
+
+// A link that stays in the workspace by what else is in the review leads out where only a part is applied.
+func TestApplyPartOfLinks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		choice Choice
+		ok     bool
+	}{
+		{Choice{}, true},
+		{Choice{Paths: []string{"l", "d"}}, true},
+		{Choice{Paths: []string{"l"}}, false},
+		{Choice{Ours: []string{"d"}}, false},
+		{Choice{Paths: []string{"gone"}}, true},
+		{Choice{Paths: []string{"m"}}, true},
+		{Choice{Paths: []string{"m"}, Ours: []string{"e"}}, true},
+	} {
+		w := newWorkspace(t, "d -> /etc", "e/x 1", "gone/x 1")
+		for _, line := range []string{"d/secret x", "l -> d/secret", "e -", "gone -", "m -> e/x"} {
+			w.write(w.upper, line)
+		}
+		out, err := w.apply(tt.choice)
+		if (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.choice, err)
+		}
+		if _, err := os.Lstat(filepath.Join(w.root, "l")); !tt.ok && (err == nil || len(out.Refused) != 1 || !strings.HasPrefix(out.Refused[0].Refused, "leads out of")) {
+			t.Errorf("%+v: %+v", tt.choice, out)
+		}
+	}
+}
+
+// What a command makes of permissions keeps nothing else from being applied.
+func TestApplyPartBesideShut(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []os.FileMode{0o500, 0o400, 0o300, 0} {
+		w := newWorkspace(t, "d/x 1", "f 1")
+		for _, line := range []string{"f 2", "d/ opaque"} {
+			w.write(w.upper, line)
+		}
+		shut := filepath.Join(w.upper, "d")
+		w.write(shut, "y 1")
+		w.check(os.Chmod(shut, mode))
+		t.Cleanup(func() { os.Chmod(shut, 0o700) })
+		if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if info, err := os.Stat(shut); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%o: %v, %v", mode, info, err)
+		}
+	}
+}
