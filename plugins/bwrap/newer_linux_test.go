@@ -26,7 +26,6 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 --overlay RWSRC WORKDIR DEST
 --tmp-overlay DEST
 --ro-overlay DEST
---disable-userns
 --size BYTES`
 	for name, script := range map[string]string{
 		"newer": `case "$*" in *--help*) echo "bubblewrap: usage"; echo "` + help + `"; echo "--bind-fd FD DEST"; exit 0;; *--version*) echo bubblewrap 0.11.2; exit 0;; esac`,

@@ -67,7 +67,7 @@ func launcherFacts(ctx context.Context, launcher string) map[string]string {
 	version := strings.TrimPrefix(strings.TrimSpace(ask("--version")), "bubblewrap ")
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + version)}
 	help := ask("--help")
-	for _, option := range [...]string{"--bind-fd", "--disable-userns", "--size"} {
+	for _, option := range [...]string{"--bind-fd", "--size"} {
 		have := "no"
 		if strings.Contains(help, option+" ") {
 			have = "yes"
