@@ -211,6 +211,14 @@ func capsetAll(kept int) error {
 	return nil
 }
 
+// dropLocking gives up what a command's namespaces are made with. In a program with C in it the init keeps it.
+func dropLocking() error {
+	if err := capsetAll(0); err != syscall.ENOTSUP {
+		return err
+	}
+	return nil
+}
+
 func dropByExec(kept, control, resets int) error {
 	runtime.LockOSThread()
 	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
@@ -302,7 +310,7 @@ func (s *supervisor) run(control, sockets int) int {
 
 // reside is the life of an init that is pid 1 for the commands of other inits.
 func (s *supervisor) reside(control int) int {
-	if err := capsetAll(0); err != nil && err != syscall.ENOTSUP { // it starts no command
+	if err := dropLocking(); err != nil { // it starts no command
 		return proc.Complain("dropping capabilities", err)
 	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps

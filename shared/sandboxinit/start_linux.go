@@ -77,8 +77,7 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 		return c, refused
 	}
 	if from.by.Locked {
-		// They were for its namespaces. In a program with C in it the init keeps them.
-		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
+		if err := dropLocking(); err != nil {
 			c.stage.end()
 			return c, execError(OpFork, "", err)
 		}

@@ -46,7 +46,7 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 		return child{}, execError(OpFork, "", err)
 	}
 	if cmd.Locked {
-		if err := capsetAll(0); err != nil && err != syscall.ENOTSUP {
+		if err := dropLocking(); err != nil {
 			conn.Close()
 			return child{}, execError(OpFork, "", err)
 		}
