@@ -139,8 +139,10 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	after := r.after(set, chosen)
 	dirs := slices.Clone(r.git)
+	taken := make([]func(*Change) bool, len(dirs))
 	for i := range dirs {
 		dirs[i].after, dirs[i].known = after(i), map[string]string{}
+		taken[i] = dirs[i].takesObjects(set.carried(i, chosen))
 	}
 	return func(c *Change) string {
 		source, one := r.trees[c.Layer].source, *c
@@ -149,12 +151,29 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 				return why
 			}
 		}
+		if taken[c.Layer](c) {
+			return "without the rest it takes objects from a repository that stays"
+		}
 		one.Note = ""
 		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
 			return "without the rest it is another thing: " + one.Note
 		}
 		return one.Refused
 	}
+}
+
+// carried are the chosen changes of a layer, but for directories that go and leave something behind.
+func (set *Set) carried(layer int, chosen []bool) (list []Change) {
+	p := planner{changes: set.Changes, chosen: chosen}
+	for i, c := range set.Changes {
+		if c.Layer != layer || !chosen[i] {
+			continue
+		}
+		if _, all := p.within(i); all || c.Op != Deleted {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // after describes, for each layer, what the workspace has at a path when the chosen changes are applied.

@@ -126,13 +126,19 @@ func (g *gitDirs) in(full string) string {
 // and what both sides have made: an object's name says its contents. One that nothing needs
 // does no harm, and the host may have come to need it.
 func (g *gitDirs) keepObjects(changes []Change) []Change {
+	takes := g.takesObjects(changes)
+	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
+}
+
+// takesObjects finds those of changes that take objects from a repository which stays when all of these are applied.
+func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
 	gone := map[string]bool{}
 	for _, c := range changes {
 		if c.Old.Kind == Directory && c.New.Kind != Directory {
 			gone[path.Join(g.root, c.Path)] = true
 		}
 	}
-	return slices.DeleteFunc(changes, func(c Change) bool {
+	return func(c *Change) bool {
 		full := path.Join(g.root, c.Path)
 		store := g.store(full)
 		if store == "" || gone[path.Dir(store)] || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
@@ -140,7 +146,7 @@ func (g *gitDirs) keepObjects(changes []Change) []Change {
 		}
 		// info/ is no object, and made anew by git.
 		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
-	})
+	}
 }
 
 // settle says what git on the host would do by a change at a path of the host.

@@ -76,3 +76,32 @@ func TestApplyPartBesideShut(t *testing.T) {
 		}
 	}
 }
+
+// A part of what removes a repository leaves the objects where it leaves anything of it.
+func TestApplyPartOfRepository(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		choice Choice
+		ok     bool
+	}{
+		{Choice{}, true},
+		{Choice{Paths: []string{"sub/.git"}}, true},
+		{Choice{Paths: []string{"sub/.git/HEAD"}}, true},
+		{Choice{Ours: []string{"sub/f"}}, true},
+		{Choice{Paths: []string{"sub/.git/objects"}}, false},
+		{Choice{Paths: []string{"sub/.git/objects/ab/cd"}}, false},
+		{Choice{Ours: []string{"sub/.git/HEAD"}}, false},
+		{Choice{Ours: []string{"sub/.git/refs/x"}}, false},
+	} {
+		w := newWorkspace(t, "sub/f 1", "sub/.git/HEAD x", "sub/.git/refs/x 1", "sub/.git/objects/ab/cd 1")
+		w.write(w.upper, "sub -")
+		out, err := w.apply(tt.choice)
+		if (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.choice, err)
+		}
+		_, err = os.Stat(filepath.Join(w.root, "sub/.git/objects/ab/cd"))
+		if !tt.ok && (err != nil || !strings.HasPrefix(out.Refused[0].Refused, "without the rest it takes objects")) {
+			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
+		}
+	}
+}
