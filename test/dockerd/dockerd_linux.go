@@ -176,7 +176,9 @@ func (d *Daemon) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
-		_, err := d.call(ctx, http.MethodGet, "/_ping", nil)
+		// Not a ping: Podman asks the package manager for the versions of all its programs first, which
+		// takes longer on a busy machine than a client waits.
+		_, err := d.call(ctx, http.MethodGet, "/info", nil)
 		if err == nil {
 			tick.Stop()
 			return nil
