@@ -66,6 +66,7 @@ type opened struct {
 	home   home
 	// network is what is passed between a command's network and the host's; nil for nothing.
 	network *gated.Network
+	rooted  bool // see [sandboxinit.Confinement]
 }
 
 // attach looks at the host and makes what lasts for the session.
@@ -74,7 +75,11 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	if err != nil {
 		return nil, err
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}, network: network}
+	filter, err := nsengine.ParseFilter(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -139,7 +144,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{Locked: true}
+	l := &cmdengine.Launch{Locked: true, Rooted: s.rooted, Writable: mountplan.Writable(drawn.Ops)}
 	if s.network != nil {
 		// Without Resets: what bubblewrap executes has no right to a raw socket.
 		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {

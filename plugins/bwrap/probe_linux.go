@@ -28,6 +28,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	}
 	facts := launcherFacts(ctx, launcher)
 	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) {
+		nsengine.TellRooted(p)
 		if facts["bwrap --bind-fd"] == "no" {
 			p.Degraded = append(p.Degraded, "sources of binds are handed over by path: one that is swapped between check and mount is found out, and no command runs")
 		}

@@ -175,6 +175,10 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	for _, w := range r.Vessel.Warnings {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + daemon.FirstLine(w), Details: map[string]string{"attribute": "engine"}})
 	}
+	if !r.Conn.Rooted() {
+		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "landlock"},
+			Message: "the container has no Landlock that would keep the command from descriptors of directories that a command of another sandbox passes to it"})
+	}
 	if at := r.Vessel.Replaced.Swap(nil); at != nil {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
 			Message: fmt.Sprintf("config.reuse: the container was replaced, since %q is not the file that it was", *at)})
@@ -339,7 +343,7 @@ func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 	}
 	// The container's bounds are the init's, too.
 	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: limits,
-		Confinement: sandboxinit.Confinement{Filter: b.filter}}
+		Confinement: sandboxinit.Confinement{Rooted: true, Filter: b.filter}}
 }
 
 // explain adds to an error what this engine's user may not think of.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
@@ -33,6 +35,8 @@ func TestStatusAndStreams(t *testing.T) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options)})
 		if out := sh(t, s, "echo out; echo err >&2; exit 7"); out.Status != (shared.ExitStatus{Code: 7}) || out.stdout != "out\n" || out.stderr != "err\n" {
 			t.Errorf("got %+v", out)
+		} else if rooted := !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["mechanism"] == "landlock" }); rooted != (confine.Rooted(nil) != nil) {
+			t.Errorf("rooted: %v; %+v", rooted, out.events)
 		}
 		if out := sh(t, s, "kill -TERM $$"); out.Status != (shared.ExitStatus{Signal: syscall.SIGTERM}) {
 			t.Errorf("got %+v", out)

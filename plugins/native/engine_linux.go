@@ -49,6 +49,7 @@ type opened struct {
 	session *session
 	held    *mountplan.Held
 	network *gated.Network          // nil where nothing is passed
+	rooted  bool                    // see [sandboxinit.Confinement]
 	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
@@ -58,7 +59,11 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err != nil {
 		return nil, err
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network}
+	filter, err := nsengine.ParseFilter(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -93,6 +98,9 @@ type work struct {
 	box    holder.Sandbox
 	first  holder.Sandbox // of one that others join
 	member holder.Sandbox // of such a one
+
+	rooted   bool
+	writable []string
 }
 
 // prepare gives what the plan of a command comes to, which is mostly what the last one's did.
@@ -108,7 +116,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if last := kept.Load(); last != nil && last.of == drawn {
 		return last, nil
 	}
-	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal)}
+	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
 	m.tree = holder.NewPlan(m.halves.Tree.Ops)
 	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -147,7 +155,8 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	if m == nil {
 		return &cmdengine.Launch{Cmd: &exec.Cmd{}}, nil // all had a terminal
 	}
-	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box, Locked: true}
+	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box,
+		Locked: true, Rooted: m.rooted, Writable: m.writable}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}

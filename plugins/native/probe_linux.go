@@ -9,6 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/mountplan"
+	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/scratch"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
@@ -16,6 +17,7 @@ import (
 // probe starts a sandbox as any command would have it, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	return e.prober.Probe(ctx, e, cgroup.Look(), nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
+		nsengine.TellRooted(p)
 		p.Facts["overlay"] = "works"
 		if err := e.tryOverlay(ctx); err != nil {
 			p.Facts["overlay"] = err.Error()

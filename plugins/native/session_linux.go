@@ -192,6 +192,9 @@ func (l *launched) Tell(emit func(shared.Event)) {
 		path := l.as.inside(dest)
 		e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
 			Message: path + " was replaced on the host, and for a moment was neither hidden nor protected: it is again"}
+		if !l.as.rooted {
+			e.Message += ", as long as no command takes it off, which nested_userns lets it do"
+		}
 		if reason != "" {
 			e.Message = path + " was replaced on the host, and is neither hidden nor protected in what runs: " + reason
 		}

@@ -93,7 +93,7 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 
 // confinement is what the init of a Launch keeps its command from.
 func (s *sandbox) confinement(c *Launch) (by sandboxinit.Confinement, err error) {
-	by = sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Locked: c.Locked, Landlock: c.Landlock}
+	by = sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Rooted: c.Rooted, Writable: c.Writable, Locked: c.Locked, Landlock: c.Landlock}
 	if c.Landlock != nil {
 		var own []confine.Rule
 		own, err = c.Own()

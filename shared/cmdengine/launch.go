@@ -47,6 +47,9 @@ type Launch struct {
 	Mounts []sandboxinit.Mount
 	// Locked, with [Config.Init], is as of [sandboxinit.Confinement]: for a launcher that mounts.
 	Locked bool
+	// Rooted and Writable, with [Config.Init], are as of [sandboxinit.Confinement].
+	Rooted   bool
+	Writable []string
 	// Landlock, with [Config.Init], is the domain of the command. Own, with it, makes directories of the
 	// command's own, and gives more rules, about these. Inside then writes their names
 	// into the command's variables.

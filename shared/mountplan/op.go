@@ -42,6 +42,24 @@ type Op struct {
 	Why    string // the attribute or rule that asked for it
 }
 
+// Writable names what commands can write to, where the root directory is the host's, as it is in other
+// sandboxes. It names nothing where that is the sandbox's own.
+func Writable(ops []Op) (list []string) {
+	host := false
+	for _, o := range ops {
+		switch o.Kind {
+		case ROBind:
+			host = host || o.Dest == "/"
+		case Bind, Tmpfs, Proc, Dev, Overlay, Home:
+			list = append(list, o.Dest)
+		}
+	}
+	if !host {
+		return nil
+	}
+	return list
+}
+
 func (o Op) hides() bool { return o.Kind == Hide || o.Kind == MaskFile || o.Kind == MaskDir }
 
 // Planned is the list for people.

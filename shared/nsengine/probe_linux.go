@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // Rlimits are what the init sets for a command.
@@ -24,6 +25,13 @@ func Rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
 	}
 	return limits
+}
+
+// TellRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
+func TellRooted(p *shared.Probe) {
+	if confine.Rooted(nil) == nil {
+		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: that takes Linux 5.19 with Landlock to prevent")
+	}
 }
 
 const probeTimeout = 30 * time.Second

@@ -85,6 +85,13 @@ type Confinement struct {
 	// kernel that does not take it does not get the command.
 	Landlock *confine.Landlock
 
+	// Rooted keeps the command from opening files that do not lie beneath its root directory, by a
+	// descriptor that the command of another sandbox has passed to it, and from writing elsewhere
+	// than beneath Writable, if that names anything (Landlock ABI 2). [Conn.Rooted] tells whether
+	// the kernel does it. It keeps the command from mounting, too.
+	Rooted   bool
+	Writable []string // absolute
+
 	// Locked gives the command a user and a mount namespace of its own, whose mounts the kernel
 	// keeps together. Else a descriptor that one command passes to another would show what
 	// protects and hides no more, once the first has ended and the kernel takes its mounts apart.
@@ -170,6 +177,11 @@ func (c *Command) validate() error {
 }
 
 func (c *Confinement) validate() error {
+	for i, path := range c.Writable {
+		if strings.IndexByte(path, 0) >= 0 {
+			return errors.New("command: writable[" + strconv.Itoa(i) + "] contains a NUL byte")
+		}
+	}
 	if c.Landlock != nil {
 		for i, r := range c.Landlock.Rules {
 			if strings.IndexByte(r.Path, 0) >= 0 {

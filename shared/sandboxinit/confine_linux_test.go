@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // daemon leaves a process in another session that holds stdout open.
@@ -204,6 +205,24 @@ func TestScope(t *testing.T) {
 			rest, _ := io.ReadAll(s.stdout)
 			if denied := string(rest) == ""; denied != s.Scoped() {
 				t.Errorf("signal to the init denied: %v, Scoped: %v", denied, s.Scoped())
+			}
+		}
+	})
+}
+
+// A command reaches what lies beneath its root directory, and its stdio by name, wherever that is. By a
+// descriptor, something beneath a root directory that it does not have is out of its reach.
+func TestRooted(t *testing.T) {
+	want := confine.Rooted(nil) != nil
+	each(t, func(t *testing.T, w way) {
+		for _, limits := range limitSets {
+			s := w.launch(t, nil, false)
+			cmd := sh("cat /etc/passwd > /dev/null && echo read\nd=$(mktemp -d /tmp/rootedXXXXXX) && mkdir $d/a $d/b && echo x > $d/a/f && mv $d/a/f $d/b && rm -r $d && echo written\nmktemp /var/tmp/rootedXXXXXX || echo refused\necho again > /dev/stdout")
+			cmd.Rooted, cmd.Writable, cmd.Rlimits = true, []string{"/dev", "/proc", "/tmp"}, limits
+			s.start(t, cmd)
+			rest, _ := io.ReadAll(s.stdout)
+			if text := strings.ReplaceAll(string(rest), "\n", " "); s.Rooted() != want || want && text != "read written refused again " {
+				t.Errorf("rooted: %v, want %v; it says %q", s.Rooted(), want, text)
 			}
 		}
 	})

@@ -56,10 +56,9 @@ type Conn struct {
 	mu    sync.Mutex
 	state connState
 
-	started  chan struct{} // closed when startErr, scoped and pid are final
+	started  chan struct{} // closed when startErr and is are final
 	startErr error
-	scoped   bool
-	pid      int // of the command, from a tracer
+	is       started
 
 	ended  chan struct{} // closed when status, calls, used and endErr are final
 	status Status
@@ -210,10 +209,16 @@ func (c *Conn) send(write func() error) error {
 
 // Scoped reports, once Start has returned nil, whether the kernel holds what
 // [Command.Scope] asked for.
-func (c *Conn) Scoped() bool {
+func (c *Conn) Scoped() bool { return c.running() && c.is.scoped }
+
+// Rooted is likewise of [Command.Rooted].
+func (c *Conn) Rooted() bool { return c.running() && c.is.rooted }
+
+// running reports whether the init has said that the command was started.
+func (c *Conn) running() bool {
 	select {
 	case <-c.started:
-		return c.scoped
+		return true
 	default:
 		return false
 	}
@@ -378,7 +383,7 @@ func (c *Conn) converse() (status Status, err error) {
 	if err, refused := said.(error); refused {
 		return Status{}, err
 	}
-	c.scoped, c.pid = said.(*started).scoped, said.(*started).pid
+	c.is = *said.(*started)
 	close(c.started)
 	k, payload, err = frame.Read(c.f, max(maxReport, traced.MaxReport))
 	if err == nil && k == kindTraced {

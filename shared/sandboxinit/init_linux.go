@@ -151,7 +151,7 @@ func (s *supervisor) receiveCompletion(socket controlSocket) (row, sockets int, 
 			return 0, -1, err
 		}
 		var refused *ExecError
-		if s.from, refused = confineThread(&by, -1); refused != nil {
+		if s.from, refused = confineThread(&by, false); refused != nil {
 			return 0, -1, refused
 		}
 		kind, payload, err = frame.Read(&from, maxRequest)
@@ -296,7 +296,7 @@ func (s *supervisor) run(control, sockets int) int {
 		return refusedCode(refused)
 	}
 	s.group.Store(int32(child.pid))
-	s.control.send(frame.Encode(kindStarted, &started{scoped: child.scoped}, 5))
+	s.control.send(frame.Encode(kindStarted, &started{scoped: child.scoped, rooted: child.rooted}, 6))
 	// The engine's readers see the end of the command's output when the command
 	// closes it, not when the init ends.
 	closeInherited(control)
@@ -315,7 +315,7 @@ func (s *supervisor) reside(control int) int {
 	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(control)
-	s.control.send(frame.Encode(kindStarted, &started{}, 5))
+	s.control.send(frame.Encode(kindStarted, &started{}, 6))
 	s.serveRequests() // which ends this process, and with it all others
 	return proc.Failed
 }

@@ -90,7 +90,8 @@ func forkStage(cmd *Command, by *Confinement, prog Program, files []uintptr) (*s
 		Trace:   cmd.Trace,
 	}
 	if told.Locked = by.Locked; by.Locked {
-		told.Filter = by.Filter // under which no user namespace is made
+		// Under these no namespaces are made, and the stage's program is not found.
+		told.Filter, told.Rooted, told.Writable = by.Filter, by.Rooted, by.Writable
 	}
 	request, err := encodeCommand(told)
 	if err != nil {
@@ -195,6 +196,13 @@ func limitAndExec(cmd *Command) *ExecError {
 	if cmd.Locked {
 		if err := confine.GiveUpCapabilities(); err != nil {
 			return execError(OpFork, "", err)
+		}
+		if cmd.Rooted {
+			if root := confine.Rooted(cmd.Writable); root != nil {
+				if err := root.Enter(0, 1, 2); err != nil {
+					return execError(OpLandlock, restricted(err), err)
+				}
+			}
 		}
 	}
 

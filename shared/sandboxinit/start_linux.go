@@ -13,8 +13,8 @@ import (
 
 // child is the started command.
 type child struct {
-	pid    int
-	scoped bool
+	pid            int
+	scoped, rooted bool
 	// stage executes the command; nil where the init has done so. That of one that is traced is still to
 	// begin.
 	stage *stage
@@ -52,11 +52,7 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 		files = append(files, script.Fd())
 	}
 	if from == nil {
-		terminal := -1
-		if cmd.TTY {
-			terminal = control + 1
-		}
-		if from, refused = confineThread(&cmd.Confinement, terminal); refused != nil {
+		if from, refused = confineThread(&cmd.Confinement, cmd.TTY, control+1, control+2, control+3); refused != nil {
 			return child{}, refused
 		}
 	}
@@ -73,7 +69,8 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 		}
 	}
 	from.run(func() { refused = fork(&c) })
-	if c.scoped = from.scoped; refused != nil || c.stage == nil {
+	c.scoped, c.rooted = from.scoped, from.rooted
+	if refused != nil || c.stage == nil {
 		return c, refused
 	}
 	if from.by.Locked {
@@ -94,18 +91,19 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 // reach the init. Nor does the first thread fork where there is neither: it blocks signals
 // meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
 type confined struct {
-	by     *Confinement
-	scoped bool
-	work   chan func()
-	done   chan struct{}
+	by             *Confinement
+	scoped, rooted bool
+	work           chan func()
+	done           chan struct{}
 }
 
-// confineThread makes one. terminal is the command's, -1 for none.
-func confineThread(by *Confinement, terminal int) (*confined, *ExecError) {
+// confineThread makes one. stdio are the command's, where they are there; tty says that it has a
+// terminal.
+func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
 	c := &confined{by: by, work: make(chan func()), done: make(chan struct{})}
 	bound := make(chan *ExecError)
 	go proc.OnOwnThread(func() {
-		refused := c.bind(by, terminal)
+		refused := c.bind(by, tty, stdio)
 		if bound <- refused; refused == nil {
 			(<-c.work)()
 			close(c.done)
@@ -121,9 +119,15 @@ func (c *confined) run(f func()) {
 }
 
 // bind keeps the calling thread from what a command is kept from.
-func (c *confined) bind(by *Confinement, terminal int) *ExecError {
+func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 	if by.Landlock != nil {
-		err := by.Landlock.Enter(terminal)
+		// What sets limits between fork and exec is this program once more.
+		domain := by.Landlock.With([]confine.Rule{{Path: "/proc/self/exe", Links: true, Access: by.Landlock.Handled & (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE)}})
+		var terminal []int
+		if tty {
+			terminal = stdio[:1]
+		}
+		err := domain.Enter(terminal...)
 		if err == nil {
 			err = confine.GiveUpCapabilities()
 		}
@@ -131,8 +135,16 @@ func (c *confined) bind(by *Confinement, terminal int) *ExecError {
 			return execError(OpLandlock, restricted(err), err)
 		}
 	}
-	c.scoped = by.Scope && confine.Scope.Enter(-1) == nil
-	if by.Locked { // the filter is loaded by the stage
+	c.scoped = by.Scope && confine.Scope.Enter() == nil
+	if by.Rooted {
+		root := confine.Rooted(by.Writable)
+		if c.rooted = root != nil; c.rooted && !by.Locked {
+			if err := root.Enter(stdio...); err != nil {
+				return execError(OpLandlock, restricted(err), err)
+			}
+		}
+	}
+	if by.Locked { // the stage enters that, and loads the filter
 		if err := confine.NoNewPrivileges(); err != nil {
 			return execError(OpFilter, "", err)
 		}

@@ -58,7 +58,7 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
 	}
 	s.tracer = &tracerProcess{pid, conn}
-	return child{pid: conn.pid, scoped: conn.Scoped()}, nil
+	return child{pid: conn.is.pid, scoped: conn.Scoped(), rooted: conn.Rooted()}, nil
 }
 
 // lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
@@ -115,7 +115,7 @@ func runTracer(control int) int {
 	begun := func() {
 		running = true
 		syscall.Close(int(c.stage.line))
-		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.pid}, 5))
+		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.rooted, c.pid}, 6))
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)

@@ -112,6 +112,8 @@ func (c *Command) Fields(w *frame.Codec) {
 // Fields implements [frame.Message].
 func (c *Confinement) Fields(w *frame.Codec) {
 	w.Flag(&c.Scope)
+	w.Flag(&c.Rooted)
+	w.Texts(&c.Writable)
 	w.Flag(&c.Locked)
 	w.Bytes(&c.Filter)
 	domain := c.Landlock != nil
@@ -135,7 +137,10 @@ func (c *Confinement) Fields(w *frame.Codec) {
 const ruleSize = 30 // without the path
 
 func (c *Confinement) size() int {
-	size := 32 + len(c.Filter)
+	size := 40 + len(c.Filter)
+	for _, path := range c.Writable {
+		size += 4 + len(path)
+	}
 	if c.Landlock != nil {
 		for _, r := range c.Landlock.Rules {
 			size += ruleSize + len(r.Path)
@@ -163,15 +168,16 @@ type waiting struct{ thread int }
 
 func (w *waiting) Fields(c *frame.Codec) { frame.Int(c, &w.thread) }
 
-// started says that the command runs, and whether it is scoped. A tracer says with which
+// started says that the command runs, and whether it is scoped and rooted. A tracer says with which
 // number.
 type started struct {
-	scoped bool
-	pid    int
+	scoped, rooted bool
+	pid            int
 }
 
 func (s *started) Fields(c *frame.Codec) {
 	c.Flag(&s.scoped)
+	c.Flag(&s.rooted)
 	frame.Int(c, &s.pid)
 }
 

@@ -24,10 +24,34 @@ func ABI() (int, error) {
 // itself, and knows nothing of files.
 var Scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL}
 
-// Enter puts the calling thread into the domain, for good, and sets no_new_privs. terminal is
-// that of the command, which may open it by its name; -1 is none. The error is an
-// *[os.PathError] if it is about one of the Rules.
-func (l *Landlock) Enter(terminal int) error {
+// Rooted is a domain that reaches only files beneath the root directory that the thread has then, and
+// so none by a descriptor of a directory in another mount namespace. Where writable names
+// directories, it writes beneath these alone. It is nil with a kernel that keeps nothing
+// so: by version 1 of Landlock nothing could be renamed from one directory to another.
+func Rooted(writable []string) *Landlock {
+	abi, err := ABI()
+	if err != nil || abi < 2 {
+		return nil
+	}
+	l := &Landlock{Handled: unix.LANDLOCK_ACCESS_FS_REFER<<1 - 1}
+	if abi >= 3 {
+		l.Handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if len(writable) == 0 {
+		l.Rules = []Rule{{Path: "/", Access: l.Handled}}
+		return l
+	}
+	l.Rules = []Rule{{Path: "/", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR}}
+	for _, path := range writable {
+		l.Rules = append(l.Rules, Rule{Path: path, Access: l.Handled})
+	}
+	return l
+}
+
+// Enter puts the calling thread into the domain, for good, and sets no_new_privs. stdio are
+// descriptors of the command, which may open by its name what is a file among them, or a terminal.
+// The error is an *[os.PathError] if it is about one of the Rules.
+func (l *Landlock) Enter(stdio ...int) error {
 	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
@@ -45,12 +69,9 @@ func (l *Landlock) Enter(terminal int) error {
 		}
 	}
 	if l.Handled != 0 {
-		// What sets limits between fork and exec is this program once more.
-		if err := allowPath(int(fd), Rule{Path: "/proc/self/exe", Access: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE, Links: true}); err != nil {
-			return err
-		}
-		if terminal >= 0 {
-			if err := allow(int(fd), terminal, Rule{Access: l.Handled & terminalAccess}); err != nil {
+		for _, f := range stdio {
+			// EBADFD: a pipe, or what else has no name.
+			if err := allow(int(fd), f, Rule{Access: l.Handled & stdioAccess}); err != nil && err != unix.EBADFD {
 				return err
 			}
 		}
@@ -63,7 +84,7 @@ func (l *Landlock) Enter(terminal int) error {
 
 const ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-const terminalAccess = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+const stdioAccess = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 // allowPath adds a rule for what is at a path. What has become a symlink was put there since.
 func allowPath(ruleset int, r Rule) error {
