@@ -184,6 +184,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	if f.made.Unlisted != "" {
 		notes = append(notes, f.made.Unlisted)
 	}
+	if f.made.Unsigned {
+		notes = append(notes, "git: what the command has committed is not signed, as commit.gpgSign in your settings asks: a key for that is not in the sandbox; git commit --amend --no-edit signs the last commit")
+	}
 	for _, note := range notes {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}

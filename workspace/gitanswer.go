@@ -31,8 +31,10 @@ const (
 // An answer is all that git says of one repository to one user, and what it
 // depends on.
 type answer struct {
-	settings    []setting
-	hasIncludes bool // some of settings stand in included files
+	settings    []setting // under any condition
+	holding     []setting // now
+	unheld      error     // why they are not known
+	hasIncludes bool      // some of settings stand in included files
 	obeyed      Obeyed
 	stamps      map[string]stamp
 	latest      int64 // the last change of any of them
@@ -213,6 +215,10 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 	if err := a.followIncludes(ctx, g, expand, l); err != nil {
 		return err
 	}
+	if a.holding = settings; a.hasIncludes {
+		a.holding, a.unheld = g.list(ctx, l, "--includes") // a file that cannot be read ends git
+	}
+	a.obeyed.Settings = a.settingsOf(g, expand, a.holding)
 	return a.obey(g, expand, top, l)
 }
 

@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +76,7 @@ func plausible(v string) bool {
 	return len(v) <= maxIdentity && !strings.ContainsAny(v, "\x00\n\r")
 }
 
-// gitIdentity returns the settings that make an identity, the last of each. It
-// asks git again only where the includes that hold now have to be told from
-// those that do not.
+// gitIdentity returns the settings that make an identity, the last of each.
 func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]string, error) {
 	config := map[string]string{}
 	top := w.Repository()
@@ -86,20 +85,13 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 		l, _ = GitDirs(top) // none of its settings count where it is not understood
 	}
 	a := w.ask(ctx, top, l, as)
-	switch err := a.obeyed.Failed; {
+	switch err := cmp.Or(a.obeyed.Failed, a.unheld); {
 	case errors.Is(err, errNoGit):
 		return config, nil
 	case err != nil:
 		return config, fmt.Errorf("git identity: %w", err)
 	}
-	settings := a.settings
-	if a.hasIncludes {
-		var err error
-		if settings, err = w.gitAs(as).list(ctx, l, "--includes"); err != nil {
-			return config, fmt.Errorf("git identity: %w", err)
-		}
-	}
-	for _, s := range settings {
+	for _, s := range a.holding {
 		switch s.key {
 		case "user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email":
 			if plausible(s.value) && (s.scope != "local" && s.scope != "worktree" || l.says(s.file, s.value)) {

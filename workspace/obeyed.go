@@ -43,6 +43,8 @@ type Obeyed struct {
 	Linked []string
 	// Shared says that git gives what it makes to a group, or to all: core.sharedRepository.
 	Shared bool
+	// Settings are those of the user, of as if there is one, that hold here.
+	Settings Settings
 	// Failed says why the lists are not complete: git is missing, fails or does
 	// not answer, or there is too much. Its text holds paths, quoted and capped,
 	// and nothing else of what the configuration says.
@@ -60,7 +62,7 @@ type Obeyed struct {
 func (w *Workspace) Obeyed(ctx context.Context, top string, l GitLayout, as *User) Obeyed {
 	o := w.ask(ctx, top, l, nil).obeyed
 	if as == nil {
-		return o.with(&Obeyed{})
+		return o.with(&Obeyed{Settings: o.Settings})
 	}
 	return o.with(&w.ask(ctx, top, l, as).obeyed)
 }
@@ -80,7 +82,7 @@ func (o *Obeyed) with(p *Obeyed) Obeyed {
 	if failed == nil {
 		failed = p.Failed
 	}
-	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), o.Shared || p.Shared, failed}
+	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed}
 }
 
 // lasting reports whether the same question would get the same answer: a

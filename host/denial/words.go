@@ -22,7 +22,7 @@ func (f *Failure) ofGit(commands [][]string) (list []Denial) {
 		if program, rest := programOf(words); program == "git" && len(rest) > 0 && rest[0] == "add" {
 			if e := f.hiddenFile(); e != nil {
 				return append(list, Denial{Path: e.Path, Operation: "read", Attribute: attributeOf(e.Why),
-					Reason: fmt.Sprintf("git add refuses %s, which is hidden in sandbox %q (%s); outside of the sandbox, add it to .gitignore or to .git/info/exclude", hostpath.Quote(e.Path), f.Sandbox, e.Why)})
+					Reason: fmt.Sprintf("git add refuses %s, which is hidden in sandbox %q (%s)", hostpath.Quote(e.Path), f.Sandbox, e.Why)})
 			}
 		}
 	}

@@ -89,8 +89,10 @@ type Input struct {
 	OtherWorktrees bool
 	// SharedRepository is that of [view.View.Shared].
 	SharedRepository bool
-	UsablePath       func(dir string) bool // nil: all are
-	UsableTemp       func(dir string) bool
+	// GitConfig is a file that git reads in the place of the system's configuration; "" is none.
+	GitConfig  string
+	UsablePath func(dir string) bool // nil: all are
+	UsableTemp func(dir string) bool
 	// Temp is what the command gets as TMPDIR in the place of the caller's; empty for none.
 	Temp string
 }
@@ -130,6 +132,9 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		if e.set(name, value, "run as the workspace's owner"); value == "" {
 			delete(e.values, name) // nor is it the caller's
 		}
+	}
+	if in.GitConfig != "" {
+		e.set("GIT_CONFIG_SYSTEM", in.GitConfig, "git: your settings")
 	}
 	for _, entry := range in.Identity {
 		name, value, _ := strings.Cut(entry, "=")

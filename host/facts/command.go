@@ -54,7 +54,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	in = env.Input{
 		Caller: m.Caller.Environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
 		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env,
-		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined,
+		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 	}
 	in.Credentials, notes = m.Credentials(ctx, d.Credentials, planning)
 	in.Credentials = append(in.Credentials, r.instead...)

@@ -180,7 +180,7 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 		f.layouts.writable = writable
 		r.Layout, r.Err = f.layouts.of(dir)
 		if r.Err == nil && r.Layout.CommonDir != "" {
-			r.Obeyed, r.Shared, r.Unasked = f.m.obeyed(f.ctx, dir, &r.Layout)
+			f.m.obeyed(f.ctx, dir, &r)
 		}
 		f.repos[dir] = r
 	}
@@ -225,9 +225,10 @@ func (l *layouts) of(dir string) (workspace.GitLayout, error) {
 	return known.GitLayout, known.err
 }
 
-// obeyed is what git goes by besides the layout of a repository, by its own word.
-func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitLayout) (list []view.Obeyed, shared bool, err error) {
-	o := m.Workspace.Obeyed(ctx, top, *layout, m.Owner.gitUser())
+// obeyed asks what git goes by besides the layout of a repository.
+func (m *Machine) obeyed(ctx context.Context, top string, r *view.Repository) {
+	o := m.Workspace.Obeyed(ctx, top, r.Layout, m.Owner.gitUser())
+	r.Shared, r.Settings, r.Unasked = o.Shared, o.Settings, o.Failed
 	for _, paths := range [...]struct {
 		what string
 		list []string
@@ -236,11 +237,10 @@ func (m *Machine) obeyed(ctx context.Context, top string, layout *workspace.GitL
 		for _, p := range paths.list {
 			// A hook that is a directory is one that fails.
 			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
-			list = append(list, view.Obeyed{Path: p, What: paths.what, File: paths.file || ofHooks})
+			r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: paths.what, File: paths.file || ofHooks})
 		}
 	}
-	if p := filepath.Join(layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
-		list = append(list, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
+	if p := filepath.Join(r.Layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
+		r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
 	}
-	return list, o.Shared, o.Failed
 }

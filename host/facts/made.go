@@ -54,6 +54,8 @@ type before struct {
 	open         []string         // repositories of which a command may change what git acts on
 	allOpen      bool             // that are all
 	acting       workspace.Acting // what git acts on in those
+	headLog      string           // see [Machine.headLog]
+	headLogSize  int64
 }
 
 // acting asks git what it acts on in the repositories of which a command may change that.
@@ -130,6 +132,7 @@ type Made struct {
 	Instructions  []string
 	LostWorktrees []string // where they were
 	Unlisted      string   // that Instructions lack some; "" where they do not
+	Unsigned      bool     // a commit was made that its user would have signed
 }
 
 // told is Told without the git directories of worktrees, and without what git passes by: a .git
@@ -214,7 +217,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		made.Repositories = append(made.Repositories, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
 	}
 	look := &layouts{writable: out.before.writable}
-	made.LostWorktrees = m.lostSince(out, look)
+	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.before.committed()
 	found, err := out.searchAgain()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))

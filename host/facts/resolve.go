@@ -45,6 +45,8 @@ type Resolved struct {
 	// instead are variables that commands get for them, and withheld is in none.
 	instead  []env.Secret
 	withheld []shared.Secret
+	// gitConfig is a file that git inside reads in the place of the system's; "" is none.
+	gitConfig string
 	// before is what was there, and searchAgain looks once more.
 	before      before
 	searchAgain func() (*scan.Result, error)
@@ -137,6 +139,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			}
 		}
 		out.before.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
+		out.before.headLog, out.before.headLogSize = m.headLog(out, in, &look.layouts)
 		out.before.acting = m.acting(look.ctx, out, &look.layouts, out.before.repositories)
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
@@ -147,6 +150,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
 	}
 	m.useCopies(out)
+	if !in.Unisolated {
+		m.showSettings(out)
+	}
 	return m.trustCopied(in, out)
 }
 

@@ -66,8 +66,9 @@ type Repository struct {
 	// Unasked says why git could not be asked, so that the repository is
 	// read-only; nil where it was.
 	Unasked error
-	// Shared is that of workspace.Obeyed.
-	Shared bool
+	// Shared and Settings are those of workspace.Obeyed.
+	Shared   bool
+	Settings workspace.Settings
 }
 
 // Obeyed is a file or directory by which git decides what it runs.

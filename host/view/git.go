@@ -308,6 +308,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
 	v.Shared = v.Shared || r.Shared
+	if top == v.in.Roots[0].Path {
+		v.Settings = r.Settings
+	}
 	if v.gitWritable {
 		v.obeys(&r)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // A View is a table in the making.
@@ -55,6 +56,8 @@ type View struct {
 	Elsewhere bool
 	// Shared says that git makes directories of a repository with the set-group-ID bit.
 	Shared bool
+	// Settings are what git in the workspace has been told by its user.
+	Settings workspace.Settings
 	// StateInReach says that what the host remembers lies in what commands can write,
 	// and is kept from them by an entry alone.
 	StateInReach bool

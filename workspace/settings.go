@@ -1,0 +1,105 @@
+//go:build unix
+
+package workspace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/hostpath"
+)
+
+// Settings are what the system and the user have told git, as far as commands get it: what runs nothing, names no
+// file or host, and carries no secret.
+type Settings struct {
+	Config   string // a configuration
+	Excludes string // what core.excludesFile names has in it
+	Signs    bool   // commit.gpgSign, and not by the repository
+}
+
+// passedSettings decide how git works and what it prints. Others say what git runs (core.pager, filter.*,
+// credential.*), where it goes (url.*, http.*, remote.*), or are about one repository.
+var passedSettings = []string{
+	"branch.autosetupmerge", "branch.autosetuprebase", "branch.sort", "tag.sort",
+	"checkout.defaultremote", "checkout.guess",
+	"commit.cleanup", "commit.status", "commit.verbose",
+	"core.abbrev", "core.autocrlf", "core.eol", "core.precomposeunicode", "core.quotepath", "core.safecrlf", "core.whitespace",
+	"diff.algorithm", "diff.colormoved", "diff.colormovedws", "diff.context", "diff.interhunkcontext", "diff.mnemonicprefix",
+	"diff.noprefix", "diff.relative", "diff.renamelimit", "diff.renames", "diff.statgraphwidth", "diff.submodule", "diff.wserrorhighlight",
+	"fetch.prune", "fetch.prunetags", "format.pretty", "grep.linenumber", "grep.patterntype",
+	"i18n.commitencoding", "i18n.logoutputencoding", "init.defaultbranch",
+	"log.abbrevcommit", "log.date", "log.decorate", "log.follow",
+	"merge.autostash", "merge.conflictstyle", "merge.ff", "merge.renamelimit", "merge.renames", "merge.stat",
+	"pull.ff", "pull.rebase", "push.autosetupremote", "push.default", "push.followtags",
+	"rebase.abbreviatecommands", "rebase.autosquash", "rebase.autostash", "rebase.missingcommitscheck", "rebase.stat", "rebase.updaterefs",
+	"rerere.autoupdate", "rerere.enabled", "stash.showpatch", "stash.showstat",
+	"status.aheadbehind", "status.branch", "status.renames", "status.short", "status.showstash", "status.showuntrackedfiles",
+	"versionsort.suffix",
+}
+
+// passes reports whether commands get a setting. An alias that begins with "!" is a command.
+func (s *setting) passes() bool {
+	section, name, _ := strings.Cut(s.key, ".")
+	switch {
+	case s.scope != "system" && s.scope != "global", s.value == "", len(s.value) > maxIdentity, strings.ContainsAny(s.key, "\n\"\\"):
+		return false
+	case section == "alias":
+		return !strings.Contains(name, ".") && !strings.HasPrefix(strings.TrimSpace(s.value), "!")
+	}
+	return section == "color" || section == "column" || section == "advice" || slices.Contains(passedSettings, s.key)
+}
+
+// maxSettings bounds what commands get of settings, or of excludes.
+const maxSettings = 64 << 10
+
+// settingsOf gives the settings of one user, of those that hold for a repository.
+func (a *answer) settingsOf(g *gitRunner, expand func(string) (string, error), holding []setting) (out Settings) {
+	var config strings.Builder
+	excludes := g.xdg("ignore")
+	for _, s := range holding {
+		users := s.scope == "system" || s.scope == "global"
+		switch {
+		case s.key == "commit.gpgsign": // with the repository's own setting, git fails inside
+			out.Signs = users && !slices.Contains([]string{"false", "0", "no", "off"}, strings.ToLower(s.value))
+		case users && s.key == "core.excludesfile":
+			if p, err := expand(s.value); err == nil {
+				excludes = p
+			}
+		}
+		if s.passes() && config.Len() < maxSettings {
+			at, name := s.key[:strings.LastIndexByte(s.key, '.')], s.key[strings.LastIndexByte(s.key, '.')+1:]
+			section, of, sub := strings.Cut(at, ".")
+			if sub {
+				section = fmt.Sprintf("%s %q", section, of)
+			}
+			fmt.Fprintf(&config, "[%s]\n\t%s = \"%s\"\n", section, name, settingEscapes.Replace(s.value))
+		}
+	}
+	out.Config = config.String()
+	out.Excludes = a.ownText(g, excludes)
+	return out
+}
+
+var settingEscapes = strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", "\\n", "\t", "\\t", "\b", "\\b")
+
+// ownText reads a file that the user could read: root reads for another user what belongs to that one.
+func (a *answer) ownText(g *gitRunner, p string) string {
+	if p == "" {
+		return ""
+	}
+	a.look(p)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || g.as != nil && st.Uid != g.as.UID {
+		unix.Close(fd)
+		return ""
+	}
+	text, _ := readRegular(fd, p, maxSettings)
+	return string(text)
+}
