@@ -35,7 +35,7 @@ func TestStatusAndStreams(t *testing.T) {
 		s := open(t, shared.Spec{Options: rawOptions(t, options)})
 		if out := sh(t, s, "echo out; echo err >&2; exit 7"); out.Status != (shared.ExitStatus{Code: 7}) || out.stdout != "out\n" || out.stderr != "err\n" {
 			t.Errorf("got %+v", out)
-		} else if rooted := !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["mechanism"] == "landlock" }); rooted != (confine.Rooted(nil) != nil) {
+		} else if rooted := !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["mechanism"] == "landlock" }); rooted != (confine.Rooted(nil, false) != nil) {
 			t.Errorf("rooted: %v; %+v", rooted, out.events)
 		}
 		if out := sh(t, s, "kill -TERM $$"); out.Status != (shared.ExitStatus{Signal: syscall.SIGTERM}) {

@@ -29,7 +29,7 @@ func Rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
 
 // TellRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
 func TellRooted(p *shared.Probe) {
-	if confine.Rooted(nil) == nil {
+	if confine.Rooted(nil, false) == nil {
 		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: that takes Linux 5.19 with Landlock to prevent")
 	}
 }

@@ -213,11 +213,12 @@ func TestScope(t *testing.T) {
 // A command reaches what lies beneath its root directory, and its stdio by name, wherever that is. By a
 // descriptor, something beneath a root directory that it does not have is out of its reach.
 func TestRooted(t *testing.T) {
-	want := confine.Rooted(nil) != nil
+	want := confine.Rooted(nil, false) != nil
 	each(t, func(t *testing.T, w way) {
-		for _, limits := range limitSets {
+		for i, limits := range limitSets {
 			s := w.launch(t, nil, false)
-			cmd := sh("cat /etc/passwd > /dev/null && echo read\nd=$(mktemp -d /tmp/rootedXXXXXX) && mkdir $d/a $d/b && echo x > $d/a/f && mv $d/a/f $d/b && rm -r $d && echo written\nmktemp /var/tmp/rootedXXXXXX || echo refused\necho again > /dev/stdout")
+			cmd := sh("cat /etc/passwd > /dev/null && echo read\nd=$(mktemp -d /tmp/rootedXXXXXX) && mkdir $d/a $d/b && echo x > $d/a/f && ln $d/a/f $d/b/g && mv $d/a/f $d/b && rm -r $d && echo written\nmktemp /var/tmp/rootedXXXXXX || echo refused\necho again > /dev/stdout")
+			cmd.Scope = i > 0
 			cmd.Rooted, cmd.Writable, cmd.Rlimits = true, []string{"/dev", "/proc", "/tmp"}, limits
 			s.start(t, cmd)
 			rest, _ := io.ReadAll(s.stdout)

@@ -91,7 +91,7 @@ func forkStage(cmd *Command, by *Confinement, prog Program, files []uintptr) (*s
 	}
 	if told.Locked = by.Locked; by.Locked {
 		// Under these no namespaces are made, and the stage's program is not found.
-		told.Filter, told.Rooted, told.Writable = by.Filter, by.Rooted, by.Writable
+		told.Filter, told.Rooted, told.Writable, told.Scope = by.Filter, by.Rooted, by.Writable, by.Scope
 	}
 	request, err := encodeCommand(told)
 	if err != nil {
@@ -197,11 +197,9 @@ func limitAndExec(cmd *Command) *ExecError {
 		if err := confine.GiveUpCapabilities(); err != nil {
 			return execError(OpFork, "", err)
 		}
-		if cmd.Rooted {
-			if root := confine.Rooted(cmd.Writable); root != nil {
-				if err := root.Enter(0, 1, 2); err != nil {
-					return execError(OpLandlock, restricted(err), err)
-				}
+		if root := cmd.root(); root != nil {
+			if err := root.Enter(0, 1, 2); err != nil {
+				return execError(OpLandlock, restricted(err), err)
 			}
 		}
 	}

@@ -135,10 +135,11 @@ func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 			return execError(OpLandlock, restricted(err), err)
 		}
 	}
-	c.scoped = by.Scope && confine.Scope.Enter() == nil
-	if by.Rooted {
-		root := confine.Rooted(by.Writable)
-		if c.rooted = root != nil; c.rooted && !by.Locked {
+	root := by.root()
+	if c.rooted = root != nil; !c.rooted {
+		c.scoped = by.Scope && confine.Scope.Enter() == nil
+	} else {
+		if c.scoped = root.Scoped != 0; !by.Locked {
 			if err := root.Enter(stdio...); err != nil {
 				return execError(OpLandlock, restricted(err), err)
 			}
@@ -154,6 +155,14 @@ func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 		}
 	}
 	return nil
+}
+
+// root is the domain of Rooted, and nil without, or where the kernel has none.
+func (by *Confinement) root() *confine.Landlock {
+	if !by.Rooted {
+		return nil
+	}
+	return confine.Rooted(by.Writable, by.Scope)
 }
 
 // restricted is the path that Landlock was refused for, if it was one.

@@ -27,13 +27,18 @@ var Scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LAN
 // Rooted is a domain that reaches only files beneath the root directory that the thread has then, and
 // so none by a descriptor of a directory in another mount namespace. Where writable names
 // directories, it writes beneath these alone. It is nil with a kernel that keeps nothing
-// so: by version 1 of Landlock nothing could be renamed from one directory to another.
-func Rooted(writable []string) *Landlock {
+// so: by version 1 of Landlock nothing could be renamed from one directory to another. With scope it is that of
+// [Scope] as well, if the kernel knows that: beside a domain of its own for that, which grants no right to do so,
+// nothing could be renamed either.
+func Rooted(writable []string, scope bool) *Landlock {
 	abi, err := ABI()
 	if err != nil || abi < 2 {
 		return nil
 	}
 	l := &Landlock{Handled: unix.LANDLOCK_ACCESS_FS_REFER<<1 - 1}
+	if scope && abi >= 6 {
+		l.Scoped = Scope.Scoped
+	}
 	if abi >= 3 {
 		l.Handled |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
