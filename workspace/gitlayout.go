@@ -83,6 +83,28 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	return l, nil
 }
 
+// Pointed gives the directories that git on the host takes for the git directory of a work tree, and for the common one,
+// by what a .git file and a commondir say, where these make no sense here.
+func Pointed(top string) (dirs []string) {
+	at := join(top, ".git")
+	if data, err := readSmall(at, maxGitPointer); err == nil {
+		target, err := parseGitFile(data)
+		if err == nil {
+			at, err = resolveFrom(top, target)
+		}
+		if err != nil {
+			return nil
+		}
+		dirs = append(dirs, at)
+	}
+	if p, err := readGitPath(at, "commondir"); err == nil && p != "." {
+		if common, err := resolveFrom(at, p); err == nil {
+			dirs = append(dirs, common)
+		}
+	}
+	return dirs
+}
+
 // pointedTo checks that gitDir, which top's .git file names, is top's.
 func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	_, err := os.Lstat(join(gitDir, "commondir"))
@@ -107,7 +129,7 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
 	}
 	if !inModules(gitDir) {
-		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor a submodule's, nor inside the workspace: %w", ErrGitLayout)
+		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor a submodule's, nor beneath the directory of that .git: %w", ErrGitLayout)
 	}
 	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
 	if err != nil {

@@ -179,7 +179,9 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	if !ok {
 		f.layouts.writable = writable
 		r.Layout, r.Err = f.layouts.of(dir)
-		if r.Err == nil && r.Layout.CommonDir != "" {
+		if r.Err != nil {
+			r.Pointed = workspace.Pointed(dir)
+		} else if r.Layout.CommonDir != "" {
 			f.m.obeyed(f.ctx, dir, &r)
 		}
 		f.repos[dir] = r

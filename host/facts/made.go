@@ -94,6 +94,23 @@ type unprotected struct {
 	free         bool // it may be removed
 }
 
+// leaveUnprotected has what git obeys of a repository looked at by name where it cannot be asked.
+func (b *before) leaveUnprotected(look *layouts, top string) {
+	if _, err := look.of(top); err == nil {
+		return
+	}
+	for _, dir := range workspace.Pointed(top) {
+		if slices.Contains(b.repositories, dir) {
+			continue // it can be asked itself
+		}
+		for _, name := range view.ObeyedNames() {
+			u := unprotected{path: filepath.Join(dir, name)}
+			u.looked = u.looks()
+			b.unprotected = append(b.unprotected, u)
+		}
+	}
+}
+
 func (u *unprotected) looks() string {
 	if u.led {
 		way := Follow(u.path)

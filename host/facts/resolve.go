@@ -131,6 +131,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		for _, top := range repositories {
 			if !slices.Contains(out.Guarded, top) {
 				out.before.open = append(out.before.open, top)
+				out.before.leaveUnprotected(&look.layouts, top)
 			}
 		}
 		for _, p := range out.before.instructions {

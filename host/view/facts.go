@@ -61,6 +61,8 @@ type Repository struct {
 	// Err says that the layout is not understood. Nothing but .git is then
 	// protected, as a whole.
 	Err error
+	// Pointed are then those of workspace.Pointed.
+	Pointed []string
 	// Obeyed is what git goes by besides the layout, by its own word.
 	Obeyed []Obeyed
 	// Unasked says why git could not be asked, so that the repository is

@@ -284,8 +284,15 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		const why = "git, not understood"
-		return append(v.behindLinks(dotGit, protection{why: why, link: link, repository: top}), protection{path: dotGit, why: why, hold: &Hold{}})
+		like := protection{why: "git, not understood", link: link, repository: top}
+		list = v.behindLinks(dotGit, like)
+		for _, dir := range r.Pointed {
+			if list = append(list, v.behindLinks(dir, like)...); !v.holdsRoot(dir) {
+				like.path = dir
+				list = append(list, like)
+			}
+		}
+		return append(list, protection{path: dotGit, why: like.why, hold: &Hold{}})
 	}
 	if r.Layout.CommonDir == "" {
 		return nil
@@ -372,6 +379,11 @@ func (v *View) obeyedWritable(o *Obeyed) bool {
 	return v.replaceable(&way) != "" || len(v.leftByDotDot(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
 }
 
+// ObeyedNames are what git obeys of a git directory, by their names in it.
+func ObeyedNames() []string {
+	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
+}
+
 // behindLinks protects, as like is protected, what git obeys of a git directory and lies
 // elsewhere, where that directory itself is protected as a whole.
 func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
@@ -381,7 +393,7 @@ func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
 			list = append(list, like)
 		}
 	}
-	for _, name := range [...]string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"} {
+	for _, name := range ObeyedNames() {
 		add(path.Join(gitDir, name), gitHold(name))
 	}
 	if hooks := v.facts.Follow(path.Join(gitDir, "hooks")); hooks.Kind == Directory {
