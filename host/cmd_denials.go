@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// explain adds to the report what the sandbox kept from a command that did not succeed, or was
-// traced. It reads what the command said, and looks at what that names: where a file system
+// explain adds to the report what the sandbox kept from a command that did not succeed, was
+// traced, or has git say that it left files as they were. It reads what the command said, and looks at what that names: where a file system
 // does not answer, it does without.
 func (c *Cmd) explain(missing bool) {
 	opened := c.opened

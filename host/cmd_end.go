@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/hostpath"
@@ -42,7 +43,7 @@ func (c *Cmd) Wait() error {
 		}
 	default:
 	}
-	if _, failed := errors.AsType[*ExitError](c.endErr); failed || c.endErr == nil && c.Trace {
+	if _, failed := errors.AsType[*ExitError](c.endErr); failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.Said())) {
 		c.explain(false)
 	}
 	// As in os/exec, the command's own end comes first: what went wrong with

@@ -48,6 +48,8 @@ func gitAttacks() []gitAttack {
 		{name: "hooks in the work tree", outside: newRepo + `ln -s .. .git/hooks`, inside: []string{`hook .`}, told: "pre-commit"},
 		{name: "one hook", outside: newRepo + `mkdir .git/hooks; ln -s ../../s/pc .git/hooks/pre-commit`,
 			inside: []string{`hook s; mv s/pre-commit s/pc; cp s/pre-commit s/pc; git commit -q --allow-empty -m inside`}},
+		{name: "one hook of the work tree", outside: newRepo + `mkdir .git/hooks hk; echo '#!/bin/sh' >hk/pc; chmod 755 hk/pc; ln -s ../../hk/pc .git/hooks/pre-commit`,
+			inside: []string{`hook hk; mv hk/pre-commit hk/pc; mv hk old; hook hk; mv .git/hooks .git/old; mv .git/hooks old; hook .git/hooks; rm -f .git/hooks/pre-commit; hook .git/hooks; git commit -q --allow-empty -m inside`}},
 		{name: "info", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; rm -rf .git/info; ln -s ../gi .git/info`,
 			inside: []string{`mkdir -p gi; echo '* filter=x' >gi/attributes`}, victim: `cd w; echo 2 >f; git add f`},
 		{name: "info that is there", outside: newRepo + `git config filter.x.clean "echo ran >>$BASE/ran; cat"; rm -rf .git/info; mkdir gi; ln -s ../gi .git/info`,

@@ -63,7 +63,7 @@ type ran struct {
 	host.End
 	Stdout       excerpt       `json:"stdout"`
 	Stderr       excerpt       `json:"stderr"`
-	Denials      []host.Denial `json:"denials" jsonschema:"what the sandbox kept from a command that did not succeed, and the change of the configuration that would allow it"`
+	Denials      []host.Denial `json:"denials" jsonschema:"what the sandbox kept from a command that did not succeed, and files that git left as they were in one that did, and the change of the configuration that would allow it"`
 	Degraded     []string      `json:"degraded" jsonschema:"what is held less well than the configuration asks"`
 	Instructions []string      `json:"instructions" jsonschema:"files that the command made or changed and that tools of the host take for instructions"`
 	Changes      *changes      `json:"changes" jsonschema:"in review mode: what of the workspace is different in the review; else null"`

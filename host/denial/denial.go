@@ -55,7 +55,7 @@ type Failure struct {
 	Spec     *shared.Spec
 	Command  shared.Command
 	NotFound bool // there was no such command
-	// Succeeded says that it is none, but a command that was traced.
+	// Succeeded says that it is none, but a command that was traced, or of which LeavesFiles is true.
 	Succeeded bool
 	Said      []byte // the beginning and the end of its standard error
 	// Traced are the calls at which it failed, the latest first.
@@ -116,7 +116,9 @@ func (f *Failure) Denials() []Denial {
 	switch {
 	case f.NotFound:
 		add(f.program(f.Command.Args[0]))
-	case !f.Succeeded:
+	case f.Succeeded:
+		add(f.complaints()...)
+	default:
 		add(f.ofGit(commands)...)
 		add(f.complaints()...)
 		add(f.ofWords(commands)...)

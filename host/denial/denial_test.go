@@ -219,6 +219,35 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+// What git writes when it goes on without a file, with status 0. Other words of a command that
+// succeeded tell nothing.
+func TestLeftByGit(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][]string{
+		"error: unable to unlink old '.vscode/settings.json': Read-only file system\r\nSwitched to branch 'x'\n": {"write /workspace/.vscode/settings.json by protect_paths_except?"},
+		"warning: unable to unlink '.vscode': Device or resource busy":                                           {"write /workspace/.vscode by protect_paths_except?"},
+		"Rebasing (1/2)\rerror: unable to create file .vscode/two words: Read-only file system":                  {"write /workspace/.vscode/two words by protect_paths_except?"},
+		"error: unable to unlink old 'keys/id': Device or resource busy":                                         {"read /workspace/keys/id by deny_paths?"},
+		"error: unable to unlink old 'in.txt': Device or resource busy":                                          nil,
+		"error: unable to unlink old '.vscode/settings.json': Permission denied":                                 nil,
+		"error: Your local changes to the following files would be overwritten by checkout:\n\t.vscode/x":        nil,
+		"^@error: unable to unlink old '.vscode/typed': Read-only file system":                                   {"write /workspace/.vscode/typed by protect_paths_except?"},
+		"touch: cannot touch '.vscode/x': Read-only file system":                                                 nil,
+		"curl: (6) Could not resolve host: registry.npmjs.org":                                                   nil,
+		"": nil,
+	} {
+		if want != nil && !LeavesFiles([]byte(said)) {
+			t.Errorf("%q is passed by", said)
+		}
+		for _, dir := range []string{"/workspace", "/workspace/sub/deeper"} {
+			check(t, dir+": "+said, &Failure{Succeeded: true, Command: shared.Command{Args: []string{"curl", "/data/set.csv"}, Dir: dir}, Said: []byte(said)}, want)
+		}
+	}
+	check(t, "failed", &Failure{Command: shared.Command{Args: []string{"git"}, Dir: "/workspace/sub"},
+		Said: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
+		[]string{"write /workspace/.vscode/x by protect_paths_except?"})
+}
+
 func TestSetIDFiles(t *testing.T) {
 	t.Parallel()
 	said := []byte("chmod: changing permissions of 'tool': Operation not permitted")

@@ -1,6 +1,7 @@
 package denial
 
 import (
+	"bytes"
 	"cmp"
 	"net/netip"
 	"path"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -60,22 +62,59 @@ const (
 
 // patterns are what is looked for in a line. They are compiled when a command has failed, and
 // not at the start of every program.
-var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, left *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
 	p.endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.sought = regexp.MustCompile(`(?:://|\blookup )([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
+	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
 	return p
 })
 
-// complaints are what the command's standard error tells of that its sandbox explains.
+// LeavesFiles reports whether git says in a command's standard error that it has left files of a
+// work tree as they were. It goes on after that, and `git checkout` ends with status 0.
+func LeavesFiles(said []byte) bool {
+	return bytes.Contains(said, []byte(": unable to unlink ")) || bytes.Contains(said, []byte(": unable to create "))
+}
+
+// leftByGit is the file that a line of git's says it has left as it was, since nobody can write it.
+func leftByGit(line string) string {
+	m := patterns().left.FindStringSubmatch(line)
+	if m == nil || !slices.Contains(causes(line), unwritable) {
+		return ""
+	}
+	return m[1] + m[2]
+}
+
+// inWorkTree is a path that git names from the top of a work tree, wherever in that it was run.
+func (f *Failure) inWorkTree(name string) string {
+	for dir := range paths.Up(f.Command.Dir) {
+		p := path.Join(dir, name)
+		if e, _ := shared.Cover(f.Spec.Table, p); e != nil && e.Access != shared.ReadWrite && e.Path != dir && paths.Inside(dir, e.Path) {
+			return p
+		}
+	}
+	return f.absolute(name)
+}
+
+// complaints are what the command's standard error tells of that its sandbox explains: of one that
+// succeeded, the files that git has left.
 func (f *Failure) complaints() (list []Denial) {
 	lookups := 0
 	lines := strings.FieldsFunc(string(f.Said), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range lines[max(0, len(lines)-maxLines):] {
 		line = patterns().escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
+		if name := leftByGit(line); name != "" {
+			if lookups++; lookups <= maxLookup {
+				list = append(list, f.notWritten(f.inWorkTree(name)))
+			}
+			continue
+		}
+		if f.Succeeded {
+			continue
+		}
 		for _, c := range causes(line) {
 			switch c {
 			case absent, unwritable, refused:

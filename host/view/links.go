@@ -47,7 +47,7 @@ type located struct {
 	// links are the symlinks on the way, and the directories left by "..", that lie where
 	// commands write.
 	links []string
-	// kept are those of the links whose own directory is protected for them alone.
+	// kept are those of the links for which alone a directory is protected: see holder.
 	kept []string
 }
 
@@ -66,6 +66,20 @@ func (v *View) locate(m protection) located {
 // left reports whether one of links is a directory that a ".." leaves.
 func (p *located) left(link string) bool { return !slices.Contains(p.way.Links, link) }
 
+// holder is the directory of keep that is protected so that no command replaces one of links; ""
+// where none is. Engines mount on what a symlink leads to: its own directory is protected. A
+// directory that is left can be protected itself.
+func (p *located) holder(link string) string {
+	switch dir := path.Dir(link); {
+	case !paths.InsideAny(p.keep, dir):
+		return ""
+	case p.left(link):
+		return link
+	default:
+		return dir
+	}
+}
+
 // protect makes what the protections name read-only wherever a writable entry shows it: of
 // a symlink, what it leads to in the end. It gives those that commands could lead elsewhere
 // or whose place is not protected by that, for judge.
@@ -78,7 +92,7 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 			linked = append(linked, p)
 		}
 		for _, link := range p.links {
-			if dir := path.Dir(link); paths.InsideAny(p.keep, dir) {
+			if dir := p.holder(link); dir != "" {
 				list = append(list, located{protection: protection{why: p.why, whole: true}, way: v.facts.Follow(dir)})
 			}
 		}
@@ -92,7 +106,8 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 	for i := range linked {
 		p := &linked[i]
 		p.kept = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
-			return !paths.InsideAny(p.keep, path.Dir(link)) || paths.InsideAny(ends, path.Dir(link))
+			dir := p.holder(link)
+			return dir == "" || paths.InsideAny(ends, dir)
 		})
 	}
 	return linked, v.protectPlaces(list)
@@ -177,13 +192,20 @@ func (v *View) judge(linked []located) error {
 			return v.refuseLink(&p, loose[0])
 		}
 		for _, link := range p.kept {
-			is := "a symlink"
-			if p.left(link) {
-				is = `left by ".."`
+			dir := p.holder(link)
+			if v.Creatable(dir) || slices.Contains(kept, link) {
+				continue
 			}
-			if !v.Creatable(path.Dir(link)) && !slices.Contains(kept, link) {
-				kept = append(kept, link)
-				v.claim("%s: %q is %s, so %q is read-only inside; put what it leads to in its place", p.why, link, is, path.Dir(link))
+			kept = append(kept, link)
+			switch {
+			case p.left(link):
+				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without it", p.why, link)
+			case p.why == "git hooks" && p.way.Err == nil:
+				// A word of a shell: whoever made the link chose the name.
+				to := hostpath.ShellWord(strings.TrimPrefix(p.way.End, p.repository+"/"))
+				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
+			default:
+				v.claim("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
 			}
 		}
 		writable := p.way.Err == nil && v.Creatable(p.way.End)

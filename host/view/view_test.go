@@ -249,6 +249,11 @@ func TestTables(t *testing.T) {
 		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../src/../ci.inc", "configuration", true}}}
 		}},
+		{name: "hooks that are a link", m: newMachine("/w/.git/config file", "/w/hk of/pre-commit file", "/w/.git/hooks -> ../hk of"), in: input(Definition{})},
+		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/hooks/pre-commit", "hooks", true}}}
+		}},
+		{name: "hooks behind a way back", m: newMachine("/w/.git/x/config file", "/w/hk/pre-commit file", "/w/.git/hooks -> x/../../hk"), in: input(Definition{})},
 	} {
 		if tt.change != nil {
 			tt.change(tt.in, tt.m)
