@@ -85,6 +85,9 @@ type Change struct {
 	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
 	Attributes string
 
+	// whiteouts says that a directory has some, which are to be left behind: on the host, too, nothing is there any more.
+	whiteouts bool
+
 	top uint32 // the permissions of its layer's directory on the host
 	git string // its path in the git directory that it lies in, "" where it lies in none
 }
@@ -264,6 +267,9 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
 	case l.Kind == Absent:
+		if i := slices.IndexFunc(c.changes, func(dir Change) bool { return dir.Path == path.Dir(p) }); i >= 0 {
+			c.changes[i].whiteouts = true
+		}
 		return nil
 	case u.Kind == Absent:
 		// A directory that the review made is opaque. Commands did not remove from it what the host

@@ -77,6 +77,20 @@ func TestApplyPartBesideShut(t *testing.T) {
 	}
 }
 
+// A whiteout of what the host has removed, too, with its directory, is not carried over.
+func TestApplyLeavesWhiteouts(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "d/e/f 1", "d/e/g 1")
+	for _, line := range []string{"d/e/f -", "d/e/g 2"} {
+		w.write(w.upper, line)
+	}
+	w.check(os.RemoveAll(filepath.Join(w.root, "d")))
+	out, err := w.apply(Choice{Theirs: []string{"d"}})
+	if err != nil || w.list(w.root) != "d/ d/e/ d/e/g=2" {
+		t.Errorf("%+v, %v: %s", out, err, w.list(w.root))
+	}
+}
+
 // A part of what removes a repository leaves the objects where it leaves anything of it.
 func TestApplyPartOfRepository(t *testing.T) {
 	t.Parallel()

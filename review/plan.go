@@ -139,7 +139,7 @@ func (p *planner) within(i int) (n int, all bool) {
 // movable reports whether a new directory can be moved as it is, with the n changes in it.
 func (p *planner) movable(i, n int) bool {
 	for _, c := range p.changes[i : i+n+1] {
-		if c.Merge || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+		if c.Merge || c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
 	}

@@ -81,7 +81,7 @@ var rules = []rule{
 	{packages: "shared/traced", ours: []string{"shared/frame"}, others: []string{}},
 	{packages: "shared/seccomp", ours: []string{"shared/traced"}, others: []string{"golang.org/x/net/bpf"}},
 	{packages: "shared/mountplan", ours: []string{"hostpath", "shared", "shared/holder"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/nsengine", ours: []string{"shared", "shared/mountplan", "shared/cmdengine/cgroup", "shared/sandboxinit", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/nsengine", ours: []string{"shared", "shared/mountplan", "shared/cmdengine/cgroup", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/scratch", ours: []string{"hostpath", "shared"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/gated", ours: []string{"egress", "egress/gate", "shared", "shared/sandboxinit"}, others: []string{}},
 	{packages: "plugins/native", ours: []string{"egress/gate", "shared", "shared/gated", "shared/wire", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/nsengine", "shared/sandboxinit", "shared/scratch"}},
