@@ -113,7 +113,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.before.began = time.Now().Add(-tick)
-		repositories, instructions := out.told(found.Trees)
+		out.before.own = append(out.Tops(), out.Guarded...)
+		out.before.submodules = look.submodules(out.before.own)
+		repositories, instructions := out.told(found.Trees, out.before.submodules)
 		out.before.repositories, out.before.instructions = repositories, slices.DeleteFunc(instructions, holdsPlace)
 		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
 		out.before.writable = look.layouts.writable
