@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,10 @@ type Resolved struct {
 	// Configurations are files of git's that commands write to in a review, and of which some
 	// keys are taken over.
 	Configurations []string
+	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees where
+	// these repositories are checked out, by their git directories; for a review.
+	Submodules []string
+	WorkTrees  map[string]string
 	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
 	Inject shared.Injection
 	// instead are variables that commands get for them, and withheld is in none.
@@ -147,6 +152,12 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
+		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.before.submodules)), map[string]string{}
+		for _, dir := range slices.Concat(out.before.own, out.Submodules) {
+			if l, err := look.layouts.of(dir); err == nil && l.GitDir != "" {
+				out.WorkTrees[l.GitDir] = dir
+			}
+		}
 	}
 	m.useCopies(out)
 	return m.trustCopied(in, out)
