@@ -81,6 +81,9 @@ func Read(b []byte, size int) (i Index, ok bool) {
 			i.Misplaced = name
 		}
 		if binary.BigEndian.Uint32(b[at+24:])&0xf000 == 0xe000 {
+			if name == "" { // it takes the place of any entry in the file that is split off
+				return i, false
+			}
 			i.Links = append(i.Links, name)
 		}
 		if starts = append(starts, at); shared > 0 {

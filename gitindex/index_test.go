@@ -58,6 +58,11 @@ func TestMisplaced(t *testing.T) {
 	if i, ok := Read(split, 20); !ok || len(i.Base) != 20 {
 		t.Errorf("split: %v, %x", ok, i.Base)
 	}
+	// A gitlink that takes the place of an entry which is split off has that one's name.
+	link := index(t, "git init -q sub; git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m 1; git add sub; git update-index --split-index; git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m 2; git add sub")
+	if i, ok := Read(link, 20); ok {
+		t.Errorf("a gitlink without a name: %q", i.Links)
+	}
 }
 
 // By these tables git finds entries and extensions elsewhere than one after the other.

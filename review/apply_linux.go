@@ -68,7 +68,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		for j := range changes {
 			rules.settle(&changes[j], path.Join(p.source, changes[j].Path))
 		}
-		if changes, err = r.ofGit(c, changes, rules.Configurations); err != nil {
+		if changes, err = r.ofGit(c, changes, &rules); err != nil {
 			return nil, err
 		}
 		set.Changes = append(set.Changes, changes...)

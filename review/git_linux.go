@@ -44,9 +44,9 @@ func (rules *Rules) settle(c *Change, full string) {
 }
 
 // ofGit settles what git's own files become.
-func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string) ([]Change, error) {
+func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
 	source, layer := of.Root, of.Layer
-	dirs := gitDirs{source, of.merged, of.Lower.Look, configurations, map[string]string{}, map[string]bool{}, map[string]bool{}}
+	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, map[string]bool{}, map[string]bool{}}
 	r.git[layer] = dirs
 	changes = dirs.keepObjects(changes)
 	kept := changes[:0]
@@ -56,12 +56,12 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 		var err error
 		keep := true
 		switch dirs.settle(&c, full); {
-		case slices.Contains(configurations, full):
+		case slices.Contains(rules.Configurations, full):
 			err = r.mergeConfiguration(layer, &c)
 		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
 			c.Refused = "git would write to the files that it names"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
-			keep, err = r.mergeIndex(layer, &c)
+			keep, err = r.mergeIndex(layer, &c, rules)
 		}
 		if errors.Is(err, errLarge) {
 			c.Refused, err = errLarge.Error(), nil
@@ -81,12 +81,12 @@ func (r *Review) ofGit(of *Comparison, changes []Change, configurations []string
 // gitDirs are the git directories of a layer's review, or around it. Commands can make one by any change in it, and
 // call it what they like.
 type gitDirs struct {
-	root           string
-	after, before  func(path string) (Node, error) // the change
-	configurations []string                        // of which only some keys are taken over
-	known          map[string]string               // by a directory of the host, the one that it lies in or is
-	told           map[string]bool                 // what has been noted, by its path of the host
-	stores         map[string]bool                 // whether git on the host has objects in a directory of that path
+	root          string
+	after, before func(path string) (Node, error) // the change
+	rules         *Rules
+	known         map[string]string // by a directory of the host, the one that it lies in or is
+	told          map[string]bool   // what has been noted, by its path of the host
+	stores        map[string]bool   // whether git on the host has objects in a directory of that path
 }
 
 // store is the directory of git's objects that a path of the host is or lies in; "" is none. It is by what the host
@@ -172,7 +172,10 @@ func (g *gitDirs) settle(c *Change, full string) {
 		note = "git outside of a sandbox acts on it" // said of each: a person may look at that alone
 	case dir == full || !isGitDir(dir, g.lower):
 		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
-	case in == "config" && !slices.Contains(g.configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
+		if path.Base(dir) == ".git" && slices.Contains(g.rules.Submodules, path.Dir(dir)) {
+			refused = "git status in the repository around it would act on it"
+		}
+	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
 		note = "git outside of a sandbox acts on it"
 	}
 	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
@@ -253,7 +256,7 @@ func (r *Review) mergeConfiguration(layer int, c *Change) error {
 
 // mergeIndex reports whether the review's index says something else than the workspace's did, and takes
 // back a conflict where only times were written there since.
-func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
+func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	p := r.trees[layer]
 	theirs, err := p.upper.read(c.Path)
 	if err != nil {
@@ -265,6 +268,10 @@ func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
 		c.Refused = "an index of git that is not understood"
 	case i.Misplaced != "":
 		c.Refused = fmt.Sprintf("git would write %.300q by it", i.Misplaced)
+	default:
+		if made := r.newSubmodule(rules, path.Join(p.source, path.Dir(c.Path)), i.Links); made != "" {
+			c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", made)
+		}
 	}
 	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
 	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || c.Old.Kind != File {
@@ -286,6 +293,35 @@ func (r *Review) mergeIndex(layer int, c *Change) (bool, error) {
 		c.Conflict = ""
 	}
 	return wanted != was && wanted != now, nil
+}
+
+// newSubmodule gives one of the gitlinks in an index that the host's has not, and that has a .git in the
+// review or on the host; "" if there is none.
+func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) string {
+	top, ok := rules.WorkTrees[gitDir]
+	for _, link := range links {
+		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.has(path.Join(at, ".git")) {
+			return link
+		}
+	}
+	return ""
+}
+
+// has reports whether the host or the review has anything at a path of the host.
+func (r *Review) has(full string) bool {
+	if _, err := os.Lstat(full); err == nil {
+		return true
+	}
+	for _, p := range r.trees {
+		if p.upper == nil || !paths.Inside(p.source, full) {
+			continue
+		}
+		c := Comparison{Upper: p.upper, Lower: p.lower}
+		if n, err := c.merged(strings.TrimPrefix(full, p.source+"/")); err != nil || n.Kind != Absent {
+			return true
+		}
+	}
+	return false
 }
 
 // read gives the contents of a file that is not too large to be looked into.

@@ -32,6 +32,8 @@ func TestGitDirs(t *testing.T) {
 		{"in an empty .git", []string{"r/.git/"}, in("r/.git"), "r/.git/HEAD: a repository"},
 		{"a .git that was a file", []string{"r/.git x"}, []string{"r/.git gitdir: ../r"}, "r/.git: a repository"},
 		{"a .git that leads on", nil, []string{"f/x y", "r/.git -> ../f"}, "r/.git: a repository"},
+		{"a submodule", nil, in("sub/.git"), "sub/.git: git status|sub/.git/HEAD: git status|sub/.git/config: git status|sub/.git/objects: git status|sub/.git/refs: git status"},
+		{"a submodule in an empty .git", []string{"sub/.git/"}, []string{"sub/.git/HEAD x", "sub/.git/objects/", "sub/.git/refs/"}, "sub/.git/HEAD: git status|sub/.git/objects: git status|sub/.git/refs: git status"},
 		{"a link", in("r", "logs/HEAD x"), []string{"r/logs/HEAD -> ../config", "r/refs/heads/a -> b"}, "r/logs/HEAD: a symlink|r/refs/heads/a: a symlink"},
 		{"a link by which another is hidden", in(".git"), []string{".git/logs/.git y", ".git/logs/HEAD -> ../config"}, ".git/logs/.git: a repository|.git/logs/HEAD: a symlink"},
 		{"a link that stays, or goes", in("r", "l -> config", "m -> config"), []string{"r/l -> config", "r/m -"}, ""},
@@ -48,7 +50,7 @@ func TestGitDirs(t *testing.T) {
 			w.write(w.upper, line)
 		}
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{})
+		set, err := r.Changes(context.Background(), Rules{Submodules: []string{w.root + "/sub"}})
 		r.Close()
 		w.check(err)
 		wants := strings.Split(tt.want, "|")

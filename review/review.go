@@ -44,6 +44,11 @@ type Rules struct {
 	Unseen func(path string) bool
 	// Configurations are those files of git's of which some keys are taken over.
 	Configurations []string
+	// Submodules are the gitlinks in the host's indexes: no review makes a .git in one. WorkTrees
+	// are those of the host's repositories, by their git directories: no review makes a submodule
+	// in one of what has a .git.
+	Submodules []string
+	WorkTrees  map[string]string
 }
 
 // Shown is a path of a change as people know it: relative to the workspace, or absolute.

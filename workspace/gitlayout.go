@@ -484,8 +484,9 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 
 // WorkTrees gives the other directories with a .git whose git directories belong to a repository
 // with a work tree at top: its worktrees, its submodules and what else its index or .gitmodules
-// has as a repository. They are not all known where its index is not understood.
-func (l GitLayout) WorkTrees(top string) (dirs []string, all bool) {
+// has as a repository. They are not all known where its index is not understood. submodules are
+// the gitlinks in the index, with a .git or without one.
+func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 	add := func(p string) {
 		if _, err := os.Lstat(join(p, ".git")); err == nil && p != top && !slices.Contains(dirs, p) {
 			dirs = append(dirs, p)
@@ -505,16 +506,23 @@ func (l GitLayout) WorkTrees(top string) (dirs []string, all bool) {
 			}
 		}
 	}
+	local := func(links []string) (list []string) {
+		for _, link := range links {
+			if filepath.IsLocal(link) {
+				list = append(list, join(top, filepath.Clean(link)))
+			}
+		}
+		return list
+	}
 	links, all := gitlinks(join(l.GitDir, "index"), hashSize(l.CommonDir))
+	submodules = local(links)
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
-	for _, link := range links {
-		if filepath.IsLocal(link) {
-			add(join(top, filepath.Clean(link)))
-		}
+	for _, p := range local(links) {
+		add(p)
 	}
-	return dirs, all
+	return dirs, submodules, all
 }
 
 // gitlinks gives the repositories that an index names, and in a split one that which it shares.

@@ -55,7 +55,11 @@ type RepositoryReport struct {
 	// Unclear says why it is not known what else git would act on, or write to, in one
 	// line; empty if it is.
 	Unclear string `json:"unclear"`
-	// Existing says that it was there before: Pending and Unclear are told of such a
-	// one, and with Definition.Git "full" those of Hooks, Keys and Alternates that changed.
+	// Superproject is the user's repository whose next git status goes into this one, as a
+	// submodule, and acts on what is reported here. Such reports come first. Empty for others.
+	Superproject string `json:"superproject"`
+	// Existing says that it was there before, and was that submodule already: Pending and
+	// Unclear are told of such a one, and with Definition.Git "full" those of Hooks, Keys and
+	// Alternates that changed.
 	Existing bool `json:"existing"`
 }

@@ -511,7 +511,66 @@ func TestSubmodulesAtAnyDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, _ := out.told(found); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
+	if told, _ := out.told(found, out.before.submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
 		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.repositories)
+	}
+}
+
+// Git goes by itself into what an index has as a submodule, and acts there. It is told of first, wherever that lies,
+// and also if what it acts on was there before.
+func TestNewSubmodules(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	tr := tree{base: base, project: top}
+	m := tr.machine(t)
+	evil := func(dir string) {
+		runGit(t, top, "init", "-q", dir)
+		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
+		runGit(t, top+"/"+dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	}
+	if err := os.WriteFile(top+"/.gitignore", []byte("ignored/\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	evil("there")
+	evil("a/b/c/d/deep")
+	evil("lib/inner")
+	runGit(t, top, "update-index", "--add", "--cacheinfo", "160000,1234567890123456789012345678901234567890,empty")
+	for _, tt := range []struct {
+		name, path string
+		command    func()
+		from       string
+	}{
+		{"a repository that is none", "aside", func() { evil("aside") }, ""},
+		{"one that was there", "there", func() { evil("about"); runGit(t, top, "add", "there") }, top},
+		{"a deep one", "a/b/c/d/deep", func() { runGit(t, top, "add", "a/b/c/d/deep") }, top},
+		{"one that git ignores", "ignored/new", func() { evil("ignored/new"); runGit(t, top, "add", "-f", "ignored/new") }, top},
+		{"in a submodule", "lib/inner", func() { runGit(t, top+"/lib", "add", "inner") }, top},
+		{"a .git for a gitlink", "empty", func() { evil("empty") }, top},
+		{"another .git file", "lib", func() {
+			if err := os.WriteFile(top+"/lib/.git", []byte("gitdir: "+top+"/aside/.git\n"), 0o644); err != nil {
+				t.Error(err)
+			}
+		}, top},
+	} {
+		os.Remove(base + "/ran")
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.command()
+		made := m.Made(out).Repositories
+		if len(made) == 0 || made[0].Path != top+"/"+tt.path || made[0].Superproject != tt.from || !made[0].Executes() {
+			t.Errorf("%s: %+v", tt.name, made)
+		}
+		runGit(t, top, "status")
+		if _, err := os.Lstat(base + "/ran"); (err == nil) != (tt.from != "") {
+			t.Errorf("%s: git status: %v", tt.name, err)
+		}
+		if tt.from != "" { // git acts no more on it
+			if err := os.RemoveAll(top + "/" + tt.path + "/.git"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ package facts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -193,15 +194,51 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
 	known, ok := f.workTrees[top]
 	if !ok {
-		known.dirs, known.all = layout.WorkTrees(top)
+		known.dirs, known.submodules, known.all = layout.WorkTrees(top)
 		f.workTrees[top] = known
 	}
 	return known.dirs, known.all
 }
 
 type workTrees struct {
-	dirs []string
-	all  bool
+	dirs, submodules []string
+	all              bool
+}
+
+// A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
+// status goes there from that repository, and acts on its configuration.
+type submodule struct {
+	from   string // the outermost of those repositories
+	dotGit string // where its .git leads, and what that says if it is a file
+}
+
+// submodules gives the submodules of some repositories, and theirs in turn.
+func (f *lookup) submodules(own []string) map[string]submodule {
+	found := map[string]submodule{}
+	var enter func(dir, from string)
+	enter = func(dir, from string) {
+		layout, err := f.layouts.of(dir)
+		if err != nil || layout.GitDir == "" {
+			return
+		}
+		f.WorkTrees(dir, &layout)
+		for _, p := range f.workTrees[dir].submodules {
+			if _, known := found[p]; known {
+				continue
+			}
+			way := Follow(filepath.Join(p, ".git"))
+			look := fmt.Sprintf("%q%q%d", way.Links, way.Targets, way.Kind)
+			if way.Kind == view.File {
+				look += workspace.Looks(way.End)
+			}
+			found[p] = submodule{from, look}
+			enter(p, from)
+		}
+	}
+	for _, dir := range own {
+		enter(dir, dir)
+	}
+	return found
 }
 
 // layouts is what workspace.GitDirs says of each directory, which it looks at once.

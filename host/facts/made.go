@@ -50,7 +50,9 @@ type before struct {
 	instructions []string
 	began        time.Time // what is older, a command has not made
 	unprotected  []unprotected
-	writable     []string         // where commands can write, for what git says of them
+	writable     []string // where commands can write, for what git says of them
+	own          []string // the user's repositories
+	submodules   map[string]submodule
 	open         []string         // repositories of which a command may change what git acts on
 	allOpen      bool             // that are all
 	acting       workspace.Acting // what git acts on in those
@@ -154,7 +156,7 @@ type Made struct {
 
 // told is Told without the git directories of worktrees, and without what git passes by: a .git
 // that is empty, which a command may fill.
-func (out *Resolved) told(found *scan.Result) (repositories, instructions []string) {
+func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (repositories, instructions []string) {
 	repositories, instructions, unread := out.Told(found)
 	for _, dir := range unread { // which a command can have made so
 		for _, name := range view.ActingNames() {
@@ -166,7 +168,8 @@ func (out *Resolved) told(found *scan.Result) (repositories, instructions []stri
 			repositories = append(repositories, dir)
 		}
 	}
-	for _, p := range out.Guarded { // the user's own are told of at any depth
+	// The user's own are told of at any depth, and what git goes into by itself.
+	for _, p := range slices.Concat(out.Guarded, slices.Sorted(maps.Keys(submodules))) {
 		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 			repositories = append(repositories, p)
 		}
@@ -230,23 +233,27 @@ func holdsPlace(p string) bool {
 func (m *Machine) Made(out *Resolved) (made Made) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
-	unclear := func(why string) { // of those that are not told one by one
-		made.Repositories = append(made.Repositories, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
+	var others []RepositoryReport // what is told after the repositories one by one
+	unclear := func(why string) {
+		others = append(others, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
 	}
-	look := &layouts{writable: out.before.writable}
+	now := newLookup(ctx, m)
+	look := &now.layouts
+	look.writable = out.before.writable
 	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.before.committed()
 	found, err := out.searchAgain()
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		found = &scan.Result{} // what is not protected has known places
 	}
-	repositories, instructions := out.told(found)
+	submodules := now.submodules(out.before.own)
+	repositories, instructions := out.told(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
 	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting, out.before.allOpen)
-	var loose []string // what git may ignore
+	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if !slices.Contains(out.Guarded, p) && (acts || !slices.Contains(out.before.repositories, p)) {
+		if submodules[p].from == "" && !slices.Contains(out.Guarded, p) && (acts || !slices.Contains(out.before.repositories, p)) {
 			loose = append(loose, p)
 		}
 	}
@@ -257,8 +264,8 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	if n := len(out.before.open); n > workspace.MaxActing {
 		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
 	}
-	for _, p := range out.Dropped(newLookup(ctx, m)) {
-		made.Repositories = append(made.Repositories, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
+	for _, p := range out.Dropped(now) {
+		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
 	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions = made.Instructions[:maxMade]
@@ -267,6 +274,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	var before workspace.Pending
 	before.Join(out.before.pending)
 	more := 0
+	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
+		return strings.Compare(submodules[b].from, submodules[a].from)
+	})
 	n := len(repositories)
 	for dir := range changed {
 		if !slices.Contains(repositories, dir) {
@@ -275,7 +285,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	slices.Sort(repositories[n:])
 	for i, p := range repositories {
-		report := RepositoryReport{Path: p, Existing: i >= n || slices.Contains(out.before.repositories, p)}
+		from := submodules[p].from
+		joined := from != "" && submodules[p] != out.before.submodules[p]
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.before.repositories, p))}
 		if len(made.Repositories) < maxMade || report.Existing {
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)
@@ -304,6 +316,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	if more > 0 {
 		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
 	}
+	made.Repositories = append(made.Repositories, others...)
 	return made
 }
 
@@ -325,6 +338,9 @@ func (r *RepositoryReport) Executes() bool {
 // String says it in a sentence.
 func (r *RepositoryReport) String() string {
 	s := fmt.Sprintf("the command made the git repository %q", r.Path)
+	if r.Superproject != "" {
+		s = fmt.Sprintf("the command made the submodule %q", r.Path)
+	}
 	hooks, keys := ", with the hooks %q", ", whose configuration sets %q"
 	if r.Existing {
 		s = fmt.Sprintf("there is %q", r.Path)
@@ -354,11 +370,15 @@ func (r *RepositoryReport) String() string {
 	if r.Unclear != "" {
 		s += fmt.Sprintf(", which is not understood (%s)", r.Unclear)
 	}
+	git := "a git that is run there"
+	if r.Superproject != "" {
+		git = fmt.Sprintf("the next git status in %q", r.Superproject)
+	}
 	switch {
 	case len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0:
-		s += ": a git that is run there outside of a sandbox would act on them"
+		s += ": " + git + " outside of a sandbox would act on them"
 	case r.Unclear != "":
-		s += ": a git that is run there outside of a sandbox may act on what it finds"
+		s += ": " + git + " outside of a sandbox may act on what it finds"
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,10 @@ type Resolved struct {
 	// Configurations are files of git's that commands write to in a review, and of which some
 	// keys are taken over.
 	Configurations []string
+	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees where
+	// these repositories are checked out, by their git directories; for a review.
+	Submodules []string
+	WorkTrees  map[string]string
 	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
 	Inject shared.Injection
 	// instead are variables that commands get for them, and withheld is in none.
@@ -115,7 +120,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.before.began = time.Now().Add(-tick)
-		repositories, instructions := out.told(found.Trees)
+		out.before.own = append(out.Tops(), out.Guarded...)
+		out.before.submodules = look.submodules(out.before.own)
+		repositories, instructions := out.told(found.Trees, out.before.submodules)
 		out.before.repositories, out.before.instructions = repositories, slices.DeleteFunc(instructions, holdsPlace)
 		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
 		out.before.writable = look.layouts.writable
@@ -149,6 +156,12 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
+		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.before.submodules)), map[string]string{}
+		for _, dir := range slices.Concat(out.before.own, out.Submodules) {
+			if l, err := look.layouts.of(dir); err == nil && l.GitDir != "" {
+				out.WorkTrees[l.GitDir] = dir
+			}
+		}
 	}
 	m.useCopies(out)
 	if !in.Unisolated {
