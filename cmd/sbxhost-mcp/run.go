@@ -66,7 +66,9 @@ type ran struct {
 	Denials      []host.Denial `json:"denials" jsonschema:"what the sandbox kept from a command that did not succeed, and files that git left as they were in one that did, and the change of the configuration that would allow it"`
 	Degraded     []string      `json:"degraded" jsonschema:"what is held less well than the configuration asks"`
 	Instructions []string      `json:"instructions" jsonschema:"files that the command made or changed and that tools of the host take for instructions"`
-	Changes      *changes      `json:"changes" jsonschema:"in review mode: what of the workspace is different in the review; else null"`
+	// Repositories are those of the report in which a git outside acts on something.
+	Repositories []host.RepositoryReport `json:"repositories" jsonschema:"git repositories that the command made or changed, in which a git outside of the sandbox would act on what is reported"`
+	Changes      *changes                `json:"changes" jsonschema:"in review mode: what of the workspace is different in the review; else null"`
 }
 
 func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
@@ -166,11 +168,19 @@ func (s *server) await(ctx context.Context, req *mcp.CallToolRequest, j *job) {
 	}
 }
 
+// maxRepositories is how many of a command's repositories an agent is told of: what git goes into by itself comes first.
+const maxRepositories = 10
+
 // answer tells of a command what is known now, with the outputs that part gives.
 func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *ran, error) {
-	out := &ran{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}}
+	out := &ran{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}, Repositories: []host.RepositoryReport{}}
 	if !out.Running {
 		out.End, out.Denials, out.Degraded, out.Instructions, out.Changes = j.report.End, j.report.Denials, j.report.Degraded, j.report.Instructions, j.changes
+		for _, made := range j.report.Repositories {
+			if made.Executes() && len(out.Repositories) < maxRepositories {
+				out.Repositories = append(out.Repositories, made)
+			}
+		}
 	}
 	out.Stdout, out.Stderr = part(j.stdout), part(j.stderr)
 	// What ran and did not succeed is an answer. That nothing ran is an error.

@@ -22,6 +22,9 @@ func TestRun(t *testing.T) {
 	if text, err := os.ReadFile(b.work + "/file"); err != nil || string(text) != "made\n" {
 		t.Errorf("what it wrote: %q, %v", text, err)
 	}
+	if out := c.run(script("git init -q harmless && git init -q acts && git -C acts config core.fsmonitor ./evil")); len(out.Repositories) != 1 || out.Repositories[0].Path != b.work+"/acts" {
+		t.Errorf("%+v", out.Repositories)
+	}
 	if out := c.run(map[string]any{"command": []string{"printf", "%s|", "a b", "$HOME", "*"}, "directory": "sub"}); out.Stdout.Text != "a b|$HOME|*|" {
 		t.Errorf("%+v", out)
 	}
