@@ -14,10 +14,11 @@ import (
 // Version is that of the files' format.
 const Version = 2
 
-// FileName and TrustFileName are the files in a store's directory.
+// FileName, TrustFileName and ToldFileName are the files in a store's directory.
 const (
 	FileName      = "approvals.json"
 	TrustFileName = "trust.json"
+	ToldFileName  = "told.json"
 )
 
 // DefaultTTL is how long approvals of the scopes once and session live.

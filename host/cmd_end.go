@@ -150,6 +150,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		replaced []string
 		made     facts.Made
 		unlogged string
+		unkept   string // why the list lacks it
 	}
 	done := make(chan found, 1)
 	go func() {
@@ -160,6 +161,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		if !c.opened.Resolved.Spec.Unconfined { // whose end may be unknown because it has ended its init
 			f.made = c.host.machine.Made(c.opened.Resolved)
 		}
+		f.unkept = c.host.keepTold(&f.made)
 		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
 			<-c.events // which tell what was reached
 		}
@@ -182,6 +184,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		}
 	}
 	notes := facts.FewNotes(f.replaced)
+	if f.unkept != "" {
+		notes = append(notes, f.unkept)
+	}
 	if f.made.Unlisted != "" {
 		notes = append(notes, f.made.Unlisted)
 	}

@@ -118,6 +118,12 @@ func (c *Cmd) Approve(approvals.Scope) (ApprovalRequest, error) {
 	return ApprovalRequest{}, errSystem
 }
 
+// Told has none.
+func (h *Host) Told() ([]approvals.Told, error) { return nil, nil }
+
+// SeeTold has nothing to do.
+func (h *Host) SeeTold(context.Context) error { return nil }
+
 // Sessions finds none.
 func Sessions(context.Context, []string, string) ([]SessionInfo, error) { return nil, nil }
 

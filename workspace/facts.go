@@ -58,3 +58,11 @@ const SelfCommonDir = ".\n"
 func Sensitive(name string) bool {
 	return foldName(name) == ".env" || strings.HasPrefix(foldName(name), ".env.")
 }
+
+// Settings are what the system and the user have told git, as far as commands get it: what runs nothing, names no
+// file or host, and carries no secret.
+type Settings struct {
+	Config   string // a configuration
+	Excludes string // core.excludesFile, absolute; "" if it is none
+	Signs    bool   // commit.gpgSign, and not by the repository
+}

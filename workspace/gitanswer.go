@@ -218,7 +218,7 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 	if a.holding = settings; a.hasIncludes {
 		a.holding, a.unheld = g.list(ctx, l, "--includes") // a file that cannot be read ends git
 	}
-	a.obeyed.Settings = a.settingsOf(g, expand, a.holding)
+	a.obeyed.Settings = settingsOf(g, expand, a.holding)
 	return a.obey(g, expand, top, l)
 }
 

@@ -4,21 +4,10 @@ package workspace
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/hostpath"
 )
-
-// Settings are what the system and the user have told git, as far as commands get it: what runs nothing, names no
-// file or host, and carries no secret.
-type Settings struct {
-	Config   string // a configuration
-	Excludes string // what core.excludesFile names has in it
-	Signs    bool   // commit.gpgSign, and not by the repository
-}
 
 // passedSettings decide how git works and what it prints. Others say what git runs (core.pager, filter.*,
 // credential.*), where it goes (url.*, http.*, remote.*), or are about one repository.
@@ -52,11 +41,11 @@ func (s *setting) passes() bool {
 	return section == "color" || section == "column" || section == "advice" || slices.Contains(passedSettings, s.key)
 }
 
-// maxSettings bounds what commands get of settings, or of excludes.
+// maxSettings bounds what commands get.
 const maxSettings = 64 << 10
 
 // settingsOf gives the settings of one user, of those that hold for a repository.
-func (a *answer) settingsOf(g *gitRunner, expand func(string) (string, error), holding []setting) (out Settings) {
+func settingsOf(g *gitRunner, expand func(string) (string, error), holding []setting) (out Settings) {
 	var config strings.Builder
 	excludes := g.xdg("ignore")
 	for _, s := range holding {
@@ -78,28 +67,10 @@ func (a *answer) settingsOf(g *gitRunner, expand func(string) (string, error), h
 			fmt.Fprintf(&config, "[%s]\n\t%s = \"%s\"\n", section, name, settingEscapes.Replace(s.value))
 		}
 	}
-	out.Config = config.String()
-	out.Excludes = a.ownText(g, excludes)
+	if out.Config = config.String(); filepath.IsAbs(excludes) { // else it is another file in each directory
+		out.Excludes = excludes
+	}
 	return out
 }
 
 var settingEscapes = strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", "\\n", "\t", "\\t", "\b", "\\b")
-
-// ownText reads a file that the user could read: root reads for another user what belongs to that one.
-func (a *answer) ownText(g *gitRunner, p string) string {
-	if p == "" {
-		return ""
-	}
-	a.look(p)
-	fd, err := hostpath.Openat(unix.AT_FDCWD, p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || g.as != nil && st.Uid != g.as.UID {
-		unix.Close(fd)
-		return ""
-	}
-	text, _ := readRegular(fd, p, maxSettings)
-	return string(text)
-}

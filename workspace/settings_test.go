@@ -55,7 +55,7 @@ func TestSettings(t *testing.T) {
 	}
 	of := func() Settings { return w.Obeyed(context.Background(), base+"/top", layout, nil).Settings }
 	got := of()
-	if got.Excludes != "*.bak\n" || !got.Signs {
+	if got.Excludes != base+"/home/excludes" || !got.Signs {
 		t.Errorf("%+v", got)
 	}
 	cmd := exec.Command("git", "config", "-f", "-", "--list", "-z")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ const originSettings = "git: your settings"
 // showSettings shows what git inside goes by in the place of the system's configuration, so that a repository's
 // own goes before it: the user's settings, and what is neither to be added nor an error, which is what is hidden.
 func (m *Machine) showSettings(out *Resolved) {
-	config, excludes := out.Settings.Config, out.Settings.Excludes+out.hiddenFromGit()
+	config, excludes := out.Settings.Config, m.excludes(out)+out.hiddenFromGit()
 	if config == "" && excludes == "" {
 		return
 	}
@@ -37,6 +38,37 @@ func (m *Machine) showSettings(out *Resolved) {
 		config += "[core]\n\texcludesFile = " + strconv.Quote(file) + "\n"
 	}
 	out.gitConfig = m.showCopy(out, "[include]\n\tpath = /etc/gitconfig\n"+config)
+}
+
+// excludes is what stands in the file of patterns that the user's git ignores. One that commands can write, or lead
+// elsewhere, says nothing: it could be any file of the user's.
+func (m *Machine) excludes(out *Resolved) string {
+	p := out.Settings.Excludes
+	way := Follow(p)
+	if p == "" || way.Err != nil || way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
+		return ""
+	}
+	for _, at := range append(way.Links, filepath.Clean(p), way.End) {
+		if e, _ := shared.Cover(out.Spec.Table, at); m.written(at) != "" || out.WritableAt(at) || e != nil && e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
+			return ""
+		}
+	}
+	fd, err := hostpath.OpenNoSymlinks(way.End, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	f := os.NewFile(uintptr(fd), way.End)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || m.Owner != nil && st.Uid != m.Owner.User.UID {
+		return ""
+	}
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil || len(text) > most {
+		return ""
+	}
+	return string(bytes.TrimRight(text, "\n")) + "\n"
 }
 
 // headLog is where git notes each commit that is made in the workspace's root, and how much stands there; "" where its

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -41,6 +42,8 @@ type doctorReport struct {
 	Findings []finding        `json:"findings"`
 	Engines  []engines.Probed `json:"engines"`
 	Probes   []probedGroup    `json:"probes,omitempty"`
+	// Told is what commands have made that acts outside of sandboxes, and nobody has acknowledged.
+	Told []approvals.Told `json:"told"`
 }
 
 // probedGroup is one engine's outcome of the probes.
@@ -54,9 +57,16 @@ type probedGroup struct {
 // Command tells what this machine allows.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	asJSON := cli.JSONFlag(fs)
-	probe := fs.Bool("probe", false, "")
+	probe, seen := fs.Bool("probe", false, ""), fs.Bool("seen", false, "")
 	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
+		if *seen {
+			return h.SeeTold(ctx)
+		}
 		report := doctorReport{Findings: examine(ctx, a)}
+		var err error
+		if report.Told, err = h.Told(); err != nil {
+			return err
+		}
 		status := engines.StatusNotReady
 		for _, name := range h.EngineNames() {
 			e := engines.Probe(ctx, h, name)
@@ -156,6 +166,12 @@ func (r *doctorReport) text() string {
 	b.WriteString("\nEngines:\n")
 	for i := range r.Engines {
 		r.Engines[i].Text(&b)
+	}
+	if len(r.Told) > 0 {
+		b.WriteString("\nMade by commands, until sbxhost doctor -seen:\n")
+	}
+	for _, t := range r.Told {
+		fmt.Fprintf(&b, "  %s: %s\n", cli.Printable(t.Path), t.What)
 	}
 	if len(r.Probes) > 0 {
 		b.WriteString("\nProbes:\n")

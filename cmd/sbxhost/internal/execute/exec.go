@@ -218,6 +218,9 @@ func (e *Execution) run() (status int, err error) {
 		go signal.Stop(signals)
 	}
 	e.tellMade()
+	if h != nil {
+		e.tellEarlier(h.Host, begin)
+	}
 	e.tellReview()
 	err = e.hint(cmd, err)
 
@@ -331,6 +334,23 @@ func (e *Execution) tellMade() {
 	}
 	if made := e.report.Instructions; len(made) > 0 {
 		e.Say("the command made or changed what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
+	}
+}
+
+// tellEarlier tells once, where a person reads it, that earlier commands have made what acts outside.
+func (e *Execution) tellEarlier(h *host.Host, begin time.Time) {
+	if e.quiet || !cli.IsTerminal(e.Stderr) {
+		return
+	}
+	list, _ := h.Told() // sbxhost doctor says why not
+	n := 0
+	for _, t := range list {
+		if t.At.Before(begin) {
+			n++
+		}
+	}
+	if n > 0 {
+		e.Say(fmt.Sprintf("of what earlier commands have made, %d paths act outside of sandboxes: see sbxhost doctor, and then sbxhost doctor -seen", n))
 	}
 }
 

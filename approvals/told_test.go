@@ -1,0 +1,51 @@
+package approvals
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestTold(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	add := func(still func(*Told) bool, paths ...string) {
+		t.Helper()
+		var list []Told
+		for _, p := range paths {
+			list = append(list, Told{Path: p, What: "x", Sum: fmt.Sprint(len(p))})
+		}
+		if err := s.AddTold(t.Context(), list, still); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func(*Told) bool { return true }
+	want := func(paths ...string) {
+		t.Helper()
+		list, err := s.ToldList()
+		var got []string
+		for _, told := range list {
+			got = append(got, told.Path)
+		}
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(paths) {
+			t.Errorf("got %q, %v, want %q", got, err, paths)
+		}
+	}
+	want()
+	add(all, "/w/a", "/w/b\xff")
+	add(all, "/w/c", "/w/a")
+	want("/w/b\xff", "/w/c", "/w/a")
+	add(func(told *Told) bool { return told.Path == "/w/c" }, "/w/d")
+	want("/w/c", "/w/d")
+	for range 2 {
+		if err := s.ClearTold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want()
+	}
+	var many []string
+	for i := range maxTold + 5 {
+		many = append(many, fmt.Sprintf("/w/%d", i))
+	}
+	add(all, many...)
+	want(many[5:]...)
+}

@@ -1,0 +1,43 @@
+//go:build unix
+
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/host/facts"
+)
+
+// Told gives what commands of any Host with this store have made or changed, that acts outside of sandboxes, and that
+// is there as they left it, until [Host.SeeTold].
+func (h *Host) Told() ([]approvals.Told, error) {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return nil, nil
+	}
+	list, err := store.ToldList()
+	return slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) }), err
+}
+
+// SeeTold empties that list: a person has seen it.
+func (h *Host) SeeTold(ctx context.Context) error {
+	store := h.options.Approvals.Store
+	if store == nil {
+		return nil
+	}
+	return store.ClearTold(ctx)
+}
+
+// keepTold adds what a command has made to the list. It says why it could not.
+func (h *Host) keepTold(made *facts.Made) string {
+	store, list := h.options.Approvals.Store, made.Told()
+	if store == nil || len(list) == 0 {
+		return ""
+	}
+	if err := store.AddTold(context.Background(), list, facts.StillTold); err != nil {
+		return "the list of what commands have made cannot be written: " + err.Error()
+	}
+	return ""
+}
