@@ -22,9 +22,18 @@ import (
 // storm is what TestMain applies in a process that is killed.
 const storm = "SBXHOST_TEST_APPLY"
 
+// stormUndo has it take the apply back.
+const stormUndo = "SBXHOST_TEST_UNDO"
+
 func TestMain(m *testing.M) {
 	if root := os.Getenv(storm); root != "" {
 		os.Stdout.WriteString("begun\n")
+		if os.Getenv(stormUndo) != "" {
+			if _, told, err := ShelfOf(root).Undo(context.Background()); err != nil {
+				fmt.Println(err, told)
+			}
+			os.Exit(0)
+		}
 		r, err := ShelfOf(root).Open(context.Background(), "r")
 		if err == nil {
 			var set *Set
@@ -450,6 +459,31 @@ func TestInUse(t *testing.T) {
 	}
 }
 
+// What was taken away comes back where its directory is gone, too: it is kept and named.
+func TestRecoverWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "d/a 1", "d/b 1", "e 1")
+	for _, line := range []string{"d/a -", "d/b -", "e -"} {
+		w.write(w.upper, line)
+	}
+	if _, err := w.apply(Choice{}); err != nil {
+		t.Fatal(err)
+	}
+	// As if it had been killed before its end.
+	dir := filepath.Join(w.shelf.dir, "r")
+	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), dir))
+	w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile)))
+	w.check(os.RemoveAll(filepath.Join(w.root, "d")))
+	r, err := w.shelf.Open(context.Background(), "r")
+	if err != nil || w.list(w.root) != "e=1" {
+		t.Fatalf("%v: %s", err, w.list(w.root))
+	}
+	defer r.Close()
+	if told := strings.Join(r.Recovered, " "); !strings.Contains(told, `d/a" is gone`) || !strings.Contains(told, "what was there before lies in") {
+		t.Errorf("%q", told)
+	}
+}
+
 // TestKilled kills who applies a review of a repository, at any moment: what is there then, once somebody has opened
 // the review, is all of it or nothing, and git finds no fault.
 func TestKilled(t *testing.T) {
@@ -492,28 +526,32 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		runs = 20
 	}
-	killed, whole, longest := 0, 0, time.Duration(0)
-	for range runs {
+	killed, whole, undone := 0, 0, 0
+	longest := map[string]time.Duration{}
+	kill := func(what string) {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), storm+"="+w.root)
+		cmd.Env = append(os.Environ(), storm+"="+w.root, what)
 		out, err := cmd.StdoutPipe()
 		w.check(err)
 		begin := time.Now()
 		w.check(cmd.Start())
-		out.Read(make([]byte, 6)) // "begun"
-		late := longest == 0      // the first comes to its end, and tells how long that takes now
+		out.Read(make([]byte, 6))  // "begun"
+		late := longest[what] == 0 // the first comes to its end, and tells how long that takes now
 		if late {
 			cmd.Wait()
 		} else {
-			timer := time.AfterFunc(rand.N(longest), func() { cmd.Process.Signal(syscall.SIGKILL) })
+			timer := time.AfterFunc(rand.N(longest[what]), func() { cmd.Process.Signal(syscall.SIGKILL) })
 			cmd.Wait()
 			late = timer.Stop()
 		}
 		if late {
-			longest = time.Since(begin) * 3 / 2
+			longest[what] = time.Since(begin) * 3 / 2
 		} else {
 			killed++
 		}
+	}
+	for range runs {
+		kill("")
 		r, err := w.shelf.Open(context.Background(), "r")
 		switch {
 		case err == nil:
@@ -529,7 +567,11 @@ func TestKilled(t *testing.T) {
 				t.Fatalf("applied, it left\n%s\nfor\n%s", got, after)
 			}
 			run(w.root, "fsck", "--strict", "--no-dangling")
-			if _, told, err := w.shelf.Undo(context.Background()); err != nil {
+			kill(stormUndo + "=1")
+			if r, err := w.shelf.Open(context.Background(), "r"); err == nil {
+				undone++
+				r.Close()
+			} else if _, told, err := w.shelf.Undo(context.Background()); err != nil {
 				t.Fatalf("%v %q", err, told)
 			}
 			if got := w.state(w.root); got != before {
@@ -540,8 +582,8 @@ func TestKilled(t *testing.T) {
 		}
 		run(w.root, "fsck", "--strict", "--no-dangling")
 	}
-	t.Logf("%d of %d were killed, %d came to their end", killed, runs, whole)
-	if killed == 0 || whole == 0 {
+	t.Logf("%d of %d were killed, %d came to their end, %d were taken back", killed, runs, whole, undone)
+	if killed == 0 || whole == 0 || undone == 0 {
 		t.Error("nothing was killed, or nothing applied")
 	}
 }

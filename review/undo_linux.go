@@ -49,9 +49,15 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
 	if last.Whole {
-		if _, err := os.Lstat(filepath.Join(s.dir, last.Name)); err == nil {
+		// It has its name again first: only by that is made good what is left when this is killed.
+		at := filepath.Join(s.dir, last.Name)
+		if _, err := os.Lstat(at); err == nil {
 			return last.Name, nil, fmt.Errorf("%w: there is another review %q by now", ErrUndo, last.Name)
 		}
+		if err := os.Rename(r.dir, at); err != nil {
+			return last.Name, nil, err
+		}
+		r.dir = at
 	}
 	if err := writeJSON(r.dir, appliedFile, j); err != nil {
 		return last.Name, nil, err
@@ -64,10 +70,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return last.Name, told, err
 	}
-	if last.Whole {
-		err = os.Rename(r.dir, filepath.Join(s.dir, last.Name))
-	}
-	return last.Name, told[1:], err
+	return last.Name, told[1:], nil
 }
 
 // changedSince lists what is not any more as the last apply has left it, and gives the apply's journal
@@ -149,9 +152,14 @@ func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	for _, step := range slices.Backward(j.Steps) {
 		switch err := run.undo(&step); {
 		case err == nil:
-		case errors.Is(err, unix.EEXIST) && step.From.Side == Host:
+		case step.From.Side != Host:
+			return told, err
+		case errors.Is(err, unix.EEXIST):
 			kept = true
 			told = append(told, fmt.Sprintf("%s was made anew meanwhile and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+			kept = true
+			told = append(told, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
 		default:
 			return told, err
 		}
