@@ -299,6 +299,9 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 // review or on the host; "" if there is none.
 func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) string {
 	top, ok := rules.WorkTrees[gitDir]
+	if !ok && path.Base(gitDir) == ".git" {
+		top, ok = path.Dir(gitDir), true
+	}
 	for _, link := range links {
 		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.has(path.Join(at, ".git")) {
 			return link

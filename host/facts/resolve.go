@@ -120,7 +120,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.before.began = time.Now().Add(-tick)
-		out.before.own = append(out.Tops(), out.Guarded...)
+		// Of any other repository that is told of, too: editors run git status there.
+		nested, _ := out.told(found.Trees, nil)
+		out.before.own = slices.Concat(out.Tops(), out.Guarded, nested)
 		out.before.submodules = look.submodules(out.before.own)
 		repositories, instructions := out.told(found.Trees, out.before.submodules)
 		out.before.repositories, out.before.instructions = repositories, slices.DeleteFunc(instructions, holdsPlace)
