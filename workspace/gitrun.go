@@ -158,22 +158,35 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, []string{"check-ignore", "-v", "-z", "--no-index", "--stdin"})
 	fields := strings.Split(string(out), "\x00") // a file of rules, the line, the rule, and a path
 	for ; len(fields) > 4; fields = fields[4:] {
-		if !strings.HasPrefix(fields[2], "!") && older(top, fields[0], since) {
+		if !strings.HasPrefix(fields[2], "!") && w.older(top, fields[0], since) {
 			ignored = append(ignored, fields[3])
 		}
 	}
 	return ignored
 }
 
-// older reports whether a file of rules, and each directory on the way to it from top, is as it was
-// before a time: a directory can be moved with the rules in it.
-func older(top, file string, since time.Time) bool {
+// older reports whether a file of rules, and each link and directory on the way to it that commands can write, is as it
+// was before a time: a directory can be moved with the rules in it.
+func (w *Workspace) older(top, file string, since time.Time) bool {
 	is := func(p string) bool {
 		s := stateOf(unix.Lstat, p)
 		return s.err == 0 && s.Ctim.Nano() < since.UnixNano()
 	}
 	if filepath.IsAbs(file) {
-		return is(file)
+		way := []string{file}
+		end, _, err := hostpath.Follow("/", file, func(link string) { way = append(way, link) })
+		if err != nil {
+			return false
+		}
+		for _, p := range append(way, end) {
+			for more := true; more; more = w.writable(filepath.Dir(p)) {
+				if !is(p) {
+					return false
+				}
+				p = filepath.Dir(p)
+			}
+		}
+		return true
 	}
 	for ; file != "."; file = filepath.Dir(file) {
 		if !is(join(top, file)) {
