@@ -158,7 +158,7 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, []string{"check-ignore", "-v", "-z", "--no-index", "--stdin"})
 	fields := strings.Split(string(out), "\x00") // a file of rules, the line, the rule, and a path
 	for ; len(fields) > 4; fields = fields[4:] {
-		if !strings.HasPrefix(fields[2], "!") && w.older(top, fields[0], since) {
+		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {
 			ignored = append(ignored, fields[3])
 		}
 	}
@@ -167,10 +167,13 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 
 // older reports whether a file of rules, and each link and directory on the way to it that commands can write, is as it
 // was before a time: a directory can be moved with the rules in it.
-func (w *Workspace) older(top, file string, since time.Time) bool {
+func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	is := func(p string) bool {
 		s := stateOf(unix.Lstat, p)
 		return s.err == 0 && s.Ctim.Nano() < since.UnixNano()
+	}
+	if paths.Inside(common, file) {
+		return is(file) // nobody can move info, and what holds places comes and goes around it
 	}
 	if filepath.IsAbs(file) {
 		way := []string{file}
