@@ -12,15 +12,14 @@ import (
 type Told struct {
 	Path string    `json:"path"`
 	What string    `json:"what"` // for people
-	Sum  string    `json:"sum"`  // of what acts there
 	At   time.Time `json:"at"`
 }
 
 func (t *Told) texts() []*string { return []*string{&t.Path} }
 
 func (t *Told) check() error {
-	if t.Path == "" || t.Sum == "" {
-		return errors.New("path or sum is missing")
+	if t.Path == "" {
+		return errors.New("path is missing")
 	}
 	return nil
 }
@@ -32,7 +31,7 @@ func (s *Store) told() listFile[Told, *Told] {
 	return listFile[Told, *Told]{document{s.dir, ToldFileName}, "told"}
 }
 
-// AddTold adds to the list, in the place of what it has of these paths, and takes out what is no longer so.
+// AddTold adds to the list, in the place of what it has of these paths, and takes out what is no longer there.
 func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool) error {
 	return s.told().change(ctx, func(list []Told) ([]Told, error) {
 		list = slices.DeleteFunc(list, func(t Told) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // Told gives what commands of any Host with this store have made or changed, that acts outside of sandboxes, and that
-// is there as they left it, until [Host.SeeTold].
+// is still there, until [Host.SeeTold].
 func (h *Host) Told() ([]approvals.Told, error) {
 	store := h.options.Approvals.Store
 	if store == nil {
