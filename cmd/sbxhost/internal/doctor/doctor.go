@@ -65,7 +65,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 		report := doctorReport{Findings: examine(ctx, a)}
 		var err error
 		if report.Told, err = h.Told(); err != nil {
-			return err
+			report.Findings = append(report.Findings, finding{Name: "what commands have made", State: stateUnknown, Found: err.Error()})
 		}
 		status := engines.StatusNotReady
 		for _, name := range h.EngineNames() {
