@@ -369,10 +369,15 @@ func (r *Registry) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
-	if len(r.held)+len(r.left) > 0 {
-		others, unlock, accountErr := r.account(context.Background())
-		defer unlock()
-		err = accountErr
+	unlock := func() {}
+	defer func() { unlock() }()
+	for tries := 0; len(r.held)+len(r.left) > 0 && tries < 5; tries++ {
+		if tries > 0 {
+			time.Sleep(20 * time.Millisecond) // others in this process have used up its descriptors, perhaps
+		}
+		var others []*other
+		unlock()
+		others, unlock, err = r.account(context.Background())
 		all := &Hold{registry: r}
 		for p, h := range r.held {
 			h.holds = 1
