@@ -217,7 +217,7 @@ func TestRooted(t *testing.T) {
 	each(t, func(t *testing.T, w way) {
 		for i, limits := range limitSets {
 			s := w.launch(t, nil, false)
-			cmd := sh("cat /etc/passwd > /dev/null && echo read\nd=$(mktemp -d /tmp/rootedXXXXXX) && mkdir $d/a $d/b && echo x > $d/a/f && ln $d/a/f $d/b/g && mv $d/a/f $d/b && rm -r $d && echo written\nmktemp /var/tmp/rootedXXXXXX || echo refused\necho again > /dev/stdout")
+			cmd := sh("cat /etc/passwd > /dev/null && echo read\nd=$(mktemp -d /tmp/rootedXXXXXX) && mkdir $d/a $d/b && echo x > $d/a/f && ln $d/a/f $d/b/g && mv $d/a/f $d/b && rm -r $d && echo written\nf=$(mktemp /var/tmp/rootedXXXXXX) && rm $f || echo refused\necho again > /dev/stdout")
 			cmd.Scope = i > 0
 			cmd.Rooted, cmd.Writable, cmd.Rlimits = true, []string{"/dev", "/proc", "/tmp"}, limits
 			s.start(t, cmd)

@@ -1,0 +1,146 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What was taken away comes back where its directory is gone, too: it is kept and named.
+func TestRecoverWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "d/a 1", "d/b 1", "e 1")
+	for _, line := range []string{"d/a -", "d/b -", "e -"} {
+		w.write(w.upper, line)
+	}
+	if _, err := w.apply(Choice{}); err != nil {
+		t.Fatal(err)
+	}
+	// As if it had been killed before its end.
+	dir := filepath.Join(w.shelf.dir, "r")
+	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), dir))
+	w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile)))
+	w.check(os.RemoveAll(filepath.Join(w.root, "d")))
+	r, err := w.shelf.Open(context.Background(), "r")
+	if err != nil || w.list(w.root) != "e=1" {
+		t.Fatalf("%v: %s", err, w.list(w.root))
+	}
+	defer r.Close()
+	if told := strings.Join(r.Recovered, " "); !strings.Contains(told, `d/a" is gone`) || !strings.Contains(told, "what was there before lies in") {
+		t.Errorf("%q", told)
+	}
+}
+
+// TestKilled kills who applies a review of a repository, at any moment: what is there then, once somebody has opened
+// the review, is all of it or nothing, and git finds no fault.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "git") {
+			t.Fatalf("SBXHOST_REQUIRE lists git: %v", err)
+		}
+		t.Skip("no git here")
+	}
+	w := newRoot(t, both...)
+	run := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(git, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	run(w.root, "init", "-q", "-b", "main", ".")
+	run(w.root, "add", "-A")
+	run(w.root, "commit", "-q", "-m", "first")
+	w.begin()
+	w.fill()
+	for i := range 300 {
+		w.write(w.upper, fmt.Sprintf("many/%d/f%d text %d", i%10, i, i))
+	}
+	// What a commit in the review would have made: a repository that has one more.
+	other := filepath.Join(t.TempDir(), "other")
+	w.check(os.CopyFS(other, os.DirFS(w.root)))
+	w.check(os.CopyFS(filepath.Join(other, "many"), os.DirFS(filepath.Join(w.upper, "many"))))
+	run(other, "add", "-A")
+	run(other, "commit", "-q", "-m", "second")
+	w.check(os.CopyFS(filepath.Join(w.upper, ".git"), os.DirFS(filepath.Join(other, ".git"))))
+	before := w.state(w.root)
+	var after string
+	runs := 500
+	if testing.Short() {
+		runs = 20
+	}
+	killed, whole, undone := 0, 0, 0
+	longest := map[string]time.Duration{}
+	kill := func(what string) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), storm+"="+w.root, what)
+		out, err := cmd.StdoutPipe()
+		w.check(err)
+		begin := time.Now()
+		w.check(cmd.Start())
+		out.Read(make([]byte, 6))  // "begun"
+		late := longest[what] == 0 // the first comes to its end, and tells how long that takes now
+		if late {
+			cmd.Wait()
+		} else {
+			timer := time.AfterFunc(rand.N(longest[what]), func() { cmd.Process.Signal(syscall.SIGKILL) })
+			cmd.Wait()
+			late = timer.Stop()
+		}
+		if late {
+			longest[what] = time.Since(begin) * 3 / 2
+		} else {
+			killed++
+		}
+	}
+	for range runs {
+		kill("")
+		r, err := w.shelf.Open(context.Background(), "r")
+		switch {
+		case err == nil:
+			r.Close()
+			if got := w.state(w.root); got != before {
+				t.Fatalf("killed, it left\n%s\nfor\n%s", got, before)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			whole++
+			if after == "" {
+				after = w.state(w.root)
+			} else if got := w.state(w.root); got != after {
+				t.Fatalf("applied, it left\n%s\nfor\n%s", got, after)
+			}
+			run(w.root, "fsck", "--strict", "--no-dangling")
+			kill(stormUndo + "=1")
+			if r, err := w.shelf.Open(context.Background(), "r"); err == nil {
+				undone++
+				r.Close()
+			} else if _, told, err := w.shelf.Undo(context.Background()); err != nil {
+				t.Fatalf("%v %q", err, told)
+			}
+			if got := w.state(w.root); got != before {
+				t.Fatalf("undone, it left\n%s\nfor\n%s", got, before)
+			}
+		default:
+			t.Fatal(err)
+		}
+		run(w.root, "fsck", "--strict", "--no-dangling")
+	}
+	t.Logf("%d of %d were killed, %d came to their end, %d were taken back", killed, runs, whole, undone)
+	if killed == 0 || whole == 0 || undone == 0 {
+		t.Error("nothing was killed, or nothing applied")
+	}
+}
