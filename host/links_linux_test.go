@@ -236,7 +236,7 @@ func TestLinksOfTools(t *testing.T) {
 			noted         string   // or a note names that
 		}{
 			{name: "nowhere", outside: "ln -s none .claude", inside: []string{"mkdir none; echo x >none/s"}, written: "none/s"},
-			{name: "nowhere, and nothing done", outside: "ln -s none .claude; ln -s none sub/.vscode; ln -s l1 .zed; ln -s none l1; ln -s x y; ln -s y x; ln -s x .idea", inside: []string{"true", "true"}, written: "none/s"},
+			{name: "nowhere, and nothing done", outside: "ln -s none .claude; ln -s none sub/.vscode; ln -s l1 .zed; ln -s none l1; ln -s x y; ln -s y x; ln -s x .codex", inside: []string{"true", "true"}, written: "none/s"},
 			{name: "nowhere, deep", outside: "ln -s $BASE/w/a/b/c .claude", inside: []string{"mkdir -p a/b/c; echo x >a/b/c/s; mv a c; mkdir -p a/b/c; echo x >a/b/c/s"}, written: "a/b/c/s"},
 			{name: "below the top, nowhere", outside: "ln -s ../none sub/.vscode", inside: []string{"mkdir none; echo x >none/s"}, written: "none/s", told: "/w/sub/.vscode"},
 			{name: "nowhere, in a pattern", outside: "ln -s ../none sub/x.lock", inside: []string{"echo x >none"}, written: "none"},

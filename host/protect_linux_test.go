@@ -143,7 +143,7 @@ func TestWithoutAStateDirectory(t *testing.T) {
 			newGitRoot(t, o.Dir)
 		})
 		before := listed(t, h.Root())
-		cmd := h.Command(t.Context(), "fast", "sh", "-c", `for p in .git/hooks/x .git/commondir .git/info/attributes .claude .idea/x; do
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", `for p in .git/hooks/x .git/commondir .git/info/attributes .claude .zed/x; do
 			(echo x >$p) 2>/dev/null && echo created $p; mkdir $p 2>/dev/null && echo made $p; done; true`)
 		if out, err := cmd.Output(); err != nil || len(out) > 0 {
 			t.Errorf("%q: %v: %s", env, err, out)

@@ -441,7 +441,7 @@ func TestAttacksOnRules(t *testing.T) {
 func TestAttacksOnInstructions(t *testing.T) {
 	t.Parallel()
 	var attacks []attack
-	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".devcontainer/devcontainer.json",
+	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".gemini/settings.json", ".opencode/plugins", "opencode.json", ".helix/languages.toml", ".devcontainer/devcontainer.json",
 		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
 		if !testing.Short() || name == ".mcp.json" {
 			attacks = append(attacks, attack{
@@ -474,7 +474,7 @@ func TestAttacksOnInstructions(t *testing.T) {
 		}
 	}
 	// Missing, of those that act unasked: at the top.
-	for i, name := range []string{".vscode", ".idea", ".claude", ".cursor", ".codex", ".zed"} {
+	for i, name := range []string{".vscode", ".claude", ".cursor", ".codex", ".zed", ".gemini", ".opencode"} {
 		attacks = append(attacks, attack{
 			name: name + " that is missing", setup: initial + "true",
 			commands: []string{"rmdir " + name + "; mkdir -p " + name + "; " + hook + " >" + name + "/x", "rm -rf " + name + "; mv $W/" + name + " away" + strconv.Itoa(i) + "; true", "mkdir -p " + name + "; " + hook + " >" + name + "/x"},

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// actsUnasked are directories from which a tool of the host, in a project that
-// its user trusts, runs programs without asking again: tasks and interpreters of
-// editors, hooks and servers of coding agents. They are protected where they
-// exist, and held at the top of a workspace while they do not.
-var actsUnasked = [...]string{".vscode", ".idea", ".claude", ".cursor", ".codex", ".zed"}
+// actsUnasked are directories from which a tool runs programs without a question, in a
+// directory that its user trusts already, even if the directory was not there when the
+// user decided. They are protected where they exist, and held at the top of a workspace
+// where they do not. docs/configuration.md gives the reason for each.
+var actsUnasked = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
 
-// asksFirst are names by which a tool of the host runs something too, but asks,
-// by content, or when its user opens it. They are protected where they exist; what
-// a command makes by these names is reported.
-var asksFirst = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules"}
+// asksFirst are names by which a tool runs programs after a question, or when its user
+// opens it, and files, whose place an empty directory cannot hold: the tool would fail at
+// it. They are protected where they exist; a command that makes one is reported.
+var asksFirst = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc"}
 
 // workspaceFile ends the names of editors' files of workspaces, which are like asksFirst.
 const workspaceFile = ".code-workspace"

@@ -1,0 +1,30 @@
+package view
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The documents give a reason for each name, and say which are held.
+func TestInstructionsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string][]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (yes|no) \| (.*) \| \S.*\|$`).FindAllStringSubmatch(string(text), -1) {
+		for name := range strings.SplitSeq(row[2], ", ") {
+			documented[row[1]] = append(documented[row[1]], strings.Trim(name, "`"))
+		}
+	}
+	for held, want := range map[string][]string{"yes": actsUnasked[:], "no": append(asksFirst[:], "*"+workspaceFile)} {
+		slices.Sort(documented[held])
+		if want = slices.Sorted(slices.Values(want)); !slices.Equal(documented[held], want) {
+			t.Errorf("held %s: the documents have %q, and the list is %q", held, documented[held], want)
+		}
+	}
+}
