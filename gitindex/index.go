@@ -80,7 +80,10 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		if i.Misplaced == "" && misplaced(name) {
 			i.Misplaced = name
 		}
-		if binary.BigEndian.Uint32(b[at+24:])&0xf000 == 0xe000 {
+		switch binary.BigEndian.Uint32(b[at+24:]) & 0xf000 {
+		case 0x4000: // of a sparse index: git reads the names in it from its objects
+			return i, false
+		case 0xe000:
 			if name == "" { // it takes the place of any entry in the file that is split off
 				return i, false
 			}

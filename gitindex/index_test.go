@@ -65,6 +65,18 @@ func TestMisplaced(t *testing.T) {
 	}
 }
 
+// A sparse index has directories, and git reads the names in them from its objects.
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	const script = "mkdir in out; echo >in/a; echo >out/b; git add .; git -c user.name=a -c user.email=a@b commit -qm 1; git sparse-checkout set --cone --no-sparse-index in; "
+	if i, ok := Read(index(t, script), 20); !ok || i.Links != nil {
+		t.Errorf("without: %v, %q", ok, i.Links)
+	}
+	if _, ok := Read(index(t, script+"git sparse-checkout reapply --sparse-index"), 20); ok {
+		t.Error("it is read")
+	}
+}
+
 // By these tables git finds entries and extensions elsewhere than one after the other.
 func TestTables(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,7 @@ func (c *Cmd) supervise() {
 		shared.Result
 		err error
 	}
+	c.opened.Untold = true
 	told := make(chan end, 1)
 	go func() {
 		result, err := c.process.Wait(context.Background())
@@ -175,6 +176,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		select {
 		case f = <-done:
 			waiting = false
+			c.opened.Untold = f.unkept != ""
 		case <-late:
 			waiting = false
 		case <-overdue:

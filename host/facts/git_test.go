@@ -511,7 +511,7 @@ func TestSubmodulesAtAnyDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, _ := out.told(found, out.before.submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
+	if told, _, _ := out.told(found, out.before.submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
 		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.repositories)
 	}
 }
@@ -547,6 +547,13 @@ func TestNewSubmodules(t *testing.T) {
 		{"one that git ignores", "ignored/new", func() { evil("ignored/new"); runGit(t, top, "add", "-f", "ignored/new") }, top},
 		{"in a submodule", "lib/inner", func() { runGit(t, top+"/lib", "add", "inner") }, top},
 		{"a .git for a gitlink", "empty", func() { evil("empty") }, top},
+		{"one that looks like the git directory of a worktree, too", "worktrees/x", func() {
+			for name, text := range map[string]string{"objects/x": "", "refs/x": "", "HEAD": "ref: refs/heads/main\n", "worktrees/x/HEAD": "ref: refs/heads/main\n", "worktrees/x/commondir": "../..\n"} {
+				writeFile(t, top+"/"+name, text)
+			}
+			evil("worktrees/x")
+			runGit(t, top, "add", "worktrees/x")
+		}, top},
 		{"another .git file", "lib", func() {
 			if err := os.WriteFile(top+"/lib/.git", []byte("gitdir: "+top+"/aside/.git\n"), 0o644); err != nil {
 				t.Error(err)

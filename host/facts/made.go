@@ -48,24 +48,70 @@ type before struct {
 	pending      workspace.Pending // what they were in the middle of
 	odd          []string          // what else there was to say of them
 	instructions []string
+	unread       []string  // directories that cannot be listed
 	began        time.Time // what is older, a command has not made
 	unprotected  []unprotected
 	writable     []string // where commands can write, for what git says of them
 	own          []string // the user's repositories
 	submodules   map[string]submodule
 	open         []string         // repositories of which a command may change what git acts on
-	allOpen      bool             // that are all
 	acting       workspace.Acting // what git acts on in those
-	headLog      string           // see [Machine.headLog]
 	headLogSize  int64
 }
 
+// look gives what is there now.
+func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b before) {
+	b.began = time.Now().Add(-tick)
+	// Of any other repository that is told of, too: editors run git status there.
+	nested, _, _ := out.told(found, nil)
+	b.own = slices.Concat(out.Tops(), out.Guarded, nested)
+	b.submodules = look.submodules(b.own)
+	b.repositories, b.instructions, b.unread = out.told(found, b.submodules)
+	b.instructions = slices.DeleteFunc(b.instructions, holdsPlace)
+	b.pending, b.odd = look.layouts.pending(b.repositories)
+	b.writable = look.layouts.writable
+	for _, l := range out.Loose {
+		if l.Repository != "" {
+			b.open = append(b.open, l.Repository)
+			continue
+		}
+		u := unprotected{path: l.Path, led: true}
+		u.looked = u.looks()
+		b.unprotected = append(b.unprotected, u)
+	}
+	for _, top := range b.repositories {
+		if !slices.Contains(out.Guarded, top) {
+			b.open = append(b.open, top)
+			b.leaveUnprotected(&look.layouts, top)
+		}
+	}
+	for _, p := range b.instructions {
+		if out.Unguarded(p) {
+			b.unprotected = append(b.unprotected, unprotected{path: p, looked: looks(p), free: true})
+		}
+	}
+	if info, err := os.Lstat(out.headLog); err == nil {
+		b.headLogSize = info.Size()
+	}
+	b.acting = m.acting(look.ctx, out, &b, &look.layouts, b.repositories)
+	return b
+}
+
 // acting asks git what it acts on in the repositories of which a command may change that.
-func (m *Machine) acting(ctx context.Context, out *Resolved, look *layouts, all []string) workspace.Acting {
-	if !out.before.allOpen {
-		all = out.before.open
+func (m *Machine) acting(ctx context.Context, out *Resolved, b *before, look *layouts, all []string) workspace.Acting {
+	if !out.allOpen {
+		all = b.open
 	}
 	return m.Workspace.Acting(ctx, look.of, all, m.Owner.gitUser())
+}
+
+// After has what is there at the end of the command before this one count as what was there before
+// this one, in a session whose processes go on: what they make between the two is told.
+func (out *Resolved) After(last *Resolved) {
+	if last != nil && last.after != nil {
+		out.before = *last.after
+		out.leaveUntold()
+	}
 }
 
 // lostSince are where worktrees are not that the workspace's repositories have
@@ -151,13 +197,14 @@ type Made struct {
 	Instructions  []string
 	LostWorktrees []string // where they were
 	Unlisted      string   // that Instructions lack some; "" where they do not
+	Others        []string // what is in none of these, since there are too many
 	Unsigned      bool     // a commit was made that its user would have signed
 }
 
 // told is Told without the git directories of worktrees, and without what git passes by: a .git
 // that is empty, which a command may fill.
-func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (repositories, instructions []string) {
-	repositories, instructions, unread := out.Told(found)
+func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
+	repositories, instructions, unread = out.Told(found)
 	for _, dir := range unread { // which a command can have made so
 		for _, name := range view.ActingNames() {
 			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
@@ -176,9 +223,12 @@ func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
 		names, err := os.ReadDir(filepath.Join(p, ".git"))
-		return err == nil && len(names) == 0 || workspace.OfWorktree(p)
+		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree whatever else a command has put there
+			return workspace.OfWorktree(p)
+		}
+		return err == nil && len(names) == 0
 	})
-	return repositories, instructions
+	return repositories, instructions, unread
 }
 
 // ignored gives those of some paths that git ignored before the command.
@@ -240,16 +290,30 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	now := newLookup(ctx, m)
 	look := &now.layouts
 	look.writable = out.before.writable
-	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.before.committed()
+	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.committed()
 	found, err := out.searchAgain()
+	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
+		out.afterMark = m.newMark()
+		after := m.look(out, now, found)
+		out.after = &after
+		now = newLookup(ctx, m)
+		look = &now.layouts
+		look.writable = out.before.writable
+		found, err = out.searchAgain()
+	}
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		found = &scan.Result{} // what is not protected has known places
 	}
 	submodules := now.submodules(out.before.own)
-	repositories, instructions := out.told(found, submodules)
+	repositories, instructions, unread := out.told(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
-	changed := m.acting(ctx, out, look, repositories).Since(out.before.acting, out.before.allOpen)
+	for _, dir := range unread {
+		if !slices.Contains(out.before.unread, dir) {
+			others = append(others, RepositoryReport{Path: dir, Existing: true, Unclear: "it cannot be listed: what a command has put there is not known"})
+		}
+	}
+	changed := m.acting(ctx, out, &out.before, look, repositories).Since(out.before.acting, out.allOpen)
 	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
@@ -268,12 +332,12 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
 	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
-		made.Instructions = made.Instructions[:maxMade]
+		made.Instructions, made.Others = made.Instructions[:maxMade], made.Instructions[maxMade:]
 		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
 	var before workspace.Pending
 	before.Join(out.before.pending)
-	more := 0
+	var more []string
 	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(submodules[b].from, submodules[a].from)
 	})
@@ -304,7 +368,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
 			continue
 		case len(made.Repositories) >= maxMade:
-			more++
+			more = append(more, p)
 			continue
 		case !report.Existing:
 			acting = m.Workspace.Inspect(ctx, p, m.Owner.gitUser())
@@ -313,11 +377,20 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
 		made.Repositories = append(made.Repositories, report)
 	}
-	if more > 0 {
-		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", more))
+	if len(more) > 0 {
+		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
+		made.Others = append(made.Others, more...)
 	}
 	made.Repositories = append(made.Repositories, others...)
 	return made
+}
+
+// MadeAfter looks for what is there and was not at the end of the last command of a session, when nothing
+// of it runs any more.
+func (m *Machine) MadeAfter(last *Resolved) Made {
+	last.After(last)
+	last.Spec.Session.Processes = false
+	return m.Made(last)
 }
 
 // tick is how far the clock of a file system is behind, at most.

@@ -55,6 +55,16 @@ type Resolved struct {
 	// before is what was there, and searchAgain looks once more.
 	before      before
 	searchAgain func() (*scan.Result, error)
+	allOpen     bool   // a command may change what git acts on in all repositories
+	headLog     string // see [Machine.headLog]
+	// after is what was there when it was last looked, for what processes of a session that
+	// outlive their command make until the next one.
+	after     *before
+	afterMark *mark
+	// since is when commands began of which nothing was told, with the marks of those.
+	since  time.Time
+	untold []string
+	mark   *mark
 }
 
 // Resolve looks at the machine for a definition, and has package view decide what
@@ -119,38 +129,11 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
-		out.before.began = time.Now().Add(-tick)
-		// Of any other repository that is told of, too: editors run git status there.
-		nested, _ := out.told(found.Trees, nil)
-		out.before.own = slices.Concat(out.Tops(), out.Guarded, nested)
-		out.before.submodules = look.submodules(out.before.own)
-		repositories, instructions := out.told(found.Trees, out.before.submodules)
-		out.before.repositories, out.before.instructions = repositories, slices.DeleteFunc(instructions, holdsPlace)
-		out.before.pending, out.before.odd = look.layouts.pending(out.before.repositories)
-		out.before.writable = look.layouts.writable
-		for _, l := range out.Loose {
-			if l.Repository != "" {
-				out.before.open = append(out.before.open, l.Repository)
-				continue
-			}
-			u := unprotected{path: l.Path, led: true}
-			u.looked = u.looks()
-			out.before.unprotected = append(out.before.unprotected, u)
-		}
-		for _, top := range repositories {
-			if !slices.Contains(out.Guarded, top) {
-				out.before.open = append(out.before.open, top)
-				out.before.leaveUnprotected(&look.layouts, top)
-			}
-		}
-		for _, p := range out.before.instructions {
-			if out.Unguarded(p) {
-				out.before.unprotected = append(out.before.unprotected, unprotected{path: p, looked: looks(p), free: true})
-			}
-		}
-		out.before.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
-		out.before.headLog, out.before.headLogSize = m.headLog(out, in, &look.layouts)
-		out.before.acting = m.acting(look.ctx, out, &look.layouts, out.before.repositories)
+		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
+		out.headLog = m.headLog(out, in, &look.layouts)
+		out.before = m.look(out, look, found.Trees)
+		out.since, out.untold = m.untoldSince()
+		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect
 	if in.Review != "" {

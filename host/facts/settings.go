@@ -71,33 +71,29 @@ func (m *Machine) excludes(out *Resolved) string {
 	return string(bytes.TrimRight(text, "\n")) + "\n"
 }
 
-// headLog is where git notes each commit that is made in the workspace's root, and how much stands there; "" where its
+// headLog is where git notes each commit that is made in the workspace's root; "" where its
 // user would have none signed, or a definition says what git does.
-func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) (log string, size int64) {
+func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) string {
 	l, err := look.of(m.Workspace.Root())
 	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
-		return "", 0
+		return ""
 	}
-	log = path.Join(l.GitDir, "logs/HEAD")
-	if fi, err := os.Lstat(log); err == nil {
-		size = fi.Size()
-	}
-	return log, size
+	return path.Join(l.GitDir, "logs/HEAD")
 }
 
 // committed reports whether a commit was made since.
-func (b *before) committed() bool {
-	if b.headLog == "" {
+func (out *Resolved) committed() bool {
+	if out.headLog == "" {
 		return false
 	}
-	fd, err := hostpath.OpenNoSymlinks(b.headLog, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.OpenNoSymlinks(out.headLog, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	log := os.NewFile(uintptr(fd), b.headLog)
+	log := os.NewFile(uintptr(fd), out.headLog)
 	defer log.Close()
 	const most = 1 << 20
-	text, _ := io.ReadAll(io.NewSectionReader(log, b.headLogSize, most))
+	text, _ := io.ReadAll(io.NewSectionReader(log, out.before.headLogSize, most))
 	return bytes.Contains(text, []byte("\tcommit"))
 }
 

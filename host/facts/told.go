@@ -20,6 +20,9 @@ func (made *Made) Told() (list []approvals.Told) {
 	for _, p := range made.Instructions {
 		list = append(list, approvals.Told{Path: p, What: "what tools outside of a sandbox take for instructions", At: now})
 	}
+	for _, p := range made.Others {
+		list = append(list, approvals.Told{Path: p, What: "one of many repositories or instructions for tools that a command made", At: now})
+	}
 	return list
 }
 

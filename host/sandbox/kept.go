@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -27,6 +28,7 @@ type kept struct {
 	idle   *time.Timer   // while there are no users
 	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
 
+	last    *facts.Resolved // of the last command that has ended: what was there then
 	slot    *slot
 	holds   []func() // give up the places that are held, of a table each
 	release func()   // gives up the session's lock; nil before that is had
@@ -100,14 +102,27 @@ func (k *kept) keep(s *slot, releaseHeld func()) {
 	k.holds = append(k.holds, releaseHeld)
 }
 
-// leave counts one command less. Nil is allowed.
-func (k *kept) leave() {
+// goOn has what comes to be between two commands be told with the second. Nil is allowed.
+func (k *kept) goOn(now *facts.Resolved) {
+	if k != nil {
+		k.pool.mu.Lock()
+		defer k.pool.mu.Unlock()
+		now.After(k.last)
+	}
+}
+
+// leave counts one command less, of which ended is, if it ran. Nil is allowed.
+func (k *kept) leave(ended *facts.Resolved) {
 	if k == nil {
 		return
 	}
 	p := k.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if ended.Looked() {
+		k.last.EndAfter(true) // the next look begins with what this one has seen
+		k.last = ended
+	}
 	if k.users--; k.users > 0 || p.kept != k {
 		return
 	}
@@ -151,6 +166,7 @@ func (p *Pool) EndKept(ctx context.Context) error {
 		close(k.ended)
 	}()
 	defer k.end()
+	defer k.tell()
 	s := k.slot
 	if err := s.lock.Acquire(ctx); err != nil {
 		return err
@@ -173,7 +189,16 @@ func (p *Pool) forgetKept() {
 		if k.idle != nil {
 			k.idle.Stop()
 		}
+		k.tell()
 		k.end()
+	}
+}
+
+// tell looks at what was made since the last command, when nothing runs any more.
+func (k *kept) tell() {
+	if k.last.Looked() {
+		made := k.pool.Machine.MadeAfter(k.last)
+		k.last.EndAfter(k.pool.KeepTold(&made) == "")
 	}
 }
 

@@ -36,6 +36,8 @@ type Open struct {
 	kept       *kept // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
+	// Untold says that the command may have made something of which nothing was told.
+	Untold bool
 }
 
 // Release gives up what the Pool gave. Nil is allowed.
@@ -43,16 +45,18 @@ func (sb *Open) Release() {
 	if sb != nil {
 		sb.releaseHeld()
 		sb.running.Add(-1)
-		sb.kept.leave()
+		sb.Resolved.End(!sb.Untold)
+		sb.kept.leave(sb.Resolved)
 	}
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *Open) forCommand(def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
+func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
 	sb.running.Add(1)
 	one, r := *sb, *now
 	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
 	r.Spec, one.Definition = sb.Resolved.Spec, def
+	m.Begin(&r)
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
 		if sb.Decision.Rule == policy.RuleEngineNamed {
@@ -78,7 +82,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	defer func() {
 		if err != nil {
-			k.leave()
+			k.leave(nil)
 		}
 	}()
 	s, err := p.slot(ctx, &t, via)
@@ -96,6 +100,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if err != nil {
 		return nil, err
 	}
+	k.goOn(resolved)
 	sb := s.current
 	if sb != nil {
 		SetStage(ctx, "engine %q answered", sb.Engine.Info.Name)
@@ -127,7 +132,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
 		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
-			return sb.forCommand(def, resolved, releaseHeld, k), nil
+			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 		}
 		s.retired = append(s.retired, sb)
 		s.current = nil
@@ -149,7 +154,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	// Not before: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
-	return opened.forCommand(def, resolved, releaseHeld, k), nil
+	return opened.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 }
 
 // sameSpec reports whether what was opened for one will do for the other: not by what a definition is

@@ -37,6 +37,8 @@ type Config struct {
 	Logger  hclog.Logger
 	// Untold gets what happened in a sandbox that is closed, between its commands.
 	Untold func(*Open, []shared.Event)
+	// KeepTold keeps what was made after the last command of a session, and says why it could not.
+	KeepTold func(*facts.Made) string
 }
 
 // Pool has the sandboxes of a Host that are open. It is safe for concurrent use.

@@ -229,7 +229,7 @@ func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []st
 			unread = append(unread, f.Path)
 		}
 	}
-	return repositories, instructions, unread
+	return slices.Compact(repositories), instructions, unread // one can be several of these
 }
 
 // gitProtections are what git obeys, of all repositories that commands can write to.

@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
@@ -171,7 +172,7 @@ func (r *doctorReport) text() string {
 		b.WriteString("\nMade by commands, until sbxhost doctor -seen:\n")
 	}
 	for _, t := range r.Told {
-		fmt.Fprintf(&b, "  %s: %s\n", cli.Printable(t.Path), t.What)
+		fmt.Fprintf(&b, "  %s: %s\n", hostpath.Quote(t.Path), t.What)
 	}
 	if len(r.Probes) > 0 {
 		b.WriteString("\nProbes:\n")
