@@ -402,7 +402,7 @@ func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
 	defer from.Close()
 	changed := func() bool {
 		var st unix.Stat_t
-		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun
+		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun || st.Size > maxGitFile
 	}
 	at := filepath.Join(dir, indexCopy(layer, p))
 	if _, err := os.Lstat(at); err == nil || changed() {

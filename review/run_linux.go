@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -89,7 +88,7 @@ func (r *run) make(m *Make) error {
 			return err
 		}
 		defer from.Close()
-		_, err = io.Copy(f, from)
+		err = copyData(f, from)
 	}
 	if err == nil {
 		err = unix.Fchmod(fd, m.Mode)

@@ -220,6 +220,21 @@ func (t *tree) file(p string) (*os.File, error) {
 	return f, nil
 }
 
+// data gives the bounds of the first part of a file from an offset on that is no hole; from is the size if there is
+// none. A command can make a file of which the holes, which are zeros, take hours to read.
+func data(f *os.File, at, size int64) (from, to int64) {
+	from, err := f.Seek(at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return size, size
+	} else if err != nil { // the file system does not tell
+		return at, size
+	}
+	if to, err = f.Seek(from, unix.SEEK_HOLE); err != nil {
+		to = size
+	}
+	return from, min(to, size)
+}
+
 // same reports whether a file has the same contents in both trees. What cannot be read is
 // another.
 func same(a, b *tree, p string) (bool, error) {
@@ -232,18 +247,49 @@ func same(a, b *tree, p string) (bool, error) {
 	} else if err != nil {
 		return false, nil
 	}
+	info, err := one.Stat()
+	otherInfo, otherErr := other.Stat()
+	if err = errors.Join(err, otherErr); err != nil || info.Size() != otherInfo.Size() {
+		return false, err
+	}
 	var left, right [64 << 10]byte
-	for {
-		n, err := io.ReadFull(one, left[:])
-		m, otherErr := io.ReadFull(other, right[:])
-		if n != m || !bytes.Equal(left[:n], right[:m]) {
-			return false, nil
+	for at, size := int64(0), info.Size(); at < size; {
+		from, to := data(one, at, size)
+		if otherFrom, otherTo := data(other, at, size); otherFrom < from {
+			from, to = otherFrom, otherTo
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return otherErr == err, nil
-		}
-		if err != nil || otherErr != nil {
-			return false, errors.Join(err, otherErr)
+		for at = from; at < to; {
+			n := min(to-at, int64(len(left)))
+			_, err := one.ReadAt(left[:n], at)
+			_, otherErr := other.ReadAt(right[:n], at)
+			if err == io.EOF || otherErr == io.EOF { // it was cut meanwhile
+				return false, nil
+			} else if err = errors.Join(err, otherErr); err != nil || !bytes.Equal(left[:n], right[:n]) {
+				return false, err
+			}
+			at += n
 		}
 	}
+	return true, nil
+}
+
+// copyData copies a file to an empty one, with its holes.
+func copyData(to, of *os.File) error {
+	info, err := of.Stat()
+	if err != nil {
+		return err
+	}
+	for at, size := int64(0), info.Size(); at < size; {
+		from, end := data(of, at, size)
+		_, err := of.Seek(from, io.SeekStart)
+		_, toErr := to.Seek(from, io.SeekStart)
+		if err = errors.Join(err, toErr); err == nil {
+			_, err = io.CopyN(to, of, end-from)
+		}
+		if err != nil {
+			return err
+		}
+		at = end
+	}
+	return to.Truncate(info.Size())
 }

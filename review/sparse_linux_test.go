@@ -1,0 +1,134 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// sparse makes a file of which all is a hole but text at an offset.
+func (w *workspace) sparse(p string, size int64, text string, at int64) {
+	w.Helper()
+	f, err := os.Create(p)
+	w.check(err)
+	defer f.Close()
+	w.check(f.Truncate(size))
+	_, err = f.WriteAt([]byte(text), at)
+	w.check(err)
+}
+
+// threadHasRead is how many bytes the calling thread has read or copied.
+func (w *workspace) threadHasRead() (n int64) {
+	w.Helper()
+	b, err := os.ReadFile("/proc/thread-self/io")
+	w.check(err)
+	_, err = fmt.Sscanf(string(b), "rchar: %d", &n)
+	w.check(err)
+	return n
+}
+
+// A command makes a file of hundreds of gigabytes at no cost. It keeps nobody from a review.
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const size = 300 << 30
+	w := newRoot(t)
+	w.sparse(filepath.Join(w.root, "edit"), size, "old", size-3)
+	w.sparse(filepath.Join(w.root, "same"), size, "end", size-3)
+	w.begin()
+	w.sparse(filepath.Join(w.upper, "edit"), size, "new", size-3)
+	w.sparse(filepath.Join(w.upper, "same"), size, "end", size-3)
+	w.sparse(filepath.Join(w.upper, "made"), size, "new", size-3)
+	w.sparse(filepath.Join(w.upper, "index"), size, "DIRC", 0)
+	w.check(os.Link(filepath.Join(w.upper, "made"), filepath.Join(w.upper, "stays"))) // so the other one is copied
+
+	before := w.threadHasRead()
+	r := w.open()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	got := ""
+	for i := range set.Changes {
+		got += fmt.Sprintln(set.Changes[i].Line(set.Changes[i].Path), set.Changes[i].Refused)
+	}
+	if want := "modified edit \nadded    index a file of git's that is too large to be looked into\nadded    made \nadded    stays \n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	_, left, done, err := r.Export(context.Background(), set, nil)
+	w.check(err)
+	done()
+	if len(left) != 4 {
+		t.Errorf("left out of a diff: %+v", left)
+	}
+	_, err = r.Apply(context.Background(), set, Choice{Paths: []string{"edit", "made"}})
+	w.check(err)
+	for _, name := range []string{"edit", "made"} {
+		f, err := os.Open(filepath.Join(w.root, name))
+		w.check(err)
+		defer f.Close()
+		var end [3]byte
+		var st unix.Stat_t
+		_, err = f.ReadAt(end[:], size-3)
+		w.check(err)
+		if w.check(unix.Fstat(int(f.Fd()), &st)); st.Size != size || st.Blocks > 1<<10 || string(end[:]) != "new" {
+			t.Errorf("%s: %d bytes in %d blocks, at the end %q", name, st.Size, st.Blocks, end)
+		}
+	}
+	r.Close()
+	_, _, err = w.shelf.Undo(context.Background())
+	w.check(err)
+	if _, err := os.Lstat(filepath.Join(w.root, "made")); err == nil {
+		t.Error("it was not taken back")
+	}
+	// A file of git's that is in the workspace is kept as it was when a review begins.
+	w.sparse(filepath.Join(w.root, "index"), size, "DIRC", 0)
+	w.check(os.RemoveAll(w.shelf.dir))
+	w.begin()
+	if read := w.threadHasRead() - before; read > 4<<20 {
+		t.Errorf("%d bytes were read", read)
+	}
+}
+
+// Where a hole begins says nothing of a file's contents.
+func TestSameData(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	w := newRoot(t)
+	zeros := string(make([]byte, 128<<10))
+	for _, f := range []struct {
+		text string
+		at   int64
+		same bool
+	}{
+		{"", 0, true}, {zeros, 0, true}, {zeros, 512 << 10, true}, {zeros, size - int64(len(zeros)), true},
+		{"x", 0, false}, {"x", 500_000, false}, {"x", size - 1, false}, {zeros + "x", 512 << 10, false},
+	} {
+		w.sparse(filepath.Join(w.root, "f"), size, f.text, f.at)
+		for _, other := range []string{"", zeros} {
+			dir := t.TempDir()
+			w.sparse(filepath.Join(dir, "f"), size, other, 640<<10)
+			a, err := openTree(w.root, false)
+			w.check(err)
+			b, err := openTree(dir, true)
+			w.check(err)
+			one, err := same(a, b, "f")
+			two, otherErr := same(b, a, "f")
+			if one != f.same || two != f.same || err != nil || otherErr != nil {
+				t.Errorf("%d bytes at %d, %d zeros: %v, %v, %v, %v", len(f.text), f.at, len(other), one, two, err, otherErr)
+			}
+			a.close()
+			b.close()
+		}
+	}
+	pipe, _, err := os.Pipe()
+	w.check(err)
+	defer pipe.Close()
+	if from, to := data(pipe, 5, 9); from != 5 || to != 9 {
+		t.Errorf("of a file that does not tell its holes: %d to %d", from, to)
+	}
+}
