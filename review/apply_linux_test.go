@@ -483,3 +483,56 @@ func TestUnmarkOfMany(t *testing.T) {
 		t.Error("others are gone")
 	}
 }
+
+// In a directory with the set-group-ID bit, mkdir makes one with that bit and of its group. It is no reason to
+// refuse, and arrives so. Anywhere else the bit is.
+func TestSetGroupID(t *testing.T) {
+	t.Parallel()
+	group := os.Getegid()
+	if os.Geteuid() == 0 {
+		group = 10
+	}
+	w := newRoot(t, "d/f old", "plain/f old", "becomes text")
+	sets := func(of int, paths ...string) {
+		for _, p := range paths {
+			w.check(os.Chown(p, -1, of))
+			w.check(unix.Chmod(p, 0o2775))
+		}
+	}
+	sets(group, w.root, w.root+"/d")
+	w.begin()
+	for _, line := range []string{"new/sub/f 1", "new/left 2", "d/in/", "becomes/", "bad/file 3", "plain/bad/", "plain/file 4"} {
+		w.write(w.upper, line)
+	}
+	sets(group, w.upper, w.upper+"/new", w.upper+"/new/sub", w.upper+"/d", w.upper+"/d/in", w.upper+"/becomes", w.upper+"/plain/bad", w.upper+"/plain/file", w.upper+"/bad/file")
+	refused := "bad/file plain plain/bad plain/file"
+	sets(group, w.upper+"/plain") // one that is there has no such bit
+	if group != os.Getegid() {
+		w.write(w.upper, "other/")
+		sets(os.Getegid(), w.upper+"/other")
+		refused = "bad/file other plain plain/bad plain/file"
+	}
+	out, err := w.apply(Choice{})
+	var got []string
+	for _, c := range out.Refused {
+		got = append(got, c.Path)
+	}
+	if !errors.Is(err, ErrBlocked) || strings.Join(got, " ") != refused {
+		t.Errorf("refused %q, %v", got, err)
+	}
+	// Of new, a part: it is made, not moved.
+	_, err = w.apply(Choice{Paths: []string{"new/sub", "d", "becomes"}})
+	w.check(err)
+	for _, name := range []string{"new", "new/sub", "d/in", "becomes"} {
+		var st unix.Stat_t
+		w.check(unix.Stat(filepath.Join(w.root, name), &st))
+		if st.Mode&0o7777 != 0o2775 || int(st.Gid) != group {
+			t.Errorf("%s: mode %o, group %d", name, st.Mode, st.Gid)
+		}
+	}
+	_, _, err = w.shelf.Undo(context.Background())
+	w.check(err)
+	if got, want := w.list(w.root), "becomes=text d/ d/f=old plain/ plain/f=old"; got != want {
+		t.Errorf("undo left %q", got)
+	}
+}

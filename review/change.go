@@ -36,6 +36,7 @@ func (k Kind) String() string {
 type Node struct {
 	Kind   Kind
 	Mode   uint32 // permissions, with the bits for set-user-ID, set-group-ID and sticky
+	Gid    uint32
 	Size   int64
 	Dev    uint64
 	Ino    uint64
@@ -136,7 +137,7 @@ func (c *Change) unsaid() bool {
 	case c.New.Kind != File && c.New.Kind != Directory:
 		return false
 	case c.New.Kind != c.Old.Kind:
-		return mode&(0o022&^c.top|0o7000) != 0
+		return mode&(0o2022&^c.top|0o5000) != 0
 	case c.New.Kind == File:
 		return (mode^c.Old.Mode)&^0o111 != 0
 	default:
@@ -394,11 +395,22 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	case Symlink:
 		return leadsOut(c.Root, one, c.merged), nil
 	case File, Directory:
-		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 {
+		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
 			return "has the set-user-ID or set-group-ID bit", nil
 		}
 	}
 	return "", nil
+}
+
+// inheritsGroup reports whether a change makes a directory that has its set-group-ID bit and its group from the
+// one that it is in, as by mkdir. If that is new too, it was looked at before.
+func (c *Comparison) inheritsGroup(one *Change) bool {
+	dir := path.Dir(one.Path)
+	in, err := c.Lower.Look(dir)
+	if err == nil && in.Kind != Directory {
+		in, err = c.Upper.Look(dir)
+	}
+	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
 }
 
 // leadsOut refuses a symlink that leads out of its tree, by what look finds in that.

@@ -62,6 +62,7 @@ type Step struct {
 type Make struct {
 	Slot    string
 	Mode    uint32
+	Gid     uint32
 	Of      *Place // a file to copy
 	Content []byte // of a file; nil, and no Of: a directory
 	MTime   int64
@@ -226,7 +227,7 @@ func (p *planner) remove(i, n int, host Place) {
 // makeDirectory plans a new directory that cannot be moved as it is.
 func (p *planner) makeDirectory(c *Change, host Place) {
 	p.made[host] = true
-	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700}
+	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid}
 	p.plan.Makes = append(p.plan.Makes, m)
 	p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
 	if c.New.Mode != m.Mode {
@@ -253,7 +254,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
 	if made {
-		m := Make{Slot: string(slot.Path), Mode: c.New.Mode, MTime: c.New.MTime, Content: c.Content}
+		m := Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Content: c.Content}
 		if !c.Merge {
 			m.Of = &upper
 		} else if m.MTime = 0; m.Mode&0o777 == 0 {

@@ -72,7 +72,7 @@ func (r *run) make(m *Make) error {
 		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
 			return r.slots.error("mkdir", at, err)
 		}
-		return r.slots.chmod(at, m.Mode)
+		return r.settle(m)
 	}
 	fd, err := unix.Openat(r.slots.root, at, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -91,12 +91,21 @@ func (r *run) make(m *Make) error {
 		err = copyData(f, from)
 	}
 	if err == nil {
-		err = unix.Fchmod(fd, m.Mode)
+		err = r.settle(m)
 	}
 	if err == nil && m.MTime != 0 {
 		err = unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(m.MTime)}, 0)
 	}
 	return err
+}
+
+// settle gives what was made its group and its permissions.
+func (r *run) settle(m *Make) error {
+	err := unix.Fchownat(r.slots.root, m.Slot, -1, int(m.Gid), unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil && m.Mode&0o2000 != 0 { // which must not be for another group
+		return r.slots.error("chown", m.Slot, err)
+	}
+	return r.slots.chmod(m.Slot, m.Mode)
 }
 
 // chmod sets the permissions of what is no symlink.

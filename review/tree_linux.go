@@ -187,7 +187,7 @@ const opaqueMark = "user.overlay.opaque"
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func nodeOf(st *unix.Stat_t) Node {
-	n := Node{Mode: st.Mode & 0o7777, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	n := Node{Mode: st.Mode & 0o7777, Gid: st.Gid, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		n.Kind = File
