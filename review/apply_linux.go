@@ -141,7 +141,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	dirs := slices.Clone(r.git)
 	taken := make([]func(*Change) bool, len(dirs))
 	for i := range dirs {
-		dirs[i].after, dirs[i].known = after(i), map[string]string{}
+		dirs[i].after, dirs[i].known, dirs[i].submodules = after(i), map[string]string{}, nil
 		taken[i] = dirs[i].takesObjects(set.carried(i, chosen))
 	}
 	return func(c *Change) string {

@@ -46,7 +46,7 @@ func (rules *Rules) settle(c *Change, full string) {
 // ofGit settles what git's own files become.
 func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
 	source, layer := of.Root, of.Layer
-	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, map[string]bool{}, map[string]bool{}}
+	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}}
 	r.git[layer] = dirs
 	changes = dirs.keepObjects(changes)
 	kept := changes[:0]
@@ -85,6 +85,7 @@ type gitDirs struct {
 	after, before func(path string) (Node, error) // the change
 	rules         *Rules
 	known         map[string]string // by a directory of the host, the one that it lies in or is
+	submodules    []string          // the host's, and where these lead after the change; nil before they are asked for
 	told          map[string]bool   // what has been noted, by its path of the host
 	stores        map[string]bool   // whether git on the host has objects in a directory of that path
 }
@@ -172,8 +173,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 		note = "git outside of a sandbox acts on it" // said of each: a person may look at that alone
 	case dir == full || !isGitDir(dir, g.lower):
 		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
-		if path.Base(dir) == ".git" && slices.Contains(g.rules.Submodules, path.Dir(dir)) {
-			refused = "git status in the repository around it would act on it"
+		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
+			refused = actsOn
 		}
 	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
 		note = "git outside of a sandbox acts on it"
@@ -187,10 +188,41 @@ func (g *gitDirs) settle(c *Change, full string) {
 			note, at = "git outside of a sandbox goes on with it: what is listed there can be commands", p
 		}
 	}
+	if c.New.Kind == Symlink && slices.ContainsFunc(g.rules.Submodules, func(one string) bool {
+		return paths.Inside(full, one) && g.now(path.Join(g.follow(one), ".git"))
+	}) {
+		refused = actsOn
+	}
 	c.Refused = cmp.Or(c.Refused, refused)
 	if note != "" && c.Refused == "" && !g.told[at] {
 		g.told[at], c.Note = true, note
 	}
+}
+
+// actsOn refuses what would be a submodule's repository. git 2.39 goes to none through a symlink; others may.
+const actsOn = "git status in the repository around it would act on it"
+
+func (g *gitDirs) isSubmodule(dir string) bool {
+	if g.submodules == nil {
+		g.submodules = slices.Clone(g.rules.Submodules)
+		for _, one := range g.rules.Submodules {
+			g.submodules = append(g.submodules, g.follow(one))
+		}
+	}
+	return slices.Contains(g.submodules, dir)
+}
+
+// follow gives the path of the host to which one leads after the change.
+func (g *gitDirs) follow(full string) string {
+	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(g.root, p) {
+			target, _ := os.Readlink(p)
+			return paths.Step{Target: target}, nil
+		}
+		n, err := g.after(strings.TrimPrefix(strings.TrimPrefix(p, g.root), "/"))
+		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
+	})
+	return end
 }
 
 func (g *gitDirs) of(dir string) string {
@@ -303,28 +335,25 @@ func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) strin
 		top, ok = path.Dir(gitDir), true
 	}
 	for _, link := range links {
-		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.has(path.Join(at, ".git")) {
+		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.hasRepository(at) {
 			return link
 		}
 	}
 	return ""
 }
 
-// has reports whether the host or the review has anything at a path of the host.
-func (r *Review) has(full string) bool {
-	if _, err := os.Lstat(full); err == nil {
+// hasRepository reports whether the host or the review has a .git in what a path of the host leads to.
+func (r *Review) hasRepository(dir string) bool {
+	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
 		return true
 	}
-	for _, p := range r.trees {
-		if p.upper == nil || !paths.Inside(p.source, full) {
-			continue
+	return slices.ContainsFunc(r.trees, func(p pair) bool {
+		if p.upper == nil {
+			return false
 		}
-		c := Comparison{Upper: p.upper, Lower: p.lower}
-		if n, err := c.merged(strings.TrimPrefix(full, p.source+"/")); err != nil || n.Kind != Absent {
-			return true
-		}
-	}
-	return false
+		g := gitDirs{root: p.source, after: (&Comparison{Upper: p.upper, Lower: p.lower}).merged}
+		return g.now(path.Join(g.follow(dir), ".git"))
+	})
 }
 
 // read gives the contents of a file that is not too large to be looked into.
