@@ -80,9 +80,10 @@ func TestResolve(t *testing.T) {
 			"read-only B/data/cache B/data/cache bind_paths[0]",
 			"read-only B/data/cache B/home/cache bind_paths[0]",
 		}},
-		{"one spelling where the link is visible", view.Definition{BindPaths: []view.Bind{{Host: tr.link}}, Filesystem: "host"}, nil, []string{
+		{"both where the host's tree has the link in a home", view.Definition{BindPaths: []view.Bind{{Host: tr.link}}, Filesystem: "host"}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",
 			"read-only B/data/cache B/data/cache bind_paths[0]",
+			"read-only B/data/cache B/home/cache bind_paths[0]",
 		}},
 		{"a remapped bind has one place", view.Definition{BindPaths: []view.Bind{{Host: "~/cache", Container: "/cache", Writable: true}}}, nil, []string{
 			"read-write B/home/src/project B/home/src/project workspace",

@@ -225,7 +225,7 @@ func (v *View) show(e shared.Entry) {
 // addSpelling shows an entry at raw as well, the spelling its author used, where
 // symlinks made that another path and nothing inside would lead there.
 func (v *View) addSpelling(e shared.Entry, raw string) error {
-	if raw == e.Source || raw == e.Path || v.wholeHost {
+	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !v.inHome(raw) {
 		return nil
 	}
 	if paths.InsideAny(systemDirs[:], raw) {
@@ -239,6 +239,14 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	e.Path = raw
 	v.Spellings = append(v.Spellings, raw)
 	return v.add(e)
+}
+
+// inHome reports whether a path lies in a home, of which nothing shows but what entries are of.
+func (v *View) inHome(p string) bool {
+	return slices.ContainsFunc(v.in.Homes, func(home string) bool {
+		way := v.facts.Follow(home)
+		return way.Err == nil && Home(way.End) != "" && paths.Inside(way.End, p)
+	})
 }
 
 // showToolchain shows one directory or file of a toolchain, if it is there and

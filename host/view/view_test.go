@@ -240,6 +240,8 @@ func TestTables(t *testing.T) {
 		{name: "rules", m: newMachine(project...), in: input(Definition{DenyPaths: []string{"keys/*.pem", "none/yet", "~/data/x"}, ProtectPaths: []string{"**/*.go", "sub/"}})},
 		{name: "binds and another place", m: newMachine(project...), in: input(Definition{Workdir: "/workspace", BindPaths: []Bind{{Host: "~/data", Writable: true}, {Host: "/w/src", Container: "/src"}}})},
 		{name: "the host's view", m: newMachine(append(project, "/srv/s.sock socket")...), in: input(Definition{Filesystem: "host", UnixSockets: []string{"run/s.sock"}})},
+		{name: "binds behind links in the host's view", m: newMachine(append(project, "/data/y/f file", "/home/u/link -> data", "/root/link -> /data", "/tmp/link -> /data", "/srv/link -> /data")...), in: input(Definition{Filesystem: "host",
+			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
 		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
 		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
 			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root", Other: "o"}, []string{"/w/shut"}
