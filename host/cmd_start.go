@@ -45,7 +45,6 @@ func (c *Cmd) Start() (err error) {
 	c.mu.Unlock()
 	go c.watchEvents()
 	go c.supervise()
-	go c.host.machine.Remember() // or the next process searches anew
 	c.files.Copy()
 	return nil
 }

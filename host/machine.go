@@ -102,7 +102,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Credentials:  o.Credentials,
-		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env, FullSearch: o.FullSearch,
+		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
 		ControlSockets: o.Workspace.ControlSockets, Protected: o.Protected, Vetted: o.Vetted,
 		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
@@ -188,7 +188,7 @@ func (h *Host) Close() error {
 	}
 	defer h.logging.Close(releaseTime)
 	h.endLife()
-	h.machine.Close(releaseTime)
+	h.machine.Close()
 	return errors.Join(h.pool.Close(releaseTime), h.session.Close())
 }
 

@@ -34,11 +34,6 @@ type Options struct {
 	// in use, once a command of it has ended; see shared.Spec.Prepare.
 	OneShot bool
 
-	// FullSearch says that each search reads all directories anew, for what is to be
-	// hidden and protected. Without it, one that did not change is read once, and what was
-	// in it is kept beside what is remembered of approvals for the next process.
-	FullSearch bool
-
 	// Builtins are the engines that this program serves by executing itself;
 	// see ServeBuiltin.
 	Builtins Builtins

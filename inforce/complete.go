@@ -56,13 +56,6 @@ func (c *Caller) Complete(o *host.Options) (err error) {
 	if err := c.completePolicy(o); err != nil {
 		return err
 	}
-	switch text := c.Getenv("SBXHOST_INDEX"); text {
-	case "", "on":
-	case "off":
-		o.FullSearch = true
-	default:
-		return fmt.Errorf(`SBXHOST_INDEX: %q is neither "on" nor "off"`, text)
-	}
 	if text := c.Getenv("SBXHOST_START_TIMEOUT"); text != "" {
 		o.StartTimeout, err = time.ParseDuration(text)
 		if err != nil || o.StartTimeout <= 0 {

@@ -151,7 +151,7 @@ func (c *collection) through(dir string, state glob.State) error {
 		return nil
 	}
 	c.visited[key] = true
-	list, err := readDir(dir)
+	list, err := readDir(dir, c.now())
 	if err != nil {
 		return nil // reported where it lies
 	}
@@ -219,7 +219,7 @@ func (c *collection) links(n *node, path string) {
 
 // name reports the names in dir of files that are hidden.
 func (c *collection) name(dir string, dev uint64) {
-	list, err := readDir(dir)
+	list, err := readDir(dir, c.now())
 	if err != nil {
 		return // it was read a moment ago, and is gone
 	}

@@ -3,10 +3,8 @@ package scan
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"os"
-	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +15,13 @@ import (
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // readDir reads a directory, which is no symlink.
-func readDir(path string) (l listing, err error) {
+func readDir(path string, now time.Time) (l listing, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return l, err
 	}
 	defer unix.Close(fd)
-	if l.id, l.clock = identifyAt(fd, nil), clockOf(fd); l.id == (identity{}) {
+	if l.id = identifyAt(fd, nil); l.id == (identity{}) {
 		// Something forbids statx. To identify, the directory is another each time.
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
@@ -31,6 +29,7 @@ func readDir(path string) (l listing, err error) {
 		}
 		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
 	}
+	l.settled = settled(l.id, now, func() bool { return localTo(fd) })
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {
@@ -141,47 +140,27 @@ func (n *node) unchanged(path []byte) []bool {
 
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// clockOf says whose times those in an open directory are. The layers of an overlay
-// change without the directory's own times, and a server, or a process that is a file
-// system, may forge them.
-func clockOf(fd int) clock {
+// localTo reports whether an open directory lies in a file system whose times are this kernel's
+// own, at their full resolution where it has that. A server, or a process that is a file system,
+// may forge them.
+func localTo(fd int) bool {
 	var st unix.Statfs_t
 	if ignoringEINTR(func() error { return unix.Fstatfs(fd, &st) }) != nil {
-		return clockUnknown
+		return false
 	}
 	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return clockKept
-	case unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return clockLocal
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
 	}
-	return clockUnknown
+	return false
 }
 
-// currentEra says in which era this moment is, the zero one if that is not known.
-func currentEra() era {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return era{}
-	}
-	return era{strings.TrimSpace(string(boot)), clockLead()}
-}
-
+// clockLead is the wall clock's lead over the time since boot: it changes when somebody sets the
+// clock, and not when the clock is only slowed down.
 func clockLead() int64 {
 	var wall, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
 		return 0
 	}
 	return wall.Nano() - boot.Nano()
-}
-
-// reader is this program and its rights, by which a search finds what it does; "" if
-// that is not known.
-func reader() string {
-	var exe unix.Stat_t
-	if unix.Stat("/proc/self/exe", &exe) != nil {
-		return ""
-	}
-	groups, _ := unix.Getgroups() // none are others than some
-	return fmt.Sprint(exe.Dev, exe.Ino, exe.Size, exe.Mtim, exe.Ctim, unix.Geteuid(), unix.Getegid(), groups)
 }

@@ -6,12 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // readDir reads a directory, which is no symlink. Nothing is known of its clock.
-func readDir(path string) (l listing, err error) {
+func readDir(path string, now time.Time) (l listing, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return l, err
@@ -22,6 +23,7 @@ func readDir(path string) (l listing, err error) {
 		return l, err
 	}
 	l.id = identityOf(&st)
+	l.settled = settled(l.id, now, func() bool { return false })
 	list, err := f.ReadDir(-1)
 	if err != nil {
 		return l, err
@@ -64,9 +66,4 @@ func identityOf(st *unix.Stat_t) identity {
 	return identity{dev: uint64(st.Dev), ino: st.Ino, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
 }
 
-// currentEra says that it is not known, and so nothing is kept for another process.
-func currentEra() era { return era{} }
-
 func clockLead() int64 { return 0 }
-
-func reader() string { return "" }

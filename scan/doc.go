@@ -26,15 +26,6 @@
 //
 // Another directory in the same place has another device, inode, birth or mount.
 //
-// # Between processes
-//
-// An [Index] keeps what Scanners remember in a file, which commands must not reach. More
-// is asked of what it keeps, since nobody has watched in between: the two seconds, a number
-// of the mount, and a file system whose times are known to be this kernel's: ext4, xfs,
-// btrfs, tmpfs. Everything else is read by each process: overlays, network file systems,
-// FUSE. The file counts for the same boot, clock, program, user and groups. What is not
-// whole by its checksum does not count, and a search in full takes its place.
-//
 // # Limits
 //
 // Names that change while a scan runs may be seen or not. A tree with more than

@@ -24,7 +24,6 @@ type node struct {
 
 	id      identity
 	settled bool // id tells the next change from the last one
-	lasting bool // another process can believe that, too
 	names   int
 	size    int // directories, itself included, as of the last look; 0 before the first
 	dirs    []*node
@@ -73,7 +72,7 @@ type link struct {
 type listing struct {
 	entries []dirent
 	id      identity
-	clock   clock
+	settled bool
 }
 
 // A dirent is one entry of a directory.
@@ -102,26 +101,22 @@ const (
 	settlingLocal = 100 * time.Millisecond
 )
 
-// settled reports whether the times in id tell the next change of its directory, and
-// lasting whether they do to another process, which was not there in between.
-func settled(id identity, c clock, now time.Time) (settled, lasting bool) {
+// settled reports whether the times in id tell the next change of its directory. local says
+// whether they are of a file system of this kernel.
+func settled(id identity, now time.Time, local func() bool) bool {
 	switch age := now.Sub(time.Unix(0, max(id.ctime, id.mtime))); {
 	case age > settling:
-		return true, id.mount != 0 && c == clockKept
+		return true
 	case age <= settlingLocal:
-		return false, false
+		return false
 	}
-	return fine(id.mtime) && fine(id.ctime) && c != clockUnknown, false
+	return fine(id.mtime) && fine(id.ctime) && local()
 }
 
-// A clock is what is known of the times that a file system keeps.
-type clock uint8
-
-const (
-	clockUnknown clock = iota
-	clockLocal         // this kernel's own, at their full resolution where it has that
-	clockKept          // likewise, and each change of a directory is in its own times
-)
+// stepped is a change of clockLead that is no inaccuracy of reading two clocks: somebody has set
+// the wall clock, after which a change to a directory can have an old stamp again. Stamps that
+// are believed are older by twice as much, at least.
+const stepped = int64(settlingLocal / 2)
 
 // fine reports whether a time has digits beneath the milliseconds, which a file
 // system that keeps seconds or hundredths of them does not have. One in a thousand
@@ -142,7 +137,7 @@ func (w *walk) look(n *node, path []byte) error {
 func (w *walk) read(n *node, path string) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
-	list, err := readDir(path)
+	list, err := readDir(path, w.now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // gone, or never a directory
@@ -157,11 +152,8 @@ func (w *walk) read(n *node, path string) error {
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
 	n.id, n.names = list.id, len(list.entries)
-	n.settled, n.lasting = settled(list.id, list.clock, w.now())
+	n.settled = list.settled
 	w.sort(n, path, list.entries, known)
-	if n.lasting {
-		w.fresh.Add(1)
-	}
 	return nil
 }
 
@@ -216,7 +208,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		pattern = m.Dir
 	} else if e.kind == symlink && m.Dir != m.Any {
 		// What it leads to changes without this directory's times.
-		n.settled, n.lasting = false, false
+		n.settled = false
 		if leadsToDir(join(path, e.name)) {
 			pattern = m.Dir
 		}

@@ -52,11 +52,9 @@ type Scanner struct {
 	query Query
 	limit int64
 	now   func() time.Time
-	index *Index // may be nil
-	key   string // in it
 
 	mu    sync.Mutex
-	lead  int64 // see era; what was seen before it changed is forgotten
+	lead  int64 // see clockLead; what was seen before it changed is forgotten
 	trees map[string]*tree
 }
 
@@ -65,7 +63,6 @@ type tree struct {
 	mu     sync.Mutex
 	root   *node
 	result *Result
-	fresh  int // directories that were read, and are believed later
 }
 
 // New makes a Scanner.
@@ -84,9 +81,6 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.root == nil {
-		t.root = s.index.recall(s, key)
-	}
-	if t.root == nil {
 		t.root = &node{}
 		for _, root := range roots {
 			n := &node{name: root}
@@ -95,7 +89,6 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 		}
 	}
 	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	defer func() { t.fresh += int(w.fresh.Load()) }()
 	path := make([]byte, 0, 4096)
 	for _, n := range t.root.dirs {
 		w.refresh(n, append(path, n.name...), 0, false)
@@ -159,7 +152,6 @@ type walk struct {
 	tokens   chan struct{} // as many directories are looked at together
 	names    atomic.Int64  // of what is remembered and of what was read
 	looked   atomic.Int64  // directories
-	fresh    atomic.Int64  // those that were read, and are believed later
 	changed  atomic.Bool   // a directory was read
 	followed atomic.Bool   // there are links to follow
 	failed   atomic.Pointer[error]

@@ -3,25 +3,14 @@ package scan
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 )
 
 func TestSettled(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	now := time.Unix(1e9, 987654321)
 	const ms = time.Millisecond
-	// Where the tests lie decides, as users' files do.
-	l, err := readDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	local := l.clock != clockUnknown
-	if runtime.GOOS != "linux" && local {
-		t.Error("a clock is known elsewhere than on Linux")
-	}
 	for _, tt := range []struct {
 		name                 string
 		changed, attribute   time.Duration // before now
@@ -38,9 +27,11 @@ func TestSettled(t *testing.T) {
 		{"in the future", -time.Hour, -time.Hour, 1, false, false},
 	} {
 		id := identity{mtime: now.Add(-tt.changed).Truncate(tt.granularity).UnixNano(), ctime: now.Add(-tt.attribute).Truncate(tt.granularity).UnixNano()}
-		want := tt.anywhere || local && tt.onlyLocals
-		if got, _ := settled(id, l.clock, now); got != want {
-			t.Errorf("%s: %t", tt.name, got)
+		for _, local := range []bool{false, true} {
+			want := tt.anywhere || local && tt.onlyLocals
+			if got := settled(id, now, func() bool { return local }); got != want {
+				t.Errorf("%s, local %t: %t", tt.name, local, got)
+			}
 		}
 	}
 }
@@ -71,5 +62,26 @@ func TestTicks(t *testing.T) {
 		if len(result.Found) != want {
 			t.Fatalf("%d: %+v", i, result.Found)
 		}
+	}
+}
+
+// When somebody sets the clock, a Scanner forgets.
+func TestClockSet(t *testing.T) {
+	t.Parallel()
+	dir := newTree(t)
+	s := New(Query{})
+	seen := func() *tree {
+		if _, err := s.Scan(dir); err != nil {
+			t.Fatal(err)
+		}
+		return s.trees[dir]
+	}
+	before := seen()
+	if seen() != before {
+		t.Error("what was seen is forgotten")
+	}
+	s.lead += 2 * stepped
+	if seen() == before {
+		t.Error("what was seen before is believed")
 	}
 }

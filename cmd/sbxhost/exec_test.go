@@ -235,7 +235,7 @@ func TestEmptyScript(t *testing.T) {
 
 func TestVariablesAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud", "SBXHOST_INDEX=no"} {
+	for _, entry := range []string{"SBXHOST_START_TIMEOUT=soon", "SBXHOST_START_TIMEOUT=-1s", "SBXHOST_LOG=loud"} {
 		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		a.Environ = append(a.Environ, entry)
 		name, _, _ := strings.Cut(entry, "=")

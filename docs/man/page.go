@@ -60,9 +60,6 @@ How long an engine may take to start, such as 10s, which is the default.
 .B SBXHOST_SESSION
 The named session that commands share, as of \-session.
 .TP
-.B SBXHOST_INDEX
-Where it is off, each search of the workspace reads all directories anew.
-.TP
 .B NO_COLOR
 Where it is set, nothing is in colour.
 .SH FILES

@@ -385,7 +385,7 @@ func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
 	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
 	open := func(root string, env map[string]string) *Machine {
 		m := machineAt(t, base+"/"+root, env, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
-		t.Cleanup(func() { m.Close(time.Minute) })
+		t.Cleanup(func() { m.Close() })
 		return m
 	}
 	h := open("main", nil)
@@ -429,7 +429,7 @@ func TestGitOfOthersIsNotRun(t *testing.T) {
 		}
 		h := machineAt(t, base+"/main", nil, "PATH="+base+"/bin", "HOME="+base)
 		got := h.Identity(t.Context())
-		h.Close(time.Minute)
+		h.Close()
 		if ran := runs() > 0; ran != (mode == 0o755) || ran != (len(got) == 2) {
 			t.Errorf("in a directory of mode %o: ran %v, %q", mode, ran, got)
 		}
@@ -465,7 +465,7 @@ func TestIdentityEndsWithTheHost(t *testing.T) {
 	if got := h.Identity(ctx); got != nil {
 		t.Errorf("got %q", got)
 	}
-	h.Close(time.Minute)
+	h.Close()
 	if out, err := exec.Command("kill", "-0", strings.TrimSpace(pid)).CombinedOutput(); err == nil {
 		t.Errorf("git, process %s, still runs: %s", pid, out)
 	}
@@ -488,7 +488,7 @@ func TestIdentityOfTheCaller(t *testing.T) {
 	for root, want := range map[string]string{"main": "work", "wt": "work", "super": "play"} {
 		h := machineAt(t, base+"/"+root, nil, "PATH="+os.Getenv("PATH"), "HOME="+base+"/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller")
 		got := h.Identity(t.Context())
-		h.Close(time.Minute)
+		h.Close()
 		if !slices.Equal(got, []string{"GIT_AUTHOR_NAME=Caller", "GIT_AUTHOR_EMAIL=" + want + "@example.com", "GIT_COMMITTER_EMAIL=" + want + "@example.com"}) {
 			t.Errorf("%s: %q", root, got)
 		}

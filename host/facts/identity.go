@@ -5,7 +5,6 @@ package facts
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // gitIdentity is who commits in the workspace. The zero value was not looked up.
@@ -58,12 +57,9 @@ func (m *Machine) Identity(ctx context.Context) []string {
 	}
 }
 
-// Close ends a lookup of the identity that is under way and prevents others, removes
-// files of certificates, and waits for as long as patience for what Remember writes.
-func (m *Machine) Close(patience time.Duration) {
-	if m.scanners != nil {
-		m.scanners.index.Close(patience)
-	}
+// Close ends a lookup of the identity that is under way and prevents others, and removes
+// files of certificates.
+func (m *Machine) Close() {
 	m.trusted.remove()
 	i := &m.identity
 	i.mu.Lock()

@@ -91,8 +91,6 @@ type Config struct {
 	ReviewBases []string
 	// Toolchains says that those of well-known tools are shown.
 	Toolchains bool
-	// FullSearch says that no search goes by what an earlier one has found.
-	FullSearch bool
 	Sensitive  view.Sensitive
 	// ControlSockets are further ones.
 	ControlSockets []string
@@ -128,7 +126,7 @@ type Machine struct {
 	addOns []string
 	// served are further ones, of the host's view alone.
 	served   []string
-	scanners *scanners // nil remembers nothing
+	scanners scanners
 	identity gitIdentity
 	ghToken  ghToken
 	trusted  authorities
@@ -184,9 +182,6 @@ func New(c Config) (*Machine, error) {
 		c.Protected[i] = resolved
 	}
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
-	if !c.FullSearch {
-		m.scanners = &scanners{index: c.Caller.treeIndex(c.Workspace.Root())}
-	}
 	if c.Discovered {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
 	}
@@ -199,14 +194,6 @@ func New(c Config) (*Machine, error) {
 // OnlyCaller is a machine of which nothing but the caller is known.
 func OnlyCaller(c Caller) *Machine {
 	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}}}
-}
-
-// Remember keeps what was found in the workspace's trees for the next process, which
-// would search them anew otherwise.
-func (m *Machine) Remember() {
-	if m.scanners != nil {
-		m.scanners.index.Save()
-	}
 }
 
 // Outer are the repositories around a root that nobody has named.

@@ -5,10 +5,6 @@ package facts
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -140,10 +136,8 @@ func shortageHint(err error) string {
 	return ""
 }
 
-// scanners keeps what is known of trees from one command to the next. The zero
-// value is empty; nil remembers nothing.
+// scanners keeps what is known of trees from one command to the next. The zero value is empty.
 type scanners struct {
-	index *scan.Index // of former processes; may be nil
 	mu    sync.Mutex
 	known map[string]*scan.Scanner
 }
@@ -156,20 +150,13 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 		key += "\x00" + rule.Pattern.String()
 	}
 	q.Set = glob.NewSet(list...)
-	if s == nil {
-		return scan.New(q)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == nil {
 		if s.known == nil || len(s.known) >= maxScanners {
 			s.known = map[string]*scan.Scanner{}
 		}
-		index := s.index
-		if q.Depth > 0 {
-			index = nil // to read it takes longer
-		}
-		s.known[key] = index.New(key, q)
+		s.known[key] = scan.New(q)
 	}
 	return s.known[key]
 }
@@ -177,20 +164,3 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 // maxScanners bounds what is remembered: symlinks in patterns can lead elsewhere
 // for every command.
 const maxScanners = 64
-
-// treeIndex is what former processes have found in the trees of a workspace. It is kept
-// for so many workspaces; those that share a file forget one another.
-func (c *Caller) treeIndex(root string) *scan.Index {
-	const files = 64
-	dir := c.StateDir()
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return nil
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return nil // with the HOME of a user, root keeps nothing there
-	}
-	hash := fnv.New32a()
-	io.WriteString(hash, root)
-	return scan.NewIndex(filepath.Join(dir, fmt.Sprintf("trees%02d", hash.Sum32()%files)))
-}

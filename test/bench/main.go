@@ -7,8 +7,7 @@
 //	         masks, with overlays, and by the command line; eight at once; and the
 //	         first commands of a host
 //	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
-//	search   one-shot runs in large workspaces, with and without what an earlier run has
-//	         left of its search
+//	search   one-shot runs in large workspaces, by default and where a pattern has all searched
 //	network  a list of names beside no network, and what goes through the gate beside
 //	         what goes directly: small requests, a download, and the gate's memory
 //	inject   requests that the gate puts a credential into, beside those that it passes on

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // measureSearch compares one-shot runs in a small workspace and in two of so many files: as by default, and
-// where a pattern has all of it searched, with and without the index that an earlier run has left.
+// where a pattern has all of it searched.
 func measureSearch(ctx context.Context, s *scene, o options, r *report) error {
 	workspaces := []struct {
 		each  int // files in a directory
@@ -18,7 +17,7 @@ func measureSearch(ctx context.Context, s *scene, o options, r *report) error {
 	const small = "one-shot, small"
 	group := []contender{s.plainBwrap(ctx), {name: small, run: func() error { return s.run(s.sbxhost(ctx, "native", "/bin/true")) }}}
 	name := func(each int) string { return fmt.Sprintf("one-shot, %d directories", o.files/each) }
-	indexed := func(each int, index string) string { return name(each) + ", a pattern, index " + index }
+	pattern := func(each int) string { return name(each) + ", a pattern" }
 	for _, w := range workspaces {
 		root, err := s.makeFiles(o.files/w.each, w.each)
 		if err != nil {
@@ -29,21 +28,18 @@ func measureSearch(ctx context.Context, s *scene, o options, r *report) error {
 			cmd.Dir = root
 			return s.run(cmd)
 		}})
-		for _, index := range []string{"on", "off"} {
-			group = append(group, contender{name: indexed(w.each, index), run: func() error {
-				cmd := s.sbxhost(ctx, "patterns", "/bin/true")
-				cmd.Dir, cmd.Env = root, append(cmd.Env, "SBXHOST_INDEX="+index)
-				return s.run(cmd)
-			}})
-		}
+		group = append(group, contender{name: pattern(w.each), run: func() error {
+			cmd := s.sbxhost(ctx, "patterns", "/bin/true")
+			cmd.Dir = root
+			return s.run(cmd)
+		}})
 	}
-	time.Sleep(settling) // what changed just now is not indexed
 	if err := r.compare(ctx, fmt.Sprintf("Workspaces of %d files", o.files), group, o.rounds); err != nil {
 		return err
 	}
 	for _, w := range workspaces {
 		r.atMost(name(w.each)+", of a small workspace", r.of(name(w.each), small), 1.2, "x")
-		r.atMost(indexed(w.each, "on")+", of plain bwrap", r.of(indexed(w.each, "on"), namePlain), w.bound, "x")
+		r.atMost(pattern(w.each)+", of plain bwrap", r.of(pattern(w.each), namePlain), w.bound, "x")
 	}
 	return nil
 }
