@@ -1,8 +1,9 @@
 package scan
 
 import (
-	"bytes"
 	"encoding/binary"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -48,17 +49,15 @@ func readDir(path string, now time.Time) (l listing, err error) {
 // parse reads struct linux_dirent64: inode, offset, length, type, name.
 func parse(entries []dirent, fd int, b []byte) []dirent {
 	const header = 19
-	for len(b) > header {
+	entries = slices.Grow(entries, len(b)/32)
+	for text := string(b); len(b) > header; {
 		size := int(binary.NativeEndian.Uint16(b[16:]))
 		if size <= header || size > len(b) {
 			return entries
 		}
-		record, inode, t := b[header:size], binary.NativeEndian.Uint64(b), b[18]
-		b = b[size:]
-		if i := bytes.IndexByte(record, 0); i >= 0 {
-			record = record[:i]
-		}
-		name := string(record)
+		inode, t := binary.NativeEndian.Uint64(b), b[18]
+		name, _, _ := strings.Cut(text[header:size], "\x00")
+		b, text = b[size:], text[size:]
 		if name == "." || name == ".." {
 			continue
 		}

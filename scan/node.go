@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type node struct {
 	names   int
 	size    int // directories, itself included, as of the last look; 0 before the first
 	dirs    []*node
+	shallow bool // what it has of directories is not in dirs
 	found   []entry
 	links   []link
 	inodes  string // of its regular files that no pattern matches, of eight bytes each
@@ -77,7 +79,7 @@ type listing struct {
 
 // A dirent is one entry of a directory.
 type dirent struct {
-	name  string
+	name  string // a part of a longer text
 	kind  kind
 	inode uint64
 }
@@ -124,17 +126,17 @@ const stepped = int64(settlingLocal / 2)
 func fine(nanoseconds int64) bool { return nanoseconds%int64(time.Millisecond) != 0 }
 
 // look brings what n itself holds up to date.
-func (w *walk) look(n *node, path []byte) error {
-	if n.settled && identify(path) == n.id {
+func (w *walk) look(n *node, path []byte, last bool) error {
+	if n.settled && (last || !n.shallow) && identify(path) == n.id {
 		return nil
 	}
 	w.changed.Store(true)
-	return w.read(n, string(path))
+	return w.read(n, string(path), last)
 }
 
 // read reads a directory anew. What is known of its directories is kept for
 // them to be compared.
-func (w *walk) read(n *node, path string) error {
+func (w *walk) read(n *node, path string, last bool) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
 	list, err := readDir(path, w.now())
@@ -153,6 +155,7 @@ func (w *walk) read(n *node, path string) error {
 	}
 	n.id, n.names = list.id, len(list.entries)
 	n.settled = list.settled
+	n.shallow = last && len(known) == 0
 	w.sort(n, path, list.entries, known)
 	return nil
 }
@@ -164,10 +167,11 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		was[k.name] = k
 	}
 	var parts repositoryParts
-	var inodes []byte
+	inodes := make([]byte, 0, 8*len(entries))
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {
+		case e.kind == directory && n.shallow:
 		case e.kind == directory:
 			w.enter(n, e.name, pattern, was[e.name])
 		case pattern >= 0:
@@ -177,10 +181,10 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 			// Where the name itself has brought no pattern further, whatever
 			// is behind the link is found where it lies.
 			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
-				n.links = append(n.links, link{e.name, next})
+				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == socket && w.query.Sockets && n.hide == 0:
-			n.found = append(n.found, entry{e.name, Socket, e.kind, -1, 0})
+			n.found = append(n.found, entry{strings.Clone(e.name), Socket, e.kind, -1, 0})
 		}
 		if w.query.Repositories && n.hide == 0 {
 			if e.name == ".git" {
@@ -216,12 +220,12 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
 	switch {
 	case pattern >= 0:
-		n.found = append(n.found, entry{e.name, Matched, e.kind, pattern, e.inode})
+		n.found = append(n.found, entry{strings.Clone(e.name), Matched, e.kind, pattern, e.inode})
 	case named:
-		n.found = append(n.found, entry{e.name, Named, e.kind, -1, e.inode})
+		n.found = append(n.found, entry{strings.Clone(e.name), Named, e.kind, -1, e.inode})
 	}
 	if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
-		n.found = append(n.found, entry{e.name, Asked, e.kind, -1, 0})
+		n.found = append(n.found, entry{strings.Clone(e.name), Asked, e.kind, -1, 0})
 	}
 	return pattern, named
 }
@@ -250,7 +254,7 @@ func (w *walk) enter(n *node, name string, pattern int, known *node) {
 	if hide == 0 && pattern >= 0 {
 		hide = pattern + 1
 	}
-	child := &node{name: name, hide: hide}
+	child := &node{name: strings.Clone(name), hide: hide}
 	if hide == 0 {
 		if child.state = w.query.Set.Next(n.state, name); slices.Equal(child.state, n.state) {
 			child.state = n.state

@@ -41,9 +41,6 @@ type Query struct {
 	// Sockets and Repositories say whether those are reported.
 	Sockets      bool
 	Repositories bool
-	// Depth is how deep in a root names are reported, nothing of what is deeper. Zero is what
-	// MaxDepth directories have, and what is deeper is reported itself.
-	Depth int
 }
 
 // A Scanner scans the same trees again and again for one Query. It is safe for
@@ -75,7 +72,12 @@ func New(q Query) *Scanner {
 
 // Scan looks through the directories in roots, which are absolute and resolved,
 // none within another. One that is no directory, or not there, has nothing.
-func (s *Scanner) Scan(roots ...string) (*Result, error) {
+func (s *Scanner) Scan(roots ...string) (*Result, error) { return s.ScanTo(0, roots...) }
+
+// ScanTo is Scan of names that lie no deeper in a root. What is deeper is not looked at: it is
+// reported as an earlier Scan has found it, or not at all. Zero is what MaxDepth directories
+// have, and what is deeper is reported itself.
+func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	key := strings.Join(roots, "\x00")
 	t := s.tree(key)
 	t.mu.Lock()
@@ -88,7 +90,7 @@ func (s *Scanner) Scan(roots ...string) (*Result, error) {
 			t.root.dirs = append(t.root.dirs, n)
 		}
 	}
-	w := &walk{query: &s.query, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	w := &walk{query: &s.query, depth: depth, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	path := make([]byte, 0, 4096)
 	for _, n := range t.root.dirs {
 		w.refresh(n, append(path, n.name...), 0, false)
@@ -147,6 +149,7 @@ func (w *walk) tooLarge(at string) error {
 // walk is the state of one scan.
 type walk struct {
 	query    *Query
+	depth    int // see ScanTo
 	limit    int64
 	now      func() time.Time
 	tokens   chan struct{} // as many directories are looked at together
@@ -167,9 +170,11 @@ func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
 	if w.failed.Load() != nil {
 		return
 	}
-	if n.size = 1; depth+1 == w.query.Depth {
+	if depth+1 == w.depth {
+		n.size = max(n.size, 1)
 		return
 	}
+	n.size = 1
 	unchanged := n.unchanged(path)
 	var others sync.WaitGroup
 	for i, child := range n.dirs {
@@ -204,8 +209,9 @@ func (w *walk) renew(n *node, path []byte, depth int, same bool) error {
 		}
 		return nil
 	}
-	if !same {
-		if err := w.look(n, path); err != nil {
+	last := depth+1 == w.depth
+	if !same || n.shallow && !last {
+		if err := w.look(n, path, last); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,12 @@ func show(dir string, r *Result) []string {
 
 func expect(t *testing.T, s *Scanner, dir string, roots []string, want ...string) {
 	t.Helper()
-	r, err := s.Scan(roots...)
+	expectTo(t, s, 0, dir, roots, want...)
+}
+
+func expectTo(t *testing.T, s *Scanner, depth int, dir string, roots []string, want ...string) {
+	t.Helper()
+	r, err := s.ScanTo(depth, roots...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,22 +208,27 @@ func nest(t *testing.T, dir, name string, n int) {
 	unix.Close(fd)
 }
 
-// What is deeper than is asked for is neither searched nor reported.
+// What is deeper than is asked for is not searched, and is as an earlier scan has found it.
 func TestScanToADepth(t *testing.T) {
 	t.Parallel()
 	dir := newTree(t)
 	bare := func(at string) []string { return []string{at + "/HEAD", at + "/objects/", at + "/refs/"} }
 	put(t, dir, slices.Concat([]string{".git/", "a/.git/", "a/b/.git/"}, bare("bare"), bare("a/bare"))...)
-	s := New(Query{Repositories: true, Depth: 2, Asked: func(name string) bool { return name == "x" }})
+	s := New(Query{Repositories: true, Asked: func(name string) bool { return name == "x" }})
 	want := []string{"repository ", "repository a", "bare bare"}
-	expect(t, s, dir, []string{dir}, want...)
-	expect(t, s, dir, []string{dir}, want...) // as remembered
+	expectTo(t, s, 2, dir, []string{dir}, want...)
+	expectTo(t, s, 2, dir, []string{dir}, want...) // as remembered
 	put(t, dir, "x", "a/x", "a/b/x", "new/.git/", "a/new/.git/")
-	expect(t, s, dir, []string{dir}, append(want, "asked x", "asked a/x", "repository new")...)
+	expectTo(t, s, 2, dir, []string{dir}, append(want, "asked x", "asked a/x", "repository new")...)
 	if err := os.RemoveAll(dir + "/bare"); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, s, dir, []string{dir}, "repository ", "repository a", "asked x", "asked a/x", "repository new")
+	expectTo(t, s, 2, dir, []string{dir}, "repository ", "repository a", "asked x", "asked a/x", "repository new")
+	all := []string{"repository ", "repository a", "repository new", "repository a/b", "repository a/new", "bare a/bare", "asked x", "asked a/x", "asked a/b/x"}
+	expect(t, s, dir, []string{dir}, all...)
+	put(t, dir, "y/x", "a/b/c/x")
+	expectTo(t, s, 2, dir, []string{dir}, append(all, "asked y/x")...)
+	expect(t, s, dir, []string{dir}, append(all, "asked y/x", "asked a/b/c/x")...)
 }
 
 // What lies too deep, or has too long a path, is where the search ends, and not

@@ -52,11 +52,10 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	if !listed || m.Sensitive.Deny || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees"+sensitive, q), trees, found)
 	} else {
-		near, tops := q, slices.SortedFunc(slices.Values(out.Tops()), paths.Compare)
-		tops = paths.Outermost(tops)
-		near.Depth = out.ToldDepth(tops)
-		err = out.searchTrees(m.scanners.scanner(nil, fmt.Sprint("near", near.Depth, sensitive), near), tops, found)
-		if err != nil {
+		tops := paths.Outermost(slices.SortedFunc(slices.Values(out.Tops()), paths.Compare))
+		near := m.scanners.scanner(nil, "near"+sensitive, q)
+		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ToldDepth(tops), tops...) }
+		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
 		if own, all := out.Belonging(found.Trees); all {
@@ -93,10 +92,10 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	return found, nil
 }
 
-// searchTrees searches some trees now, and once more after the command.
+// searchTrees searches some trees now, and what is told of them once more after the command.
 func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
-	out.searchAgain = func() (*scan.Result, error) { return s.Scan(trees...) }
-	found.Trees, err = out.searchAgain()
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(trees), trees...) }
+	found.Trees, err = s.Scan(trees...)
 	return err
 }
 
