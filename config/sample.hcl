@@ -103,6 +103,6 @@ sandbox "mac" {
 # and used by their name: engine = "mine".
 #
 # engine "mine" {
-#   source = "~/.local/share/sbxhost/engines/sbxhost-engine-mine"
+#   source = "~/.local/lib/sbxhost-engine-mine"
 #   env    = ["MINE_HOME"] # what the engine process sees of your environment
 # }

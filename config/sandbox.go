@@ -86,7 +86,7 @@ func (d *decoder) engine(it item) string {
 	} else {
 		detail += fmt.Sprintf(" There are %s.", list(quoted(known), "and"))
 		if !d.embedded {
-			detail += " An engine block declares others, and those in the directories of SBXHOST_ENGINE_PATH are found."
+			detail += " An engine block declares others."
 		}
 	}
 	d.report(it.at, "Unknown engine", detail)

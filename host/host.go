@@ -59,7 +59,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	h.prepare()
 	var err error
 	h.engines, err = launch.New(launch.Options{
-		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Path: o.EnginePath, Reattach: o.Reattach, Inject: o.Inject,
+		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Reattach: o.Reattach, Inject: o.Inject,
 		Home: h.caller.Home, Environ: h.caller.Environ, StartTimeout: o.StartTimeout, Logger: h.logger,
 		WritableDir: h.writableDir,
 	})

@@ -109,7 +109,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	if c.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	own := facts.Own{Configs: o.Protected, EnginePath: o.EnginePath, EngineDir: o.EngineDir,
+	own := facts.Own{Configs: o.Protected, EngineDir: o.EngineDir,
 		Engines: append(h.engines.Names(), launch.Separate...), Sources: h.engines.Sources()}
 	c.Programs, c.Reserved = h.engines.Programs(), own.Reserved(&h.caller, owner, o.Dir)
 	c.Trusted, c.Engines = own.Trusted(&h.caller, c.Records)

@@ -46,10 +46,6 @@ type Options struct {
 	// built-in engine takes its place. None is started from where commands can
 	// write.
 	Engines map[string]EngineSource
-	// EnginePath are directories in which engines by the name of
-	// sbxhost-engine-NAME are looked for that are neither built in nor in
-	// Engines; see launch.Path. Empty means nowhere.
-	EnginePath []string
 	// Reattach are engines that run already, started with -debug, by name; they
 	// take the place of all but injected ones. See wire.ReattachEnv.
 	Reattach map[string]wire.Reattach

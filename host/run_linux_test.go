@@ -482,17 +482,18 @@ func TestCommandsOwnNetworkAndBinds(t *testing.T) {
 func TestLateDefinitionsAreNotTrustedWithPrograms(t *testing.T) {
 	t.Parallel()
 	dir := realTemp(t)
-	h := newHost(t, func(o *host.Options) { o.EnginePath = []string{dir + "/engines"} })
-	must(t, os.Mkdir(dir+"/engines", 0o755))
+	h := newHost(t, func(o *host.Options) {
+		o.Engines = map[string]host.EngineSource{"x": {Source: dir + "/engines/x"}}
+	})
+	program(t, dir+"/engines/x")
 	in := func(bind string) error {
 		def := host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: bind, Writable: true}}}
 		return h.CommandIn(t.Context(), def, "true").Run()
 	}
-	if err := in(dir + "/engines"); err == nil || !strings.Contains(err.Error(), "engines that are installed") {
+	if err := in(dir + "/engines/x"); err == nil || !strings.Contains(err.Error(), "engine x") {
 		t.Errorf("got %v", err)
 	}
 	must(t, in(dir))
-	program(t, dir+"/engines/sbxhost-engine-x")
 	if _, err := h.EngineFile("x"); err == nil || !strings.Contains(err.Error(), "what is bound writable") {
 		t.Errorf("got %v", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/wire"
@@ -24,28 +23,16 @@ import (
 func (c *Caller) EvalInput() config.EvalInput {
 	input := config.InputFor(c.LookupEnv, c.Dir)
 	input.Engines = func() []string {
-		var o host.Options
-		if c.findEngines(&o) != nil {
-			return nil // Find has told
-		}
-		return append(slices.Sorted(maps.Keys(o.Reattach)), slices.Sorted(maps.Keys(launch.Installed(o.EnginePath)))...)
+		attached, _ := wire.ParseReattach(c.Getenv(wire.ReattachEnv)) // Complete tells the error
+		return slices.Sorted(maps.Keys(attached))
 	}
 	return input
-}
-
-// findEngines says where engines come from that no file names.
-func (c *Caller) findEngines(o *host.Options) (err error) {
-	if o.EnginePath, err = launch.Path(c.LookupEnv); err != nil {
-		return err
-	}
-	o.Reattach, err = wire.ParseReattach(c.Getenv(wire.ReattachEnv))
-	return err
 }
 
 // Complete fills in what does not come from a file.
 func (c *Caller) Complete(o *host.Options) (err error) {
 	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
-	if err := c.findEngines(o); err != nil {
+	if o.Reattach, err = wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Reattach)) {

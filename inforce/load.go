@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // Caller is the world of who asks: a program, or a client of one.
@@ -125,7 +126,7 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	if c.Dir == "" {
 		return "", 0, errors.New("the current directory was removed")
 	}
-	if err := c.findEngines(&host.Options{}); err != nil {
+	if _, err := wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
 		return "", 0, err
 	}
 	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv, Foreign: c.Foreign})

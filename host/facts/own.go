@@ -14,11 +14,10 @@ import (
 
 // Own is what sbxhost obeys and runs itself.
 type Own struct {
-	Configs    []string          // in force, as they are spelled
-	EnginePath []string          // directories in which engines are looked for by name
-	EngineDir  string            // the one of engines that were installed with it, where that is not its own
-	Engines    []string          // names of engines
-	Sources    map[string]string // paths of those that are declared, by name
+	Configs   []string          // in force, as they are spelled
+	EngineDir string            // the one of engines that were installed with it, where that is not its own
+	Engines   []string          // names of engines
+	Sources   map[string]string // paths of those that are declared, by name
 }
 
 // Reserved lists what sbxhost would run, or take for its user's word, if it were
@@ -28,9 +27,6 @@ func (o *Own) Reserved(caller *Caller, owner *Owner, dir string) (list []view.Re
 		if filepath.IsAbs(dir) {
 			list = append(list, view.Reserved{Dir: dir, What: what, Names: names})
 		}
-	}
-	for _, dir := range o.EnginePath {
-		add(filepath.Dir(dir), "engines that are installed", filepath.Base(dir))
 	}
 	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
 	for _, name := range o.Engines {
@@ -58,7 +54,7 @@ func (o *Own) Reserved(caller *Caller, owner *Owner, dir string) (list []view.Re
 		add(filepath.Dir(path), config, filepath.Base(path))
 	}
 	if owner != nil && owner.Home != "" {
-		add(owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost", ".local/share/sbxhost/engines")
+		add(owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
 	}
 	path, _ := caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
@@ -92,9 +88,6 @@ func (o *Own) Trusted(caller *Caller, records []Record) (all, engines []view.Tru
 	}
 	if dir := caller.StateDir(); dir != "" {
 		all = append(all, view.Trusted{Path: dir, What: "what is remembered about sandboxes"})
-	}
-	for _, dir := range o.EnginePath {
-		engines = append(engines, view.Trusted{Path: dir, What: "engines that are installed"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
 		source := o.Sources[name]

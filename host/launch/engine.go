@@ -21,10 +21,8 @@ import (
 // and leaves two seconds of the five in which a time limit is held.
 const Patience = 3 * time.Second
 
-// idlePatience is how long an engine in which nothing runs may take to leave.
-const idlePatience = 250 * time.Millisecond
-
-// LostPatience is how long an engine whose connection is gone may take to end.
+// LostPatience is how long an engine may take to end whose connection is gone, or which was
+// asked to leave.
 const LostPatience = time.Second
 
 // orphanPatience is how long the launchers of an engine that was killed may take
@@ -45,7 +43,6 @@ type Engine struct {
 
 	hung     atomic.Bool // and was killed for it
 	doubting sync.Mutex
-	doubted  bool          // it did not answer in time, once
 	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
 }
 
@@ -61,7 +58,7 @@ func (e *Engine) Doubt() {
 		return
 	}
 	verdict := make(chan struct{})
-	e.doubted, e.verdict = true, verdict
+	e.verdict = verdict
 	go func() {
 		late := time.AfterFunc(Patience, e.Kill)
 		e.process.Ping()
@@ -100,9 +97,6 @@ func (e *Engine) running() bool { return !e.process.Gone() }
 
 // Kill kills the engine's process, if that is ours to kill, and is hanging.
 func (e *Engine) Kill() {
-	e.doubting.Lock()
-	e.doubted = true
-	e.doubting.Unlock()
 	if e.process != nil && e.running() {
 		e.hung.Store(true)
 		_ = e.process.Signal(syscall.SIGKILL)
@@ -112,20 +106,17 @@ func (e *Engine) Kill() {
 // stop ends the engine and what it has started. One that is asked to leave clears up
 // itself after a start that was given up, unless it hangs.
 func (e *Engine) stop() {
-	e.doubting.Lock()
-	doubted := e.doubted
-	e.doubting.Unlock()
-	switch {
-	case e.detach != nil:
+	if e.detach != nil {
 		e.detach()
-	case e.process == nil:
-	case doubted:
-		e.process.Leave(LostPatience)
-		e.process.Kill()
+	}
+	if e.process == nil {
+		return
+	}
+	e.process.Leave(LostPatience)
+	hung := e.hung.Load() || e.running()
+	e.process.Kill()
+	if hung {
 		orphans.Kill(orphanPatience)
-	default:
-		e.process.Leave(idlePatience)
-		e.process.Kill()
 	}
 }
 

@@ -23,7 +23,6 @@ type Options struct {
 	Builtins Builtins                 // served by this program, which executes itself
 	Dir      string                   // with programs that were installed with this one; empty means this program's
 	Declared map[string]Source        // from elsewhere, by name; in place of what is built in
-	Path     []string                 // directories of further programs
 	Reattach map[string]wire.Reattach // engines that run already, in place of all but injected ones
 	Inject   map[string]shared.Engine // in this process, ahead of all others
 

@@ -16,7 +16,7 @@ func TestEnvironmentOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		Declared: map[string]Source{"theirs": {Source: path, Env: []string{"LISTED"}}}, Path: []string{dir}, WritableDir: func(string) string { return "" },
+		Declared: map[string]Source{"theirs": {Source: path, Env: []string{"LISTED"}}, "mine": {Source: path}}, WritableDir: func(string) string { return "" },
 		Environ: []string{"SBXHOST_LOG=debug", "LISTED=1", "HOME=/home/u", "PATH=/bin"},
 	})
 	if err != nil {

@@ -127,7 +127,6 @@ func (s *Engines) Names() []string {
 		slices.Collect(maps.Keys(s.o.Declared)),
 		slices.Collect(maps.Keys(s.o.Inject)),
 		slices.Collect(maps.Keys(s.o.Reattach)),
-		slices.Collect(maps.Keys(Installed(s.o.Path))),
 	} {
 		for _, name := range list {
 			names[name] = true
@@ -204,8 +203,7 @@ func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error
 }
 
 // Programs are the executables that may come to run outside of sandboxes: this program,
-// the engines and inits beside it and in Options.Dir, and the declared and installed
-// engines.
+// the engines and inits beside it and in Options.Dir, and the declared engines.
 func (s *Engines) Programs() []string {
 	var list []string
 	add := func(path string) {
@@ -231,9 +229,6 @@ func (s *Engines) Programs() []string {
 	for _, path := range s.Sources() {
 		add(path)
 	}
-	for _, path := range Installed(s.o.Path) {
-		add(path)
-	}
 	return list
 }
 
@@ -254,51 +249,6 @@ func (s *Engines) sourcePath(name string) string {
 	return source
 }
 
-// Path gives the directories in which an installed engine is found by its
-// name, in order: those of SBXHOST_ENGINE_PATH, the user's own below
-// XDG_DATA_HOME (else ~/.local/share), and the system's.
-//
-// An element that is not absolute is an error: it would name a directory of
-// whatever workspace is the current one.
-func Path(lookup func(string) (string, bool)) ([]string, error) {
-	var dirs []string
-	if list, _ := lookup("SBXHOST_ENGINE_PATH"); list != "" {
-		for _, dir := range filepath.SplitList(list) {
-			if !filepath.IsAbs(dir) {
-				return nil, fmt.Errorf("SBXHOST_ENGINE_PATH: %q is not an absolute path; write it out", dir)
-			}
-			dirs = append(dirs, filepath.Clean(dir))
-		}
-	}
-	if data, _ := lookup("XDG_DATA_HOME"); filepath.IsAbs(data) { // as its specification has it, a relative one is ignored
-		dirs = append(dirs, filepath.Join(data, "sbxhost", "engines"))
-	} else if home, _ := lookup("HOME"); filepath.IsAbs(home) {
-		dirs = append(dirs, filepath.Join(home, ".local", "share", "sbxhost", "engines"))
-	}
-	return append(dirs, "/usr/local/lib/sbxhost/engines"), nil
-}
-
-// Installed lists the engines in the directories of dirs by name, with
-// the path of the first of that name. What has no valid name is no engine, nor
-// is what is called as Name calls others; whether one is safe to run is
-// found out when it is.
-func Installed(dirs []string) map[string]string {
-	found := map[string]string{}
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			name, ok := strings.CutPrefix(e.Name(), programPrefix)
-			if _, have := found[name]; ok && !have && paths.IsName(name) && !IsAuto(name) && Name(name) == name && !e.IsDir() {
-				found[name] = filepath.Join(dir, e.Name())
-			}
-		}
-	}
-	return found
-}
-
 // find says which executable serves an engine: the one that a
 // definition's author declared, the lean one beside this program, or this
 // program itself.
@@ -308,8 +258,8 @@ func (s *Engines) find(name string) (program, error) {
 	}
 	_, builtin := s.o.Builtins.engines[name]
 	env := s.pickEnv(ourEnv(name))
-	// Of this program's directory only what is part of it: where other engines are
-	// installed is Path's to say.
+	// Of this program's directory only what is part of it: what else lies in such a
+	// directory, which is in PATH as a rule, nobody has installed as an engine.
 	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
 		file, err := hostpath.Installed(beside)
@@ -328,44 +278,15 @@ func (s *Engines) find(name string) (program, error) {
 		}
 		return program{name: name, file: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
 	}
-	separate := slices.Contains(Separate, name)
-	if paths.IsName(name) {
-		file, err := s.installed(name)
-		if err == nil {
-			p := program{name: name, file: file, source: file.Path(), others: true, env: s.pickEnv([]string{logEnv})}
-			if separate {
-				p.env = env
-			}
-			return p, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return program{}, err
-		}
-	}
-	if separate {
+	if slices.Contains(Separate, name) {
 		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
 			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s into %[2]s: "+
-				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name, s.places())}
+				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name, hostpath.Quote(s.dir()))}
 	}
 	return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
 		Message: fmt.Sprintf("no engine %q is known here", name),
-		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; others are looked for in " + s.places()}
-}
-
-// places says in which directories engines are looked for.
-func (s *Engines) places() string {
-	dirs := slices.Clone(s.o.Path)
-	if dir := s.dir(); dir != "" {
-		dirs = slices.Insert(dirs, 0, dir)
-	}
-	if len(dirs) == 0 {
-		return "no directory here"
-	}
-	for i, dir := range dirs {
-		dirs[i] = hostpath.Quote(dir)
-	}
-	return strings.Join(dirs, " or ")
+		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; declare others in Options.Engines or in engine blocks"}
 }
 
 func (s *Engines) declared(name string, declared Source) (program, error) {
@@ -382,26 +303,6 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}
 	return p, nil
-}
-
-// installed looks for an engine in Options.Path. Neither the path, nor what it leads
-// through, nor its end may lie where commands can write, or be what others can replace.
-func (s *Engines) installed(name string) (*hostpath.Program, error) {
-	for _, dir := range s.o.Path {
-		path := filepath.Join(dir, programPrefix+name)
-		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
-			continue // a directory holds the place of a program that is not there
-		}
-		file, err := hostpath.CheckProgram(path, s.o.WritableDir)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("leads to nothing (%v); remove it, or install the engine again", err)
-		}
-		if err != nil {
-			return nil, &Error{Engine: name, Source: path, Err: err}
-		}
-		return file, nil
-	}
-	return nil, fs.ErrNotExist
 }
 
 // dir is where engines stand that were installed with this program; "" where that cannot

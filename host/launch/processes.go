@@ -5,8 +5,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -137,10 +135,6 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 	// By the clock: the engine, which knows the deadline, can give up before the timer here is served.
 	if err != nil && time.Since(begun) >= s.o.StartTimeout && ctx.Err() == nil {
 		err = dial.NoAnswer(s.o.StartTimeout)
-	}
-	if known, ok := s.o.Builtins.Info(name); err == nil && ok && !p.declared &&
-		(e.Info.Version != known.Version || !slices.Equal(e.Info.Features, known.Features)) {
-		err = fmt.Errorf("is of version %s and this program contains version %s; install both from one release, or remove it", e.Info.Version, known.Version)
 	}
 	if err != nil {
 		process.Kill()

@@ -14,7 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
 )
 
 // engineNames gives the names asked for, or all; an unknown one is an error.
@@ -82,7 +81,7 @@ func listed(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name 
 	if at, ok := s.Options.Reattach[name]; ok {
 		e.Source = at.Socket
 	} else if e.Source == "" {
-		e.Source = cmp.Or(separate, launch.Installed(s.Options.EnginePath)[name])
+		e.Source = separate
 	}
 	if info, ok := setup.Caller(a).BuiltinInfo(ctx, s.Options, name); ok {
 		e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc

@@ -3,7 +3,6 @@ package host_test
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,36 +12,9 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
-
-func TestEnginePath(t *testing.T) {
-	t.Parallel()
-	const system = "/usr/local/lib/sbxhost/engines"
-	for _, c := range []struct {
-		env  map[string]string
-		want []string // or
-		err  string
-	}{
-		{nil, []string{system}, ""},
-		{map[string]string{"HOME": "/home/me"}, []string{"/home/me/.local/share/sbxhost/engines", system}, ""},
-		{map[string]string{"HOME": "me"}, []string{system}, ""},
-		{map[string]string{"HOME": "/home/me", "XDG_DATA_HOME": "/data"}, []string{"/data/sbxhost/engines", system}, ""},
-		{map[string]string{"HOME": "/home/me", "XDG_DATA_HOME": "data"}, []string{"/home/me/.local/share/sbxhost/engines", system}, ""},
-		{map[string]string{"SBXHOST_ENGINE_PATH": "/b/:/a/../c", "XDG_DATA_HOME": "/data"}, []string{"/b", "/c", "/data/sbxhost/engines", system}, ""},
-		{map[string]string{"SBXHOST_ENGINE_PATH": ""}, []string{system}, ""},
-		{map[string]string{"SBXHOST_ENGINE_PATH": "/a:"}, nil, `SBXHOST_ENGINE_PATH: "" is not an absolute path`},
-		{map[string]string{"SBXHOST_ENGINE_PATH": "."}, nil, `"." is not an absolute path`},
-		{map[string]string{"SBXHOST_ENGINE_PATH": "~/x"}, nil, `"~/x" is not an absolute path`},
-	} {
-		got, err := launch.Path(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
-		if c.err == "" && (err != nil || !slices.Equal(got, c.want)) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%v: %q, %v", c.env, got, err)
-		}
-	}
-}
 
 // program puts an executable file at a path.
 func program(t *testing.T, path string) string {
@@ -54,26 +26,6 @@ func program(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestInstalledEngines(t *testing.T) {
-	t.Parallel()
-	first, second := realTemp(t), realTemp(t)
-	for _, name := range []string{"mine", "Mine-2.x_y"} {
-		program(t, first+"/sbxhost-engine-"+name)
-	}
-	for _, name := range []string{"mine", "other", "auto", "bubblewrap", "kept~", ".hidden", "-x", "a b", "esc\x1b[31m", "ü", strings.Repeat("a", 65), ""} {
-		program(t, second+"/sbxhost-engine-"+name)
-	}
-	program(t, second+"/engine-else")
-	must(t, os.Mkdir(second+"/sbxhost-engine-dir", 0o755))
-	got := launch.Installed([]string{"/nonexistent", first, second})
-	want := map[string]string{
-		"mine": first + "/sbxhost-engine-mine", "Mine-2.x_y": first + "/sbxhost-engine-Mine-2.x_y", "other": second + "/sbxhost-engine-other",
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
 }
 
 // An engine is never taken from where a command can write, by whatever way leads
@@ -101,24 +53,17 @@ func TestNoEngineFromWhereCommandsWrite(t *testing.T) {
 			good: "", inProject: "in the workspace", inMore: "in the workspace", toProject: "in the workspace", dirInProject: "in the workspace",
 			through: "in the workspace", twice: "in the workspace", inSession: "in the files of sessions",
 		} {
-			for _, declared := range []bool{false, true} {
-				o := host.Options{
-					EnginesOnly: only, Dir: project, Workspace: host.WorkspaceOptions{Writable: []string{more}},
-					Environ: []string{"HOME=" + top + "/home", "XDG_CACHE_HOME=" + cache}, Sandboxes: map[string]host.Definition{"x": {Engine: "x"}},
-				}
-				if declared {
-					o.Engines = map[string]host.EngineSource{"x": {Source: path}}
-				} else {
-					o.EnginePath = []string{filepath.Dir(path)}
-				}
-				checkEngine(t, o, "x", want)
-			}
+			checkEngine(t, host.Options{
+				EnginesOnly: only, Dir: project, Workspace: host.WorkspaceOptions{Writable: []string{more}},
+				Environ: []string{"HOME=" + top + "/home", "XDG_CACHE_HOME=" + cache}, Sandboxes: map[string]host.Definition{"x": {Engine: "x"}},
+				Engines: map[string]host.EngineSource{"x": {Source: path}},
+			}, "x", want)
 		}
 		// Nor what would be there by then.
 		checkEngine(t, host.Options{EnginesOnly: only, Dir: project, Engines: map[string]host.EngineSource{"x": {Source: absent}}}, "x", "in the workspace")
 	}
 	// A home directory is no workspace, and engines are asked about from there.
-	checkEngine(t, host.Options{EnginesOnly: true, Dir: top, Environ: []string{"HOME=" + top}, EnginePath: []string{top + "/good"}}, "x", "")
+	checkEngine(t, host.Options{EnginesOnly: true, Dir: top, Environ: []string{"HOME=" + top}, Engines: map[string]host.EngineSource{"x": {Source: good}}}, "x", "")
 }
 
 // checkEngine compares what is found with a part of an error, or none.
@@ -132,7 +77,7 @@ func checkEngine(t *testing.T, o host.Options, name, want string) {
 	case want == "" && (err != nil || f.Path == ""):
 		t.Errorf("%+v: %+v, %v", o.Engines, f, err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("%v %v, only %v: %+v, %v", o.Engines, o.EnginePath, o.EnginesOnly, f, err)
+		t.Errorf("%v, only %v: %+v, %v", o.Engines, o.EnginesOnly, f, err)
 	}
 }
 
@@ -148,7 +93,6 @@ func TestNoEngineOfOthers(t *testing.T) {
 	check := func(what, at, want string) {
 		t.Helper()
 		t.Log(what)
-		checkEngine(t, host.Options{EnginesOnly: true, Dir: "/", EnginePath: []string{at}}, "x", want)
 		checkEngine(t, host.Options{EnginesOnly: true, Dir: "/", Engines: map[string]host.EngineSource{"x": {Source: at + "/sbxhost-engine-x"}}}, "x", want)
 	}
 	check("as it is", dir, "")
@@ -181,22 +125,6 @@ func TestNoEngineOfOthers(t *testing.T) {
 	}
 }
 
-// What holds the place of an engine that is not there is none, and the next
-// directory is looked at; a symlink that leads nowhere is said to.
-func TestEngineThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	top := realTemp(t)
-	must(t, os.MkdirAll(top+"/place/sbxhost-engine-x", 0o755), os.Mkdir(top+"/gone", 0o755), os.Symlink("/nonexistent", top+"/gone/sbxhost-engine-x"))
-	program(t, top+"/good/sbxhost-engine-x")
-	check := func(want string, dirs ...string) {
-		t.Helper()
-		checkEngine(t, host.Options{EnginesOnly: true, Dir: "/", EnginePath: dirs}, "x", want)
-	}
-	check("", top+"/place", top+"/good")
-	check("leads to nothing", top+"/gone", top+"/good")
-	check("no engine \"x\" is known here", top+"/place")
-}
-
 // A program beside this one is part of it or nothing: what else lies in such a
 // directory, which is in PATH as a rule, nobody has installed as an engine.
 func TestForeignEngineBesideTheProgram(t *testing.T) {
@@ -214,20 +142,17 @@ func TestForeignEngineBesideTheProgram(t *testing.T) {
 func TestEnginePlacesAreNotBound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, bind, want string }{
-		{"the directory itself", "share/engines", "never writable inside (protected: engines that are installed)"},
-		{"a part of it", "share/engines/part", "never writable inside (protected: engines that are installed)"},
-		{"a declared program", "declared/engine", "never writable inside (protected: engine x)"},
+		{"the program", "declared/engine", "never writable inside (protected: engine x)"},
 		{"the symlink to it", "links", "commands could replace the symlink"},
-		{"what is above", "share", ""},
+		{"what is above", "declared", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			top := realTemp(t)
-			must(t, os.MkdirAll(top+"/share/engines/part", 0o755), os.Mkdir(top+"/links", 0o755), os.Symlink(top+"/share", top+"/links/share"))
+			must(t, os.Mkdir(top+"/links", 0o755), os.Symlink(top+"/declared", top+"/links/declared"))
 			program(t, top+"/declared/engine")
 			h := newHost(t, func(o *host.Options) {
-				o.EnginePath = []string{top + "/links/share/engines"}
-				o.Engines = map[string]host.EngineSource{"x": {Source: top + "/declared/engine"}}
+				o.Engines = map[string]host.EngineSource{"x": {Source: top + "/links/declared/engine"}}
 				o.Sandboxes["fast"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: filepath.Join(top, c.bind), Writable: true}}}
 			})
 			err := h.Check(t.Context(), "fast")
