@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/policy"
 )
@@ -241,47 +240,9 @@ var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[
 
 var auditSchema = newBlock("the audit block", "audit.", []attribute[host.Options]{
 	{name: "path", needs: "An audit block needs path, the file to write to.",
-		read:  func(d *decoder, it item, to *host.Options) { to.Audit.Path, _ = d.hostPath(it) },
-		shown: func(of *host.Options) string { return cmp.Or(of.Audit.Path, "none") }},
-	{name: "max_size",
-		read: func(d *decoder, it item, to *host.Options) {
-			n, ok := d.size(it)
-			if to.Audit.MaxSize = n; ok && (n < 4<<10 || n > 1<<40) {
-				d.invalid(it, "must be from 4KiB to 1TiB")
-			}
-		},
-		shown: func(of *host.Options) string {
-			return ifLogged(of, fmt.Sprint(cmp.Or(of.Audit.MaxSize, audit.DefaultMaxSize)))
-		}},
-	{name: "keep",
-		read: func(d *decoder, it item, to *host.Options) {
-			n, ok := d.count(it)
-			if to.Audit.Keep = n; ok && n > 1000 {
-				d.invalid(it, "must be from 1 to 1000 files")
-			}
-		},
-		shown: func(of *host.Options) string {
-			return ifLogged(of, fmt.Sprint(cmp.Or(of.Audit.Keep, audit.DefaultKeep)))
-		}},
-	{name: "on_error",
-		read: func(d *decoder, it item, to *host.Options) {
-			text, _ := d.oneOf(it, "stop", "continue")
-			to.Audit.Continue = text == "continue"
-		},
-		shown: func(of *host.Options) string {
-			return ifLogged(of, map[bool]string{false: "stop", true: "continue"}[of.Audit.Continue])
-		}},
-	{name: "sync",
-		read:  func(d *decoder, it item, to *host.Options) { sync, ok := d.bool(it); to.Audit.NoSync = ok && !sync },
-		shown: func(of *host.Options) string { return ifLogged(of, fmt.Sprint(!of.Audit.NoSync)) }},
+		read:  func(d *decoder, it item, to *host.Options) { to.AuditLog, _ = d.hostPath(it) },
+		shown: func(of *host.Options) string { return cmp.Or(of.AuditLog, "none") }},
 })
-
-func ifLogged(of *host.Options, text string) string {
-	if of.Audit.Path == "" {
-		return ""
-	}
-	return text
-}
 
 var engineSchema = newBlock("an engine block", "", []attribute[host.EngineSource]{
 	{name: "source", needs: "An engine block needs source, the path of the engine's executable.",

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
 )
@@ -87,8 +86,8 @@ func TestParseGolden(t *testing.T) {
 				if opts.Credentials != nil {
 					shown["credentials"] = opts.Credentials
 				}
-				if opts.Audit != (audit.Options{}) {
-					shown["audit"] = opts.Audit
+				if opts.AuditLog != "" {
+					shown["audit"] = opts.AuditLog
 				}
 				if m := f.MCP(); m.Apply || m.Sandboxes != nil || m.Directories != nil {
 					shown["mcp"] = m

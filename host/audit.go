@@ -67,19 +67,15 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 	r.Decision, r.Rule, r.Reason = d.Outcome.String(), string(d.Rule), d.Reason
 	c.logged = true
 	err := c.host.appendRecord(r)
-	if err == nil {
-		return nil
-	}
 	switch {
-	case c.host.options.Audit.Continue:
+	case err == nil:
+		return nil
 	case errors.Is(err, errNotRecorded):
 		return fmt.Errorf("%w, and nothing runs unrecorded: %w", shared.ErrDenied, err)
 	default:
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "audit.path", Message: err.Error(),
-			Hint: `nothing runs unlogged; make room, or say on_error = "continue" in the audit block`}
+			Hint: "nothing runs unlogged; make room, or log elsewhere"}
 	}
-	c.degraded = append(c.degraded, fmt.Sprintf("the decision is not logged: %v", err))
-	return nil
 }
 
 // logUntold logs what processes reached after their commands' ends, and no later command was told of.

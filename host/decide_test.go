@@ -197,7 +197,7 @@ func TestRefusedViewIsTriedAgain(t *testing.T) {
 		log := filepath.Join(t.TempDir(), "audit.jsonl")
 		h := s.host(t, host.Definition{Engine: "stub", Fallback: "deny"}, func(o *host.Options) {
 			o.Inject["stub"] = s.platform
-			o.Audit.Path = log
+			o.AuditLog = log
 		})
 		cmd := h.Command(t.Context(), "", "true")
 		told := 0

@@ -138,17 +138,17 @@ func (h *Host) openRecords() (records []facts.Record, err error) {
 	if store := h.options.Approvals.Store; store != nil {
 		records = append(records, facts.Record{Path: store.Dir(), Attribute: "approvals", What: "what was approved"})
 	}
-	options := h.options.Audit
-	if filepath.IsAbs(options.Path) {
-		if options.Path, err = hostpath.Resolve("/", options.Path, func() []string { return WritableDirs(h.options) }); err != nil {
+	path := h.options.AuditLog
+	if filepath.IsAbs(path) {
+		if path, err = hostpath.Resolve("/", path, func() []string { return WritableDirs(h.options) }); err != nil {
 			return nil, view.Invalid("audit.path", err.Error(), "")
 		}
 	}
-	if h.audit, err = audit.New(options); err != nil {
+	if h.audit, err = audit.New(path); err != nil {
 		return nil, err
 	}
 	if h.audit != nil {
-		records = append(records, facts.Record{Path: filepath.Clean(h.options.Audit.Path), Attribute: "audit.path", What: "the audit log", File: true})
+		records = append(records, facts.Record{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", What: "the audit log", File: true})
 	}
 	return records, nil
 }

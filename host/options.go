@@ -63,12 +63,13 @@ type Options struct {
 	Approvals ApprovalOptions
 	// Approver asks a person about one of those; nil denies.
 	Approver Approver
-	// Audit chooses a log of decisions and ends; the zero value is none.
-	Audit audit.Options
+	// AuditLog is the file of a log of decisions and ends, absolute; empty means none. A
+	// command that cannot be logged does not run.
+	AuditLog string
 	// Record, if set, is called with each of those decisions and ends, whether there is a
 	// log or not: before the command runs, and before Wait returns. Calls may come from
-	// several goroutines. An error keeps the command from running, unless Audit.Continue
-	// says otherwise. A record's Command joins the end to the decision, TraceParent both to the
+	// several goroutines. An error keeps the command from running. A record's Command joins the
+	// end to the decision, TraceParent both to the
 	// trace that the command is part of.
 	Record func(audit.Record) error
 

@@ -152,7 +152,7 @@ func TestUnsandboxedRunsInTheWorkspace(t *testing.T) {
 			var asked []host.ApprovalRequest
 			log := filepath.Join(t.TempDir(), "audit.jsonl")
 			h := s.host(t, def, func(o *host.Options) {
-				o.Dir, o.Approvals.AllowBypass, o.Audit.Path = tt.caller, true, log
+				o.Dir, o.Approvals.AllowBypass, o.AuditLog = tt.caller, true, log
 				o.Approver = answering(policy.ApprovedOnce, &asked)
 			})
 			cmd := h.Command(t.Context(), "", "make")

@@ -85,7 +85,7 @@ func (c *Caller) completePolicy(o *host.Options) (err error) {
 		o.Approvals.SessionTTL = time.Duration(ms) * time.Millisecond
 	}
 	if path := c.Getenv("SBXHOST_AUDIT"); path != "" {
-		o.Audit.Path = c.Absolute(path)
+		o.AuditLog = c.Absolute(path)
 	}
 	o.Sensitive.Deny = o.Approvals.Mode == policy.ModeDeny
 	return nil

@@ -5,11 +5,7 @@ approvals {
 }
 
 audit {
-  path     = "./log/audit.jsonl"
-  max_size = "1MiB"
-  keep     = 3
-  on_error = "continue"
-  sync     = false
+  path = "./log/audit.jsonl"
 }
 
 sandbox "fast" {

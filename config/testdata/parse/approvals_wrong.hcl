@@ -6,9 +6,7 @@ approvals {
 }
 
 audit {
-  max_size = 100
-  keep     = 0
-  on_error = "ignore"
+  keep = 3
 }
 
 sandbox "fast" {

@@ -93,7 +93,7 @@ func (r *Remote) errors(stderr io.Writer) io.Writer {
 
 // host gives the Host for a setup.
 func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHost, error) {
-	if r != nil && r.AdaptTo == nil && s.Options.Audit.Path != "" {
+	if r != nil && r.AdaptTo == nil && s.Options.AuditLog != "" {
 		// A refusal would be in the log twice, once as that of nobody who could be asked.
 		return nil, errAudited
 	}
