@@ -87,7 +87,7 @@ func TestRecordCallback(t *testing.T) {
 			t.Errorf("%v, ran %q", err, s.platform.runs)
 		}
 	}
-	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), trace) {
+	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 5 || !strings.Contains(string(text), trace) {
 		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Sbx runs a command in a sandbox as `sbxhost exec` does, by a host that `sbxhost serve`
 // keeps. It takes the flags of exec:
 //

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command sbxhost-mcp lets agents run commands in sandboxes, by the Model Context Protocol on its
 // standard input and output.
 //

@@ -11,17 +11,28 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/consent"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/doctor"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/explain"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func run(builtins host.Builtins, args []string) int {
-	settleProcess()
+	// What the caller has open is nobody else's: engines in other languages would
+	// inherit it, and pass it on to their commands.
+	_ = proc.CloseOnExecFrom(3)
+	// One that takes rights from the owner, too, makes directories that their owner cannot use:
+	// those of a session stayed behind.
+	unix.Umask(unix.Umask(0o077) & 0o077)
 	a := &cli.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: os.Environ(), Builtins: builtins,
@@ -49,32 +60,32 @@ func commands() []command {
 		{name: "approvals clear", define: consent.Clear},
 		{name: "approvals list", define: consent.List},
 		{name: "approvals revoke", nargs: -1, args: approvalID, define: consent.Revoke},
-		{name: "doctor", define: runDoctor},
+		{name: "doctor", define: doctor.Command},
 		{name: "engines"},
 		{name: "engines list", define: engines.List},
 		{name: "engines pin", nargs: -1, define: engines.Pin},
 		{name: "engines probe", nargs: -1, args: engineName, define: engines.ProbeAll},
 		{name: "engines schema", nargs: -1, args: engineName, define: engines.Schema},
-		{name: "engines test", nargs: 1, args: engineName, define: testEngine},
+		{name: "engines test", nargs: 1, args: engineName, define: engines.Test},
 		{name: "engines verify", nargs: -1, define: engines.Verify},
-		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: runCommand},
+		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: execute.Exec},
 		{name: "explain", foreign: true, nargs: -1, args: anyFile, define: explain.Command},
 		{name: "fmt", nargs: -1, args: hclFile, define: formatAll},
 		{name: "init", nargs: 1, args: directory, define: writeSample},
 		{name: "review"},
-		{name: "review apply", nargs: -1, args: reviewName, define: reviewApply},
-		{name: "review diff", nargs: -1, args: reviewName, define: reviewDiff},
-		{name: "review discard", nargs: -1, args: reviewName, define: reviewDiscard},
-		{name: "review list", define: reviewList},
-		{name: "review show", nargs: -1, args: reviewName, define: reviewShow},
-		{name: "review undo", define: reviewUndo},
+		{name: "review apply", nargs: -1, args: reviewName, define: review.Apply},
+		{name: "review diff", nargs: -1, args: reviewName, define: review.Diff},
+		{name: "review discard", nargs: -1, args: reviewName, define: review.Discard},
+		{name: "review list", define: review.List},
+		{name: "review show", nargs: -1, args: reviewName, define: review.Show},
+		{name: "review undo", define: review.Undo},
 		{name: "serve", define: keep.Serve},
 		{name: "sessions"},
 		{name: "sessions list", nargs: -1, args: sessionName, define: keep.SessionsList},
 		{name: "sessions logs", nargs: 1, args: sessionName, define: keep.SessionsLogs},
 		{name: "sessions ps", nargs: 1, args: sessionName, define: keep.SessionsPs},
 		{name: "sessions rm", nargs: -1, args: sessionName, define: keep.SessionsRm},
-		{name: "shell", nargs: -1, define: runShell},
+		{name: "shell", nargs: -1, define: execute.Shell},
 		{name: "trust", nargs: 1, args: hclFile, define: consent.Trust},
 		{name: "validate", define: explain.Validate},
 		{name: "version", define: showVersion},

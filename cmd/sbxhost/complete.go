@@ -10,6 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 )
@@ -118,7 +119,7 @@ func valuesOf(a *cli.App, kind values, words []string, typed string) []string {
 	case sessionName:
 		return keep.SessionNames(a)
 	case reviewName:
-		return reviewNames(a)
+		return review.Names(a)
 	case engineName:
 		return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
 	case trueOrFalse:

@@ -30,9 +30,10 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"
+	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 func main() {
-	hook()
+	enginetest.Hook() // does not return inside a sandbox that is tested: there, this program is what runs
 	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), landlock.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

@@ -1,5 +1,3 @@
-//go:build darwin || freebsd
-
 package terminal
 
 import "golang.org/x/sys/unix"

@@ -1,5 +1,3 @@
-//go:build unix && !darwin
-
 package hostpath
 
 import (
@@ -26,9 +24,6 @@ func openStepwise(path string, flag int, perm uint32) (int, error) {
 			how = flag
 		}
 		fd, err := Openat(dir, name, how|unix.O_NOFOLLOW, perm)
-		if err == unix.EMLINK { // so FreeBSD calls it
-			err = unix.ELOOP
-		}
 		if err == unix.ENOTDIR && how&unix.O_DIRECTORY != 0 {
 			// O_DIRECTORY hides that it is a symlink; say so as openat2 does.
 			var st unix.Stat_t
