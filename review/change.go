@@ -76,10 +76,6 @@ type Change struct {
 	Refused string
 	// Conflict says what the host did to it since the review began.
 	Conflict string
-	// Merge says that it is a file of git's of which Content takes the place, which was made of
-	// both; Content is nil where nothing is to be done.
-	Merge   bool
-	Content []byte
 	// Note is what a person should know of it.
 	Note string
 	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -96,11 +95,11 @@ func exported(n *Node) bool {
 // export copies both sides of a change, or none.
 func (r *Review) export(to *tree, at string, c *Change) error {
 	p := r.trees[c.Layer]
-	err := to.copy("a/"+at, p.lower, c.Path, &c.Old, nil)
+	err := to.copy("a/"+at, p.lower, c.Path, &c.Old)
 	if err != nil {
 		return err
 	}
-	if err = to.copy("b/"+at, p.upper, c.Path, &c.New, c.Content); err != nil && c.Old.Kind != Absent {
+	if err = to.copy("b/"+at, p.upper, c.Path, &c.New); err != nil && c.Old.Kind != Absent {
 		if dir, name, missing := to.in("a/" + at); missing == nil {
 			unix.Unlinkat(dir, name, 0)
 		}
@@ -108,13 +107,13 @@ func (r *Review) export(to *tree, at string, c *Change) error {
 	return err
 }
 
-// copy makes a file or a symlink of a tree anew at to. Content that is given takes the place of the file's.
-func (t *tree) copy(to string, of *tree, p string, n *Node, content []byte) error {
+// copy makes a file or a symlink of a tree anew at to.
+func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	if n.Kind == Absent || n.Kind == Directory {
 		return nil
 	}
-	var from io.Reader = bytes.NewReader(content)
-	if n.Kind == File && content == nil {
+	var from io.Reader
+	if n.Kind == File {
 		f, err := of.file(p)
 		if err != nil {
 			return err

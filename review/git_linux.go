@@ -57,7 +57,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		keep := true
 		switch dirs.settle(&c, full); {
 		case slices.Contains(rules.Configurations, full):
-			err = r.mergeConfiguration(layer, &c)
+			c.Refused = "git's configuration: git outside of a sandbox acts on it"
 		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
 			c.Refused = "git would write to the files that it names"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
@@ -257,33 +257,6 @@ func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
 // isGitDir reports whether git takes a directory for one of its own.
 func isGitDir(dir string, has func(string) bool) bool {
 	return has(dir+"/HEAD") && (has(dir+"/commondir") || has(dir+"/objects") && has(dir+"/refs"))
-}
-
-// mergeConfiguration makes of both sides what is applied.
-func (r *Review) mergeConfiguration(layer int, c *Change) error {
-	if c.Old.Kind != File || c.New.Kind != File {
-		c.Refused = "git's configuration is removed, or no file any more"
-		return nil
-	}
-	p := r.trees[layer]
-	ours, err := p.lower.read(c.Path)
-	theirs, otherErr := p.upper.read(c.Path)
-	if err = errors.Join(err, otherErr); err != nil {
-		return err
-	}
-	merged, left, err := mergeConfig(string(ours), string(theirs))
-	if errors.Is(err, errConfig) {
-		c.Refused = err.Error()
-		return nil
-	}
-	c.Merge, c.Content, c.New.Mode = true, merged, c.Old.Mode
-	if merged != nil {
-		c.New.Size = int64(len(merged))
-	}
-	if len(left) > 0 {
-		c.Note = "not taken over: " + strings.Join(left, ", ")
-	}
-	return nil
 }
 
 // mergeIndex reports whether the review's index says something else than the workspace's did, and takes

@@ -57,15 +57,14 @@ type Step struct {
 	in  map[string]Node // what lies in a directory that is moved from the workspace
 }
 
-// A Make is something that takes a slot before the first step: a new directory, a copy of a file of
-// the upper layer, or a file of its own.
+// A Make is something that takes a slot before the first step: a new directory, or a copy of a file
+// of the upper layer.
 type Make struct {
-	Slot    string
-	Mode    uint32
-	Gid     uint32
-	Of      *Place // a file to copy
-	Content []byte // of a file; nil, and no Of: a directory
-	MTime   int64
+	Slot  string
+	Mode  uint32
+	Gid   uint32
+	Of    *Place // a file to copy; nil: a directory
+	MTime int64
 }
 
 // A Plan is what carries changes over.
@@ -140,7 +139,7 @@ func (p *planner) within(i int) (n int, all bool) {
 // movable reports whether a new directory can be moved as it is, with the n changes in it.
 func (p *planner) movable(i, n int) bool {
 	for _, c := range p.changes[i : i+n+1] {
-		if c.Merge || c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+		if c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
 	}
@@ -160,9 +159,6 @@ func (p *planner) change(i int) (int, error) {
 	n, all := p.within(i)
 	if !p.chosen[i] {
 		return 1, p.leave(i, n)
-	}
-	if c.Merge && c.Content == nil {
-		return 1, nil
 	}
 	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
 	if err := p.access(host); err != nil {
@@ -238,7 +234,7 @@ func (p *planner) makeDirectory(c *Change, host Place) {
 // put plans that what the upper layer has takes its place in the workspace.
 func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 	add := c.Old.Kind == Absent
-	made := c.Merge || c.New.Kind == File && !p.ownLinks(&c.New)
+	made := c.New.Kind == File && !p.ownLinks(&c.New)
 	if !made {
 		if err := p.access(upper); err != nil {
 			return err
@@ -254,13 +250,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
 	if made {
-		m := Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Content: c.Content}
-		if !c.Merge {
-			m.Of = &upper
-		} else if m.MTime = 0; m.Mode&0o777 == 0 {
-			m.Mode = c.Old.Mode
-		}
-		p.plan.Makes = append(p.plan.Makes, m)
+		p.plan.Makes = append(p.plan.Makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Of: &upper})
 		p.file(c, swap)
 		return nil
 	}

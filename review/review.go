@@ -42,7 +42,7 @@ type Rules struct {
 	Obeyed func(path string) bool
 	// Unseen reports whether a path of a source is kept from commands. It may be nil.
 	Unseen func(path string) bool
-	// Configurations are those files of git's of which some keys are taken over.
+	// Configurations are those files of git's that commands write to in a review, and that stay as they are.
 	Configurations []string
 	// Submodules are the gitlinks in the host's indexes: no review makes a .git in one. WorkTrees
 	// are those of the host's repositories, by their git directories: no review makes a submodule

@@ -68,7 +68,7 @@ func (r *run) makeAll(ctx context.Context, plan *Plan) error {
 
 func (r *run) make(m *Make) error {
 	at := m.Slot
-	if m.Of == nil && m.Content == nil {
+	if m.Of == nil {
 		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
 			return r.slots.error("mkdir", at, err)
 		}
@@ -80,17 +80,12 @@ func (r *run) make(m *Make) error {
 	}
 	f := os.NewFile(uintptr(fd), at)
 	defer f.Close()
-	if m.Of == nil {
-		_, err = f.Write(m.Content)
-	} else {
-		var from *os.File
-		if from, err = r.tree(*m.Of).file(string(m.Of.Path)); err != nil {
-			return err
-		}
-		defer from.Close()
-		err = copyData(f, from)
+	from, err := r.tree(*m.Of).file(string(m.Of.Path))
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	defer from.Close()
+	if err = copyData(f, from); err == nil {
 		err = r.settle(m)
 	}
 	if err == nil && m.MTime != 0 {

@@ -38,8 +38,7 @@ type Resolved struct {
 	Spec shared.Spec
 	// Copies says of a source that is a copy what it stands for.
 	Copies map[string]string
-	// Configurations are files of git's that commands write to in a review, and of which some
-	// keys are taken over.
+	// Configurations are files of git's that commands write to in a review alone.
 	Configurations []string
 	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees where
 	// these repositories are checked out, by their git directories; for a review.

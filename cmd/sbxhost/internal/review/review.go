@@ -27,7 +27,6 @@ type reviewed struct {
 	New      *side  `json:"new"`                   // null where the review has nothing
 	Refused  string `json:"refused"`               // why it cannot be applied; else empty
 	Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
-	Merged   bool   `json:"merged"`                // of git's configuration or index, only what can be is taken over
 	// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
 	Attributes string `json:"attributes"`
 	Note       string `json:"note"` // what a person should know of it; else empty
@@ -154,7 +153,7 @@ func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChan
 			continue
 		}
 		shown := set.Shown(c)
-		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Merged: c.Merge, Attributes: c.Attributes, Note: c.Note}
+		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Attributes: c.Attributes, Note: c.Note}
 		if !utf8.ValidString(shown) {
 			one.Quoted = strconv.QuoteToASCII(shown)
 		}
