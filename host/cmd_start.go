@@ -253,15 +253,6 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
-	if refused, ok := errors.AsType[*shared.Error](err); ok && c.TTY && c.TTYOptional && refused.Kind == shared.ErrUnsupported && refused.Attribute == "tty" {
-		// Stdio is streamed to it. Nothing has run.
-		c.withoutTTY()
-		if files, err = c.files.Make(c.streams()); err != nil {
-			return err
-		}
-		command.TTY = false
-		c.starting, err = opened.Start(ctx, command, files)
-	}
 	switch {
 	case err == nil:
 		return nil

@@ -278,19 +278,17 @@ func TestSuspend(t *testing.T) {
 // Where an engine takes no terminal, a command that can do without runs without.
 func TestTTYOptional(t *testing.T) {
 	t.Parallel()
-	for _, streamed := range []bool{false, true} {
-		s := &stubs{platform: &stubEngine{name: "bwrap", streamed: streamed}}
-		h := s.host(t, host.Definition{Engine: "bwrap"}, nil)
-		cmd := h.Command(t.Context(), "a", "true")
-		cmd.Stdin, cmd.TTY, cmd.TTYOptional = strings.NewReader("typed"), true, true
-		if err := cmd.Run(); err != nil || cmd.TTY {
-			t.Errorf("streamed %v: TTY is %v, %v", streamed, cmd.TTY, err)
-		}
-		cmd = h.Command(t.Context(), "a", "true")
-		cmd.TTY = true
-		if err := cmd.Run(); !errors.Is(err, shared.ErrUnsupported) {
-			t.Errorf("streamed %v: one that is wanted: %v", streamed, err)
-		}
+	s := &stubs{platform: &stubEngine{name: "bwrap"}}
+	h := s.host(t, host.Definition{Engine: "bwrap"}, nil)
+	cmd := h.Command(t.Context(), "a", "true")
+	cmd.Stdin, cmd.TTY, cmd.TTYOptional = strings.NewReader("typed"), true, true
+	if err := cmd.Run(); err != nil || cmd.TTY {
+		t.Errorf("TTY is %v, %v", cmd.TTY, err)
+	}
+	cmd = h.Command(t.Context(), "a", "true")
+	cmd.TTY = true
+	if err := cmd.Run(); !errors.Is(err, shared.ErrUnsupported) {
+		t.Errorf("one that is wanted: %v", err)
 	}
 }
 

@@ -22,7 +22,6 @@ type stubEngine struct {
 	unproven   bool   // it has not found that, it only failed
 	startErr   error
 	refusals   []error // what the first calls, of Open or Start, give
-	streamed   bool    // it says that it takes a terminal, but none reaches it
 	lacks      shared.Features
 
 	mu      sync.Mutex
@@ -39,9 +38,6 @@ func (e *stubEngine) Info(context.Context) (shared.Info, error) {
 		shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata}
 	if e.unconfined {
 		features = shared.Features{shared.FeatureUnconfined, shared.FeatureUser}
-	}
-	if e.streamed {
-		features = append(features, shared.FeatureTTY)
 	}
 	features = slices.DeleteFunc(features, e.lacks.Has)
 	return shared.Info{Name: e.name, Version: "0", Features: features}, nil
@@ -97,7 +93,7 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, stdio shared.S
 		return nil, s.startErr
 	}
 	if cmd.TTY || stdio.Stdin != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "tty", Message: "a terminal cannot be streamed"}
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "tty", Message: "takes no terminal"}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

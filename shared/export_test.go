@@ -2,11 +2,9 @@ package shared
 
 import (
 	"context"
-	"os"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // Server is for tests that have both ends of the wire in one process.
@@ -15,8 +13,6 @@ type Server = server
 func NewServer(engine Engine) *Server { return newServer(engine, hclog.NewNullLogger()) }
 
 func (s *Server) Receive(channel syscall.Conn) error { return s.inbox.receive(channel) }
-
-func (s *Server) Put(t wire.FilesToken, files []*os.File) { s.inbox.put(t, files) }
 
 func (s *Server) Shutdown(ctx context.Context) error { return s.shutdown(ctx) }
 

@@ -85,9 +85,7 @@ func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, 
 	if err != nil {
 		return nil, err
 	}
-	reply := infoToPB(&info)
-	reply.StdioDescriptors = true
-	return reply, nil
+	return infoToPB(&info), nil
 }
 
 func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeReply, err error) {

@@ -66,7 +66,7 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 // stdio gives the command's files, which the host has sent.
 func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err error) {
 	present := in.GetStdioPresent()
-	if present > wire.HasStdin|wire.HasStdout|wire.HasStderr {
+	if present >= 1<<3 {
 		return stdio, invalid("stdio", "the bits %#x are unknown to this engine", present)
 	}
 	var to []**os.File

@@ -30,7 +30,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 
 func TestPanicFailsOneCall(t *testing.T) {
 	checkLeaks(t)
-	w := connect(t, &testEngine{}, true)
+	w := connect(t, &testEngine{})
 	s := open(t, w.engine)
 	if _, err := w.engine.Open(t.Context(), Spec{Sandbox: "test:panic"}); !errors.Is(err, ErrBroken) || err.Error() != "the engine panicked in Open: as asked" {
 		t.Errorf("got %v", err)
@@ -41,7 +41,7 @@ func TestPanicFailsOneCall(t *testing.T) {
 // What a host of another kind may send.
 func TestBadRequests(t *testing.T) {
 	checkLeaks(t)
-	w := connect(t, &testEngine{}, true)
+	w := connect(t, &testEngine{})
 	raw := pb.NewEngineClient(w.conn)
 	opening, err := raw.Open(t.Context(), &pb.OpenRequest{Spec: &pb.Spec{Unconfined: true}})
 	if err != nil {
@@ -84,37 +84,35 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestConnectionLossKills(t *testing.T) {
-	for _, withChannel := range []bool{true, false} {
-		checkLeaks(t)
-		w := connect(t, &testEngine{}, withChannel)
-		s, err := w.engine.Open(t.Context(), Spec{Unconfined: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, out := pipe(t)
-		p := startCommand(t, s, sh("echo; exec sleep 60"), Stdio{Stdout: out})
-		out.Close()
-		r.Read(make([]byte, 1))
-		w.conn.Close()
-		if _, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) {
-			t.Errorf("Wait: %v", err)
-		}
-		if _, err := io.ReadAll(r); err != nil { // the command is gone
-			t.Error(err)
-		}
-		eventually(t, "the engine has nothing left", w.server.Idle)
-		if _, err := s.Start(t.Context(), sh(":"), Stdio{}); !errors.Is(err, ErrEngineLost) {
-			t.Errorf("Start: %v", err)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+	checkLeaks(t)
+	w := connect(t, &testEngine{})
+	s, err := w.engine.Open(t.Context(), Spec{Unconfined: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, out := pipe(t)
+	p := startCommand(t, s, sh("echo; exec sleep 60"), Stdio{Stdout: out})
+	out.Close()
+	r.Read(make([]byte, 1))
+	w.conn.Close()
+	if _, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) {
+		t.Errorf("Wait: %v", err)
+	}
+	if _, err := io.ReadAll(r); err != nil { // the command is gone
+		t.Error(err)
+	}
+	eventually(t, "the engine has nothing left", w.server.Idle)
+	if _, err := s.Start(t.Context(), sh(":"), Stdio{}); !errors.Is(err, ErrEngineLost) {
+		t.Errorf("Start: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
 	}
 }
 
 func TestCancelledCallsLeaveNothing(t *testing.T) {
 	checkLeaks(t)
-	w := connect(t, &testEngine{}, true)
+	w := connect(t, &testEngine{})
 	for i := range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
@@ -140,7 +138,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	checkLeaks(t)
-	w := connect(t, &testEngine{}, true)
+	w := connect(t, &testEngine{})
 	s := open(t, w.engine)
 	p := startCommand(t, s, sh("exec sleep 60"), Stdio{})
 	if err := w.server.Shutdown(t.Context()); err != nil {
@@ -152,17 +150,4 @@ func TestShutdown(t *testing.T) {
 	if _, err := w.engine.Open(t.Context(), Spec{Unconfined: true}); !errors.Is(err, ErrClosed) {
 		t.Errorf("Open: %v", err)
 	}
-}
-
-func TestStreamedTerminal(t *testing.T) {
-	checkLeaks(t)
-	cmd := sh(":")
-	cmd.TTY = true
-	_, w := pipe(t)
-	_, err := open(t, connect(t, &testEngine{}, false).engine).Start(t.Context(), cmd, Stdio{Stdout: w})
-	if whole, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, ErrUnsupported) || whole.Attribute != "tty" {
-		t.Errorf("got %v", err)
-	}
-	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{Stdout: w}))
-	waitFor(t, startCommand(t, open(t, connect(t, &testEngine{}, true).engine), cmd, Stdio{}))
 }

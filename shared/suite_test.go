@@ -17,7 +17,7 @@ import (
 )
 
 // TestTransports holds the promise of the package: what follows is the same
-// whether an engine is called in process or lies behind either kind of wire.
+// whether an engine is called in process or lies behind the wire.
 func TestTransports(t *testing.T) {
 	for _, tr := range transports() {
 		t.Run(tr.name, func(t *testing.T) {

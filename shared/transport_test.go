@@ -25,20 +25,18 @@ type transport struct {
 func transports() []transport {
 	return []transport{
 		{"in process", func(_ testing.TB, e Engine) Engine { return e }},
-		{"descriptors", func(t testing.TB, e Engine) Engine { return connect(t, e, true).engine }},
-		{"streamed", func(t testing.TB, e Engine) Engine { return connect(t, e, false).engine }},
+		{"across the wire", func(t testing.TB, e Engine) Engine { return connect(t, e).engine }},
 	}
 }
 
 // connection is both ends of a connection in this process.
 type connection struct {
-	engine  Engine
-	server  *Server
-	conn    *grpc.ClientConn
-	channel *dial.Channel // nil where stdio is streamed
+	engine Engine
+	server *Server
+	conn   *grpc.ClientConn
 }
 
-func connect(t testing.TB, e Engine, withChannel bool) *connection {
+func connect(t testing.TB, e Engine) *connection {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "wire") // t.TempDir is too long for a socket
 	if err != nil {
@@ -47,25 +45,21 @@ func connect(t testing.TB, e Engine, withChannel bool) *connection {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &connection{server: NewServer(e)}
 	server := grpc.NewServer(append(ServerOptions(""), grpc.WaitForHandlers(true))...)
-	if withChannel {
-		var engineEnd *os.File
-		if c.channel, engineEnd, err = dial.NewChannel(); err != nil {
-			t.Fatal(err)
-		}
-		received := make(chan struct{})
-		go func() {
-			defer close(received)
-			c.server.Receive(engineEnd)
-		}()
-		t.Cleanup(func() {
-			c.channel.Close()
-			<-received
-			engineEnd.Close()
-		})
-		pb.RegisterEngineServer(server, c.server)
-	} else {
-		pb.RegisterEngineServer(server, &streamingServer{Server: c.server, pipes: map[string]*streamedPipes{}})
+	channel, engineEnd, err := dial.NewChannel()
+	if err != nil {
+		t.Fatal(err)
 	}
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		c.server.Receive(engineEnd)
+	}()
+	t.Cleanup(func() {
+		channel.Close()
+		<-received
+		engineEnd.Close()
+	})
+	pb.RegisterEngineServer(server, c.server)
 	path := filepath.Join(dir, "s")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -80,7 +74,7 @@ func connect(t testing.TB, e Engine, withChannel bool) *connection {
 		c.conn.Close()
 		server.Stop()
 	})
-	c.engine = dial.New(c.conn, c.channel)
+	c.engine = dial.New(c.conn, channel)
 	return c
 }
 

@@ -132,7 +132,7 @@ func (m *mirrorProcess) Events() <-chan Event {
 func across(t *testing.T, given *mirror) *mirror {
 	t.Helper()
 	engineSide, hostSide := *given, &mirror{}
-	e := connect(t, &engineSide, true).engine
+	e := connect(t, &engineSide).engine
 	var err error
 	must := func(err error) {
 		t.Helper()

@@ -18,7 +18,7 @@ var sentinels = []error{ErrUnsupported, ErrUnusable, ErrUnavailable, ErrInvalidS
 // wireTrips are the ways in which an error travels.
 func wireTrips(t *testing.T) map[string]func(error) error {
 	m := &mirror{}
-	e := connect(t, m, true).engine
+	e := connect(t, m).engine
 	return map[string]func(error) error{"status": func(err error) error {
 		m.err = err
 		_, got := e.Probe(t.Context())

@@ -16,23 +16,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// New gives the engine at the other end of conn. With the channel of the
-// same engine process, the files of a command's stdio are handed over; without
-// one (nil), or where the engine cannot take them, their contents are streamed:
-//
-//   - What the command's input holds is read ahead, up to about 1 MiB, whether
-//     the command reads it or not.
-//   - Where the reader of an output is slow, the command waits for it, with
-//     about 2 MiB in between. Once the command has ended, Wait returns when all
-//     output has been written, or when its reader has taken nothing for a
-//     second; the rest is then written while the reader takes it.
-//   - Processes that a command leaves in the background, where the engine lets
-//     them live, lose its output with its end.
-//   - A terminal cannot be streamed: Command.TTY is refused.
+// New gives the engine at the other end of conn. The files of a command's stdio are
+// handed over by the channel of the same engine process.
 //
 // No engine makes a Wait last for ever: thirty seconds after it was to kill a command
-// whose end it does not tell, and after an end whose output it neither sends nor ends,
-// the call is given up, with ErrBroken. A status that no process can have is ErrBroken, too.
+// whose end it does not tell, the call is given up, with ErrBroken. A status that no
+// process can have is ErrBroken, too.
 //
 // The connection and the channel stay the caller's.
 func New(conn grpc.ClientConnInterface, ch *Channel) shared.Engine {
@@ -40,44 +29,23 @@ func New(conn grpc.ClientConnInterface, ch *Channel) shared.Engine {
 }
 
 // endPatience is how long an engine may take to tell the end of a command that it was
-// to kill, and to end its output. One that starts a launcher which clears up gives
-// that twenty seconds.
+// to kill. One that starts a launcher which clears up gives that twenty seconds.
 const endPatience = 30 * time.Second
 
 // client is an Engine behind gRPC.
 type client struct {
 	engine  pb.EngineClient
-	channel *Channel // nil: stdio is streamed
+	channel *Channel
 
 	patience time.Duration
-
-	mu   sync.Mutex
-	info *pb.InfoReply // constant for the life of the engine
 }
 
 func (c *client) Info(ctx context.Context) (shared.Info, error) {
-	reply, err := c.infoReply(ctx)
-	if err != nil {
-		return shared.Info{}, err
-	}
-	return infoFromPB(reply), nil
-}
-
-func (c *client) infoReply(ctx context.Context) (*pb.InfoReply, error) {
-	c.mu.Lock()
-	reply := c.info
-	c.mu.Unlock()
-	if reply != nil {
-		return reply, nil
-	}
 	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
 	if err != nil {
-		return nil, errorFromStatus(err)
+		return shared.Info{}, errorFromStatus(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.info = reply
-	return reply, nil
+	return infoFromPB(reply), nil
 }
 
 func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
@@ -218,23 +186,9 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	if err := stdio.Validate(); err != nil {
 		return nil, err
 	}
-	info, err := s.client.infoReply(ctx)
-	if err != nil {
-		return nil, err
-	}
 	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
-	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, told: make(chan struct{}), done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
-	defer func() {
-		if err != nil {
-			p.bridge.close()
-		}
-	}()
-	if s.client.channel != nil && info.GetStdioDescriptors() {
-		err = s.client.sendStdio(ctx, req, stdio)
-	} else {
-		p.bridge, err = s.client.streamStdio(req, cmd.TTY, stdio)
-	}
-	if err != nil {
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
+	if err := s.client.sendStdio(ctx, req, stdio); err != nil {
 		return nil, err
 	}
 	var asked asked
@@ -252,8 +206,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	}
 	if first.GetStarted() == nil {
 		cancel()
-		err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not say that the command was started"}
-		return nil, err
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not say that the command was started"}
 	}
 	p.id, p.cancel = first.GetStarted().GetProcessId(), cancel
 	go p.follow(stream)
@@ -275,22 +228,4 @@ func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared
 	t, err := c.channel.send(ctx, files)
 	req.StdioToken = t[:]
 	return err
-}
-
-func (c *client) streamStdio(req *pb.RunRequest, tty bool, stdio shared.Stdio) (*bridge, error) {
-	if tty && stdio != (shared.Stdio{}) {
-		return nil, &shared.Error{
-			Kind:      shared.ErrUnsupported,
-			Attribute: "tty",
-			Message:   "a terminal cannot be handed to an engine to which stdio is streamed",
-			Hint:      "use an engine that takes descriptors",
-		}
-	}
-	b, present, err := newBridge(stdio)
-	req.StdioPresent = present
-	return b, err
-}
-
-func invalid(attribute string, err error) error {
-	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: err.Error()}
 }

@@ -21,12 +21,10 @@ import (
 type clientProcess struct {
 	engine pb.EngineClient
 	id     string
-	bridge *bridge // nil: the command has the caller's own files
 	events *eventBuffer
 
 	patience time.Duration
 	cancel   context.CancelFunc // gives the call of Run up
-	told     chan struct{}      // closed when the engine has told the end
 	mortal   sync.Once          // SIGKILL was asked for
 	overdue  atomic.Bool        // and the end was not told
 
@@ -38,8 +36,6 @@ type clientProcess struct {
 // follow reads the call of Run to its end.
 func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 	defer p.cancel()
-	ctx := stream.Context()
-	p.bridge.start(ctx, p.engine, p.id)
 	ended := false
 	for !ended {
 		reply, err := stream.Recv()
@@ -59,23 +55,10 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 			if p.overdue.Load() {
 				p.err = &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine did not tell how the command ended within %v of being asked to kill it", p.patience)}
 			}
-			p.cancel()
 		}
-	}
-	close(p.told)
-	if err := p.bridge.finish(p.patience); err != nil && p.err == nil {
-		p.err = err
 	}
 	p.events.close()
 	close(p.done)
-	// The call lasts until all output has been fetched; reading its end
-	// releases it.
-	for {
-		if _, err := stream.Recv(); err != nil {
-			break
-		}
-	}
-	p.bridge.wait()
 }
 
 func (p *clientProcess) Wait(ctx context.Context) (shared.Result, error) {
@@ -115,7 +98,7 @@ func (p *clientProcess) Signal(ctx context.Context, sig shared.Signal) error {
 // await gives up a command whose end is overdue.
 func (p *clientProcess) await() {
 	select {
-	case <-p.told:
+	case <-p.done:
 	case <-time.After(p.patience):
 		p.overdue.Store(true)
 		p.cancel()

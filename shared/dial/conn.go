@@ -11,26 +11,13 @@ import (
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
-const (
-	// streamWindow bounds what one stream has underway. A fixed window spares
-	// gRPC's probing for a better one. With windows and buffers four times as
-	// large a stream is a fifth faster, and the two sides together are five MiB larger.
-	streamWindow = 256 << 10
-	connWindow   = 16 << 20
-	// ioBuffer is the size of a connection's read and write buffers.
-	ioBuffer = 64 << 10
-)
-
-// dialOptions tune a host's connection for streamed stdio.
+// dialOptions are those of a host's connection.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithStaticStreamWindowSize(streamWindow),
-		grpc.WithStaticConnWindowSize(connWindow),
-		grpc.WithReadBufferSize(ioBuffer),
-		grpc.WithWriteBufferSize(ioBuffer),
-		grpc.WithDisableRetry(),         // would keep a copy of what is sent
-		grpc.WithDisableServiceConfig(), // nobody serves one
-		grpc.WithIdleTimeout(0),         // open sandboxes are tied to the connection
+		grpc.WithStaticStreamWindowSize(64 << 10), // gRPC's own, without its probing for a better one
+		grpc.WithDisableRetry(),                   // would keep a copy of what is sent
+		grpc.WithDisableServiceConfig(),           // nobody serves one
+		grpc.WithIdleTimeout(0),                   // open sandboxes are tied to the connection
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(wire.MaxMessage),
 			grpc.MaxCallSendMsgSize(wire.MaxMessage),

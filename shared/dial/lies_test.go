@@ -3,14 +3,11 @@ package dial
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,10 +18,8 @@ import (
 // liar is an engine in another language, which says what it likes.
 type liar struct {
 	pb.UnimplementedEngineServer
-	run    []*pb.RunReply
-	hangs  bool          // after that
-	holds  chan struct{} // what comes after the start, until it is closed
-	output func(pb.Engine_OutputServer) error
+	run   []*pb.RunReply
+	hangs bool // after that
 }
 
 func (*liar) Info(_ context.Context, _ *pb.InfoRequest) (*pb.InfoReply, error) {
@@ -38,23 +33,13 @@ func (*liar) Open(_ *pb.OpenRequest, stream pb.Engine_OpenServer) error {
 }
 
 func (l *liar) Run(_ *pb.RunRequest, stream pb.Engine_RunServer) error {
-	for i, reply := range l.run {
-		if i > 0 && l.holds != nil {
-			<-l.holds
-		}
+	for _, reply := range l.run {
 		stream.Send(reply)
 	}
 	if l.hangs {
 		<-stream.Context().Done()
 	}
 	return nil
-}
-
-func (l *liar) Output(_ *pb.OutputRequest, stream pb.Engine_OutputServer) error {
-	if l.output == nil {
-		return nil
-	}
-	return l.output(stream)
 }
 
 func (*liar) Signal(context.Context, *pb.SignalRequest) (*pb.SignalReply, error) {
@@ -66,7 +51,7 @@ func (*liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
 }
 
 // started starts a command of such an engine, which is given a short time.
-func (l *liar) started(t *testing.T, stdio shared.Stdio) shared.Process {
+func (l *liar) started(t *testing.T) shared.Process {
 	t.Helper()
 	server := grpc.NewServer()
 	pb.RegisterEngineServer(server, l)
@@ -88,7 +73,7 @@ func (l *liar) started(t *testing.T, stdio shared.Stdio) shared.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := sandbox.Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, stdio)
+	p, err := sandbox.Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, shared.Stdio{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +97,13 @@ func TestImpossibleEnds(t *testing.T) {
 		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Kind: pb.Error_KIND_NOT_FOUND, Message: "started, and not there"}}},
 		{Kind: &pb.RunReply_Broken{Broken: &pb.Error{Text: "of no kind"}}},
 	} {
-		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, shared.Stdio{})
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t)
 		if got, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || errors.Is(err, shared.ErrNotFound) || got != (shared.Result{}) {
 			t.Errorf("%v: %+v, %v", reply, got, err)
 		}
 	}
 	for _, reply := range []*pb.RunReply{saysExited(255, 0), saysExited(0, 64), saysExited(999, 9)} {
-		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t, shared.Stdio{})
+		p := (&liar{run: []*pb.RunReply{saysStarted(), reply}}).started(t)
 		if got, err := p.Wait(t.Context()); err != nil || got.Status.Shell() > 255 {
 			t.Errorf("%v: %+v, %v", reply, got, err)
 		}
@@ -128,7 +113,7 @@ func TestImpossibleEnds(t *testing.T) {
 // An engine that takes SIGKILL and never tells the end makes nobody wait for it.
 func TestUntoldEnd(t *testing.T) {
 	t.Parallel()
-	p := (&liar{run: []*pb.RunReply{saysStarted()}, hangs: true}).started(t, shared.Stdio{})
+	p := (&liar{run: []*pb.RunReply{saysStarted()}, hangs: true}).started(t)
 	if err := p.Signal(t.Context(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -152,56 +137,4 @@ func TestUntoldEnd(t *testing.T) {
 	}
 	for range p.Events() {
 	}
-}
-
-// Nor does one that never ends a command's output.
-func TestUnendedOutput(t *testing.T) {
-	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	read, ended := make(chan struct{}), make(chan struct{})
-	l := &liar{run: []*pb.RunReply{saysStarted(), saysExited(0, 0)}, holds: read, hangs: true, output: func(stream pb.Engine_OutputServer) error {
-		defer close(ended)
-		stream.Send(&pb.OutputReply{Data: []byte("out")})
-		<-stream.Context().Done()
-		return nil
-	}}
-	p := l.started(t, shared.Stdio{Stdout: w})
-	w.Close()
-	got := make([]byte, 3)
-	if _, err := io.ReadFull(r, got); string(got) != "out" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	close(read)
-	if _, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "stdout: output was lost") {
-		t.Error(err)
-	}
-	if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
-	<-ended
-}
-
-// What an engine sends slowly is waited for, however long it takes in all; what it
-// does not send, for as long as patience.
-func TestSlowOutputIsAwaited(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const patience = 30 * time.Second
-		o := &output{done: make(chan struct{}), cancel: func() {}}
-		go func() {
-			for range 5 {
-				time.Sleep(20 * time.Second)
-				o.written.Add(1)
-			}
-		}()
-		begin := time.Now()
-		err := o.settled(patience)
-		if took := time.Since(begin); err == nil || took < 130*time.Second || took > 132*time.Second {
-			t.Errorf("after %v: %v", took, err)
-		}
-	})
 }

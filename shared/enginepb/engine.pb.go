@@ -440,17 +440,14 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 // InfoReply is the answer, the same for the life of the process. Only options may be absent.
 type InfoReply struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`         // as in a definition's `engine`
-	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`   // the engine's own
-	Doc      string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`           // one line for people
-	Features []string               `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"` // what it holds, as docs/protocol.md lists them, each once
-	Options  *OptionSchema          `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`   // what a definition's config block may hold
-	// Whether the engine takes stdio as descriptors over the channel that the
-	// host gave it; false means that stdio is streamed.
-	StdioDescriptors bool `protobuf:"varint,6,opt,name=stdio_descriptors,json=stdioDescriptors,proto3" json:"stdio_descriptors,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`         // as in a definition's `engine`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`   // the engine's own
+	Doc           string                 `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`           // one line for people
+	Features      []string               `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"` // what it holds, as docs/protocol.md lists them, each once
+	Options       *OptionSchema          `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`   // what a definition's config block may hold
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InfoReply) Reset() {
@@ -516,13 +513,6 @@ func (x *InfoReply) GetOptions() *OptionSchema {
 		return x.Options
 	}
 	return nil
-}
-
-func (x *InfoReply) GetStdioDescriptors() bool {
-	if x != nil {
-		return x.StdioDescriptors
-	}
-	return false
 }
 
 // OptionSchema describes the engine's own options.
@@ -2044,11 +2034,10 @@ type RunRequest struct {
 	SandboxId string                 `protobuf:"bytes,1,opt,name=sandbox_id,json=sandboxId,proto3" json:"sandbox_id,omitempty"` // of Open
 	Command   *Command               `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`                      // what is started
 	// 16 random bytes under which the descriptors were sent over the channel;
-	// empty when stdio is streamed.
+	// empty where there are none.
 	StdioToken []byte `protobuf:"bytes,3,opt,name=stdio_token,json=stdioToken,proto3" json:"stdio_token,omitempty"`
 	// Which of stdin, stdout and stderr (bits 0, 1, 2) are there, and were sent,
-	// in this order; the others are the null device. Bit 3, for streamed stdio:
-	// stderr is the same file as stdout and its text belongs into that stream.
+	// in this order; the others are the null device.
 	StdioPresent  uint32 `protobuf:"varint,4,opt,name=stdio_present,json=stdioPresent,proto3" json:"stdio_present,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2229,194 +2218,6 @@ func (*RunReply_Exited) isRunReply_Kind() {}
 
 func (*RunReply_Broken) isRunReply_Kind() {}
 
-// StdinRequest is a piece of a command's input.
-type StdinRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // in the first request
-	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`                            // at most 256 KiB
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StdinRequest) Reset() {
-	*x = StdinRequest{}
-	mi := &file_engine_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StdinRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StdinRequest) ProtoMessage() {}
-
-func (x *StdinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StdinRequest.ProtoReflect.Descriptor instead.
-func (*StdinRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *StdinRequest) GetProcessId() string {
-	if x != nil {
-		return x.ProcessId
-	}
-	return ""
-}
-
-func (x *StdinRequest) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-// StdinReply says that nothing reads the input any more.
-type StdinReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StdinReply) Reset() {
-	*x = StdinReply{}
-	mi := &file_engine_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StdinReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StdinReply) ProtoMessage() {}
-
-func (x *StdinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StdinReply.ProtoReflect.Descriptor instead.
-func (*StdinReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
-}
-
-// OutputRequest asks for one output of a command.
-type OutputRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // of Started
-	Fd            int32                  `protobuf:"varint,2,opt,name=fd,proto3" json:"fd,omitempty"`                               // 1: stdout, 2: stderr
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OutputRequest) Reset() {
-	*x = OutputRequest{}
-	mi := &file_engine_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OutputRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OutputRequest) ProtoMessage() {}
-
-func (x *OutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
-func (*OutputRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *OutputRequest) GetProcessId() string {
-	if x != nil {
-		return x.ProcessId
-	}
-	return ""
-}
-
-func (x *OutputRequest) GetFd() int32 {
-	if x != nil {
-		return x.Fd
-	}
-	return 0
-}
-
-// OutputReply is a piece of it.
-type OutputReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 256 KiB
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OutputReply) Reset() {
-	*x = OutputReply{}
-	mi := &file_engine_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OutputReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OutputReply) ProtoMessage() {}
-
-func (x *OutputReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OutputReply.ProtoReflect.Descriptor instead.
-func (*OutputReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *OutputReply) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
 // Started names the command for as long as its call of Run lasts.
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2427,7 +2228,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2240,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2253,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{31}
+	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Started) GetProcessId() string {
@@ -2480,7 +2281,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2293,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2306,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Event) GetKind() string {
@@ -2551,7 +2352,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2364,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
+	mi := &file_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2377,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
+	return file_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Result) GetCode() int32 {
@@ -2633,7 +2434,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2446,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2459,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Usage) GetCpuNs() int64 {
@@ -2693,7 +2494,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2506,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[35]
+	mi := &file_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2519,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{35}
+	return file_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2744,7 +2545,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2557,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[36]
+	mi := &file_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2570,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{36}
+	return file_engine_proto_rawDescGZIP(), []int{32}
 }
 
 // ResizeRequest is the new size of a terminal that the engine has made.
@@ -2784,7 +2585,7 @@ type ResizeRequest struct {
 
 func (x *ResizeRequest) Reset() {
 	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[37]
+	mi := &file_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2597,7 @@ func (x *ResizeRequest) String() string {
 func (*ResizeRequest) ProtoMessage() {}
 
 func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[37]
+	mi := &file_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2610,7 @@ func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
 func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{37}
+	return file_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResizeRequest) GetProcessId() string {
@@ -2842,7 +2643,7 @@ type ResizeReply struct {
 
 func (x *ResizeReply) Reset() {
 	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[38]
+	mi := &file_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +2655,7 @@ func (x *ResizeReply) String() string {
 func (*ResizeReply) ProtoMessage() {}
 
 func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[38]
+	mi := &file_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2668,7 @@ func (x *ResizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
 func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{38}
+	return file_engine_proto_rawDescGZIP(), []int{34}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
@@ -2895,14 +2696,13 @@ const file_engine_proto_rawDesc = "" +
 	"\x10KIND_ENGINE_LOST\x10\n" +
 	"\x12\x11\n" +
 	"\rKIND_UNUSABLE\x10\v\"\r\n" +
-	"\vInfoRequest\"\xcf\x01\n" +
+	"\vInfoRequest\"\xa2\x01\n" +
 	"\tInfoReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x129\n" +
-	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v2.OptionSchemaR\aoptions\x12+\n" +
-	"\x11stdio_descriptors\x18\x06 \x01(\bR\x10stdioDescriptors\"\x8a\x01\n" +
+	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v2.OptionSchemaR\aoptions\"\x8a\x01\n" +
 	"\fOptionSchema\x12B\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
@@ -3051,19 +2851,7 @@ const file_engine_proto_rawDesc = "" +
 	"\x05event\x18\x02 \x01(\v2\x18.sbxhost.engine.v2.EventH\x00R\x05event\x123\n" +
 	"\x06exited\x18\x03 \x01(\v2\x19.sbxhost.engine.v2.ResultH\x00R\x06exited\x122\n" +
 	"\x06broken\x18\x04 \x01(\v2\x18.sbxhost.engine.v2.ErrorH\x00R\x06brokenB\x06\n" +
-	"\x04kind\"A\n" +
-	"\fStdinRequest\x12\x1d\n" +
-	"\n" +
-	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\f\n" +
-	"\n" +
-	"StdinReply\">\n" +
-	"\rOutputRequest\x12\x1d\n" +
-	"\n" +
-	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x0e\n" +
-	"\x02fd\x18\x02 \x01(\x05R\x02fd\"!\n" +
-	"\vOutputReply\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"(\n" +
+	"\x04kind\"(\n" +
 	"\aStarted\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"\xd4\x01\n" +
@@ -3117,16 +2905,14 @@ const file_engine_proto_rawDesc = "" +
 	"\vNetworkMode\x12\x15\n" +
 	"\x11NETWORK_MODE_NONE\x10\x00\x12\x15\n" +
 	"\x11NETWORK_MODE_HOST\x10\x01\x12\x16\n" +
-	"\x12NETWORK_MODE_NAMES\x10\x022\xe4\x05\n" +
+	"\x12NETWORK_MODE_NAMES\x10\x022\xcb\x04\n" +
 	"\x06Engine\x12D\n" +
 	"\x04Info\x12\x1e.sbxhost.engine.v2.InfoRequest\x1a\x1c.sbxhost.engine.v2.InfoReply\x12G\n" +
 	"\x05Probe\x12\x1f.sbxhost.engine.v2.ProbeRequest\x1a\x1d.sbxhost.engine.v2.ProbeReply\x12F\n" +
 	"\x04Open\x12\x1e.sbxhost.engine.v2.OpenRequest\x1a\x1c.sbxhost.engine.v2.OpenReply0\x01\x12D\n" +
 	"\x04Plan\x12\x1e.sbxhost.engine.v2.PlanRequest\x1a\x1c.sbxhost.engine.v2.PlanReply\x12G\n" +
 	"\x05Close\x12\x1f.sbxhost.engine.v2.CloseRequest\x1a\x1d.sbxhost.engine.v2.CloseReply\x12C\n" +
-	"\x03Run\x12\x1d.sbxhost.engine.v2.RunRequest\x1a\x1b.sbxhost.engine.v2.RunReply0\x01\x12I\n" +
-	"\x05Stdin\x12\x1f.sbxhost.engine.v2.StdinRequest\x1a\x1d.sbxhost.engine.v2.StdinReply(\x01\x12L\n" +
-	"\x06Output\x12 .sbxhost.engine.v2.OutputRequest\x1a\x1e.sbxhost.engine.v2.OutputReply0\x01\x12J\n" +
+	"\x03Run\x12\x1d.sbxhost.engine.v2.RunRequest\x1a\x1b.sbxhost.engine.v2.RunReply0\x01\x12J\n" +
 	"\x06Signal\x12 .sbxhost.engine.v2.SignalRequest\x1a\x1e.sbxhost.engine.v2.SignalReply\x12J\n" +
 	"\x06Resize\x12 .sbxhost.engine.v2.ResizeRequest\x1a\x1e.sbxhost.engine.v2.ResizeReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
 
@@ -3143,7 +2929,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
 	(Access)(0),             // 1: sbxhost.engine.v2.Access
@@ -3177,20 +2963,16 @@ var file_engine_proto_goTypes = []any{
 	(*PlanDocument)(nil),    // 29: sbxhost.engine.v2.PlanDocument
 	(*RunRequest)(nil),      // 30: sbxhost.engine.v2.RunRequest
 	(*RunReply)(nil),        // 31: sbxhost.engine.v2.RunReply
-	(*StdinRequest)(nil),    // 32: sbxhost.engine.v2.StdinRequest
-	(*StdinReply)(nil),      // 33: sbxhost.engine.v2.StdinReply
-	(*OutputRequest)(nil),   // 34: sbxhost.engine.v2.OutputRequest
-	(*OutputReply)(nil),     // 35: sbxhost.engine.v2.OutputReply
-	(*Started)(nil),         // 36: sbxhost.engine.v2.Started
-	(*Event)(nil),           // 37: sbxhost.engine.v2.Event
-	(*Result)(nil),          // 38: sbxhost.engine.v2.Result
-	(*Usage)(nil),           // 39: sbxhost.engine.v2.Usage
-	(*SignalRequest)(nil),   // 40: sbxhost.engine.v2.SignalRequest
-	(*SignalReply)(nil),     // 41: sbxhost.engine.v2.SignalReply
-	(*ResizeRequest)(nil),   // 42: sbxhost.engine.v2.ResizeRequest
-	(*ResizeReply)(nil),     // 43: sbxhost.engine.v2.ResizeReply
-	nil,                     // 44: sbxhost.engine.v2.ProbeReply.FactsEntry
-	nil,                     // 45: sbxhost.engine.v2.Event.DetailsEntry
+	(*Started)(nil),         // 32: sbxhost.engine.v2.Started
+	(*Event)(nil),           // 33: sbxhost.engine.v2.Event
+	(*Result)(nil),          // 34: sbxhost.engine.v2.Result
+	(*Usage)(nil),           // 35: sbxhost.engine.v2.Usage
+	(*SignalRequest)(nil),   // 36: sbxhost.engine.v2.SignalRequest
+	(*SignalReply)(nil),     // 37: sbxhost.engine.v2.SignalReply
+	(*ResizeRequest)(nil),   // 38: sbxhost.engine.v2.ResizeRequest
+	(*ResizeReply)(nil),     // 39: sbxhost.engine.v2.ResizeReply
+	nil,                     // 40: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 41: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
@@ -3198,7 +2980,7 @@ var file_engine_proto_depIdxs = []int32{
 	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
 	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
 	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	44, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	40, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
 	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
 	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
 	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
@@ -3211,40 +2993,36 @@ var file_engine_proto_depIdxs = []int32{
 	16, // 15: sbxhost.engine.v2.Network.inject:type_name -> sbxhost.engine.v2.Injection
 	17, // 16: sbxhost.engine.v2.Injection.credentials:type_name -> sbxhost.engine.v2.Credential
 	13, // 17: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
-	37, // 18: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
-	37, // 19: sbxhost.engine.v2.CloseReply.events:type_name -> sbxhost.engine.v2.Event
+	33, // 18: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
+	33, // 19: sbxhost.engine.v2.CloseReply.events:type_name -> sbxhost.engine.v2.Event
 	25, // 20: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
 	28, // 21: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
 	29, // 22: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
 	25, // 23: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
-	36, // 24: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
-	37, // 25: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
-	38, // 26: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
+	32, // 24: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
+	33, // 25: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
+	34, // 26: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
 	5,  // 27: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	45, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
-	39, // 29: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
+	41, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	35, // 29: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
 	6,  // 30: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
 	11, // 31: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
 	21, // 32: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
 	26, // 33: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
 	23, // 34: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
 	30, // 35: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
-	32, // 36: sbxhost.engine.v2.Engine.Stdin:input_type -> sbxhost.engine.v2.StdinRequest
-	34, // 37: sbxhost.engine.v2.Engine.Output:input_type -> sbxhost.engine.v2.OutputRequest
-	40, // 38: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	42, // 39: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
-	7,  // 40: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 41: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	22, // 42: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	27, // 43: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	24, // 44: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	31, // 45: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	33, // 46: sbxhost.engine.v2.Engine.Stdin:output_type -> sbxhost.engine.v2.StdinReply
-	35, // 47: sbxhost.engine.v2.Engine.Output:output_type -> sbxhost.engine.v2.OutputReply
-	41, // 48: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	43, // 49: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
-	40, // [40:50] is the sub-list for method output_type
-	30, // [30:40] is the sub-list for method input_type
+	36, // 36: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	38, // 37: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
+	7,  // 38: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 39: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	22, // 40: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	27, // 41: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	24, // 42: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	31, // 43: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	37, // 44: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	39, // 45: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
+	38, // [38:46] is the sub-list for method output_type
+	30, // [30:38] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name
@@ -3267,7 +3045,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   41,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

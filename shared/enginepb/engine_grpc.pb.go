@@ -43,8 +43,6 @@ const (
 	Engine_Plan_FullMethodName   = "/sbxhost.engine.v2.Engine/Plan"
 	Engine_Close_FullMethodName  = "/sbxhost.engine.v2.Engine/Close"
 	Engine_Run_FullMethodName    = "/sbxhost.engine.v2.Engine/Run"
-	Engine_Stdin_FullMethodName  = "/sbxhost.engine.v2.Engine/Stdin"
-	Engine_Output_FullMethodName = "/sbxhost.engine.v2.Engine/Output"
 	Engine_Signal_FullMethodName = "/sbxhost.engine.v2.Engine/Signal"
 	Engine_Resize_FullMethodName = "/sbxhost.engine.v2.Engine/Resize"
 )
@@ -74,18 +72,8 @@ type EngineClient interface {
 	// Run runs one command. The first reply is started, or the call fails with
 	// the error of the start. The last one, sent as soon as the command has
 	// ended, is exited, or broken where the sandbox ended in a way that hides
-	// how the command did. The call itself ends once streamed output has been
-	// fetched. Cancelling it kills the command.
+	// how the command did. Cancelling the call kills the command.
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunReply], error)
-	// Stdin carries the standard input of a command whose stdio is streamed. The
-	// first request names the process. The host ends its side at the end of the
-	// input; the engine ends the call when nothing reads the input any more.
-	Stdin(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StdinRequest, StdinReply], error)
-	// Output fetches one streamed output of a command until its end. A host that
-	// was promised an output fetches it, once; by cancelling the call it closes
-	// the reading end. Each stream is a call of its own so that flow control is
-	// gRPC's and one that nobody reads holds up none of the others.
-	Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error)
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error)
 	// Resize is called by no host: a terminal is the host's.
@@ -178,38 +166,6 @@ func (c *engineClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.Cal
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_RunClient = grpc.ServerStreamingClient[RunReply]
 
-func (c *engineClient) Stdin(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[StdinRequest, StdinReply], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_Stdin_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[StdinRequest, StdinReply]{ClientStream: stream}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_StdinClient = grpc.ClientStreamingClient[StdinRequest, StdinReply]
-
-func (c *engineClient) Output(ctx context.Context, in *OutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OutputReply], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Output_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[OutputRequest, OutputReply]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_OutputClient = grpc.ServerStreamingClient[OutputReply]
-
 func (c *engineClient) Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SignalReply)
@@ -255,18 +211,8 @@ type EngineServer interface {
 	// Run runs one command. The first reply is started, or the call fails with
 	// the error of the start. The last one, sent as soon as the command has
 	// ended, is exited, or broken where the sandbox ended in a way that hides
-	// how the command did. The call itself ends once streamed output has been
-	// fetched. Cancelling it kills the command.
+	// how the command did. Cancelling the call kills the command.
 	Run(*RunRequest, grpc.ServerStreamingServer[RunReply]) error
-	// Stdin carries the standard input of a command whose stdio is streamed. The
-	// first request names the process. The host ends its side at the end of the
-	// input; the engine ends the call when nothing reads the input any more.
-	Stdin(grpc.ClientStreamingServer[StdinRequest, StdinReply]) error
-	// Output fetches one streamed output of a command until its end. A host that
-	// was promised an output fetches it, once; by cancelling the call it closes
-	// the reading end. Each stream is a call of its own so that flow control is
-	// gRPC's and one that nobody reads holds up none of the others.
-	Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(context.Context, *SignalRequest) (*SignalReply, error)
 	// Resize is called by no host: a terminal is the host's.
@@ -298,12 +244,6 @@ func (UnimplementedEngineServer) Close(context.Context, *CloseRequest) (*CloseRe
 }
 func (UnimplementedEngineServer) Run(*RunRequest, grpc.ServerStreamingServer[RunReply]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
-}
-func (UnimplementedEngineServer) Stdin(grpc.ClientStreamingServer[StdinRequest, StdinReply]) error {
-	return status.Error(codes.Unimplemented, "method Stdin not implemented")
-}
-func (UnimplementedEngineServer) Output(*OutputRequest, grpc.ServerStreamingServer[OutputReply]) error {
-	return status.Error(codes.Unimplemented, "method Output not implemented")
 }
 func (UnimplementedEngineServer) Signal(context.Context, *SignalRequest) (*SignalReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
@@ -426,24 +366,6 @@ func _Engine_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_RunServer = grpc.ServerStreamingServer[RunReply]
 
-func _Engine_Stdin_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(EngineServer).Stdin(&grpc.GenericServerStream[StdinRequest, StdinReply]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_StdinServer = grpc.ClientStreamingServer[StdinRequest, StdinReply]
-
-func _Engine_Output_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(OutputRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(EngineServer).Output(m, &grpc.GenericServerStream[OutputRequest, OutputReply]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_OutputServer = grpc.ServerStreamingServer[OutputReply]
-
 func _Engine_Signal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SignalRequest)
 	if err := dec(in); err != nil {
@@ -521,16 +443,6 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Run",
 			Handler:       _Engine_Run_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "Stdin",
-			Handler:       _Engine_Stdin_Handler,
-			ClientStreams: true,
-		},
-		{
-			StreamName:    "Output",
-			Handler:       _Engine_Output_Handler,
 			ServerStreams: true,
 		},
 	},

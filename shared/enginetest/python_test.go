@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// An engine that shares no code with this module, over streamed stdio.
+// An engine that shares no code with this module.
 func TestPython(t *testing.T) {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc, google.protobuf").CombinedOutput(); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "python3-grpcio") {

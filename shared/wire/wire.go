@@ -60,14 +60,6 @@ const TempDirPrefix = "sbxhost-"
 // table.
 const MaxMessage = 64 << 20
 
-// Bits of a request's stdio_present: which files of a command there are.
-const (
-	HasStdin = 1 << iota
-	HasStdout
-	HasStderr
-	StderrIsStdout // where stdio is streamed
-)
-
 // ReattachEnv names the variable that has a host attach to engines that somebody has
 // started, under a debugger as a rule, in place of starting its own: a JSON object of
 // [Reattach] by engine name, as the engine's -debug flag prints it.

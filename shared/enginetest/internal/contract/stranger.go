@@ -2,9 +2,7 @@ package contract
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -38,20 +36,6 @@ func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) 
 	}
 	errs["Run"] = err
 	_, errs["Signal"] = e.Signal(ctx, &pb.SignalRequest{ProcessId: id, Signal: 15})
-	stdin, err := e.Stdin(ctx)
-	if err == nil {
-		if err = stdin.Send(&pb.StdinRequest{ProcessId: id, Data: []byte("x")}); err == nil || errors.Is(err, io.EOF) {
-			_, err = stdin.CloseAndRecv()
-		}
-	}
-	errs["Stdin"] = err
-	for fd, name := range map[int32]string{1: "Output", 2: "Output of stderr", 3: "Output of no stream"} {
-		output, err := e.Output(ctx, &pb.OutputRequest{ProcessId: id, Fd: fd})
-		if err == nil {
-			_, err = output.Recv()
-		}
-		errs[name] = err
-	}
 	return errs
 }
 
