@@ -104,13 +104,10 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 	if err != nil {
 		return err
 	}
-	if in.GetProgress() {
-		ctx = WithProgress(ctx, func(e Event) {
-			// Where it fails, the call has ended, of which ctx tells.
-			_ = stream.Send(&pb.OpenReply{Progress: eventToPB(&e)})
-		})
-	}
-	opened, err := s.engine.Open(ctx, spec)
+	opened, err := s.engine.Open(WithProgress(ctx, func(e Event) {
+		// Where it fails, the call has ended, of which ctx tells.
+		_ = stream.Send(&pb.OpenReply{Progress: eventToPB(&e)})
+	}), spec)
 	s.enough()
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (c *client) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		return true
 	}
 	_, reply, cancel, err := firstReply(ctx, passing, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
-		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec), Progress: true})
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec)})
 	})
 	if err != nil {
 		return nil, err

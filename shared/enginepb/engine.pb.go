@@ -1485,11 +1485,8 @@ func (x *User) GetGroups() []uint32 {
 
 // OpenRequest asks for a sandbox.
 type OpenRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Spec  *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // absent: the zero one
-	// Whether the host wants to hear what the engine is at before the sandbox is
-	// open. An engine that does not know the question says nothing.
-	Progress      bool `protobuf:"varint,2,opt,name=progress,proto3" json:"progress,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spec          *Spec                  `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // absent: the zero one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1529,13 +1526,6 @@ func (x *OpenRequest) GetSpec() *Spec {
 		return x.Spec
 	}
 	return nil
-}
-
-func (x *OpenRequest) GetProgress() bool {
-	if x != nil {
-		return x.Progress
-	}
-	return false
 }
 
 // OpenReply says that it is open, or what the engine is at.
@@ -2573,104 +2563,6 @@ func (*SignalReply) Descriptor() ([]byte, []int) {
 	return file_engine_proto_rawDescGZIP(), []int{32}
 }
 
-// ResizeRequest is the new size of a terminal that the engine has made.
-type ResizeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"` // of Started
-	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`                           // in character cells
-	Cols          uint32                 `protobuf:"varint,3,opt,name=cols,proto3" json:"cols,omitempty"`                           // likewise
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResizeRequest) Reset() {
-	*x = ResizeRequest{}
-	mi := &file_engine_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResizeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResizeRequest) ProtoMessage() {}
-
-func (x *ResizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResizeRequest.ProtoReflect.Descriptor instead.
-func (*ResizeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *ResizeRequest) GetProcessId() string {
-	if x != nil {
-		return x.ProcessId
-	}
-	return ""
-}
-
-func (x *ResizeRequest) GetRows() uint32 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
-func (x *ResizeRequest) GetCols() uint32 {
-	if x != nil {
-		return x.Cols
-	}
-	return 0
-}
-
-// ResizeReply says that it has the size.
-type ResizeReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ResizeReply) Reset() {
-	*x = ResizeReply{}
-	mi := &file_engine_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ResizeReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ResizeReply) ProtoMessage() {}
-
-func (x *ResizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ResizeReply.ProtoReflect.Descriptor instead.
-func (*ResizeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{34}
-}
-
 var File_engine_proto protoreflect.FileDescriptor
 
 const file_engine_proto_rawDesc = "" +
@@ -2797,10 +2689,9 @@ const file_engine_proto_rawDesc = "" +
 	"\x04User\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +
-	"\x06groups\x18\x03 \x03(\rR\x06groups\"V\n" +
+	"\x06groups\x18\x03 \x03(\rR\x06groups\":\n" +
 	"\vOpenRequest\x12+\n" +
-	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v2.SpecR\x04spec\x12\x1a\n" +
-	"\bprogress\x18\x02 \x01(\bR\bprogress\"`\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.sbxhost.engine.v2.SpecR\x04spec\"`\n" +
 	"\tOpenReply\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x124\n" +
@@ -2881,13 +2772,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\r\n" +
-	"\vSignalReply\"V\n" +
-	"\rResizeRequest\x12\x1d\n" +
-	"\n" +
-	"process_id\x18\x01 \x01(\tR\tprocessId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04cols\x18\x03 \x01(\rR\x04cols\"\r\n" +
-	"\vResizeReply*9\n" +
+	"\vSignalReply*9\n" +
 	"\n" +
 	"Filesystem\x12\x16\n" +
 	"\x12FILESYSTEM_MINIMAL\x10\x00\x12\x13\n" +
@@ -2905,7 +2790,7 @@ const file_engine_proto_rawDesc = "" +
 	"\vNetworkMode\x12\x15\n" +
 	"\x11NETWORK_MODE_NONE\x10\x00\x12\x15\n" +
 	"\x11NETWORK_MODE_HOST\x10\x01\x12\x16\n" +
-	"\x12NETWORK_MODE_NAMES\x10\x022\xcb\x04\n" +
+	"\x12NETWORK_MODE_NAMES\x10\x022\xff\x03\n" +
 	"\x06Engine\x12D\n" +
 	"\x04Info\x12\x1e.sbxhost.engine.v2.InfoRequest\x1a\x1c.sbxhost.engine.v2.InfoReply\x12G\n" +
 	"\x05Probe\x12\x1f.sbxhost.engine.v2.ProbeRequest\x1a\x1d.sbxhost.engine.v2.ProbeReply\x12F\n" +
@@ -2913,8 +2798,7 @@ const file_engine_proto_rawDesc = "" +
 	"\x04Plan\x12\x1e.sbxhost.engine.v2.PlanRequest\x1a\x1c.sbxhost.engine.v2.PlanReply\x12G\n" +
 	"\x05Close\x12\x1f.sbxhost.engine.v2.CloseRequest\x1a\x1d.sbxhost.engine.v2.CloseReply\x12C\n" +
 	"\x03Run\x12\x1d.sbxhost.engine.v2.RunRequest\x1a\x1b.sbxhost.engine.v2.RunReply0\x01\x12J\n" +
-	"\x06Signal\x12 .sbxhost.engine.v2.SignalRequest\x1a\x1e.sbxhost.engine.v2.SignalReply\x12J\n" +
-	"\x06Resize\x12 .sbxhost.engine.v2.ResizeRequest\x1a\x1e.sbxhost.engine.v2.ResizeReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
+	"\x06Signal\x12 .sbxhost.engine.v2.SignalRequest\x1a\x1e.sbxhost.engine.v2.SignalReplyB,Z*github.com/sbxhost/sbxhost/shared/enginepbb\x06proto3"
 
 var (
 	file_engine_proto_rawDescOnce sync.Once
@@ -2929,7 +2813,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
 	(Access)(0),             // 1: sbxhost.engine.v2.Access
@@ -2969,10 +2853,8 @@ var file_engine_proto_goTypes = []any{
 	(*Usage)(nil),           // 35: sbxhost.engine.v2.Usage
 	(*SignalRequest)(nil),   // 36: sbxhost.engine.v2.SignalRequest
 	(*SignalReply)(nil),     // 37: sbxhost.engine.v2.SignalReply
-	(*ResizeRequest)(nil),   // 38: sbxhost.engine.v2.ResizeRequest
-	(*ResizeReply)(nil),     // 39: sbxhost.engine.v2.ResizeReply
-	nil,                     // 40: sbxhost.engine.v2.ProbeReply.FactsEntry
-	nil,                     // 41: sbxhost.engine.v2.Event.DetailsEntry
+	nil,                     // 38: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 39: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
@@ -2980,7 +2862,7 @@ var file_engine_proto_depIdxs = []int32{
 	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
 	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
 	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	40, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	38, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
 	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
 	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
 	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
@@ -3003,7 +2885,7 @@ var file_engine_proto_depIdxs = []int32{
 	33, // 25: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
 	34, // 26: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
 	5,  // 27: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	41, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	39, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
 	35, // 29: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
 	6,  // 30: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
 	11, // 31: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
@@ -3012,17 +2894,15 @@ var file_engine_proto_depIdxs = []int32{
 	23, // 34: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
 	30, // 35: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
 	36, // 36: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	38, // 37: sbxhost.engine.v2.Engine.Resize:input_type -> sbxhost.engine.v2.ResizeRequest
-	7,  // 38: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 39: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	22, // 40: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	27, // 41: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	24, // 42: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	31, // 43: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	37, // 44: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	39, // 45: sbxhost.engine.v2.Engine.Resize:output_type -> sbxhost.engine.v2.ResizeReply
-	38, // [38:46] is the sub-list for method output_type
-	30, // [30:38] is the sub-list for method input_type
+	7,  // 37: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	12, // 38: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	22, // 39: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	27, // 40: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	24, // 41: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	31, // 42: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	37, // 43: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	37, // [37:44] is the sub-list for method output_type
+	30, // [30:37] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name
@@ -3045,7 +2925,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   37,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

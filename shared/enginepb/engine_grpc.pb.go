@@ -44,7 +44,6 @@ const (
 	Engine_Close_FullMethodName  = "/sbxhost.engine.v2.Engine/Close"
 	Engine_Run_FullMethodName    = "/sbxhost.engine.v2.Engine/Run"
 	Engine_Signal_FullMethodName = "/sbxhost.engine.v2.Engine/Signal"
-	Engine_Resize_FullMethodName = "/sbxhost.engine.v2.Engine/Resize"
 )
 
 // EngineClient is the client API for Engine service.
@@ -59,10 +58,10 @@ type EngineClient interface {
 	// Probe finds out, by doing, whether the engine works here and now.
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeReply, error)
 	// Open opens a sandbox and answers when it is open, after any number of
-	// replies that only tell of progress, which the host must ask for. The call then
-	// lasts as long as the sandbox: Close ends it, and where it ends in another
-	// way - the host cancels it or is gone - the sandbox is closed, so that
-	// neither a lost reply nor a lost host leaves one behind.
+	// replies that only tell of progress. The call then lasts as long as the
+	// sandbox: Close ends it, and where it ends in another way - the host cancels
+	// it or is gone - the sandbox is closed, so that neither a lost reply nor a
+	// lost host leaves one behind.
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OpenReply], error)
 	// Plan says exactly what Run would do with the same command, and does nothing. It
 	// refuses what Run would refuse because of its form.
@@ -76,8 +75,6 @@ type EngineClient interface {
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunReply], error)
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalReply, error)
-	// Resize is called by no host: a terminal is the host's.
-	Resize(ctx context.Context, in *ResizeRequest, opts ...grpc.CallOption) (*ResizeReply, error)
 }
 
 type engineClient struct {
@@ -176,16 +173,6 @@ func (c *engineClient) Signal(ctx context.Context, in *SignalRequest, opts ...gr
 	return out, nil
 }
 
-func (c *engineClient) Resize(ctx context.Context, in *ResizeRequest, opts ...grpc.CallOption) (*ResizeReply, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ResizeReply)
-	err := c.cc.Invoke(ctx, Engine_Resize_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // EngineServer is the server API for Engine service.
 // All implementations must embed UnimplementedEngineServer
 // for forward compatibility.
@@ -198,10 +185,10 @@ type EngineServer interface {
 	// Probe finds out, by doing, whether the engine works here and now.
 	Probe(context.Context, *ProbeRequest) (*ProbeReply, error)
 	// Open opens a sandbox and answers when it is open, after any number of
-	// replies that only tell of progress, which the host must ask for. The call then
-	// lasts as long as the sandbox: Close ends it, and where it ends in another
-	// way - the host cancels it or is gone - the sandbox is closed, so that
-	// neither a lost reply nor a lost host leaves one behind.
+	// replies that only tell of progress. The call then lasts as long as the
+	// sandbox: Close ends it, and where it ends in another way - the host cancels
+	// it or is gone - the sandbox is closed, so that neither a lost reply nor a
+	// lost host leaves one behind.
 	Open(*OpenRequest, grpc.ServerStreamingServer[OpenReply]) error
 	// Plan says exactly what Run would do with the same command, and does nothing. It
 	// refuses what Run would refuse because of its form.
@@ -215,8 +202,6 @@ type EngineServer interface {
 	Run(*RunRequest, grpc.ServerStreamingServer[RunReply]) error
 	// Signal reaches the command's process group. SIGKILL ends all that it has started.
 	Signal(context.Context, *SignalRequest) (*SignalReply, error)
-	// Resize is called by no host: a terminal is the host's.
-	Resize(context.Context, *ResizeRequest) (*ResizeReply, error)
 	mustEmbedUnimplementedEngineServer()
 }
 
@@ -247,9 +232,6 @@ func (UnimplementedEngineServer) Run(*RunRequest, grpc.ServerStreamingServer[Run
 }
 func (UnimplementedEngineServer) Signal(context.Context, *SignalRequest) (*SignalReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
-}
-func (UnimplementedEngineServer) Resize(context.Context, *ResizeRequest) (*ResizeReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Resize not implemented")
 }
 func (UnimplementedEngineServer) mustEmbedUnimplementedEngineServer() {}
 func (UnimplementedEngineServer) testEmbeddedByValue()                {}
@@ -384,24 +366,6 @@ func _Engine_Signal_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
-func _Engine_Resize_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ResizeRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(EngineServer).Resize(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: Engine_Resize_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(EngineServer).Resize(ctx, req.(*ResizeRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 // Engine_ServiceDesc is the grpc.ServiceDesc for Engine service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -428,10 +392,6 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Signal",
 			Handler:    _Engine_Signal_Handler,
-		},
-		{
-			MethodName: "Resize",
-			Handler:    _Engine_Resize_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
