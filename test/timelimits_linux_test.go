@@ -148,32 +148,51 @@ func (p *hurtPlace) victim(sbxhost int, kind string) int {
 		return engine
 	}
 	// A holder that an earlier command of the session has started is nobody's child.
-	starter, _ := strconv.Atoi(p.read(holderLock()))
-	if procFile(starter, "comm") != "sbxhost-holder\n" {
-		starter = 0
-	}
+	starter := p.holder()
 	if starter == 0 && engine != 0 {
-		for _, child := range offspring(engine) {
-			starter = child
-		}
+		starter = executed(engine)
 	}
 	if kind != "init" || starter == 0 {
 		return starter
 	}
-	for _, child := range offspring(starter) {
-		return child
+	return executed(starter)
+}
+
+// executed is a child that is no mere fork any more.
+func executed(parent int) int {
+	for _, child := range offspring(parent) {
+		if words := procFile(child, "cmdline"); words != "" && words != procFile(parent, "cmdline") {
+			return child
+		}
 	}
 	return 0
 }
 
-// holderLock has the number of the session's holder.
-func holderLock() string {
-	return fmt.Sprintf("home/.cache/sbxhost/sessions/n-s/holder/u%d/lock", os.Geteuid())
+// holder is the number of the session's holder, or zero.
+func (p *hurtPlace) holder() int {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	dir, err := unix.Open(filepath.Dir(filepath.Join(p.dir, holderLock())), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(dir)
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/socket", dir)}) != nil {
+		return 0
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0
+	}
+	return int(cred.Pid)
 }
 
-func (p *hurtPlace) read(name string) string {
-	text, _ := os.ReadFile(filepath.Join(p.dir, name))
-	return string(text)
+// holderLock is what the session's holder has locked.
+func holderLock() string {
+	return fmt.Sprintf("home/.cache/sbxhost/sessions/n-s/holder/u%d/lock", os.Geteuid())
 }
 
 // processes are those whose working directory lies in the place.

@@ -3,10 +3,8 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -41,48 +39,28 @@ type Engine struct {
 	process *dial.Launched // nil for an injected or attached engine
 	detach  func()         // from one that somebody else has started; nil for every other
 
-	hung     atomic.Bool // and was killed for it
-	doubting sync.Mutex
-	verdict  chan struct{} // closed when it has answered since, or was killed; nil without doubt
+	hung atomic.Bool // it did not answer in time, and was killed for it
 }
 
 // HasProcess reports whether the engine's process is ours, and ends with what it has opened.
 func (e *Engine) HasProcess() bool { return e.process != nil }
 
-// Doubt has an engine that did not answer in time show that it still does. Nobody
-// uses it before that, and one that hangs is killed.
+// Doubt has an engine that did not answer in time show that it still does. One that hangs
+// is killed.
 func (e *Engine) Doubt() {
-	e.doubting.Lock()
-	defer e.doubting.Unlock()
-	if e.process == nil || e.verdict != nil {
+	if e.process == nil {
 		return
 	}
-	verdict := make(chan struct{})
-	e.verdict = verdict
 	go func() {
 		late := time.AfterFunc(Patience, e.Kill)
 		e.process.Ping()
 		late.Stop()
-		e.doubting.Lock()
-		defer e.doubting.Unlock()
-		e.verdict = nil
-		close(verdict)
 	}()
 }
 
-// Usable reports whether the engine lives, and answers.
-func (e *Engine) Usable(ctx context.Context) (bool, error) {
-	e.doubting.Lock()
-	verdict := e.verdict
-	e.doubting.Unlock()
-	if verdict != nil {
-		select {
-		case <-verdict:
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
-	return e.process == nil || !e.hung.Load() && e.running(), nil // its end takes a moment
+// Usable reports whether the engine lives.
+func (e *Engine) Usable() bool {
+	return e.process == nil || !e.hung.Load() && !e.process.Gone() // its end takes a moment
 }
 
 // NotAsked reports of an error of a command's start that the engine was not asked for it:
@@ -92,12 +70,9 @@ func NotAsked(err error) bool {
 	return ok
 }
 
-// running reports whether the engine's process has not ended.
-func (e *Engine) running() bool { return !e.process.Gone() }
-
 // Kill kills the engine's process, if that is ours to kill, and is hanging.
 func (e *Engine) Kill() {
-	if e.process != nil && e.running() {
+	if e.process != nil && !e.process.Gone() {
 		e.hung.Store(true)
 		_ = e.process.Signal(syscall.SIGKILL)
 	}
@@ -113,7 +88,7 @@ func (e *Engine) stop() {
 		return
 	}
 	e.process.Leave(LostPatience)
-	hung := e.hung.Load() || e.running()
+	hung := e.hung.Load() || !e.process.Gone()
 	e.process.Kill()
 	if hung {
 		orphans.Kill(orphanPatience)

@@ -54,9 +54,8 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 		return nil, ErrClosed
 	}
 	if at.current != nil {
-		usable, err := at.current.Usable(ctx)
-		if usable || err != nil {
-			return at.current, err
+		if at.current.Usable() {
+			return at.current, nil
 		}
 		at.current.process.Kill() // reaps what is left of the one that died
 		orphans.Kill(orphanPatience)

@@ -102,13 +102,8 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	k.goOn(resolved)
 	sb := s.current
-	if sb != nil {
-		SetStage(ctx, "engine %q answered", sb.Engine.Info.Name)
-		if usable, err := sb.Engine.Usable(ctx); err != nil {
-			return nil, err
-		} else if !usable {
-			sb = nil
-		}
+	if sb != nil && !sb.Engine.Usable() {
+		sb = nil
 	}
 	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
 		var e *launch.Engine

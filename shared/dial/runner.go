@@ -20,7 +20,6 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
@@ -154,13 +153,6 @@ func (r *runner) Kill(context.Context) error {
 func (r *runner) signal(sig syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if sig == syscall.SIGKILL {
-		if r.running && r.state == nil {
-			proc.KillStoppedForks(r.cmd.Process.Pid, 2) // its own, and its holder's
-		} else if !r.running {
-			proc.KillStoppedForks(os.Getpid(), 1) // the engine itself
-		}
-	}
 	if !r.running || r.state != nil {
 		return os.ErrProcessDone
 	}

@@ -83,7 +83,6 @@ func (c *Client) Prepare(plan Plan) {
 	if len(message)-frame.HeaderSize > maxPayload {
 		return // which who starts an init is told
 	}
-	defer c.conn.minded()()
 	if c.conn.send(message) != nil {
 		c.conn.close() // half a message may be out; the reader says why
 	}
@@ -165,13 +164,11 @@ func (c *Client) call(ctx context.Context, kind byte, m frame.Message, request *
 	if err := c.conn.send(message, fds...); err != nil {
 		c.conn.close() // half a message may be out; the reader says why
 	}
-	done := c.conn.minded()
-	defer done()
 	select {
 	case r := <-answer:
 		return r
 	case <-ctx.Done():
-		c.conn.killStopped() // it has the files that were sent
+		c.conn.killStopped()
 		go func() {
 			if r := <-answer; r.launcher != nil {
 				c.abandon(r.launcher)
@@ -342,8 +339,8 @@ func (l *Launcher) Kill() error {
 		err = os.ErrProcessDone
 	}
 	l.watch.Do(func() {
-		time.AfterFunc(dyingPatience/4, l.conn.killStopped) // who is to tell of its end
 		time.AfterFunc(dyingPatience, func() {
+			l.conn.killStopped() // who is to tell of its end
 			l.finish(0, fmt.Errorf("%w, or does not answer", ErrLost))
 		})
 	})

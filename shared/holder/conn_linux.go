@@ -1,12 +1,10 @@
 package holder
 
 import (
-	"context"
 	"os"
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,36 +45,11 @@ func newConn(fd int) (*conn, error) {
 
 func (c *conn) close() { c.f.Close() }
 
-// stoppedCheck is how often it is looked whether a holder that is waited for has been
-// stopped.
-const stoppedCheck = 250 * time.Millisecond
-
-// minded kills the holder if it is found to be stopped before the caller calls done.
-// It would hold up the commands of all its clients, with their files in its
-// socket, for as long as somebody likes.
-func (c *conn) minded() (done func()) {
-	waiting, stop := context.WithCancel(context.Background())
-	var look func()
-	look = func() {
-		if c.killStopped(); waiting.Err() == nil {
-			time.AfterFunc(stoppedCheck, look)
-		}
-	}
-	first := time.AfterFunc(stoppedCheck, look)
-	return func() {
-		stop()
-		first.Stop()
-	}
-}
-
-// killStopped kills the holder if it is stopped, and an init that was stopped while the
-// holder forked it.
+// killStopped kills a holder that has been stopped, once a wait for it was given up. It
+// would hold up the next command of the session, and has the files of this one in its
+// socket.
 func (c *conn) killStopped() {
-	if c.holder == nil {
-		return
-	}
-	proc.KillStoppedForks(c.holder.Pid, 1)
-	if proc.Stopped(c.holder.Pid) {
+	if c.holder != nil && proc.Stopped(c.holder.Pid) {
 		c.holder.Kill() // by a descriptor: not who has got its number since
 	}
 }

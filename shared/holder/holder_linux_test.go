@@ -503,24 +503,32 @@ func TestEndOfClient(t *testing.T) {
 // holderOf is the process at the other end of a connection.
 func holderOf(t *testing.T, dir string) int {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	pid, err := listener(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return pid
+}
+
+func listener(dir string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
 	}
 	defer unix.Close(fd)
 	at, err := unix.Open(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid())), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	defer unix.Close(at)
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(at)}); err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	return int(cred.Pid)
+	return int(cred.Pid), nil
 }
 
 // runs reports whether a process has not ended; who has to reap it may be slow.

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -69,10 +68,6 @@ func (s *server) begin() *MountError {
 		return mountError("opening the session's directory", err)
 	}
 	unix.CloseOnExec(lockFD)
-	// For who finds this process stopped. On a disk that is full it does without.
-	if unix.Ftruncate(lockFD, 0) == nil {
-		unix.Pwrite(lockFD, strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
-	}
 	if s.listener, err = listen(dir); err != nil {
 		return mountError("listening", err)
 	}

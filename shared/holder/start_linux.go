@@ -46,7 +46,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 	}
 	defer lock.Close() // a holder that is started here has it, too
-	for waited := time.Duration(0); ; waited += lockRetry {
+	for {
 		c, err := dial(ctx, dir, uid)
 		log := func() string { return "" }
 		if absent(err) {
@@ -63,10 +63,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 			return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 		}
 		// Somebody else has the lock: one who starts a holder, or a holder that is about to
-		// end. It may be stopped.
-		if waited%stoppedCheck == stoppedCheck-lockRetry {
-			killStoppedHolder(lock)
-		}
+		// end.
 		select {
 		case <-time.After(lockRetry):
 		case <-ctx.Done():
@@ -162,9 +159,7 @@ func retry(ctx context.Context, do func() error) error {
 
 func await(ctx context.Context, c *conn) (*conn, error) {
 	stop := context.AfterFunc(ctx, c.close)
-	done := c.minded()
 	err := hello(c)
-	done()
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -213,25 +208,6 @@ func openLock(dir int) (*os.File, error) {
 		return nil, os.NewSyscallError("opening the lock", err)
 	}
 	return os.NewFile(uintptr(fd), lockName), nil
-}
-
-// killStoppedHolder kills who has the lock, if that is a holder that is stopped.
-func killStoppedHolder(lock *os.File) {
-	text := make([]byte, 20)
-	n, _ := lock.ReadAt(text, 0)
-	pid, err := strconv.Atoi(string(text[:n]))
-	if err != nil || pid <= 1 {
-		return
-	}
-	process, err := os.FindProcess(pid)
-	if err != nil {
-		return
-	}
-	defer process.Release()
-	// The number is its own as long as it is a holder, which the kernel tells.
-	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil && string(name) == processName+"\n" && proc.Stopped(pid) {
-		process.Kill()
-	}
 }
 
 func socketpair() (ours int, theirs *os.File, err error) {

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,32 +84,6 @@ func Children(pid int) []int {
 // is being traced has not.
 func Stopped(pid int) bool {
 	return Stat(pid, StatState) == "T"
-}
-
-// KillStoppedForks kills the children of a process that were stopped before they could
-// execute anything, and with a depth above 1 those of its children. Go forks like vfork: the parent's thread
-// waits for such a child, does not know its number, and would leave it behind, with
-// every descriptor that the parent had.
-func KillStoppedForks(parent, depth int) {
-	for _, child := range Children(parent) {
-		if fd, err := unix.PidfdOpen(child, 0); err == nil {
-			if Stopped(child) && isFork(child, parent) {
-				unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-			}
-			unix.Close(fd)
-		}
-		if depth > 1 {
-			KillStoppedForks(child, depth-1)
-		}
-	}
-}
-
-// isFork reports whether a child has the memory of its parent still, as far as its
-// command line tells.
-func isFork(child, parent int) bool {
-	theirs, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
-	ours, err2 := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
-	return err == nil && err2 == nil && bytes.Equal(theirs, ours)
 }
 
 // Ended reports whether the process of a descriptor is gone, at the latest after patience.
