@@ -11,6 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -27,7 +28,7 @@ func (c *Cmd) watchEvents() {
 		e.Time = time.Now()
 		c.event(e)
 	}
-	for _, e := range c.host.session.RoomEvents(&c.opened.Resolved.Spec) {
+	for _, e := range session.RoomEvents(&c.opened.Resolved.Spec) {
 		c.event(e)
 	}
 	events := c.process.Events()

@@ -283,9 +283,6 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
-	if err := c.host.session.CheckRoom(ctx, &opened.Resolved.Spec); err != nil {
-		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
-	}
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err
 	}

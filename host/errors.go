@@ -35,13 +35,11 @@ var ErrUnknownSandbox = errors.New("unknown sandbox")
 var ErrRefusedRoot = workspace.ErrRefusedRoot
 
 // Errors of sessions, which are wrapped: a name that is none, one that belongs to
-// another workspace, one that a living process uses, one whose home or /tmp holds
-// more than it may, and a place for sessions that others could write to.
+// another workspace, one that a living process uses, and a place for sessions that others could write to.
 var (
 	ErrSessionName      = sessiondir.ErrName
 	ErrSessionWorkspace = sessiondir.ErrWorkspace
 	ErrSessionInUse     = sessiondir.ErrInUse
-	ErrSessionFull      = sessiondir.ErrFull
 	ErrUnsafeCache      = hostpath.ErrNotPrivate
 )
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sbxhost/sbxhost/host/sandbox"
+	"github.com/sbxhost/sbxhost/host/session"
 	"github.com/sbxhost/sbxhost/policy"
 )
 
@@ -37,10 +38,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), c.host.session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
-	if err := c.host.session.CheckRoom(c.ctx, &opened.Resolved.Spec); err != nil {
-		plan.Notes = append([]string{"nothing would run: " + err.Error()}, plan.Notes...)
-	}
+	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,

@@ -55,7 +55,6 @@ type Dir struct {
 	dir    string        // holds the lock; this process's
 	usable string        // what Path gives
 	lock   *os.File
-	rooms  map[string]measured
 	closed bool
 }
 

@@ -16,10 +16,9 @@
 //
 // On a network file system a session's directory is as exclusive as flock is there.
 //
-// [Dir.Room] measures; it does not stop anybody who writes. In a tree of more than a few
-// hundred files, growth that others hide by freeing as much on the same file system is
-// found ten minutes later, and a sixteenth above the limit may pass until then. What lies
-// in a directory that its owner may not read is not counted.
+// Nothing bounds what is written to a session's directory: it has to outlive every process
+// of the session, so it cannot be memory, and what the kernel has for directories on a disk
+// is root's to set up.
 //
 // The package needs flock and the *at system calls, that is, Linux or macOS.
 package sessiondir
@@ -37,8 +36,6 @@ var (
 	ErrInUse = errors.New("session is in use")
 	// ErrWorkspace: the named session belongs to another workspace.
 	ErrWorkspace = errors.New("session belongs to another workspace")
-	// ErrFull: a directory of the session holds more than it may.
-	ErrFull = errors.New("session is full")
 	// ErrClosed: the Dir was used after Close.
 	ErrClosed = errors.New("session is closed")
 )

@@ -134,7 +134,7 @@ func List(base string) ([]Info, error) {
 // Size is the space that the session takes on its file system, in bytes. What
 // changes or cannot be read meanwhile counts as far as it was seen.
 func (s *Info) Size(ctx context.Context) (int64, error) {
-	size, _, err := measureTree(ctx, s.Dir, -1)
+	size, err := measureTree(ctx, s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // removed since it was listed
 	}

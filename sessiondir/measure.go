@@ -13,43 +13,38 @@ import (
 )
 
 // measureTree gives the space that what lies in dir takes on its file system, in
-// bytes, a file with several names once, and how many names it has looked at. It
-// stops when the space is more than atMost; a negative one sets no end.
+// bytes, a file with several names once.
 //
 // Commands that nobody has read made the tree, and some may be changing it: no
 // symlink is followed and no other file system entered, and the depth costs
 // memory, not descriptors. What goes meanwhile, or what the caller may not read,
 // counts as far as it was seen.
-func measureTree(ctx context.Context, dir string, atMost int64) (size, names int64, err error) {
+func measureTree(ctx context.Context, dir string) (size int64, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return 0, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	m := measure{atMost: atMost, seen: map[inode]bool{}}
+	m := measure{seen: map[inode]bool{}}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return 0, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+		return 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	m.dev = uint64(st.Dev)
 	m.add(&st)
 	err = m.walk(ctx, fd, inode{m.dev, st.Ino})
-	return m.total, m.names, err
+	return m.total, err
 }
 
 type inode struct{ dev, ino uint64 }
 
 type measure struct {
-	dev    uint64
-	atMost int64
-	total  int64
-	names  int64
-	seen   map[inode]bool // package managers link one file into many places
+	dev   uint64
+	total int64
+	seen  map[inode]bool // package managers link one file into many places
 }
 
 func (m *measure) add(st *unix.Stat_t) { m.total += int64(st.Blocks) * 512 }
-
-func (m *measure) enough() bool { return m.atMost >= 0 && m.total > m.atMost }
 
 // walk goes through the tree at the directory fd, which it closes. It has one
 // directory open at a time and comes back by "..", where it makes sure that this
@@ -62,7 +57,7 @@ func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 	}
 	stack := []level{{id, m.read(ctx, fd)}}
 	for {
-		if err := ctx.Err(); err != nil || m.enough() {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		top := &stack[len(stack)-1]
@@ -111,7 +106,6 @@ func (m *measure) read(ctx context.Context, fd int) (dirs []string) {
 	defer dir.Close()
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(1024)
-		m.names += int64(len(names))
 		for _, name := range names {
 			var st unix.Stat_t
 			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -130,7 +124,7 @@ func (m *measure) read(ctx context.Context, fd int) (dirs []string) {
 				dirs = append(dirs, name)
 			}
 		}
-		if err != nil || m.enough() { // io.EOF at its end
+		if err != nil { // io.EOF at its end
 			return dirs
 		}
 	}

@@ -22,10 +22,8 @@ import (
 // starts anew; only a Name and WorkspaceOptions.Temp cannot do without.
 //
 // What an engine keeps in memory it caps at Limits.TempSize. The home of a session
-// with a Name and the directory of WorkspaceOptions.Temp are on a disk instead,
-// and measured: each may hold Limits.TempSize, or 4 GiB, before a command, and
-// what finds more there is refused with ErrSessionFull. As nothing stops who
-// writes, that is an approximation, which Limits.Enforce has to allow.
+// with a Name and the directory of WorkspaceOptions.Temp are on a disk instead, where
+// nothing holds a TempSize: Limits.Enforce has to allow that.
 //
 // A caller that is root, for commands that run as the owner of the workspace,
 // has it in /var/cache/sbxhost/UID: that is neither the user's, who could lead

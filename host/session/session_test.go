@@ -76,7 +76,7 @@ func TestOnceMakesADirectoryOnDemand(t *testing.T) {
 	}
 }
 
-// A size that is required is not taken for one that is measured.
+// A size that is required is refused where nothing holds it.
 func TestSizeOfADiskIsNotPromised(t *testing.T) {
 	t.Parallel()
 	spec := shared.Spec{Home: "/home/u", Limits: shared.Limits{TempSize: 1 << 20},

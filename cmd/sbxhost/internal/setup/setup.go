@@ -167,8 +167,6 @@ func WithHint(s *Setup, err error) error {
 		return cli.Hint(err, "sbxhost sessions rm removes it")
 	case errors.Is(err, host.ErrSessionName):
 		return cli.Hint(err, "it comes from -session or the variable SBXHOST_SESSION")
-	case errors.Is(err, host.ErrSessionFull) && s != nil && s.Options.Session.Name != "":
-		return cli.Hint(err, "sbxhost sessions rm "+s.Options.Session.Name)
 	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):
 		return cli.Hint(err, "sbxhost engines pin writes the checksum")
 	}
