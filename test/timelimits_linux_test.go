@@ -137,31 +137,27 @@ var hurtKinds = map[string][]string{
 
 // victim finds one of the processes that run a command; zero where there is none yet.
 func (p *hurtPlace) victim(sbxhost int, kind string) int {
-	// One that was born a moment ago has not been executed yet.
-	engine := 0
-	for _, child := range offspring(sbxhost) {
-		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); exe == p.bin {
-			engine = child
-		}
-	}
+	engine := executed(sbxhost, p.bin)
 	if kind == "engine" {
 		return engine
 	}
 	// A holder that an earlier command of the session has started is nobody's child.
 	starter := p.holder()
 	if starter == 0 && engine != 0 {
-		starter = executed(engine)
+		starter = executed(engine, "")
 	}
 	if kind != "init" || starter == 0 {
 		return starter
 	}
-	return executed(starter)
+	return executed(starter, "")
 }
 
-// executed is a child that is no mere fork any more.
-func executed(parent int) int {
+// executed is a child that is no mere fork any more, with that executable where one is named.
+func executed(parent int, program string) int {
 	for _, child := range offspring(parent) {
-		if words := procFile(child, "cmdline"); words != "" && words != procFile(parent, "cmdline") {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", child))
+		words := procFile(child, "cmdline")
+		if words != "" && words != procFile(parent, "cmdline") && (program == "" || exe == program) {
 			return child
 		}
 	}
