@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -161,9 +160,6 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 			return told
 		}
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
-	}
-	if r.member && strings.Contains(stderr, noThread) {
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits.pids", Message: "as many processes run in the session as may", Hint: "end some of them, or raise the limit"}
 	}
 	var again error
 	if diagnose != nil && r.lost == nil {

@@ -244,9 +244,6 @@ func (r *insideRun) launcherEnd() string {
 	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
 }
 
-// noThread is what Go's runtime says when it ends a program that gets no thread.
-const noThread = "failed to create new OS thread"
-
 func said(stderr string) string {
 	if line := quote(stderr); line != "" {
 		return "; it said: " + line

@@ -3,7 +3,6 @@ package cmdengine
 import (
 	"context"
 	"os"
-	"runtime"
 )
 
 // A spare is a sandbox without a command: an init that has made all but the last of it and
@@ -27,9 +26,6 @@ func (s *sandbox) makeSpare() {
 	s.spare = one
 	s.alive.Go(func() {
 		defer close(one.made)
-		for range 4 { // on one processor: else the last command's end would be told after this
-			runtime.Gosched()
-		}
 		c, err := s.command(s.open, nil)
 		if err != nil {
 			return // the next command is told

@@ -160,17 +160,6 @@ func errSandboxClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// asked is set once there is a connection by which a call is made: gRPC takes the call's
-// credentials then, of which there are none, and before anything is sent.
-type asked struct{ atomic.Bool }
-
-func (a *asked) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	a.Store(true)
-	return nil, nil
-}
-
-func (*asked) RequireTransportSecurity() bool { return false }
-
 // NotAskedError is of a command that its engine was not asked to start: nothing of it has run.
 type NotAskedError struct{ Err error }
 
@@ -189,15 +178,11 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
 	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
 	if err := s.client.sendStdio(ctx, req, stdio); err != nil {
-		return nil, err
+		return nil, &NotAskedError{err}
 	}
-	var asked asked
 	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
-		return s.client.engine.Run(ctx, req, grpc.PerRPCCredentials(&asked))
+		return s.client.engine.Run(ctx, req)
 	})
-	if err != nil && !asked.Load() {
-		err = &NotAskedError{err}
-	}
 	if err != nil {
 		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
 			s.client.channel.abandon(wire.FilesToken(req.StdioToken))

@@ -128,12 +128,9 @@ func (r *runner) gone() bool {
 	return ended || errors.Is(err, os.ErrProcessDone) // reaped this moment
 }
 
-// Wait waits for the process to be reaped, and then ends the goroutine of go-plugin's that has
-// called it. What that would do yet is to sync our stderr: where that is a file, our own exit
-// would wait for the disk.
+// Wait waits for the process to be reaped.
 func (r *runner) Wait(context.Context) error {
 	<-r.exited
-	runtime.Goexit()
 	return nil
 }
 

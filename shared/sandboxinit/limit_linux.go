@@ -239,8 +239,9 @@ func setLimits(limits []Rlimit) (failed int, errno syscall.Errno) {
 	return 0, 0
 }
 
-// restoreNOFILE undoes the raising of the soft limit by Go's package syscall,
-// which remembers the original for no one but its own exec. So exec nothing.
+// restoreNOFILE undoes the raising of the soft limit by Go's package syscall: a command's limits
+// are its caller's. The package remembers the original for no one but its own exec, and that
+// allocates, which is no longer possible under the command's limits. So exec nothing.
 func restoreNOFILE() { _ = syscall.Exec("", []string{""}, nil) }
 
 func resourceName(n int) string {
