@@ -49,7 +49,7 @@ func newKeeping(t *testing.T) *keeping {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for begin := time.Now(); k.background == 0; { // which the shell has forked, and which executes at some time
-		out, err := k.sbxhost("sessions", "ps", "s").Output()
+		out, err := k.sbxhost("sessions", "list", "-v", "s").Output()
 		if err != nil || time.Since(begin) > time.Minute {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -103,7 +103,7 @@ func (k *keeping) running(t *testing.T, stderr *os.File) (client *exec.Cmd, comm
 		t.Fatalf("%q, %v", line, err)
 	}
 	for begin := time.Now(); command == 0 || its == 0; { // the shell has forked them, and they execute at some time
-		out, err := k.sbxhost("sessions", "ps", "s").Output()
+		out, err := k.sbxhost("sessions", "list", "-v", "s").Output()
 		if err != nil || time.Since(begin) > time.Minute {
 			t.Fatalf("%v\n%s", err, out)
 		}

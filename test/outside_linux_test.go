@@ -193,7 +193,7 @@ func TestReviewDiffRunsNothingOfACommand(t *testing.T) {
 			if on == "a pipe" && (test.paged || test.refuse != "") {
 				continue // which is about pagers
 			}
-			cmd := p.command(test.env, "review", "diff", "r")
+			cmd := p.command(test.env, "review", "show", "-patch", "r")
 			var text string
 			if on == "a pipe" {
 				out, err := cmd.CombinedOutput()
@@ -225,7 +225,7 @@ func TestReviewDiffRunsNothingOfACommand(t *testing.T) {
 
 	// With no other git it is none, and that is said.
 	p.dirs = append(p.dirs[:len(p.dirs)-3], "") // all but the system's
-	cmd := p.command(nil, "review", "diff", "r")
+	cmd := p.command(nil, "review", "show", "-patch", "r")
 	cmd.Env = append(cmd.Env, "PATH="+strings.Join(p.dirs, ":"))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "no diff of contents: git: on PATH is none that nobody but you and root can replace: ") || !strings.Contains(string(out), "modified text") {
@@ -259,7 +259,7 @@ func TestReviewDiffShowsEscapes(t *testing.T) {
 	}
 	colours := regexp.MustCompile("\x1b\\[(1|7|27|31|32|36)?m")
 	for name, env := range map[string][]string{"colours": {"PAGER=cat"}, "none": {"PAGER=cat", "NO_COLOR=1"}, "dumb": {"TERM=dumb"}, "a pager": {"PAGER=" + keep}} {
-		text := onTerminal(t, p.command(env, "review", "diff", "r"))
+		text := onTerminal(t, p.command(env, "review", "show", "-patch", "r"))
 		patch, _, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\x1b[1msbxhost:")
 		if name == "a pager" {
 			got, err := os.ReadFile(kept)
@@ -288,7 +288,7 @@ func TestReviewDiffShowsEscapes(t *testing.T) {
 			}
 		}
 	}
-	patch, err := p.command(nil, "review", "diff", "r").Output()
+	patch, err := p.command(nil, "review", "show", "-patch", "r").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

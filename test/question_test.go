@@ -325,7 +325,7 @@ func testPastedHint(t *testing.T, p *place) {
 		"arguments": append([]string{"--", "sh", "-c", "printf '%s\\n' \"$@\" >made", "sh"}, odd...),
 		"script":    append([]string{"-c", "printf '%s\\n' \"$@\" >made\n# it's \"\n"}, odd...),
 		"file":      append([]string{"-c", "@" + file}, odd...),
-		"flags":     {"-env", "HOME", "-env", "NOT_SET", "-workdir", "sub dir", "-session", "its", "-sandbox", "ask", "--", "touch", "../made"},
+		"flags":     {"-env", "HOME", "-env", "NOT_SET", "-C", "sub dir", "-session", "its", "-sandbox", "ask", "--", "touch", "../made"},
 	} {
 		if err := os.MkdirAll(filepath.Join(p.project, "sub dir"), 0o755); err != nil {
 			t.Fatal(err)

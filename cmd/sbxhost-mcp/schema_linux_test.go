@@ -44,7 +44,7 @@ sandbox "names" {
 }`)
 	kinds := map[string]bool{}
 	for _, args := range [][]string{
-		{"true"}, {"sh", "-c", "exit 3"}, {"sh", "-c", "kill $$"}, {"-timeout", "300ms", "sleep", "100"}, {"no-such-command"}, {"-sandbox", "none", "true"}, {"-workdir", "/", "true"},
+		{"true"}, {"sh", "-c", "exit 3"}, {"sh", "-c", "kill $$"}, {"-timeout", "300ms", "sleep", "100"}, {"no-such-command"}, {"-sandbox", "none", "true"}, {"-C", "/", "true"},
 		{"sh", "-c", "git init -q r && echo >.envrc; cat /etc/shadow " + b.config}, {"-sandbox", "names", "sh", "-c", "getent hosts refused.example; exit 1"},
 	} {
 		dir := t.TempDir()

@@ -299,7 +299,7 @@ func TestTelemetry(t *testing.T) {
 			{[]string{"-sandbox", "fast", "--", "/no/such"}, 127, "failed", "sbxhost.engine", "native"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.decision", "denied"},
 			{[]string{"-sandbox", "fast", "-no-sandbox", "--", "true"}, 125, "failed", "sbxhost.rule", "bypass-not-allowed"},
-			{[]string{"-sandbox", "fast", "-workdir", "/", "--", "true"}, 125, "failed", "sbxhost.engine", "native"},
+			{[]string{"-sandbox", "fast", "-C", "/", "--", "true"}, 125, "failed", "sbxhost.engine", "native"},
 		} {
 			_, _, status := run(sbxhost, httpEnv, c.args...)
 			spans, _, service := r.take()

@@ -41,8 +41,8 @@ func TestApprovals(t *testing.T) {
 		}
 		return out.String() + errs.String()
 	}
-	text := run(125, "exec", "-config", path, "-workdir", a.Dir, "-env", "X=secret", "-env", "Y", "-c", "make $1", "all")
-	want := fmt.Sprintf("with the values in place of the dots: cd %s && sbxhost approvals add -scope once -config %s -workdir %[1]s -sandbox fast -env X=... -env Y -c 'make $1' -- all\n", a.Dir, path)
+	text := run(125, "exec", "-config", path, "-C", a.Dir, "-env", "X=secret", "-env", "Y", "-c", "make $1", "all")
+	want := fmt.Sprintf("with the values in place of the dots: cd %s && sbxhost approvals add -scope once -config %s -C %[1]s -sandbox fast -env X=... -env Y -c 'make $1' -- all\n", a.Dir, path)
 	if !strings.HasSuffix(text, want) || strings.Contains(text, "secret") {
 		t.Errorf("%s\nlacks %s", text, want)
 	}
@@ -121,7 +121,7 @@ func TestTrustIsNeeded(t *testing.T) {
 	if err := os.WriteFile(path, []byte(fastConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"exec", "true"}, {"explain"}, {"engines", "list"}, {"engines", "probe"}, {"approvals", "add", "true"}} {
+	for _, args := range [][]string{{"exec", "true"}, {"explain"}, {"engines", "list"}, {"doctor"}, {"approvals", "add", "true"}} {
 		errs.Reset()
 		if status := runLine(a, args); status != 125 || !strings.Contains(errs.String(), "you have not trusted it") {
 			t.Errorf("%q: status %d: %s", args, status, errs)

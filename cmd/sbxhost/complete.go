@@ -43,7 +43,7 @@ func flagValues(name string) values {
 		return reviewName
 	case "config":
 		return hclFile
-	case "workdir":
+	case "C":
 		return directory
 	case "result", "events":
 		return anyFile

@@ -213,7 +213,7 @@ func TestEventsToADescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status := runLine(a, []string{"exec", "-config", path, "-quiet", "-events", strconv.Itoa(fd), "x"}); status != 3 || errs.Len() > 0 {
+	if status := runLine(a, []string{"exec", "-config", path, "-quiet", "-events", "/dev/fd/" + strconv.Itoa(fd), "x"}); status != 3 || errs.Len() > 0 {
 		t.Errorf("status %d, %s", status, errs)
 	}
 	text, err := io.ReadAll(r) // to the end: the descriptor was closed
@@ -262,7 +262,7 @@ func TestEventsThatAreNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, _, errs, path := testApp(t, &fakeEngine{result: ended(3)}, fastConfig)
-		status := runLine(a, []string{"exec", "-config", path, "-events", strconv.Itoa(fd), "x"})
+		status := runLine(a, []string{"exec", "-config", path, "-events", "/dev/fd/" + strconv.Itoa(fd), "x"})
 		if want := map[string]int{"gone": 3, "full": cli.StatusFailed}[name]; status != want || (name == "full") != strings.Contains(errs.String(), "-events: ") {
 			t.Errorf("%s: status %d, %s", name, status, errs)
 		}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -58,7 +59,12 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	asJSON := cli.JSONFlag(fs)
 	probe, seen := fs.Bool("probe", false, ""), fs.Bool("seen", false, "")
 	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
-		if *seen {
+		switch {
+		case fs.NArg() > 0 && (*probe || *seen):
+			return cli.Usage(fs, errors.New("-probe and -seen take no ENGINE"))
+		case fs.NArg() > 0:
+			return engines.ProbeNamed(ctx, a, h, fs.Args(), *asJSON)
+		case *seen:
 			return h.SeeTold(ctx)
 		}
 		report := doctorReport{Findings: examine(ctx, a)}

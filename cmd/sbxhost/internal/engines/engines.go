@@ -16,12 +16,9 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// engineNames gives the names asked for, or all; an unknown one is an error.
+// engineNames gives the names asked for; an unknown one is an error.
 func engineNames(h *host.Host, asked []string) ([]string, error) {
 	known := h.EngineNames()
-	if len(asked) == 0 {
-		return known, nil
-	}
 	names := make([]string, 0, len(asked))
 	for _, name := range asked {
 		if name == "bubblewrap" {
@@ -118,31 +115,29 @@ type Probed struct {
 	Error    string            `json:"error"` // why the question has no answer
 }
 
-func ProbeAll(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
-	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
-		names, err := engineNames(h, fs.Args())
-		if err != nil {
-			return err
+// ProbeNamed tries the engines of those names.
+func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, asJSON bool) error {
+	names, err := engineNames(h, asked)
+	if err != nil {
+		return err
+	}
+	list := []Probed{}
+	var b strings.Builder
+	status := 0
+	for _, name := range names {
+		e := Probe(ctx, h, name)
+		list = append(list, e)
+		e.Text(&b)
+		if e.Error != "" {
+			status = cli.StatusFailed
+		} else if !e.Ready && status == 0 {
+			status = StatusNotReady
 		}
-		list := []Probed{}
-		var b strings.Builder
-		status := 0
-		for _, name := range names {
-			e := Probe(ctx, h, name)
-			list = append(list, e)
-			e.Text(&b)
-			if e.Error != "" {
-				status = cli.StatusFailed
-			} else if !e.Ready && fs.NArg() > 0 && status == 0 {
-				status = StatusNotReady
-			}
-		}
-		if err := a.Result(*asJSON, list, b.String()); err != nil {
-			return err
-		}
-		return cli.Exit(status)
-	})
+	}
+	if err := a.Result(asJSON, list, b.String()); err != nil {
+		return err
+	}
+	return cli.Exit(status)
 }
 
 func Probe(ctx context.Context, h *host.Host, name string) Probed {

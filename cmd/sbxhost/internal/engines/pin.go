@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
@@ -44,7 +43,7 @@ func pin(a *cli.App, s *setup.Setup, h *host.Host, w *replace.File, asked []stri
 	if s.File.Path() == "" {
 		return cli.Hint(errors.New("there is no configuration file to write to"), "name one with -config, or write one with sbxhost init")
 	}
-	files, err := engineFiles(h, s, asked, false)
+	files, err := engineFiles(h, s, asked)
 	if err != nil {
 		return err
 	}
@@ -100,66 +99,17 @@ func lockConfig(a *cli.App, explicit string) (*replace.File, error) {
 	return replace.Open(a.Dir, path, setup.CommandDirs(a, host.Options{}, path))
 }
 
-type verifiedEngine struct {
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	Pinned string `json:"pinned"` // empty: no checksum for this platform
-	SHA256 string `json:"sha256"`
-	Status string `json:"status"` // "ok", "mismatch", "unpinned"
-}
-
-// Verify compares engines with their checksums.
-func Verify(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
-	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(_ context.Context, s *setup.Setup, h *host.Host) error {
-		files, err := engineFiles(h, s, fs.Args(), true)
-		if err != nil {
-			return err
-		}
-		status := 0
-		list := []verifiedEngine{}
-		var b strings.Builder
-		for _, f := range files {
-			v := verifiedEngine{Name: f.Name, Path: f.Path, Pinned: f.Pinned, Status: "ok"}
-			if v.SHA256, err = launch.Checksum(f.Path); err != nil {
-				return fmt.Errorf("engine %q: %w", f.Name, err)
-			}
-			switch v.Pinned {
-			case v.SHA256:
-				fmt.Fprintf(&b, "%s: ok, %s\n", v.Name, cli.Quote(v.Path))
-			case "":
-				v.Status = "unpinned"
-				fmt.Fprintf(&b, "%s: no checksum is pinned for %s; that of %s is %s\n", v.Name, launch.Platform(), cli.Quote(v.Path), v.SHA256)
-				if fs.NArg() > 0 {
-					status = statusDiffers
-				}
-			default:
-				v.Status, status = "mismatch", statusDiffers
-				fmt.Fprintf(&b, "%s: MISMATCH: that of %s is %s, and %s is pinned\n", v.Name, cli.Quote(v.Path), v.SHA256, v.Pinned)
-			}
-			list = append(list, v)
-		}
-		if err := a.Result(*asJSON, list, b.String()); err != nil {
-			return err
-		}
-		return cli.Exit(status)
-	})
-}
-
-// statusDiffers is the status of a comparison that found a difference.
-const statusDiffers = 1
-
 // engineFiles finds the executables of the engines that are asked for, or of
 // all that have an engine block.
-func engineFiles(h *host.Host, s *setup.Setup, asked []string, missingOK bool) ([]launch.File, error) {
+func engineFiles(h *host.Host, s *setup.Setup, asked []string) ([]launch.File, error) {
 	names := cli.SortedKeys(s.Options.Engines)
 	if len(asked) > 0 {
 		var err error
 		if names, err = engineNames(h, asked); err != nil {
 			return nil, err
 		}
-	} else if len(names) == 0 && !missingOK {
-		return nil, cli.Hint(fmt.Errorf("%s declares no engine", s.File.Path()), "name an installed one to have it declared and pinned")
+	} else if len(names) == 0 {
+		return nil, cli.Hint(fmt.Errorf("%s declares no engine", s.File.Path()), "declare it in an engine block")
 	}
 	files := make([]launch.File, 0, len(names))
 	for _, name := range names {
@@ -172,7 +122,7 @@ func engineFiles(h *host.Host, s *setup.Setup, asked []string, missingOK bool) (
 		}
 		if !f.Declared {
 			if _, ok := s.Options.Builtins.Info(name); ok {
-				return nil, fmt.Errorf("engine %q is one of sbxhost's own: it is checked against the version of this program at each start, and a pin would have to change with every release", name)
+				return nil, fmt.Errorf("engine %q is one of sbxhost's own, and a pin would have to change with every release", name)
 			}
 		}
 		files = append(files, f)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,8 +28,9 @@ type eventLog struct {
 
 // openEvents opens a file as -result does, or takes a descriptor that our caller has opened.
 func openEvents(target, cwd string, writable func() []string) (*eventLog, error) {
-	fd, err := strconv.Atoi(target)
-	if err != nil {
+	number, ok := strings.CutPrefix(target, "/dev/fd/")
+	fd, err := strconv.Atoi(number)
+	if !ok || err != nil {
 		at, err := openPlace("-events", target, cwd, writable)
 		if err != nil {
 			return nil, err
@@ -38,14 +40,14 @@ func openEvents(target, cwd string, writable func() []string) (*eventLog, error)
 		return &eventLog{file: file}, err
 	}
 	if fd <= 2 {
-		return nil, fmt.Errorf("-events: %d is a standard stream, which the command has: open another descriptor, such as 3>FILE", fd)
+		return nil, fmt.Errorf("-events: /dev/fd/%d is a standard stream, which the command has: open another descriptor, such as 3>FILE", fd)
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("-events: descriptor %d is not open for writing", fd)
 	}
 	unix.CloseOnExec(fd) // engines are none of those that it is for
-	return &eventLog{file: os.NewFile(uintptr(fd), "descriptor "+target)}, nil
+	return &eventLog{file: os.NewFile(uintptr(fd), target)}, nil
 }
 
 // tell writes one line.

@@ -514,6 +514,6 @@ func (e *Execution) note(message string) {
 // tellReview says where what the command wrote to the workspace is.
 func (e *Execution) tellReview() {
 	if name := e.report.Review; name != "" && !e.quiet && e.report.Result != nil {
-		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review diff %s", name, name))
+		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review show -patch %s", name, name))
 	}
 }

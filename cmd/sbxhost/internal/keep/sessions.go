@@ -34,10 +34,12 @@ type listedSession struct {
 	LastUsed  time.Time `json:"last_used"`
 	InUse     bool      `json:"in_use"`
 	Users     []int     `json:"users"` // processes; can be empty for one in use
+	// Processes is what runs in one that is kept, for -v.
+	Processes []listedProcess `json:"processes,omitempty"`
 }
 
 func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
+	asJSON, verbose := cli.JSONFlag(fs), fs.Bool("v", false, "")
 	return func() error {
 		found, err := host.Sessions(context.Background(), a.Environ, "")
 		if err != nil {
@@ -51,14 +53,26 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 		list := []listedSession{}
 		for _, s := range found {
 			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
-				list = append(list, listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...)})
+				one := listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...), nil}
+				if *verbose {
+					if one.Processes, err = processesOf(a, s.Name); err != nil {
+						return err
+					}
+				}
+				list = append(list, one)
 			}
 		}
 		if len(list) == 0 && !*asJSON {
 			a.Say("there are no named sessions")
 			return nil
 		}
-		return a.Result(*asJSON, list, sessionsText(list, time.Now()))
+		text := sessionsText(list, time.Now())
+		for _, s := range list {
+			if len(s.Processes) > 0 {
+				text += processesText(s.Name, s.Processes)
+			}
+		}
+		return a.Result(*asJSON, list, text)
 	}
 }
 
@@ -204,42 +218,32 @@ type listedProcess struct {
 	Memory  int64     `json:"memory"` // bytes
 }
 
-// oneKept is the keeper of the session that a command line names.
-func oneKept(a *cli.App, fs *flag.FlagSet) (*keeping, error) {
-	if fs.NArg() == 0 {
-		return nil, cli.Usage(fs, errors.New("name a session"))
+// processesOf lists what runs in a session that is kept; nil where nothing is.
+func processesOf(a *cli.App, name string) ([]listedProcess, error) {
+	k, err := findKeeper(a, name)
+	if err == errNotKept {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("session %q: %w", name, err)
 	}
-	k, err := findKeeper(a, fs.Arg(0))
+	defer k.close()
+	found, err := host.ProcessesOf(k.pid)
 	if err != nil {
-		return nil, cli.Hint(fmt.Errorf("session %q: %w", fs.Arg(0), err), "sbxhost exec -session "+fs.Arg(0)+" -keep begins that")
+		return nil, err
 	}
-	return k, nil
+	list := []listedProcess{}
+	for _, p := range found {
+		list = append(list, listedProcess(p))
+	}
+	return list, nil
 }
 
-func SessionsPs(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
-	return func() error {
-		k, err := oneKept(a, fs)
-		if err != nil {
-			return err
-		}
-		defer k.close()
-		found, err := host.ProcessesOf(k.pid)
-		if err != nil {
-			return err
-		}
-		list := []listedProcess{}
-		rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
-		for _, p := range found {
-			list = append(list, listedProcess(p))
-			rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})
-		}
-		if len(list) == 0 && !*asJSON {
-			a.Say("nothing runs in the session")
-			return nil
-		}
-		return a.Result(*asJSON, list, cli.Table("", rows))
+func processesText(name string, list []listedProcess) string {
+	rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
+	for _, p := range list {
+		rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})
 	}
+	return "\nIn " + name + ":\n" + cli.Table("  ", rows)
 }
 
 // quoteWords are words as one line, which a terminal takes for nothing else.

@@ -170,14 +170,12 @@ func sideOf(n *host.ReviewNode) *side {
 }
 
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
-	return showBy(a, fs, func(_ context.Context, _ *host.Review, set *host.ReviewSet, only []string) error {
-		return a.Print(reviewText(set, only))
-	})
-}
-
-func Diff(a *cli.App, fs *flag.FlagSet) func() error {
+	patch := fs.Bool("patch", false, "")
 	return showBy(a, fs, func(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) error {
-		return showDiff(ctx, a, r, set, only)
+		if *patch {
+			return showDiff(ctx, a, r, set, only)
+		}
+		return a.Print(reviewText(set, only))
 	})
 }
 
@@ -256,7 +254,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 	fs.Func("theirs", "", list(&choice.Theirs))
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		if choice.Digest == "" && !*yes {
-			return cli.Usage(fs, errors.New("say -digest with what review diff printed, or -yes for what is there now"))
+			return cli.Usage(fs, errors.New("say -digest with what review show printed, or -yes for what is there now"))
 		}
 		choice.Paths = only
 		set, err := r.Changes(ctx)
@@ -265,7 +263,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 		}
 		out, err := r.Apply(ctx, set, choice)
 		if errors.Is(err, host.ErrReviewChanged) {
-			return cli.Hint(err, "sbxhost review diff "+r.Name)
+			return cli.Hint(err, "sbxhost review show -patch "+r.Name)
 		}
 		if out == nil {
 			return err

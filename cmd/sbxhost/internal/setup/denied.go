@@ -52,7 +52,7 @@ func approveAhead(a *cli.App, r *host.ApprovalRequest, flags *Flags) string {
 		args = append(args, "-session", session)
 	}
 	if flags.Workdir != "" {
-		args = append(args, "-workdir", flags.Workdir)
+		args = append(args, "-C", flags.Workdir)
 	}
 	if flags.NoSandbox {
 		args = append(args, "-no-sandbox")

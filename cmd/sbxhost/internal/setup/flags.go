@@ -41,17 +41,11 @@ type Flags struct {
 func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.Sandbox, "sandbox", "", "")
 	cli.NameVar(fs, &f.Config, "config", "file")
-	fs.StringVar(&f.Workdir, "workdir", "", "")
+	fs.StringVar(&f.Workdir, "C", "", "")
 	fs.StringVar(&f.Session, "session", "", "")
 	cli.NameVar(fs, &f.Review, "review", "review")
 	fs.BoolVar(&f.NoSandbox, "no-sandbox", false, "")
 	fs.BoolVar(&f.Tty, "t", false, "")
-	// Standard input is always passed on; -i is for the hands of docker's users.
-	fs.Bool("i", false, "")
-	fs.BoolFunc("it", "", func(s string) (err error) {
-		f.Tty, err = strconv.ParseBool(s)
-		return err
-	})
 	fs.Func("c", "", func(s string) error {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
@@ -165,7 +159,7 @@ func (f *Flags) FlagOf(attribute string) string {
 	case attribute == "limits.timeout" && f.Timeout != nil:
 		return "-timeout"
 	case attribute == "Dir":
-		return "-workdir"
+		return "-C"
 	case attribute == "TTY":
 		return "-t"
 	case len(attribute) > 4 && attribute[:4] == "Env[":
