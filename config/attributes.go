@@ -215,7 +215,6 @@ var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[
 	aList("writable", func(x *host.Options) *[]string { return &x.Workspace.Writable }, (*decoder).hostPaths),
 	aBool("temp", func(x *host.Options) *bool { return &x.Workspace.Temp }),
 	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
-	aList("control_sockets", func(x *host.Options) *[]string { return &x.Workspace.ControlSockets }, (*decoder).hostPaths),
 	aList("harmless_files", func(x *host.Options) *[]string { return &x.Sensitive.Harmless }, (*decoder).fileNames),
 	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, func(env map[string]string) string {
 		if env == nil {
@@ -234,7 +233,6 @@ var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[
 			}
 		},
 		shown: func(of *host.Options) string { return of.Approvals.Mode.String() }},
-	aNumber("session_ttl", func(x *host.Options) *time.Duration { return &x.Approvals.SessionTTL }, (*decoder).duration, host.DefaultSessionTTL.String()),
 	aBool("allow_bypass", func(x *host.Options) *bool { return &x.Approvals.AllowBypass }),
 })
 

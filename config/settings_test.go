@@ -48,7 +48,7 @@ sandbox "d" {
 	}
 	for sandbox, wants := range map[string][]string{
 		"a": {"engine bwrap 11", "fallback deny 0", "network false 0", "bind_paths [/data, /x as /y (writable)] 13", "env [TOKEN] 12", "limits.memory 1024 15",
-			"limits.grace 5s 0", "workspace.readable [/opt] 2", "approvals.mode deny 5", "approvals.session_ttl 6h0m0s 0", "audit.path /var/log/sbx.jsonl 8"},
+			"limits.grace 5s 0", "workspace.readable [/opt] 2", "approvals.mode deny 5", "audit.path /var/log/sbx.jsonl 8"},
 		"b": {"engine auto 0", "fallback approve 0", "network true 19", "approvals.mode deny 5"},
 		"c": {"network [a.example, b.example:22 private] 22\nnetwork[0] a.example 23\nnetwork[1] b.example:22 private 25\nhost_ports [] 0"},
 		"d": {"network [a.example, b.example] 29\nnetwork[0] a.example 29\nnetwork[1] b.example 29"},

@@ -81,9 +81,6 @@ type WorkspaceOptions struct {
 	// that there are, without any that hold credentials, as readable roots are
 	// shown, and passes on the variables that lead to them.
 	Toolchains bool
-	// ControlSockets are socket files that are never shown, nor a directory above
-	// them, besides those that are known: absolute paths.
-	ControlSockets []string
 	// Env are variables set in every command. Nil means those of the git
 	// identity in force at Root, conditional includes counted, if Root lies in a
 	// repository: GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and

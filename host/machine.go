@@ -103,7 +103,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
-		ControlSockets: o.Workspace.ControlSockets, Protected: o.Protected, Vetted: o.Vetted,
+		Protected: o.Protected, Vetted: o.Vetted,
 		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
 	if c.Records, err = h.openRecords(); err != nil {

@@ -92,8 +92,6 @@ type Config struct {
 	// Toolchains says that those of well-known tools are shown.
 	Toolchains bool
 	Sensitive  view.Sensitive
-	// ControlSockets are further ones.
-	ControlSockets []string
 	// Env is the workspace's; nil means that of the git identity.
 	Env map[string]string
 	// Credentials are sets that are not built in, by name.
@@ -167,13 +165,7 @@ func (m *Machine) token(name string) string {
 // New makes a Machine, and looks for what is the same for all commands. An error names the
 // option at fault.
 func New(c Config) (*Machine, error) {
-	c.ControlSockets, c.Protected = slices.Clone(c.ControlSockets), slices.Clone(c.Protected)
-	for i, p := range c.ControlSockets {
-		if !filepath.IsAbs(p) {
-			return nil, fmt.Errorf("workspace.control_sockets[%d]: %q is not absolute", i, p)
-		}
-		c.ControlSockets[i] = filepath.Clean(p)
-	}
+	c.Protected = slices.Clone(c.Protected)
 	for i, p := range c.Protected {
 		resolved, err := filepath.EvalSymlinks(p)
 		if err != nil || !filepath.IsAbs(resolved) {

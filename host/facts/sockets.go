@@ -73,9 +73,6 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 			list = append(list, view.ControlSocket{Path: p, Gives: "what " + variable + " is for", Asked: strings.HasPrefix(variable, "DBUS_")})
 		}
 	}
-	for _, p := range m.ControlSockets {
-		list = append(list, view.ControlSocket{Path: p, Gives: "what workspace.control_sockets names it for", Always: true})
-	}
 	return list
 }
 

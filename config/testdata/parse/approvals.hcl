@@ -1,6 +1,5 @@
 approvals {
   mode         = "always"
-  session_ttl  = "90m"
   allow_bypass = true
 }
 

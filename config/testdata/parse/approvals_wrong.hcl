@@ -1,6 +1,5 @@
 approvals {
   mode         = "never"
-  session_ttl  = "0s"
   allow_bypass = "yes"
   scope        = "always"
 }

@@ -1,6 +1,5 @@
 approvals { mode = "deny" }
 workspace {
-  control_sockets = ["/srv/vm.sock"]
   harmless_files  = [".env.example"]
 }
 sandbox "a" {

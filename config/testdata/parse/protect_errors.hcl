@@ -1,5 +1,4 @@
 workspace {
-  control_sockets = ["../x"]
   harmless_files  = ["a/.env"]
 }
 sandbox "a" {

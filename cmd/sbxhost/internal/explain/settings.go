@@ -72,8 +72,6 @@ func variableOf(a *cli.App, attribute string) string {
 	switch attribute {
 	case "approvals.mode":
 		name = "SBXHOST_APPROVAL_MODE"
-	case "approvals.session_ttl":
-		name = "SBXHOST_SESSION_APPROVAL_TTL_MS"
 	case "audit.path":
 		name = "SBXHOST_AUDIT"
 	}
