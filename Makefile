@@ -21,7 +21,7 @@ EXAMPLES := examples/embed examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test test-all unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
+.PHONY: help run build test test-all probes unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -37,7 +37,7 @@ test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
 # What a short run leaves out: the probes of the kit in sessions, across the wire and in
 # sandboxes made beforehand, versions of Landlock but the first and the last, most of the kit
-# on the example with Podman, the comparison of the table of probes in docs/probes.md, most
+# on the example with Podman, all probes on docker, most
 # scripts without the engines beside sbxhost, Podman with root and Docker without, the race
 # detector over what needs gRPC and over engines, most rounds of storms, of full disks and of
 # names that are hostile, and a real agent of Nomad; for root, what USERS says.
@@ -68,6 +68,9 @@ USERS    = $(if $(SHORT),$(if $(filter 0,$(shell id -u)),-skip '^Test(Fidelity|L
 # docs/engines.md runs the tests of this one, file by file the same.
 TOLD     = $(if $(SHORT),$(MODULE)/docs/examples/sbxhost-engine-nice)
 
+probes: programs ## writes the table of all probes and what is found here, to bin/probes.md
+	$(GO) test -vet=off -count=1 -timeout 30m ./shared/enginetest -run TableOfProbes -table $(CURDIR)/$(BIN)/probes.md
+
 unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \
 	$(if $(RACED),$(RACING) $(RACED) || failed=1;) \
@@ -78,7 +81,7 @@ unit: programs ## the tests alone; what fails does not keep the rest from runnin
 # The kit starts the test program itself in hundreds of sandboxes, and tests of limits look at
 # the init's own process: with the detector in it the one takes too long and the other is untrue.
 race-engines: ## the tests of engines with the race detector, but for the kit and limits
-	$(RACING) -skip 'Conformance|SecurityTable|BrokenEngine|NothingIsHeld|Python|Limits|ManySmallProcesses' ./plugins/native ./plugins/bwrap ./shared/enginetest
+	$(RACING) -skip 'Conformance|TableOfProbes|BrokenEngine|NothingIsHeld|Python|Limits|ManySmallProcesses' ./plugins/native ./plugins/bwrap ./shared/enginetest
 
 # Not what is about the documents and the source.
 user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one

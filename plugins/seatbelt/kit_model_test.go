@@ -2,7 +2,6 @@ package seatbelt
 
 import (
 	"errors"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -12,8 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// modelledProbe is what the model says of one probe, in the words of the table of
-// docs/probes.md.
+// modelledProbe is what the model says of one probe.
 type modelledProbe struct {
 	cell     string
 	departed string // what is not as the kit demands
@@ -115,8 +113,7 @@ func (w *world) attempt(a kitAttempt) bool {
 }
 
 // The kit's probes, of which a Mac runs the actions, are asked of the model here:
-// each finds what the kit demands, or is among the departures, and the table of
-// docs/probes.md says so.
+// each finds what the kit demands, or is among the departures.
 func TestProbesOnTheModel(t *testing.T) {
 	t.Parallel()
 	trials, err := enginetest.MacTrials(t.TempDir(), "/Users/me/Library/Caches/sbxhost-probe-1", "/Users/me")
@@ -144,47 +141,6 @@ func TestProbesOnTheModel(t *testing.T) {
 	for id := range departures {
 		if cells[id] == "" {
 			t.Errorf("%s departs, and is no probe for macOS", id)
-		}
-	}
-	checkColumn(t, cells)
-}
-
-// checkColumn compares this engine's column of the table, or writes it.
-func checkColumn(t *testing.T, cells map[string]string) {
-	t.Helper()
-	const file, column = "../../docs/probes.md", "seatbelt, on the model"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.SplitAfter(string(text), "\n")
-	at, rows := -1, 0
-	for i, line := range lines {
-		row := strings.Split(line, " | ")
-		if strings.HasPrefix(line, "| probe ") {
-			at = slices.Index(row, column)
-		}
-		id, isRow := strings.CutPrefix(row[0], "| ")
-		if !isRow || at < 1 || at >= len(row) || len(id) < 4 || id[len(id)-3] != '.' {
-			continue
-		}
-		rows++
-		want := cells[id]
-		if want == "" {
-			want = "-" // not for macOS
-		}
-		if row[at] != want && !*update {
-			t.Errorf("%s says %q of %s; -update writes %q", file, row[at], id, want)
-		}
-		row[at] = want
-		lines[i] = strings.Join(row, " | ")
-	}
-	if rows < len(cells) {
-		t.Errorf("%s has %d rows with the column %q, and there are %d probes for macOS", file, rows, column, len(cells))
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package probes has what the conformance kit tries in a sandbox, as data: a file for each heading
-// of docs/probes.md. A probe has a control, which shows the same action succeed; try.go says what
+// of the table. A probe has a control, which shows the same action succeed; try.go says what
 // an attempt and its control mean together.
 package probes
 
