@@ -24,20 +24,24 @@ func (t *Told) check() error {
 	return nil
 }
 
-// maxTold bounds the list. The oldest go first.
+// maxTold bounds the list. What is not there goes first, and then the oldest.
 const maxTold = 1000
 
 func (s *Store) told() listFile[Told, *Told] {
 	return listFile[Told, *Told]{document{s.dir, ToldFileName}, "told"}
 }
 
-// AddTold adds to the list, in the place of what it has of these paths, and takes out what is no longer there.
+// AddTold adds to the list, in the place of what it has of these paths. What is not there stays in it: a command can
+// move it away for a moment.
 func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool) error {
 	return s.told().change(ctx, func(list []Told) ([]Told, error) {
 		list = slices.DeleteFunc(list, func(t Told) bool {
-			return !still(&t) || slices.ContainsFunc(made, func(m Told) bool { return m.Path == t.Path })
+			return slices.ContainsFunc(made, func(m Told) bool { return m.Path == t.Path })
 		})
 		list = append(list, made...)
+		if len(list) > maxTold {
+			list = slices.DeleteFunc(list, func(t Told) bool { return !still(&t) })
+		}
 		return list[max(0, len(list)-maxTold):], nil
 	})
 }
@@ -45,12 +49,13 @@ func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool
 // ToldList gives the list, in the order in which it was made.
 func (s *Store) ToldList() ([]Told, error) { return s.told().list() }
 
-// ClearTold empties the list.
-func (s *Store) ClearTold(ctx context.Context) error {
+// ClearTold takes out of the list what has been in it until a time.
+func (s *Store) ClearTold(ctx context.Context, until time.Time) error {
 	return s.told().change(ctx, func(list []Told) ([]Told, error) {
-		if len(list) == 0 {
+		n := len(list)
+		if list = slices.DeleteFunc(list, func(t Told) bool { return !t.At.After(until) }); len(list) == n {
 			return nil, errUnchanged
 		}
-		return []Told{}, nil
+		return list, nil
 	})
 }

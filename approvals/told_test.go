@@ -3,6 +3,7 @@ package approvals
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 func TestTold(t *testing.T) {
@@ -12,7 +13,7 @@ func TestTold(t *testing.T) {
 		t.Helper()
 		var list []Told
 		for _, p := range paths {
-			list = append(list, Told{Path: p, What: "x"})
+			list = append(list, Told{Path: p, What: "x", At: time.Now()})
 		}
 		if err := s.AddTold(t.Context(), list, still); err != nil {
 			t.Fatal(err)
@@ -34,13 +35,16 @@ func TestTold(t *testing.T) {
 	add(all, "/w/a", "/w/b\xff")
 	add(all, "/w/c", "/w/a")
 	want("/w/b\xff", "/w/c", "/w/a")
-	add(func(told *Told) bool { return told.Path == "/w/c" }, "/w/d")
-	want("/w/c", "/w/d")
+	gone := func(*Told) bool { return false }
+	add(gone, "/w/d")
+	want("/w/b\xff", "/w/c", "/w/a", "/w/d")
+	until := time.Now()
+	add(all, "/w/e")
 	for range 2 {
-		if err := s.ClearTold(t.Context()); err != nil {
+		if err := s.ClearTold(t.Context(), until); err != nil {
 			t.Fatal(err)
 		}
-		want()
+		want("/w/e")
 	}
 	var many []string
 	for i := range maxTold + 5 {
@@ -48,4 +52,6 @@ func TestTold(t *testing.T) {
 	}
 	add(all, many...)
 	want(many[5:]...)
+	add(gone, "/w/f")
+	want()
 }

@@ -68,7 +68,7 @@ func (c *Cmd) supervise() {
 		shared.Result
 		err error
 	}
-	c.opened.Untold = true
+	c.opened.Ran = true
 	told := make(chan end, 1)
 	go func() {
 		result, err := c.process.Wait(context.Background())
@@ -150,6 +150,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	type found struct {
 		replaced []string
 		made     facts.Made
+		looked   bool
 		unlogged string
 		unkept   string // why the list lacks it
 	}
@@ -160,7 +161,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			f.replaced = facts.Replaced(<-c.watching)
 		}
 		if !c.opened.Resolved.Spec.Unconfined { // whose end may be unknown because it has ended its init
-			f.made = c.host.machine.Made(c.opened.Resolved)
+			f.made, f.looked = c.host.machine.Made(c.opened.Resolved), true
 		}
 		f.unkept = c.host.keepTold(&f.made)
 		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
@@ -176,7 +177,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		select {
 		case f = <-done:
 			waiting = false
-			c.opened.Untold = f.unkept != ""
+			c.opened.Told = f.looked && f.unkept == ""
 		case <-late:
 			waiting = false
 		case <-overdue:

@@ -122,7 +122,7 @@ func (c *Cmd) Approve(approvals.Scope) (ApprovalRequest, error) {
 func (h *Host) Told() ([]approvals.Told, error) { return nil, nil }
 
 // SeeTold has nothing to do.
-func (h *Host) SeeTold(context.Context) error { return nil }
+func (h *Host) SeeTold(context.Context) ([]approvals.Told, error) { return nil, nil }
 
 // Sessions finds none.
 func Sessions(context.Context, []string, string) ([]SessionInfo, error) { return nil, nil }

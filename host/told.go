@@ -22,13 +22,19 @@ func (h *Host) Told() ([]approvals.Told, error) {
 	return slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) }), err
 }
 
-// SeeTold empties that list: a person has seen it.
-func (h *Host) SeeTold(ctx context.Context) error {
+// SeeTold takes out of that list what it gives: a person has seen it.
+func (h *Host) SeeTold(ctx context.Context) (seen []approvals.Told, err error) {
 	store := h.options.Approvals.Store
 	if store == nil {
-		return nil
+		return nil, nil
 	}
-	return store.ClearTold(ctx)
+	list, err := store.ToldList()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	last := slices.MaxFunc(list, func(a, b approvals.Told) int { return a.At.Compare(b.At) })
+	seen = slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) })
+	return seen, store.ClearTold(ctx, last.At)
 }
 
 // keepTold adds what a command has made to the list. It says why it could not.

@@ -268,13 +268,20 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 		return false, err
 	}
 	hash := hashSize(c.Path, p.lower, p.upper)
-	switch i, ok := gitindex.Read(theirs, hash); {
+	index, ok := gitindex.Read(theirs, hash)
+	if ok && index.Base != nil { // a split one: the rest is beside it
+		var shared gitindex.Index
+		shared, ok = p.sharedIndex(path.Join(path.Dir(c.Path), fmt.Sprintf("sharedindex.%x", index.Base)), hash)
+		index.Misplaced = cmp.Or(index.Misplaced, shared.Misplaced)
+		index.Links = append(index.Links, shared.Links...)
+	}
+	switch {
 	case !ok:
 		c.Refused = "an index of git that is not understood"
-	case i.Misplaced != "":
-		c.Refused = fmt.Sprintf("git would write %.300q by it", i.Misplaced)
+	case index.Misplaced != "":
+		c.Refused = fmt.Sprintf("git would write %.300q by it", index.Misplaced)
 	default:
-		if made := r.newSubmodule(rules, path.Join(p.source, path.Dir(c.Path)), i.Links); made != "" {
+		if made := r.newSubmodule(rules, path.Join(p.source, path.Dir(c.Path)), index.Links); made != "" {
 			c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", made)
 		}
 	}
@@ -298,6 +305,18 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 		c.Conflict = ""
 	}
 	return wanted != was && wanted != now, nil
+}
+
+// sharedIndex reads the part of a split index that others share: the review's, or else the host's.
+func (p pair) sharedIndex(name string, hash int) (i gitindex.Index, ok bool) {
+	text, err := p.upper.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = p.lower.read(name)
+	}
+	if err != nil {
+		return i, errors.Is(err, fs.ErrNotExist) // by which git does nothing
+	}
+	return gitindex.Read(text, hash)
 }
 
 // newSubmodule gives one of the gitlinks in an index that the host's has not, and that has a .git in the

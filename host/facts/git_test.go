@@ -581,3 +581,84 @@ func TestNewSubmodules(t *testing.T) {
 		}
 	}
 }
+
+// What a command does to repositories whose host was killed is told with the next one, whatever became the user's own
+// by it; and so is what goes on between two commands of a session.
+func TestUntoldRepositories(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	m := tree{base: base, project: top}.machine(t)
+	m.Caller.Environ = []string{"XDG_STATE_HOME=" + base + "/state"}
+	evil := func(dir string) {
+		runGit(t, top, "init", "-q", dir)
+		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
+		runGit(t, top+"/"+dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	}
+	resolve := func() *Resolved {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	tells := func(made Made, p string) bool {
+		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && r.Executes() })
+	}
+	runGit(t, top, "init", "-q", "own")
+	runGit(t, top+"/own", "commit", "-q", "--allow-empty", "-m", "one")
+	runGit(t, top, "add", "own")
+	runGit(t, top, "commit", "-q", "-m", "own")
+	for _, tt := range []struct {
+		name, told string
+		command    func()
+	}{
+		{"a submodule", "new", func() { evil("new"); runGit(t, top, "add", "new") }},
+		{"a deep one", "a/b/c/d/e", func() { evil("a/b/c/d/e"); runGit(t, top, "add", "a/b/c/d/e") }},
+		{"what git is in the middle of", "", func() { writeFile(t, top+"/.git/rebase-merge/git-rebase-todo", "exec true\n") }},
+		{"a link in the place of what git writes", "", func() {
+			if err := os.Symlink(base+"/x", top+"/.git/COMMIT_EDITMSG2"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a submodule that is none any more", "own", func() { runGit(t, top, "rm", "-q", "--cached", "own") }},
+	} {
+		killed := resolve()
+		m.Begin(killed)
+		tt.command()
+		killed.End(true, false)
+		looked := resolve() // as sbxhost explain does, and a command that does not start
+		m.Begin(looked)
+		looked.End(false, false)
+		next := resolve()
+		m.Begin(next)
+		if made := m.Made(next); !tells(made, filepath.Join(top, tt.told)) {
+			t.Errorf("killed, %s: %+v", tt.name, made.Repositories)
+		}
+		next.End(true, true)
+		if after := resolve(); !after.since.IsZero() {
+			t.Errorf("%s: it is told once more", tt.name)
+		}
+		runGit(t, top, "reset", "-q")
+		for _, p := range []string{"/new", "/a", "/.git/rebase-merge", "/.git/COMMIT_EDITMSG2"} {
+			if err := os.RemoveAll(top + p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	last := resolve()
+	last.Spec.Session.Processes = true
+	m.Made(last)
+	runGit(t, top, "rm", "-q", "--cached", "own") // by what the command has left running
+	runGit(t, top, "init", "-q", "users")         // by the user
+	next := resolve()
+	next.After(last)
+	runGit(t, top+"/own", "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	evil("users/a/b/c/d")
+	runGit(t, top+"/users", "add", "a/b/c/d")
+	if made := m.Made(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
+		t.Errorf("between commands: %+v", made.Repositories)
+	}
+}

@@ -108,10 +108,19 @@ func (m *Machine) acting(ctx context.Context, out *Resolved, b *before, look *la
 // After has what is there at the end of the command before this one count as what was there before
 // this one, in a session whose processes go on: what they make between the two is told.
 func (out *Resolved) After(last *Resolved) {
-	if last != nil && last.after != nil {
-		out.before = *last.after
-		out.leaveUntold()
+	if last == nil || last.after == nil {
+		return
 	}
+	own := out.before.own // the user can have made one since
+	out.before = *last.after
+	for _, p := range own {
+		if !slices.Contains(out.before.own, p) {
+			out.before.own = append(slices.Clip(out.before.own), p)
+		}
+	}
+	out.wereOwn(last.Guarded...)
+	out.before.repositories = slices.DeleteFunc(slices.Clone(out.before.repositories), func(p string) bool { return slices.Contains(out.lost, p) })
+	out.leaveUntold()
 }
 
 // lostSince are where worktrees are not that the workspace's repositories have
@@ -176,7 +185,10 @@ func (out *Resolved) LeaveUnprotected() error {
 		if !out.Absent(e.Source) {
 			u.looked = u.looks()
 		}
-		if u.looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+		if !out.since.IsZero() && out.changedSince(u.path, out.since) {
+			u.looked = looksUnknown
+		}
+		if u.looked == "" || u.looked == looksUnknown || !strings.HasPrefix(e.Why, "protected: git ") {
 			out.before.unprotected = append(out.before.unprotected, u)
 		}
 	}
@@ -236,7 +248,7 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	for _, root := range m.Workspace.Roots() {
 		// At the top nothing is too much to be told.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			return !paths.Inside(root.Path, p) || filepath.Dir(p) == root.Path && view.ActsOnHost(filepath.Base(p))
+			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.Tops(), filepath.Dir(p))
 		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.began)...)
@@ -293,7 +305,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.committed()
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
-		out.afterMark = m.newMark()
+		out.afterMark = m.newMark(out)
 		after := m.look(out, now, found)
 		out.after = &after
 		now = newLookup(ctx, m)
@@ -328,7 +340,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	if n := len(out.before.open); n > workspace.MaxActing {
 		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
 	}
-	for _, p := range out.Dropped(now) {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now), out.lost)))) {
 		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
 	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps

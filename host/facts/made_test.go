@@ -65,7 +65,7 @@ func TestUntold(t *testing.T) {
 		m.Begin(out)
 		make()
 		list := m.Made(out).Instructions
-		out.End(told)
+		out.End(true, told)
 		return list
 	}
 	add("old")

@@ -63,6 +63,7 @@ type Resolved struct {
 	// since is when commands began of which nothing was told, with the marks of those.
 	since  time.Time
 	untold []string
+	lost   []string // repositories that were the user's then, and are not now
 	mark   *mark
 }
 
@@ -131,7 +132,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
 		out.headLog = m.headLog(out, in, &look.layouts)
 		out.before = m.look(out, look, found.Trees)
-		out.since, out.untold = m.untoldSince()
+		m.readMarks(out)
 		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // A killed host tells nothing of what its commands have made, and what they have made is then
@@ -25,7 +26,8 @@ import (
 // the user's state, named by its workspace and its start, and locked while its host lives. Where
 // nobody has one locked, the next command in that workspace tells what changed since.
 
-// A mark says that something may be made in a workspace that was not told.
+// A mark says that something may be made in a workspace that was not told. It has the user's
+// repositories of then, each with a NUL after it.
 type mark struct{ file *os.File }
 
 func (m *Machine) markDir() string {
@@ -42,7 +44,7 @@ func (m *Machine) markPrefix() string {
 }
 
 // newMark makes a mark from now on; nil where nothing can be remembered.
-func (m *Machine) newMark() *mark {
+func (m *Machine) newMark(out *Resolved) *mark {
 	dir := m.markDir()
 	if dir == "" || hostpath.MakePrivate(dir, 0o700) != nil {
 		return nil
@@ -52,7 +54,8 @@ func (m *Machine) newMark() *mark {
 	if err != nil {
 		return nil
 	}
-	if hostpath.TryLock(int(f.Fd()), unix.LOCK_EX) != nil {
+	_, err = f.WriteString(strings.Join(append(slices.Clone(out.Guarded), ""), "\x00"))
+	if err != nil || hostpath.TryLock(int(f.Fd()), unix.LOCK_EX) != nil {
 		os.Remove(f.Name())
 		f.Close()
 		return nil
@@ -76,19 +79,19 @@ func (k *mark) end(told bool) {
 // Begin marks that a command may make something from now on.
 func (m *Machine) Begin(out *Resolved) {
 	if !out.Spec.Unconfined {
-		out.mark = m.newMark()
+		out.mark = m.newMark(out)
 	}
 }
 
-// End is for when nothing is made any more by the command, and told says that what it made is
-// told.
-func (out *Resolved) End(told bool) {
+// End is for when nothing is made any more by the command: whether it ran, and whether what was
+// made by it, and by those before it, was told.
+func (out *Resolved) End(ran, told bool) {
 	if told {
 		for _, name := range out.untold {
 			os.Remove(name)
 		}
 	}
-	out.mark.end(told)
+	out.mark.end(!ran || told)
 	out.mark = nil
 }
 
@@ -103,13 +106,12 @@ func (out *Resolved) EndAfter(told bool) {
 	}
 }
 
-// untoldSince gives when the first command in this workspace began of which nothing was told,
-// and the marks of all those.
-func (m *Machine) untoldSince() (since time.Time, marks []string) {
+// readMarks finds when the first command in this workspace began of which nothing was told.
+func (m *Machine) readMarks(out *Resolved) {
 	dir, prefix := m.markDir(), m.markPrefix()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return since, nil
+		return
 	}
 	for _, e := range entries {
 		var began int64
@@ -126,36 +128,56 @@ func (m *Machine) untoldSince() (since time.Time, marks []string) {
 			continue // its command has ended just now
 		}
 		free := hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		if free {
+			guarded, _ := io.ReadAll(io.LimitReader(f, 1<<20))
+			for p := range strings.SplitSeq(string(guarded), "\x00") {
+				out.wereOwn(p)
+			}
+			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+			if at := time.Unix(0, began); out.since.IsZero() || at.Before(out.since) {
+				out.since = at
+			}
+			out.untold = append(out.untold, name)
+		}
 		f.Close()
-		if !free {
-			continue
-		}
-		if at := time.Unix(0, began); since.IsZero() || at.Before(since) {
-			since = at
-		}
-		marks = append(marks, name)
 	}
-	return since, marks
+}
+
+// wereOwn notes repositories that were the user's. Those that are no more, but are there, a command
+// can have made so.
+func (out *Resolved) wereOwn(list ...string) {
+	for _, p := range list {
+		if p != "" && !slices.Contains(out.Guarded, p) && !slices.Contains(out.lost, p) && Follow(p).Kind == view.Directory {
+			out.lost = append(out.lost, p)
+		}
+	}
 }
 
 // leaveUntold takes out of what was there before what may have changed since a command of which
-// nothing was told, so that it is told with the next one.
+// nothing was told, so that it is told with the next one. Of git, nothing counts as known: it acts
+// on more than has a time, and what is the user's own now may be so by that command.
 func (out *Resolved) leaveUntold() {
 	b, since := &out.before, out.since
 	if since.IsZero() {
 		return
 	}
-	n := len(b.instructions) + len(b.repositories)
 	b.began = since
 	b.instructions = slices.DeleteFunc(slices.Clone(b.instructions), func(p string) bool { return out.changedSince(p, since) })
-	b.repositories = slices.DeleteFunc(slices.Clone(b.repositories), func(top string) bool {
-		return !slices.Contains(out.Guarded, top) && out.obeyedChangedSince(top, since)
-	})
-	if len(b.instructions)+len(b.repositories) < n {
-		out.Notes = append(out.Notes, fmt.Sprintf("an earlier sbxhost ended before it told what its command had made: what has changed since %s is told after this command", since.Format(time.DateTime)))
+	b.repositories = slices.DeleteFunc(slices.Clone(b.repositories), func(top string) bool { return out.obeyedChangedSince(top, since) })
+	b.submodules, b.pending, b.odd, b.acting = nil, workspace.Pending{}, nil, nil
+	b.unprotected = slices.Clone(b.unprotected)
+	for i := range b.unprotected {
+		if u := &b.unprotected[i]; out.changedSince(u.path, since) {
+			u.looked = looksUnknown
+		}
+	}
+	if note := fmt.Sprintf("an earlier sbxhost ended before it told what its command had made: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+		out.Notes = append(out.Notes, note)
 	}
 }
+
+// looksUnknown is how nothing looks.
+const looksUnknown = "unknown"
 
 // obeyedChangedSince reports whether something has changed of what git obeys in a repository.
 func (out *Resolved) obeyedChangedSince(top string, since time.Time) bool {

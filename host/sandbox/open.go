@@ -36,8 +36,8 @@ type Open struct {
 	kept       *kept // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
-	// Untold says that the command may have made something of which nothing was told.
-	Untold bool
+	// Ran says that the command may have made something, and Told that this was looked at and told.
+	Ran, Told bool
 }
 
 // Release gives up what the Pool gave. Nil is allowed.
@@ -45,7 +45,7 @@ func (sb *Open) Release() {
 	if sb != nil {
 		sb.releaseHeld()
 		sb.running.Add(-1)
-		sb.Resolved.End(!sb.Untold)
+		sb.Resolved.End(sb.Ran, sb.Told)
 		sb.kept.leave(sb.Resolved)
 	}
 }

@@ -65,7 +65,9 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 		case fs.NArg() > 0:
 			return engines.ProbeNamed(ctx, a, h, fs.Args(), *asJSON)
 		case *seen:
-			return h.SeeTold(ctx)
+			list, err := h.SeeTold(ctx)
+			fmt.Fprint(a.Stdout, madeByCommands("Seen:", list))
+			return err
 		}
 		report := doctorReport{Findings: examine(ctx, a)}
 		var err error
@@ -172,12 +174,7 @@ func (r *doctorReport) text() string {
 	for i := range r.Engines {
 		r.Engines[i].Text(&b)
 	}
-	if len(r.Told) > 0 {
-		b.WriteString("\nMade by commands, until sbxhost doctor -seen:\n")
-	}
-	for _, t := range r.Told {
-		fmt.Fprintf(&b, "  %s: %s\n", hostpath.Quote(t.Path), t.What)
-	}
+	b.WriteString(madeByCommands("\nMade by commands, until sbxhost doctor -seen:", r.Told))
 	if len(r.Probes) > 0 {
 		b.WriteString("\nProbes:\n")
 	}
@@ -190,6 +187,17 @@ func (r *doctorReport) text() string {
 		for _, bad := range p.Bad {
 			fmt.Fprintf(&b, "  %s %s %s: %s\n", bad.Status, bad.ID, bad.Title, cli.Printable(bad.Detail))
 		}
+	}
+	return b.String()
+}
+
+func madeByCommands(heading string, list []approvals.Told) string {
+	var b strings.Builder
+	for _, t := range list {
+		if b.Len() == 0 {
+			b.WriteString(heading + "\n")
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", hostpath.Quote(t.Path), t.What)
 	}
 	return b.String()
 }
