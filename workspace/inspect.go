@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,10 +145,11 @@ func (g *gitRunner) keys(ctx context.Context, data []byte) ([]string, error) {
 type Acting map[string]acting
 
 type acting struct {
-	path        string            // of its work tree; for a submodule that has none the git directory
-	hooks, keys map[string]string // hooks, and other files that settings name; settings
-	alternates  stamp
-	unclear     error
+	path       string            // of its work tree; for a submodule that has none the git directory
+	hooks      map[string]stamp  // and other files that settings name
+	keys       map[string]string // settings, and their values
+	alternates stamp
+	unclear    error
 }
 
 // MaxActing is how many repositories an Acting has: each costs some milliseconds.
@@ -190,12 +190,8 @@ func isGone(p string) bool {
 }
 
 func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) acting {
-	found := acting{path: path, hooks: map[string]string{}, keys: map[string]string{}, alternates: stampOf(join(l.CommonDir, "objects/info/alternates"))}
-	users := []*User{nil}
-	if as != nil {
-		users = append(users, as)
-	}
-	for _, user := range users {
+	found := acting{path: path, hooks: map[string]stamp{}, keys: map[string]string{}, alternates: stampOf(join(l.CommonDir, "objects/info/alternates"))}
+	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
 		if a.obeyed.Failed != nil {
 			found.unclear = a.obeyed.Failed
@@ -207,44 +203,40 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 			}
 		}
 		for _, dir := range a.obeyed.Hooks {
-			found.addHooks(dir, dir == join(l.CommonDir, "hooks"))
+			names, _ := hookNames(dir) // why not is in Failed
+			for _, name := range names {
+				p := join(dir, name)
+				if dir != join(l.CommonDir, "hooks") {
+					name = p // in the repository's own they go by their names
+				}
+				if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
+					found.hooks[name] = s
+				}
+			}
 		}
 		for _, p := range a.obeyed.Other {
 			if s := stampOf(p); s.regular() {
-				found.hooks[p] = fmt.Sprint(s)
+				found.hooks[p] = s
 			}
 		}
 	}
 	return found
 }
 
-// addHooks adds what git would execute of a directory of hooks. In the repository's own
-// they go by their names.
-func (f *acting) addHooks(dir string, own bool) {
-	names, _ := hookNames(dir) // why not is in Failed
-	for _, name := range names {
-		p := join(dir, name)
-		if !own {
-			name = p
-		}
-		if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
-			f.hooks[name] = fmt.Sprint(s)
+// changed lists what is new, or looks otherwise than before.
+func changed[Look comparable](now, before map[string]Look) (names []string) {
+	for name, look := range now {
+		if was, ok := before[name]; !ok || was != look {
+			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
+	return names
 }
 
 // Since gives what is new, or looks otherwise than before, by the directories of
 // the repositories; with unclear also what is as little understood as it was before.
 func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
-	changed := func(now, before map[string]string) (names []string) {
-		for name, look := range now {
-			if was, ok := before[name]; !ok || was != look {
-				names = append(names, clip(name, maxKey))
-			}
-		}
-		slices.Sort(names)
-		return names
-	}
 	since := map[string]Inspection{}
 	for dir, now := range a {
 		was := before[dir]
@@ -253,6 +245,11 @@ func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
 			i.unclear(now.unclear)
 		}
 		i.cap()
+		for _, list := range [...][]string{i.Hooks, i.Keys} {
+			for n, name := range list {
+				list[n] = clip(name, maxKey)
+			}
+		}
 		if len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
 			since[now.path] = i
 		}
@@ -260,57 +257,50 @@ func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
 	return since
 }
 
-// Pending tells what git would go on with in repositories: what they are in the middle of, whose
-// lists of what to do next can name commands, and the files that their indexes name.
-type Pending struct {
-	underway map[string]string // by the directory of a rebase, say, how that looks
-	indexes  map[string]index
-}
+// Pending tells what git would go on with in repositories, by its paths: what they are in the middle
+// of, whose lists of what to do next can name commands, and indexes, which name files.
+type Pending map[string]pending
 
-// An index is one of git's, and the configuration by which git reads it, in the directory common.
-type index struct {
-	file, config stamp
-	common       string
-	many         bool // that others share, of which not all are known
-}
-
-// Join adds what another one tells.
-func (p *Pending) Join(other Pending) {
-	if p.underway == nil {
-		p.underway, p.indexes = map[string]string{}, map[string]index{}
-	}
-	maps.Copy(p.underway, other.underway)
-	maps.Copy(p.indexes, other.indexes)
+type pending struct {
+	look   string // of an index with the configuration by which git reads it
+	common string // of an index: the directory of that configuration
+	many   bool   // others share it, of which not all are known
 }
 
 // Add looks for what is under way in a repository, and in those of its worktrees
 // that can be written with it, and adds it to p.
-func (p *Pending) Add(l GitLayout) {
+func (p Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
 	}
-	p.Join(Pending{})
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p.underway[join(l.CommonDir, "worktrees")] = "too many" // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = pending{look: "too many"} // and what is in there is not known
 	}
 	config := stampOf(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
 		// By the last one git writes resolved conflicts to the files that it names; it stays, without any.
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
-			if fi, err := os.Lstat(state); err == nil && !(fi.Mode().IsRegular() && fi.Size() == 0) && p.underway[state] == "" {
-				p.underway[state] = Looks(state)
+			if p[state].look == "" {
+				if look := Looks(state); look != "" {
+					p[state] = pending{look: look}
+				}
 			}
 		}
 		shared := sharedIndexes(dir)
 		for _, path := range append(shared, join(dir, "index")) {
-			i := index{file: stampOf(path), config: config, common: l.CommonDir, many: len(shared) == maxShared}
-			if i.many || !i.file.absent() {
-				p.indexes[path] = i
+			file, many := stampOf(path), len(shared) == maxShared
+			if many || !file.absent() {
+				p[path] = pending{fmt.Sprint(file, config), l.CommonDir, many}
 			}
 		}
 	}
+}
+
+// Since lists what is under way now and was not, or was at another point, before.
+func (p Pending) Since(before Pending) []string {
+	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].common != "" })
 }
 
 const maxIndex = 64 << 20 // of some 600,000 files
@@ -318,8 +308,8 @@ const maxIndex = 64 << 20 // of some 600,000 files
 // Misplaced says which indexes of git's are others than before and name files that git, on the
 // host, would write outside of the work tree or into a git directory, or may.
 func (p Pending) Misplaced(before Pending) (said []string) {
-	for path, now := range p.indexes {
-		if now != before.indexes[path] || now.many {
+	for path, now := range p {
+		if now.common != "" && (now.many || now != before[path]) {
 			said = append(said, misplaced(path, hashSize(now.common), true)...)
 		}
 	}
@@ -452,14 +442,3 @@ func Looks(path string) string {
 }
 
 const maxLooks = 1000
-
-// Since lists what is under way now and was not, or was at another point, before.
-func (p Pending) Since(before Pending) (list []string) {
-	for dir, state := range p.underway {
-		if before.underway[dir] != state {
-			list = append(list, dir)
-		}
-	}
-	slices.Sort(list)
-	return list
-}

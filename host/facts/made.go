@@ -29,6 +29,7 @@ import (
 // middle of, and says what makes git act there on something else: links, and a git
 // directory that is none, for which git takes another one.
 func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
+	p = workspace.Pending{}
 	for _, top := range repositories {
 		layout, err := l.of(top)
 		if err != nil {
@@ -347,8 +348,8 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		made.Instructions, made.Others = made.Instructions[:maxMade], made.Instructions[maxMade:]
 		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
 	}
-	var before workspace.Pending
-	before.Join(out.before.pending)
+	before := workspace.Pending{}
+	maps.Copy(before, out.before.pending)
 	var more []string
 	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(submodules[b].from, submodules[a].from)
@@ -373,7 +374,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 					report.Unclear = said
 				}
 			}
-			before.Join(now) // a worktree's lies in the main repository as well
+			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}
 		acting, acts := changed[p]
 		switch {
