@@ -103,16 +103,16 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
-		Protected: o.Protected, Vetted: o.Vetted,
 		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
-	if c.Records, err = h.openRecords(); err != nil {
+	own := facts.Own{Configs: o.Protected, Vetted: o.Vetted, EngineDir: o.EngineDir,
+		Engines: append(h.engines.Names(), launch.Separate...), Programs: h.engines.Programs(), Sources: h.engines.Sources()}
+	if own.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	own := facts.Own{Configs: o.Protected, EngineDir: o.EngineDir,
-		Engines: append(h.engines.Names(), launch.Separate...), Sources: h.engines.Sources()}
-	c.Programs, c.Reserved = h.engines.Programs(), own.Reserved(&h.caller, owner, o.Dir)
-	c.Trusted, c.Engines = own.Trusted(&h.caller, c.Records)
+	if c.Own, err = own.All(&h.caller, owner, o.Dir); err != nil {
+		return err
+	}
 	h.machine, err = facts.New(c)
 	return err
 }
@@ -134,9 +134,9 @@ func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 }
 
 // openRecords opens the audit log, and says where this Host keeps its decisions.
-func (h *Host) openRecords() (records []facts.Record, err error) {
+func (h *Host) openRecords() (records []view.Own, err error) {
 	if store := h.options.Approvals.Store; store != nil {
-		records = append(records, facts.Record{Path: store.Dir(), Attribute: "approvals", What: "what was approved"})
+		records = append(records, view.Own{Path: store.Dir(), Attribute: "approvals", What: "what was approved", Kind: view.OwnRecord})
 	}
 	path := h.options.AuditLog
 	if filepath.IsAbs(path) {
@@ -148,7 +148,7 @@ func (h *Host) openRecords() (records []facts.Record, err error) {
 		return nil, err
 	}
 	if h.audit != nil {
-		records = append(records, facts.Record{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", What: "the audit log", File: true})
+		records = append(records, view.Own{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", What: "the audit log", File: true, Kind: view.OwnRecord})
 	}
 	return records, nil
 }

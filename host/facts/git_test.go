@@ -332,7 +332,7 @@ func TestResolveRefusesToBindWhatIsProtected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}, Protected: []string{base + "/main/config.hcl"}}}
+	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}, Own: configs(base + "/main/config.hcl")}}
 	for _, p := range []string{".git/hooks", ".git/hooks/pre-commit", ".git/config", "config.hcl", ".git/worktrees/wt"} {
 		_, err := r.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: p, Container: "/here", Writable: true}}})
 		var e *shared.Error

@@ -24,10 +24,9 @@ import (
 func (m *Machine) input(q *Request) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, Sensitive: m.Sensitive, Unisolated: q.Unisolated,
-		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
-		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
-		Protected: m.Protected, Vetted: m.Vetted, Programs: m.Programs, Trusted: m.Trusted, Reserved: m.Reserved, Engines: m.Engines, Outer: m.outer,
-		Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		User:    view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
+		Session: view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
+		Own:     m.Own, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// A workspace that its own user may not write to is left alone: a command could change that,
 	// and nothing could hold the place of what it would then create.
@@ -64,18 +63,6 @@ func (m *Machine) input(q *Request) *view.Input {
 			in.Session.Bases = append(in.Session.Bases, base)
 		}
 	}
-	const remembers = "XDG_STATE_HOME (what is remembered about sandboxes)"
-	if dir := m.Caller.StateDir(); dir != "" {
-		in.State = append(in.State, view.StatePath{Path: dir, Why: remembers, Dir: true})
-	}
-	if m.Owner != nil && m.Owner.Home != "" {
-		in.State = append(in.State, view.StatePath{Path: filepath.Join(m.Owner.Home, ".local/state/sbxhost"), Why: remembers, Dir: true})
-	}
-	for _, record := range m.Records {
-		if record.File {
-			in.State = append(in.State, view.StatePath{Path: record.Path, Why: record.Attribute + " (" + record.What + ")"})
-		}
-	}
 	return in
 }
 
@@ -104,18 +91,16 @@ func accountHome(uid int) string {
 // hidden: the host's records, its state, directories of sessions.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	defer look.forget()
-	for _, record := range m.Records {
-		p, err := m.makeRecord(v, record)
-		if err != nil {
-			return err
-		}
-		if p != "" {
-			in.Records = append(in.Records, view.Trusted{Path: p, What: record.What})
-		}
-	}
-	for _, kept := range in.State {
-		if way := Follow(kept.Path); kept.Dir && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
-			_ = approvals.MakeDir(way.End) // else nobody makes it
+	for _, o := range m.Own {
+		switch o.Kind {
+		case view.OwnRecord:
+			if err := makeRecord(v, &o); err != nil {
+				return err
+			}
+		case view.OwnState:
+			if way := Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
+				_ = approvals.MakeDir(way.End) // else nobody makes it
+			}
 		}
 	}
 	for _, base := range m.ReviewBases {
@@ -146,12 +131,10 @@ func (m *Machine) uid() uint32 {
 }
 
 // makeRecord makes what keeps the host's decisions where an entry would let a
-// command write it, and gives its path; "" where none does. A command could make
-// it otherwise, and would have approved itself.
-func (m *Machine) makeRecord(v *view.View, record Record) (string, error) {
-	path := existing(record.Path)
-	if !v.WritableAt(path) {
-		return "", nil
+// command write it. A command could make it otherwise, and would have approved itself.
+func makeRecord(v *view.View, record *view.Own) error {
+	if !v.WritableAt(existing(record.Path)) {
+		return nil
 	}
 	dir := record.Path
 	if record.File {
@@ -164,22 +147,13 @@ func (m *Machine) makeRecord(v *view.View, record Record) (string, error) {
 		if f, err = os.OpenFile(record.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 			f.Close()
 		} else if errors.Is(err, fs.ErrExist) {
-			err = nil
+			_, err = filepath.EvalSymlinks(record.Path)
 		}
 	}
-	if err == nil {
-		path, err = filepath.EvalSymlinks(record.Path)
-	}
 	if err != nil {
-		return "", view.Invalid(record.Attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.Path), err), "")
+		return view.Invalid(record.Attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.Path), err), "")
 	}
-	return path, nil
-}
-
-// Record is a file or directory in which the host keeps its decisions.
-type Record struct {
-	Path, Attribute, What string
-	File                  bool
+	return nil
 }
 
 // existing resolves the deepest part of a path that is there.

@@ -3,11 +3,9 @@
 package facts
 
 import (
-	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -99,13 +97,8 @@ type Config struct {
 	// Stubs hold the places of what does not exist.
 	Stubs *stubs.Registry
 
-	Protected []string        // files of the host that are never writable inside
-	Vetted    bool            // see view.Input
-	Programs  []string        // executables that the host may run outside of sandboxes
-	Trusted   []view.Trusted  // what is never led elsewhere from inside
-	Reserved  []view.Reserved // what is never created inside, nor written
-	Engines   []view.Trusted  // where engines come from that are not installed with the host
-	Records   []Record        // of the host's decisions, never writable inside
+	// Own is what the host itself obeys, runs or remembers: see Own.All.
+	Own []view.Own
 
 	// CommandsWrite gives the first of some paths that lies where commands can write,
 	// and what that is; "" where none does.
@@ -165,14 +158,6 @@ func (m *Machine) token(name string) string {
 // New makes a Machine, and looks for what is the same for all commands. An error names the
 // option at fault.
 func New(c Config) (*Machine, error) {
-	c.Protected = slices.Clone(c.Protected)
-	for i, p := range c.Protected {
-		resolved, err := filepath.EvalSymlinks(p)
-		if err != nil || !filepath.IsAbs(resolved) {
-			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
-		}
-		c.Protected[i] = resolved
-	}
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
 	if c.Discovered {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)

@@ -15,54 +15,101 @@ import (
 // Own is what sbxhost obeys and runs itself.
 type Own struct {
 	Configs   []string          // in force, as they are spelled
+	Vetted    bool              // of another text of these nothing is obeyed
 	EngineDir string            // the one of engines that were installed with it, where that is not its own
 	Engines   []string          // names of engines
-	Sources   map[string]string // paths of those that are declared, by name
+	Programs  []string          // executables that it may run outside of sandboxes
+	Sources   map[string]string // paths of engines that are declared, by name
+	Records   []view.Own        // of its decisions
 }
 
-// Reserved lists what sbxhost would run, or take for its user's word, if it were
+// All lists it, and what sbxhost would run, or take for its user's word, if it were
 // there the next time: no command must put it there. Relative paths begin at dir.
-func (o *Own) Reserved(caller *Caller, owner *Owner, dir string) (list []view.Reserved) {
-	add := func(dir, what string, names ...string) {
-		if filepath.IsAbs(dir) {
-			list = append(list, view.Reserved{Dir: dir, What: what, Names: names})
+func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, err error) {
+	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
+	add := func(kind view.OwnKind, p, what string, names ...string) {
+		if kind == view.OwnWay || filepath.IsAbs(p) {
+			list = append(list, view.Own{Path: p, What: what, Kind: kind, Names: names})
 		}
 	}
+	// A command that replaces a symlink on the way to these leads the next sbxhost to what it
+	// has made itself.
+	for _, p := range o.Configs {
+		add(view.OwnWay, p, inForce)
+	}
+	for _, record := range o.Records {
+		add(view.OwnWay, record.Path, record.What)
+	}
+	state := caller.StateDir()
+	if state != "" {
+		add(view.OwnWay, state, remembered)
+	}
+	sources := slices.Sorted(maps.Keys(o.Sources))
+	for _, name := range sources {
+		add(view.OwnWay, o.Sources[name], fmt.Sprintf("the source of engine %q", name))
+	}
+	kind := view.OwnConfig
+	if o.Vetted {
+		kind = view.OwnVetted
+	}
+	for _, p := range o.Configs {
+		resolved, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(resolved) {
+			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+		add(kind, resolved, inForce)
+	}
+	for _, p := range o.Programs {
+		add(view.OwnProgram, p, program)
+	}
+	list = append(list, o.Records...)
 	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
 	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
-	add(o.EngineDir, "a program that runs sandboxes", programs...)
+	add(view.OwnPlace, o.EngineDir, program, programs...)
 	if exe, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
 		}
-		add(filepath.Dir(exe), "a program that runs sandboxes", programs...)
+		add(view.OwnPlace, filepath.Dir(exe), program, programs...)
 	}
-	const config = "a configuration of yours"
-	if dir, _ := caller.LookupEnv("XDG_CONFIG_HOME"); dir != "" {
-		add(dir, config, "sbxhost")
-	}
+	xdg, _ := caller.LookupEnv("XDG_CONFIG_HOME")
+	add(view.OwnPlace, xdg, config, "sbxhost")
 	if caller.Home != "" {
-		add(filepath.Join(caller.Home, ".config"), config, "sbxhost")
+		add(view.OwnPlace, filepath.Join(caller.Home, ".config"), config, "sbxhost")
 	}
 	// Another one may be in force for this command.
 	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		add(filepath.Dir(path), config, filepath.Base(path))
+		add(view.OwnPlace, filepath.Dir(path), config, filepath.Base(path))
 	}
 	if owner != nil && owner.Home != "" {
-		add(owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
+		add(view.OwnPlace, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
 	}
 	path, _ := caller.LookupEnv("PATH")
 	for _, dir := range filepath.SplitList(path) {
-		if filepath.IsAbs(dir) {
-			list = append(list, view.Reserved{Dir: dir, What: "a program that runs outside of sandboxes", Names: programsRun(), OnlyInBinds: true})
+		add(view.OwnCommand, dir, "a program that runs outside of sandboxes", programsRun()...)
+	}
+	for _, name := range sources {
+		add(view.OwnEngine, o.Sources[name], "engine "+name)
+	}
+	hidden := view.Own{Attribute: "XDG_STATE_HOME", What: remembered, Kind: view.OwnState}
+	if hidden.Path = state; state != "" {
+		list = append(list, hidden)
+	}
+	if owner != nil && owner.Home != "" {
+		hidden.Path = filepath.Join(owner.Home, ".local/state/sbxhost")
+		list = append(list, hidden)
+	}
+	for _, record := range o.Records {
+		if record.Kind = view.OwnState; record.File {
+			list = append(list, record)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // programsRun are the programs that this one looks for in PATH, and its own name:
@@ -73,28 +120,4 @@ func programsRun() []string {
 		names = append(names, filepath.Base(exe))
 	}
 	return names
-}
-
-// Trusted lists what sbxhost obeys or runs what lies at, as it is spelled. A
-// command that replaces a symlink on the way leads the next sbxhost to what it has
-// made itself. Of these, engines are those where engines come from that are not
-// installed with this program.
-func (o *Own) Trusted(caller *Caller, records []Record) (all, engines []view.Trusted) {
-	for _, p := range o.Configs {
-		all = append(all, view.Trusted{Path: p, What: "the configuration in force"})
-	}
-	for _, record := range records {
-		all = append(all, view.Trusted{Path: record.Path, What: record.What})
-	}
-	if dir := caller.StateDir(); dir != "" {
-		all = append(all, view.Trusted{Path: dir, What: "what is remembered about sandboxes"})
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
-		source := o.Sources[name]
-		all = append(all, view.Trusted{Path: source, What: fmt.Sprintf("the source of engine %q", name)})
-		if filepath.IsAbs(source) {
-			engines = append(engines, view.Trusted{Path: source, What: "engine " + name})
-		}
-	}
-	return all, engines
 }

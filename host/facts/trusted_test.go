@@ -11,6 +11,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
+// configs are files that are in force.
+func configs(paths ...string) (list []view.Own) {
+	for _, p := range paths {
+		list = append(list, view.Own{Path: p, What: "the configuration in force", Kind: view.OwnConfig})
+	}
+	return list
+}
+
 func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
@@ -44,7 +52,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 		{tr.home + "/cache/x", view.Definition{BindPaths: []view.Bind{{Host: tr.home}}}, ""},
 	} {
 		r := tr.machine(t)
-		r.Trusted = []view.Trusted{{Path: c.path, What: "what is tested"}}
+		r.Own = []view.Own{{Path: c.path, What: "what is tested"}}
 		_, err := r.resolve(t.Context(), "fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
@@ -61,8 +69,8 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
 	r := tr.machine(t)
-	r.Reserved = []view.Reserved{{Dir: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}}}
-	r.Trusted = []view.Trusted{{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
+	r.Own = []view.Own{{Path: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}, Kind: view.OwnPlace},
+		{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
 	home := view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve(t.Context(), "fast", home); err != nil {
 		t.Error(err)
@@ -72,7 +80,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	}
 	// One that leads nowhere yet is obeyed as soon as somebody makes what it leads to.
 	link(tr.project+"/dot/sbxhost", tr.home+"/.config/sbxhost")
-	r.Trusted = nil
+	r.Own = r.Own[:1]
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil || !slices.ContainsFunc(out.Spec.Table, func(e shared.Entry) bool {
 		return e.Path == tr.project+"/dot/sbxhost" && e.Access == shared.ReadOnly && e.Missing == shared.MissingHold
@@ -101,7 +109,7 @@ func TestOtherNamesOfWhatIsTrusted(t *testing.T) {
 		}
 	}
 	r := tr.machine(t)
-	r.Protected = []string{tr.project + "/config.hcl", outside}
+	r.Own = configs(tr.project+"/config.hcl", outside)
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)

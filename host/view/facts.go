@@ -99,22 +99,7 @@ type Input struct {
 	Agent     Agent
 	Trust     Trust
 
-	// Protected are files that are never writable: the configuration in force.
-	// Programs are those that the host may run outside of sandboxes.
-	Protected, Programs []string
-	// Vetted says that of another text of Protected nothing is obeyed.
-	Vetted bool
-	// Trusted is what the host obeys, as it is spelled: no command may lead it
-	// elsewhere.
-	Trusted []Trusted
-	// Reserved is what the host would run, or obey, if it were there.
-	Reserved []Reserved
-	// Engines are where engines come from that are not installed with the host.
-	Engines []Trusted
-	// Records are files and directories of the host's decisions that exist.
-	Records []Trusted
-	// State are the directories and files in which the host remembers: hidden.
-	State   []StatePath
+	Own     []Own
 	Control []ControlSocket
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
@@ -150,26 +135,31 @@ type Agent struct {
 	Err    error  // why there is none
 }
 
-// Trusted is a path that the host obeys or runs what lies at.
-type Trusted struct {
-	Path, What string
+// Own is what the host itself obeys, runs or remembers.
+type Own struct {
+	Path  string
+	Names []string // what counts in the directory Path; none: Path counts
+	What  string
+	Kind  OwnKind
+	// Attribute says where a record is, or what is remembered.
+	Attribute string
+	File      bool // that is a file, not a directory
 }
 
-// Reserved is what the host would run, or take for its user's word, if it lay at
-// Names in Dir.
-type Reserved struct {
-	Dir, What string
-	Names     []string
-	// OnlyInBinds says that it matters in what bind_paths shows alone: in a
-	// workspace's own directories it is not looked for.
-	OnlyInBinds bool
-}
+// OwnKind says what becomes of something of the host's own.
+type OwnKind uint8
 
-// StatePath is what the host remembers.
-type StatePath struct {
-	Path, Why string
-	Dir       bool
-}
+const (
+	OwnWay     OwnKind = iota // as it is spelled: no command may lead it elsewhere
+	OwnConfig                 // a file that is never writable
+	OwnVetted                 // likewise, but of another text nothing is obeyed
+	OwnProgram                // the host may run it outside of sandboxes, if it is there
+	OwnRecord                 // of the host's decisions; it is made where commands could make it
+	OwnPlace                  // the host would run, or obey, what lies at these names
+	OwnCommand                // likewise, but they matter in what bind_paths shows alone
+	OwnEngine                 // where an engine comes from that is not installed with the host
+	OwnState                  // the host remembers in it: hidden
+)
 
 // A ControlSocket is one that whoever can connect to it gets more by than any
 // sandbox holds.

@@ -174,22 +174,25 @@ func (v *View) hiddenByItself(found *Found, p string) bool {
 // of the log and every other command of this user takes; it would read what was
 // approved and trusted, and what other commands were given, too.
 func (v *View) hideState() {
-	for _, kept := range v.in.State {
-		way := v.facts.Follow(kept.Path)
-		if way.Err != nil || way.End == "/" || !kept.Dir && way.Kind != Absent && way.Kind != File {
+	for _, o := range v.in.Own {
+		if o.Kind != OwnState {
+			continue
+		}
+		way, why := v.facts.Follow(o.Path), sprint("%s (%s)", o.Attribute, o.What)
+		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // a log that is no file is refused when it is written to
 		}
 		v.Deny = append(v.Deny, Quote(way.End))
 		switch there := way.Kind != Absent; {
-		case kept.Dir && v.writer(way.End) != nil:
-			v.hideAt(way.End, kept.Why, &Hold{})
+		case !o.File && v.writer(way.End) != nil:
+			v.hideAt(way.End, why, &Hold{})
 		case there && (v.shown(way.End) || v.inHostView(way.End)):
-			v.hideAt(way.End, kept.Why, nil)
+			v.hideAt(way.End, why, nil)
 		}
 		// What a bind names in it is hidden there.
 		for _, e := range slices.Clone(v.entries) {
 			if e.Access.Shows() && e.Source != way.End && paths.Inside(way.End, e.Source) {
-				v.hideAt(e.Source, kept.Why, nil)
+				v.hideAt(e.Source, why, nil)
 			}
 		}
 	}

@@ -83,11 +83,7 @@ func (v *View) Restrict(found *Found) error {
 	}
 	v.hideSessions()
 	v.hideParents()
-	protections := v.hostProtections()
-	for i := range protections {
-		protections[i].own = i >= len(v.in.Protected) || !v.in.Vetted
-	}
-	protections = append(protections, v.gitProtections(found)...)
+	protections := append(v.hostProtections(), v.gitProtections(found)...)
 	protections = append(protections, v.defaultProtections(found)...)
 	more, err := v.ruleProtections(found)
 	if err != nil {
@@ -118,49 +114,52 @@ func (v *View) Restrict(found *Found) error {
 
 // hostProtections are what the host itself runs and obeys.
 func (v *View) hostProtections() (list []protection) {
-	for _, p := range v.in.Protected {
-		list = append(list, protection{path: p, why: "the configuration in force", link: linkRefused})
-	}
-	for _, p := range v.in.Programs {
-		// Whatever is not there yet cannot be mounted on, and is not run before it
-		// has been checked.
-		if v.writer(p) != nil && v.facts.Follow(p).Kind != Absent {
-			list = append(list, protection{path: p, why: "a program that runs sandboxes"})
+	for _, o := range v.in.Own {
+		way := v.facts.Follow(o.Path)
+		writable := way.Err == nil && v.writer(way.End) != nil
+		// Also where an entry shows no more than a part of one.
+		inPart := writable || way.Err == nil && v.writesIn(way.End)
+		p := protection{path: way.End, why: o.What, own: o.Kind != OwnVetted}
+		switch o.Kind {
+		case OwnConfig, OwnVetted:
+			p.path, p.link = o.Path, linkRefused
+		case OwnProgram:
+			// Whatever is not there yet cannot be mounted on, and is not run before it
+			// has been checked.
+			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
+				continue
+			}
+		case OwnRecord:
+			if !writable {
+				continue
+			}
+		case OwnEngine, OwnState:
+			// That no engine is started which lies in the workspace is not enough: for the
+			// next run, this may be none.
+			if !inPart || o.File || o.Kind == OwnState && way.End == "/" {
+				continue
+			}
+			p.hold = &Hold{}
+			v.StateInReach = v.StateInReach || o.Kind == OwnState
+		case OwnPlace, OwnCommand:
+			if way.Err == nil && (o.Kind == OwnPlace || inPart) {
+				list = append(list, v.placeProtections(&o, way.End)...)
+			}
+			continue
+		default:
+			continue
 		}
-	}
-	for _, r := range v.in.Records {
-		list = append(list, protection{path: r.Path, why: r.What})
-	}
-	for _, r := range v.in.Reserved {
-		list = append(list, v.reservedProtections(&r)...)
-	}
-	// Also where an entry shows no more than a part of one. That no engine is
-	// started which lies in the workspace is not enough: for the next run, this
-	// may be none.
-	for _, engine := range v.in.Engines {
-		if way := v.facts.Follow(engine.Path); way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End)) {
-			list = append(list, protection{path: way.End, why: engine.What, hold: &Hold{}})
-		}
-	}
-	for _, state := range v.in.State {
-		if way := v.facts.Follow(state.Path); state.Dir && way.Err == nil && way.End != "/" && (v.writer(way.End) != nil || v.writesIn(way.End)) {
-			list = append(list, protection{path: way.End, why: "what is remembered about sandboxes", hold: &Hold{}})
-			v.StateInReach = true
-		}
+		list = append(list, p)
 	}
 	return list
 }
 
-func (v *View) reservedProtections(r *Reserved) (list []protection) {
-	dir := v.facts.Follow(r.Dir)
-	if dir.Err != nil || r.OnlyInBinds && v.writer(dir.End) == nil && !v.writesIn(dir.End) {
-		return nil
-	}
-	for _, name := range r.Names {
-		p := path.Join(dir.End, name)
+func (v *View) placeProtections(o *Own, dir string) (list []protection) {
+	for _, name := range o.Names {
+		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
-		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (!r.OnlyInBinds || strings.HasPrefix(by.Why, "bind_paths")) {
-			list = append(list, protection{path: p, why: r.What, hold: &Hold{}})
+		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (o.Kind == OwnPlace || strings.HasPrefix(by.Why, "bind_paths")) {
+			list = append(list, protection{path: p, why: o.What, hold: &Hold{}, own: true})
 		}
 	}
 	return list

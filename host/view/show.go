@@ -396,16 +396,11 @@ func (v *View) checkTrusted() error {
 	if v.in.Unisolated {
 		return nil
 	}
-	for _, on := range v.in.Trusted {
-		if _, err := v.checkWay(on.Path, on.What); err != nil {
-			return err
-		}
-	}
-	for _, o := range v.in.Reserved {
-		if o.OnlyInBinds {
+	for _, o := range v.in.Own {
+		if o.Kind != OwnWay && o.Kind != OwnPlace {
 			continue
 		}
-		dir, err := v.checkWay(o.Dir, o.What)
+		dir, err := v.checkWay(o.Path, o.What)
 		if err != nil {
 			return err
 		}
@@ -413,7 +408,7 @@ func (v *View) checkTrusted() error {
 			continue // nor are the names in it
 		}
 		for _, name := range o.Names {
-			if _, err := v.checkWay(path.Join(o.Dir, name), o.What); err != nil {
+			if _, err := v.checkWay(path.Join(o.Path, name), o.What); err != nil {
 				return err
 			}
 		}
@@ -444,11 +439,11 @@ func (v *View) checkWay(spelled, what string) (end string, err error) {
 
 // inReserved reports whether a path lies in what is protected as the host's own.
 func (v *View) inReserved(p string) bool {
-	return slices.ContainsFunc(v.in.Reserved, func(o Reserved) bool {
-		if o.OnlyInBinds {
+	return slices.ContainsFunc(v.in.Own, func(o Own) bool {
+		if o.Kind != OwnPlace {
 			return false
 		}
-		dir := v.facts.Follow(o.Dir)
+		dir := v.facts.Follow(o.Path)
 		return dir.Err == nil && slices.ContainsFunc(o.Names, func(name string) bool {
 			place := path.Join(dir.End, name)
 			return place != p && paths.Inside(place, p)
