@@ -171,7 +171,7 @@ func (out *Resolved) leaveUntold() {
 			u.looked = looksUnknown
 		}
 	}
-	if note := fmt.Sprintf("an earlier sbxhost ended before it told what its command had made: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	if note := fmt.Sprintf("an earlier host ended before it told what its command had made: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
 }
