@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,53 +44,6 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	}
 	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// What a command made whose host was killed is told with the next one, and what was told is not told again.
-func TestUntold(t *testing.T) {
-	t.Parallel()
-	tr := newTree(t)
-	m := tr.machine(t)
-	m.Caller.Environ = []string{"XDG_STATE_HOME=" + tr.base + "/state"}
-	tasks := func(name string) string { return tr.project + "/" + name + "/.vscode" }
-	add := func(name string) { writeFile(t, tasks(name)+"/tasks.json", "{}") }
-	command := func(make func(), told bool) []string {
-		t.Helper()
-		out, err := m.resolve(t.Context(), "fast", view.Definition{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Begin(out)
-		make()
-		list := m.Made(out).Instructions
-		out.End(true, told)
-		return list
-	}
-	add("old")
-	for _, tt := range []struct {
-		name string
-		make func()
-		told bool // else its host was killed
-		want []string
-	}{
-		{"told", func() { add("a") }, true, []string{tasks("a")}},
-		{"told, before", func() {}, true, nil},
-		{"killed", func() { add("b") }, false, []string{tasks("b")}},
-		{"killed once more", func() { add("c") }, false, []string{tasks("b"), tasks("c")}},
-		{"after two that were killed", func() {}, true, []string{tasks("b"), tasks("c")}},
-		{"after that", func() {}, true, nil},
-		{"killed, with a tree moved in", func() {
-			if err := os.Rename(tr.project+"/old", tr.project+"/moved"); err != nil {
-				t.Fatal(err)
-			}
-		}, false, []string{tasks("moved")}},
-		{"after a tree was moved in", func() {}, true, []string{tasks("moved")}},
-	} {
-		time.Sleep(3 * tick) // what was made just before a start may count as made since
-		if got := command(tt.make, tt.told); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
 	}
 }
 

@@ -1,0 +1,163 @@
+//go:build unix
+
+package facts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/host/view"
+)
+
+// outlast returns when the clock by which the file system stamps what is made in dir has gone on for so long.
+func outlast(t *testing.T, dir string, d time.Duration) {
+	t.Helper()
+	stamp := func() int64 {
+		t.Helper()
+		var st unix.Stat_t
+		name := dir + "/stamp"
+		writeFile(t, name, "")
+		if err := unix.Lstat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		return st.Ctim.Nano()
+	}
+	for began := stamp(); stamp() < began+int64(d); {
+	}
+}
+
+// What a command made whose host was killed is told with the next one, and what was told is not told again.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	m := tr.machine(t)
+	m.Caller.Environ = []string{"XDG_STATE_HOME=" + tr.base + "/state"}
+	tasks := func(name string) string { return tr.project + "/" + name + "/.vscode" }
+	add := func(name string) { writeFile(t, tasks(name)+"/tasks.json", "{}") }
+	command := func(make func(), told bool) []string {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Begin(out)
+		make()
+		list := m.Made(out).Instructions
+		out.End(true, told)
+		return list
+	}
+	add("old")
+	for _, tt := range []struct {
+		name string
+		make func()
+		told bool // else its host was killed
+		want []string
+	}{
+		{"told", func() { add("a") }, true, []string{tasks("a")}},
+		{"told, before", func() {}, true, nil},
+		{"killed", func() { add("b") }, false, []string{tasks("b")}},
+		{"killed once more", func() { add("c") }, false, []string{tasks("b"), tasks("c")}},
+		{"after two that were killed", func() {}, true, []string{tasks("b"), tasks("c")}},
+		{"after that", func() {}, true, nil},
+		{"killed, with a tree moved in", func() {
+			if err := os.Rename(tr.project+"/old", tr.project+"/moved"); err != nil {
+				t.Fatal(err)
+			}
+		}, false, []string{tasks("moved")}},
+		{"after a tree was moved in", func() {}, true, []string{tasks("moved")}},
+	} {
+		outlast(t, tr.base, 2*tick) // what was made just before a start counts as made since
+		if got := command(tt.make, tt.told); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a command does to repositories whose host was killed is told with the next one, whatever became the user's own
+// by it; and so is what goes on between two commands of a session.
+func TestUntoldRepositories(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	m := tree{base: base, project: top}.machine(t)
+	m.Caller.Environ = []string{"XDG_STATE_HOME=" + base + "/state"}
+	evil := func(dir string) {
+		runGit(t, top, "init", "-q", dir)
+		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
+		runGit(t, top+"/"+dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	}
+	resolve := func() *Resolved {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	tells := func(made Made, p string) bool {
+		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && r.Executes() })
+	}
+	runGit(t, top, "init", "-q", "own")
+	runGit(t, top+"/own", "commit", "-q", "--allow-empty", "-m", "one")
+	runGit(t, top, "add", "own")
+	runGit(t, top, "commit", "-q", "-m", "own")
+	for _, tt := range []struct {
+		name, told string
+		command    func()
+	}{
+		{"a submodule", "new", func() { evil("new"); runGit(t, top, "add", "new") }},
+		{"a deep one", "a/b/c/d/e", func() { evil("a/b/c/d/e"); runGit(t, top, "add", "a/b/c/d/e") }},
+		{"what git is in the middle of", "", func() { writeFile(t, top+"/.git/rebase-merge/git-rebase-todo", "exec true\n") }},
+		{"a link in the place of what git writes", "", func() {
+			if err := os.Symlink(base+"/x", top+"/.git/COMMIT_EDITMSG2"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a submodule that is none any more", "own", func() { runGit(t, top, "rm", "-q", "--cached", "own") }},
+	} {
+		killed := resolve()
+		m.Begin(killed)
+		tt.command()
+		killed.End(true, false)
+		looked := resolve() // as sbxhost explain does, and a command that does not start
+		m.Begin(looked)
+		looked.End(false, false)
+		next := resolve()
+		m.Begin(next)
+		if made := m.Made(next); !tells(made, filepath.Join(top, tt.told)) {
+			t.Errorf("killed, %s: %+v", tt.name, made.Repositories)
+		}
+		next.End(true, true)
+		if after := resolve(); !after.since.IsZero() {
+			t.Errorf("%s: it is told once more", tt.name)
+		}
+		runGit(t, top, "reset", "-q")
+		for _, p := range []string{"/new", "/a", "/.git/rebase-merge", "/.git/COMMIT_EDITMSG2"} {
+			if err := os.RemoveAll(top + p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	last := resolve()
+	last.Spec.Session.Processes = true
+	m.Made(last)
+	runGit(t, top, "rm", "-q", "--cached", "own") // by what the command has left running
+	runGit(t, top, "init", "-q", "users")         // by the user
+	next := resolve()
+	next.After(last)
+	runGit(t, top+"/own", "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	evil("users/a/b/c/d")
+	runGit(t, top+"/users", "add", "a/b/c/d")
+	if made := m.Made(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
+		t.Errorf("between commands: %+v", made.Repositories)
+	}
+}
