@@ -93,9 +93,9 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	ledgers := ""
+	cache := ""
 	if dir := h.caller.StateDir(); dir != "" {
-		ledgers = filepath.Join(dir, "stubs")
+		cache = filepath.Join(dir, "stubs")
 	}
 	c := facts.Config{
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
@@ -103,7 +103,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
-		Stubs: stubs.New(ledgers), CommandsWrite: h.commandsWrite, Logger: h.logger,
+		Stubs: stubs.New(cache), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
 	own := facts.Own{Configs: o.Protected, Vetted: o.Vetted, EngineDir: o.EngineDir,
 		Engines: append(h.engines.Names(), launch.Separate...), Programs: h.engines.Programs(), Sources: h.engines.Sources()}

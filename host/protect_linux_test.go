@@ -90,7 +90,7 @@ func TestManyCommandsShareWhatIsMissing(t *testing.T) {
 	}
 }
 
-// What a killed host has left is gone after the next run.
+// What a killed host has left is gone after the next command in the workspace.
 func TestKilledHostLeavesNothingForLong(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
@@ -119,9 +119,8 @@ func TestKilledHostLeavesNothingForLong(t *testing.T) {
 	killed.Process.Kill()
 	killed.Wait()
 
-	// In another workspace, even.
-	other := newHost(t, func(o *host.Options) { newGitRoot(t, o.Dir) })
-	if err := other.Command(t.Context(), "fast", "true").Run(); err != nil {
+	next := newHost(t, func(o *host.Options) { o.Dir, o.Workspace.Root, o.Linger = root, root, -1 })
+	if err := next.Command(t.Context(), "fast", "true").Run(); err != nil {
 		t.Fatal(err)
 	}
 	if after := listed(t, root); !slices.Equal(after, before) {

@@ -3,7 +3,6 @@ package stubs
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ import (
 // of a stub outlives that: the kernel takes a mount away from a name that is removed,
 // not from one that is moved.
 //
-// Whoever moves stubs has the account, and the cache locked for itself.
+// Whoever moves stubs has it locked for itself.
 type cache struct {
 	dir int
 	// misses counts stubs that were not there when they were needed: each of them
@@ -25,12 +24,21 @@ type cache struct {
 	misses *int
 }
 
-// cacheName is its name among the ledgers.
-const cacheName = "kept"
+// openCache opens the cache, making it if need be, and locks it for itself: nil where that cannot be
+// done, or another is just moving something.
+func (r *Registry) openCache() *cache {
+	c, err := openCache(r.dir, unix.LOCK_EX, hostpath.NoWait())
+	if err != nil {
+		return nil
+	}
+	c.misses = &r.misses
+	return c
+}
 
-// openCache opens the cache, making it if need be, and locks it.
-func openCache(ledgers string, how int, misses *int) (*cache, error) {
-	path := filepath.Join(ledgers, cacheName)
+func openCache(path string, how int, ctx context.Context) (*cache, error) {
+	if path == "" {
+		return nil, errors.New("stubs: there is no directory for the cache")
+	}
 	// Others could else put something there, or take something away.
 	if err := hostpath.MakePrivate(path, 0o700); err != nil {
 		return nil, err
@@ -39,26 +47,24 @@ func openCache(ledgers string, how int, misses *int) (*cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := hostpath.TryLock(dir, how); err != nil {
+	if err := hostpath.Lock(ctx, dir, how); err != nil {
 		unix.Close(dir)
 		return nil, err
 	}
-	return &cache{dir, misses}, nil
+	return &cache{dir: dir}, nil
 }
 
-func (c *cache) close() *cache {
+func (c *cache) close() {
 	if c != nil {
 		hostpath.Unlock(c.dir)
 	}
-	return nil
 }
 
-// SuspendCache says that the command can write to something in which the ledgers are,
-// although not to them: until Release nobody puts anything into the cache, or takes
-// it from there. A command that is in a directory when that is moved goes up from
-// there to where it was moved to, beneath the mount that keeps it from writing to
-// the ledgers, and to what lies beside them. The kernel stops it only where both
-// places are not in one bind.
+// SuspendCache says that the command can write to something in which the cache is, although
+// not to that: until Release nobody puts anything into the cache, or takes it from there. A
+// command that is in a directory when that is moved goes up from there to where it was moved
+// to, beneath the mount that keeps it from writing to the cache, and to what lies beside it.
+// The kernel stops it only where both places are not in one bind.
 //
 // The command must not run where that cannot be said.
 func (h *Hold) SuspendCache(ctx context.Context) error {
@@ -68,14 +74,13 @@ func (h *Hold) SuspendCache(ctx context.Context) error {
 	if h.suspends != nil || r.dir == "" {
 		return nil
 	}
-	unlock, err := r.lock(ctx) // nobody is moving anything now
-	if err == nil {
-		h.suspends, err = openCache(r.dir, unix.LOCK_SH, nil)
-		unlock()
-	}
+	ctx, cancel := context.WithTimeout(ctx, claimPatience) // whoever is moving something needs less
+	defer cancel()
+	c, err := openCache(r.dir, unix.LOCK_SH, ctx)
 	if errors.Is(err, unix.EROFS) {
 		return nil // nor can others move anything there
 	}
+	h.suspends = c
 	return err
 }
 
@@ -100,89 +105,93 @@ const cachedMode = markMode &^ 0o222
 // put moves a stub, which the caller has locked for itself, from its directory
 // to the cache, and reports whether there is none left to remove: it does not move
 // one to another file system, nor what is no longer as it was made.
-func (c *cache) put(rec *record, dir, fd int) bool {
-	var st unix.Stat_t
-	if c == nil || fd < 0 || unix.Fstat(fd, &st) != nil {
+func (c *cache) put(m *held, dir int) bool {
+	if c == nil || !m.pristine(markMode) {
 		return false
 	}
-	name := filepath.Base(rec.path)
+	name := filepath.Base(m.Path)
 	to := slot(dir, name)
-	there := func(dir int, name string) bool {
-		var at unix.Stat_t
-		return unix.Fstatat(dir, name, &at, unix.AT_SYMLINK_NOFOLLOW) == nil && at.Ino == st.Ino && at.Dev == st.Dev
-	}
-	if to == "" || !rec.pristine(fd, &st, markMode) || !there(dir, name) || unix.Renameat(dir, name, c.dir, to) != nil {
+	if to == "" || !m.liesAt(dir, name) || unix.Renameat(dir, name, c.dir, to) != nil {
 		return false
 	}
-	if rec.dir {
-		unix.Fchmod(fd, cachedMode) // not before: to be moved, it has to be writable
+	if !m.File {
+		unix.Fchmod(m.fd, cachedMode) // not before: to be moved, it has to be writable
 	}
 	// Until then another may have put something in its place, or into it: that is
 	// somebody's work, and no stub to be removed.
-	if !there(c.dir, to) || unix.Fstat(fd, &st) != nil || !rec.pristine(fd, &st, cachedMode) {
-		if rec.dir {
-			unix.Fchmod(fd, plainMode)
+	if !m.liesAt(c.dir, to) || !m.pristine(cachedMode) {
+		if !m.File {
+			unix.Fchmod(m.fd, plainMode)
 		}
 		renameNew(c.dir, to, dir, name)
 	}
 	return true
 }
 
-// take moves a stub from the cache to its directory, claimed, and reports whether
-// there was one. The error is EEXIST where something lies there.
-func (c *cache) take(want Stub, dir int) (rec record, fd int, err error) {
+// take moves a stub from the cache to its directory, claimed. The error is EEXIST where
+// something lies there.
+func (c *cache) take(s Stub, dir int) (*held, error) {
 	if c == nil {
-		return record{}, -1, unix.ENOENT
+		return nil, unix.ENOENT
 	}
-	name := filepath.Base(want.Path)
+	name := filepath.Base(s.Path)
 	from := slot(dir, name)
 	if from == "" {
-		return record{}, -1, unix.ENOENT
+		return nil, unix.ENOENT
 	}
-	if fd, err = openAt(c.dir, from); err != nil {
+	fd, err := openAt(c.dir, from)
+	if err != nil {
 		*c.misses++
-		return record{}, -1, err
+		return nil, err
 	}
-	rec = record{path: want.Path, dir: !want.File, content: want.Content}
 	var st, parent unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
 		err = unix.Fstat(dir, &parent)
 	}
-	if err == nil && (!rec.pristine(fd, &st, cachedMode) || !ownedAs(&st, &parent)) {
-		c.discard(from, dir, fd, &rec, &st)
+	one := newHeld(s, fd, &st)
+	if err == nil && (!one.pristine(cachedMode) || !ownedAs(&st, &parent)) {
+		c.discard(from, dir, one)
 		err = unix.ENOENT
 	}
 	if err == nil {
 		err = hostpath.TryLock(fd, unix.LOCK_SH)
 	}
-	if err == nil && rec.dir {
+	if err == nil && !s.File {
 		err = unix.Fchmod(fd, markMode)
 	}
 	if err == nil {
-		if err = renameNew(c.dir, from, dir, name); err != nil && rec.dir {
+		if err = renameNew(c.dir, from, dir, name); err != nil && !s.File {
 			unix.Fchmod(fd, cachedMode)
 		}
 	}
 	if err != nil {
 		unclaim(fd)
-		return record{}, -1, err
+		return nil, err
 	}
-	rec.dev, rec.ino = uint64(st.Dev), st.Ino
-	return rec, fd, nil
+	return one, nil
 }
 
 // discard removes what is of no use from the cache. What somebody had opened before it was
 // moved, and has put something into or written to since, goes to where it was.
-func (c *cache) discard(from string, dir, fd int, rec *record, st *unix.Stat_t) {
-	name := filepath.Base(rec.path)
-	switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
-	case isDir && unix.Unlinkat(c.dir, from, unix.AT_REMOVEDIR) == unix.ENOTEMPTY:
-		unix.Fchmod(fd, plainMode)
-		renameNew(c.dir, from, dir, name)
-	case isDir, rec.same(st) && st.Nlink == 1 && !rec.empty(fd, st) && renameNew(c.dir, from, dir, name) == nil:
-	default:
-		unix.Unlinkat(c.dir, from, 0)
+func (c *cache) discard(from string, dir int, m *held) {
+	var st unix.Stat_t
+	if unix.Fstat(m.fd, &st) != nil {
+		return
 	}
+	name := filepath.Base(m.Path)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		if unix.Unlinkat(c.dir, from, unix.AT_REMOVEDIR) == unix.ENOTEMPTY {
+			unix.Fchmod(m.fd, plainMode)
+			renameNew(c.dir, from, dir, name)
+		}
+		return
+	case unix.S_IFREG:
+		if m.File && st.Nlink == 1 && !m.untouched(&st) && renameNew(c.dir, from, dir, name) == nil {
+			return
+		}
+	}
+	unix.Unlinkat(c.dir, from, 0)
 }
 
 // capacity is how many stubs the cache has room for: a hundred workspaces' worth.
@@ -196,13 +205,7 @@ func (c *cache) trim() {
 		return
 	}
 	*c.misses = 0
-	fd, err := openAt(c.dir, ".")
-	if err != nil {
-		return
-	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close()
-	names, _ := f.Readdirnames(-1)
+	names, _ := list(c.dir, -1)
 	if len(names) <= capacity {
 		return
 	}
@@ -213,14 +216,14 @@ func (c *cache) trim() {
 	}
 }
 
-// pristine reports whether an opened file is a stub as it was made, or a directory
-// one of that mode.
-func (r *record) pristine(fd int, st *unix.Stat_t, mode uint32) bool {
-	if !r.same(st) {
+// pristine reports whether the stub is as it was made, and a directory of that mode.
+func (m *held) pristine(mode uint32) bool {
+	var st unix.Stat_t
+	if unix.Fstat(m.fd, &st) != nil || !m.untouched(&st) {
 		return false
 	}
-	if r.dir {
-		return uint32(st.Mode)&0o7777 == mode && emptyDir(fd)
+	if m.File {
+		return marked(&st) && st.Mode&0o7777 == fileMode
 	}
-	return marked(st) && st.Mode&0o7777 == fileMode && st.Size == int64(len(r.content)) && r.empty(fd, st)
+	return uint32(st.Mode)&0o7777 == mode && emptyDir(m.fd)
 }

@@ -22,7 +22,7 @@ func inode(t *testing.T, path string) uint64 {
 
 func (s scene) kept(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob(s.ledgers + "/" + cacheName + "/*")
+	list, err := filepath.Glob(s.cache + "/*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +32,9 @@ func (s scene) kept(t *testing.T) []string {
 // used holds and releases stubs by a process of its own.
 func (s scene) used(t *testing.T, names ...string) map[string]uint64 {
 	t.Helper()
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
-	h := s.hold(t, r, names...)
+	h := s.hold(r, names...)
 	for p, err := range h.Unheld {
 		t.Errorf("%s: %v", p, err)
 	}
@@ -156,7 +156,7 @@ func TestCacheKnowsTheDirectory(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
 	var names []string
 	for i := range capacity/2 + 1 {
@@ -166,13 +166,13 @@ func TestCacheIsBounded(t *testing.T) {
 		}
 		names = append(names, dir+"/x", "file:"+dir+"/y")
 	}
-	s.hold(t, r, names[:2]...).Release()
+	s.hold(r, names[:2]...).Release()
 	work := s.kept(t)[0] + "/work"
 	if err := errors.Join(os.Chmod(filepath.Dir(work), 0o755), os.Mkdir(work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		s.hold(t, r, names...).Release()
+		s.hold(r, names...).Release()
 		if n := len(s.kept(t)); n < capacity/4 || n > capacity {
 			t.Errorf("%d are kept", n)
 		}
@@ -191,7 +191,7 @@ func TestCacheIsPrivate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.used(t, "a", "file:b")
-	if err := os.Chmod(s.ledgers+"/"+cacheName, 0o777); err != nil {
+	if err := os.Chmod(s.cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	before := s.kept(t)

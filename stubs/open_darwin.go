@@ -6,8 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createFile creates a file.
-func createFile(dir int, name, content string) error { return createNamed(dir, name, content) }
+// createFile creates a file and claims it.
+func createFile(dir int, name, content string) (fd int, err error) {
+	return createNamed(dir, name, content)
+}
 
 // renameNew moves a file or directory to where there is nothing.
 func renameNew(fromDir int, from string, toDir int, to string) error {

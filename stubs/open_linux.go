@@ -1,31 +1,32 @@
 package stubs
 
 import (
+	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/hostpath"
 )
 
-// createFile creates a file that has its content from the start: half of it may
-// mean something else to whoever reads it in that moment.
-func createFile(dir int, name, content string) error {
-	fd, err := hostpath.Openat(dir, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o644)
+// createFile creates a file and claims it. It has its content and its mark from the start:
+// half of it may mean something else to whoever reads it in that moment.
+func createFile(dir int, name, content string) (fd int, err error) {
+	fd, err = hostpath.Openat(dir, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, fileMode)
 	if err != nil {
 		return createNamed(dir, name, content) // not every file system has files without names
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	if _, err := f.WriteString(content); err != nil {
-		return err
+	if err = fill(dir, fd, content); err == nil {
+		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
-	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
-	if err == unix.ENOENT { // no /proc
+	if err == nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	if err == unix.ENOENT || errors.Is(err, errNoLocks) { // no /proc, or one without a claim
 		return createNamed(dir, name, content)
 	}
-	return err
+	return -1, err
 }
 
 // renameNew moves a file or directory to where there is nothing.

@@ -13,21 +13,19 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/sbxhost/sbxhost/hostpath"
 )
 
 // TestMain serves as the other process of the tests: it holds the stubs that
 // its arguments name until its standard input ends.
 func TestMain(m *testing.M) {
-	if ledgers := os.Getenv("STUBS_TEST_LEDGERS"); ledgers != "" {
-		os.Exit(holder(ledgers, os.Args[1:]))
+	if cache := os.Getenv("STUBS_TEST_CACHE"); cache != "" {
+		os.Exit(holder(cache, os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
 
-func holder(ledgers string, paths []string) int {
-	r := New(ledgers)
+func holder(cache string, paths []string) int {
+	r := New(cache)
 	h := r.Hold(context.Background(), wanted(paths...))
 	for _, p := range paths {
 		if _, err := os.Lstat(strings.TrimPrefix(p, "file:")); err != nil {
@@ -38,10 +36,7 @@ func holder(ledgers string, paths []string) int {
 	fmt.Println("held")
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	h.Release()
-	if err := r.Close(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
+	r.Close()
 	return 0
 }
 
@@ -60,9 +55,9 @@ func wanted(paths ...string) []Stub {
 }
 
 type scene struct {
-	tree, ledgers string
-	program       string              // of other processes; empty means this one's
-	user          *syscall.Credential // nil means this user
+	tree, cache string
+	program     string              // of other processes; empty means this one's
+	user        *syscall.Credential // nil means this user
 }
 
 func newScene(t testing.TB) scene {
@@ -71,7 +66,7 @@ func newScene(t testing.TB) scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scene{tree: dir + "/tree", ledgers: dir + "/state/ledgers"}
+	s := scene{tree: dir + "/tree", cache: dir + "/state/cache"}
 	if err := os.Mkdir(s.tree, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -100,29 +95,8 @@ func (s scene) expect(t testing.TB, want ...string) {
 	}
 }
 
-func (s scene) noLedgers(t testing.TB) {
-	t.Helper()
-	if left, err := filepath.Glob(s.ledgers + "/*" + suffix); err != nil || len(left) > 0 {
-		t.Errorf("ledgers are left: %q, %v", left, err)
-	}
-}
-
-// sweep has r hold something, and give it up: what dead processes have left goes with that.
-func (s scene) sweep(t testing.TB, r *Registry) {
-	t.Helper()
-	s.hold(t, r, "sweep").Release()
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-func (s scene) hold(t testing.TB, r *Registry, names ...string) *Hold {
-	t.Helper()
-	h := r.Hold(context.Background(), s.wanted(names...))
-	if h.Unaccounted != nil {
-		t.Fatal(h.Unaccounted)
-	}
-	return h
+func (s scene) hold(r *Registry, names ...string) *Hold {
+	return r.Hold(context.Background(), s.wanted(names...))
 }
 
 func (s scene) wanted(names ...string) []Stub {
@@ -141,7 +115,7 @@ func (s scene) wanted(names ...string) []Stub {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
 	if err := os.WriteFile(s.tree+"/there", nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -149,9 +123,9 @@ func TestHold(t *testing.T) {
 	if err := os.Mkdir(s.tree+"/dir", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	first := s.hold(t, r, "dir", "there", "dir/x", "deep/a/b", "file:f")
+	first := s.hold(r, "dir", "there", "dir/x", "deep/a/b", "file:f")
 	s.expect(t, "deep", "deep/a", "deep/a/b", "dir", "dir/x", "f", "there")
-	second := s.hold(t, r, "deep/a/c", "dir/x", "file:f")
+	second := s.hold(r, "deep/a/c", "dir/x", "file:f")
 	first.Release()
 	s.expect(t, "deep", "deep/a", "deep/a/c", "dir", "dir/x", "f", "there")
 	second.Release()
@@ -163,29 +137,25 @@ func TestHold(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r, other := New(s.ledgers), New(s.ledgers)
+	r, other := New(s.cache), New(s.cache)
 	defer other.Close()
-	h := s.hold(t, r, "a/b", "c")
-	kept := s.hold(t, other, "c")
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	h := s.hold(r, "a/b", "c")
+	kept := s.hold(other, "c")
+	r.Close()
 	s.expect(t, "c")
 	h.Release()
 	s.expect(t, "c")
 	kept.Release()
 	s.expect(t)
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	r.Close()
 }
 
 func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
-	h := s.hold(t, r, "written/in", "file:written.txt", "file:replaced", "swapped", "file:linked")
+	h := s.hold(r, "written/in", "file:written.txt", "file:replaced", "swapped", "file:linked")
 	for _, err := range []error{
 		os.WriteFile(s.tree+"/written/file", nil, 0o644),
 		os.WriteFile(s.tree+"/written.txt", []byte("ab"), 0o644),
@@ -206,7 +176,7 @@ func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 func TestHoldFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
 	for _, dir := range []string{"/outside", "/real"} {
 		if err := os.Mkdir(s.tree+dir, 0o755); err != nil {
@@ -216,7 +186,7 @@ func TestHoldFollowsNoLink(t *testing.T) {
 	if err := os.Symlink("../outside", s.tree+"/real/link"); err != nil {
 		t.Fatal(err)
 	}
-	h := s.hold(t, r, "real/link/x", "real/y")
+	h := s.hold(r, "real/link/x", "real/y")
 	if h.Unheld[s.tree+"/real/link/x"] == nil {
 		t.Errorf("%v", h.Unheld)
 	}
@@ -234,40 +204,17 @@ func TestHoldReportsWhatItCannotMake(t *testing.T) {
 		t.Skip("root can create everywhere")
 	}
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
 	if err := os.Mkdir(s.tree+"/closed", 0o555); err != nil {
 		t.Fatal(err)
 	}
-	h := s.hold(t, r, "closed/x", "y")
+	h := s.hold(r, "closed/x", "y")
 	defer h.Release()
 	if err := h.Unheld[s.tree+"/closed/x"]; !errors.Is(err, os.ErrPermission) || len(h.Unheld) != 1 {
 		t.Errorf("%v", h.Unheld)
 	}
 	s.expect(t, "closed", "y")
-}
-
-func TestRegistryRefusesADirectoryThatOthersCanWrite(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	if err := os.MkdirAll(s.ledgers, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(s.ledgers, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	r := New(s.ledgers)
-	defer r.Close()
-	h := r.Hold(context.Background(), s.wanted("x"))
-	if !errors.Is(h.Unaccounted, hostpath.ErrNotPrivate) {
-		t.Errorf("%v", h.Unaccounted)
-	}
-	if entries, err := os.ReadDir(s.ledgers); err != nil || len(entries) > 0 {
-		t.Errorf("it has %v, %v", entries, err)
-	}
-	s.expect(t, "x") // without an account
-	h.Release()
-	s.expect(t)
 }
 
 // process is another process that holds stubs.
@@ -294,7 +241,7 @@ func (s scene) start(t testing.TB, names ...string) (*process, error) {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
-	cmd.Env = append(os.Environ(), "STUBS_TEST_LEDGERS="+s.ledgers)
+	cmd.Env = append(os.Environ(), "STUBS_TEST_CACHE="+s.cache)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -331,9 +278,9 @@ func TestSharedBetweenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
-	h := s.hold(t, r, "a/b", "a/c", "file:f")
+	h := s.hold(r, "a/b", "a/c", "file:f")
 	if err := p.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -350,53 +297,48 @@ func TestSharedBetweenProcesses(t *testing.T) {
 	s.expect(t)
 }
 
+// What a killed process has left the next one takes over that needs the same path, whatever
+// caches the two have.
 func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	p, err := s.start(t, "a/b", "c", "file:f")
-	if err != nil {
-		t.Fatal(err)
+	for _, cache := range []string{"", "its own", "the same"} {
+		t.Run(cache, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			p, err := s.start(t, "a/b", "c", "file:f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.kill()
+			s.expect(t, "a", "a/b", "c", "f")
+			r := New(map[string]string{"": "", "its own": s.tree + "/../own", "the same": s.cache}[cache])
+			defer r.Close()
+			s.hold(r, "c", "file:f").Release()
+			s.expect(t, "a", "a/b")
+			s.hold(r, "a/b").Release()
+			s.expect(t)
+		})
 	}
-	p.kill()
-	s.expect(t, "a", "a/b", "c", "f")
-	r := New(s.ledgers)
-	defer r.Close()
-	// What it needs itself it takes over.
-	h := s.hold(t, r, "c")
-	s.expect(t, "c")
-	h.Release()
-	s.expect(t)
-
-	if p, err = s.start(t, "d"); err != nil {
-		t.Fatal(err)
-	}
-	p.kill()
-	s.sweep(t, r)
-	s.expect(t)
 }
 
-// A process that was killed between its intention and its deed has made
-// something, or nothing.
-func TestIntentionsAreSwept(t *testing.T) {
+// A process can be killed before a directory has the mode that it is to have in the end: the
+// umask and the default ACL have their say until then.
+func TestUnfinishedDirectories(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	if err := os.MkdirAll(s.ledgers, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var text string
-	for _, rec := range []record{{path: s.tree + "/made", dir: true}, {path: s.tree + "/never", dir: true}, {path: s.tree + "/f", content: ".\n"}} {
-		text += rec.line()
-	}
-	for _, err := range []error{
-		os.WriteFile(s.ledgers+"/X"+suffix, []byte(text+`d 0 0 "`+s.tree+`/torn"`), 0o600),
-		os.Mkdir(s.tree+"/made", 0o755), os.Mkdir(s.tree+"/torn", 0o755), os.WriteFile(s.tree+"/f", nil, 0o644),
-	} {
-		if err != nil {
+	r := New(s.cache)
+	defer r.Close()
+	modes := map[string]uint32{"private": 0o1700, "group": 0o1775, "inherited": 0o3755}
+	for name, mode := range modes {
+		if err := errors.Join(os.Mkdir(s.tree+"/"+name, 0o755), syscall.Chmod(s.tree+"/"+name, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.sweep(t, New(s.ledgers))
-	s.expect(t, "torn")
+	if err := errors.Join(os.Mkdir(s.tree+"/tmp", 0o755), syscall.Chmod(s.tree+"/tmp", 0o1777)); err != nil {
+		t.Fatal(err)
+	}
+	s.hold(r, "private", "group", "inherited", "tmp").Release()
+	s.expect(t, "tmp")
 }
 
 // Fifty processes come and go, some of them by force, and whoever holds a stub
@@ -428,19 +370,21 @@ func TestFiftyProcesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.sweep(t, New(s.ledgers))
+	names := []string{"a/b", "c", "file:f"} // of those who were killed
+	for i := range 7 {
+		names = append(names, fmt.Sprintf("own%d/x", i))
+	}
+	s.hold(New(s.cache), names...).Release()
 	s.expect(t)
-	s.noLedgers(t)
 }
 
 // Many commands of one process, which never stops to hold.
 func TestManyHoldsInOneProcess(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.ledgers)
+	r := New(s.cache)
 	defer r.Close()
-	forever := s.hold(t, r, "always")
-	r.size = maxLedger // as after many
+	forever := s.hold(r, "always")
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -453,27 +397,8 @@ func TestManyHoldsInOneProcess(t *testing.T) {
 	}
 	wg.Wait()
 	s.expect(t, "always")
-	if r.size > maxLedger/2 {
-		t.Errorf("the ledger has %d bytes", r.size)
-	}
 	forever.Release()
 	s.expect(t)
-}
-
-func FuzzParse(f *testing.F) {
-	r := record{path: "/a \"b\"\n", content: ".\n", dev: 1, ino: 2}
-	f.Add(r.line() + gone("/x"))
-	f.Add("d 1 2 \"/x\"\nd 0 0 \"relative\"\nq 1 1 \"/y\"\nf 1 1 \"/z\"\nd 1 2 \"/torn\"")
-	f.Fuzz(func(t *testing.T, text string) {
-		for path, r := range parse(text) {
-			if !filepath.IsAbs(path) || r.path != path {
-				t.Fatalf("%q gives %q", text, path)
-			}
-			if again := parse(r.line()); len(again) != 1 || again[path] != r {
-				t.Fatalf("%+v is written as %q and read as %+v", r, r.line(), again)
-			}
-		}
-	})
 }
 
 // Where descriptors are short, what was made is removed all the same, at the latest
@@ -493,7 +418,7 @@ func TestFewDescriptors(t *testing.T) {
 	refused := 0
 	for spare := range 16 {
 		s := newScene(t)
-		r := New(s.ledgers)
+		r := New(s.cache)
 		free, err := syscall.Dup(0)
 		if err != nil {
 			t.Fatal(err)

@@ -14,14 +14,14 @@ func TestSuspended(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			r := New(s.ledgers)
+			r := New(s.cache)
 			defer r.Close()
-			suspending := New(s.ledgers)
+			suspending := New(s.cache)
 			defer suspending.Close()
 			if who == "itself" {
 				suspending = r
 			}
-			h := s.hold(t, r, "a", "file:b")
+			h := s.hold(r, "a", "file:b")
 			var all []*Hold
 			for range 2 {
 				// One that has no stub of its own suspends the cache all the same.
@@ -34,13 +34,13 @@ func TestSuspended(t *testing.T) {
 			h.Release()
 			s.expect(t)
 			all[0].Release()
-			s.hold(t, r, "a").Release()
+			s.hold(r, "a").Release()
 			if kept := s.kept(t); len(kept) > 0 {
 				t.Errorf("cached while suspended: %q", kept)
 			}
 			all[1].Release()
 			all[1].Release()
-			h = s.hold(t, r, "a")
+			h = s.hold(r, "a")
 			h.Release()
 			if kept := s.kept(t); len(kept) != 1 {
 				t.Errorf("kept when covered: %q", kept)
@@ -50,7 +50,7 @@ func TestSuspended(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := inode(t, s.kept(t)[0])
-			h = s.hold(t, r, "a")
+			h = s.hold(r, "a")
 			if inode(t, s.kept(t)[0]) != before {
 				t.Error("a stub came from the cache")
 			}
@@ -62,16 +62,16 @@ func TestSuspended(t *testing.T) {
 }
 
 // Where it cannot be said, the command is not to run.
-func TestSuspendWithoutLedgers(t *testing.T) {
+func TestSuspendWithoutACache(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	if err := os.MkdirAll(s.ledgers, 0o777); err != nil {
+	if err := os.MkdirAll(s.cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(s.ledgers, 0o777); err != nil {
+	if err := os.Chmod(s.cache, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if New(s.ledgers).Hold(context.Background(), nil).SuspendCache(context.Background()) == nil {
+	if New(s.cache).Hold(context.Background(), nil).SuspendCache(context.Background()) == nil {
 		t.Error("a directory that others can write to will do")
 	}
 	if err := New("").Hold(context.Background(), nil).SuspendCache(context.Background()); err != nil {

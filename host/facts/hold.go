@@ -31,9 +31,6 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 		hold.Release()
 		return nil, err
 	}
-	if hold.Unaccounted != nil {
-		m.Logger.Debug("what holds the place of missing paths is not written down", "error", hold.Unaccounted)
-	}
 	if out.StateInReach {
 		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()

@@ -119,7 +119,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 			return nil, &Error{Sandbox: name, Err: err}
 		}
 	}
-	SetStage(ctx, "it waited for the lock of what holds the places of missing paths")
+	SetStage(ctx, "the places of missing paths were held")
 	held, err := p.Machine.Hold(ctx, resolved)
 	if err != nil {
 		return nil, &Error{Sandbox: name, Err: err}

@@ -197,8 +197,7 @@ func (p *Pool) LateBinds() []view.Bind {
 const closeTimeout = 5 * time.Second
 
 // Close kills the commands that still run and stops the engines. It waits for who starts a
-// command, and for the lock of what holds the places of missing paths, for that long: what
-// it leaves behind for that, the next run removes.
+// command for that long.
 func (p *Pool) Close(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -220,12 +219,8 @@ func (p *Pool) Close(patience time.Duration) error {
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
 	p.forgetKept()
-	select {
-	case err := <-p.linger.Release(p.Machine.Stubs): // no command runs any more, and engines take a moment to end
-		errs = append(errs, err)
-	case <-time.After(patience):
-		errs = append(errs, errors.New("host: another process holds the lock of what holds the places of missing paths, which stays for the next run to remove"))
-	}
+	p.linger.Close() // no command runs any more, and engines take a moment to end
+	p.Machine.Stubs.Close()
 	ended()
 	return errors.Join(errs...)
 }

@@ -82,17 +82,3 @@ func (l *Lingerer) Close() {
 	}
 	clear(l.last)
 }
-
-// Release closes the Lingerer, and then the registry, if there is one, that its places are of.
-func (l *Lingerer) Release(places *stubs.Registry) (released <-chan error) {
-	done := make(chan error, 1)
-	go func() {
-		l.Close()
-		if places == nil {
-			done <- nil
-		} else {
-			done <- places.Close()
-		}
-	}()
-	return done
-}
