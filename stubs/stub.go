@@ -70,7 +70,7 @@ func fresh(st *unix.Stat_t) bool {
 // create makes a stub, exclusively, or takes one from the cache, and claims it.
 // Its directory is opened without following a symlink anywhere: a command could
 // have put one there, to have us create something elsewhere. The error is EEXIST
-// where somebody was faster, and errNoLocks where the stub is there and has no claim.
+// where somebody was faster.
 func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
@@ -102,7 +102,9 @@ func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 		return nil, err
 	}
 	one, err := claimAt(ctx, dir, s)
-	if err == nil {
+	if errors.Is(err, errNoLocks) { // nobody else can have a claim either
+		unix.Unlinkat(dir, filepath.Base(s.Path), unix.AT_REMOVEDIR)
+	} else if err == nil {
 		finish(dir, one.fd, unix.S_IFDIR)
 	}
 	return one, err
@@ -147,9 +149,7 @@ func createNamed(dir int, name, content string) (fd int, err error) {
 	}
 	if err := fill(dir, fd, content); err != nil {
 		unix.Close(fd)
-		if !errors.Is(err, errNoLocks) {
-			unix.Unlinkat(dir, name, 0)
-		}
+		unix.Unlinkat(dir, name, 0)
 		return -1, err
 	}
 	return fd, nil

@@ -122,14 +122,11 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err 
 		var one *held
 		if err == nil {
 			one, err = claim(ctx, s)
-			if err != nil && !errors.Is(err, unix.ENOENT) && (!marked(&st) || errors.Is(err, errNoLocks)) {
+			if err != nil && !errors.Is(err, unix.ENOENT) && !marked(&st) {
 				return nil // nobody will remove it
 			}
 		} else if errors.Is(err, unix.ENOENT) {
 			one, err = create(ctx, s, c)
-			if errors.Is(err, errNoLocks) {
-				return nil
-			}
 		}
 		switch {
 		case err == nil:

@@ -358,7 +358,6 @@ func TestHeldLocks(t *testing.T) {
 	for name, path := range map[string]string{
 		"session": session + "lock",
 		"holder":  holderLock(),
-		"stubs":   "home/.local/state/sbxhost/stubs/lock",
 		"audit":   "audit/log",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -371,18 +370,6 @@ func TestHeldLocks(t *testing.T) {
 			}
 			fmt.Fprintf(config, "audit {\n  path = %q\n}\n", filepath.Join(p.dir, "audit/log"))
 			config.Close()
-			// A repository, in which places of missing paths are held.
-			if err := os.MkdirAll(filepath.Join(p.dir, "project/.git/objects"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			for file, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": ""} {
-				if err := os.WriteFile(filepath.Join(p.dir, "project/.git", file), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := os.Mkdir(filepath.Join(p.dir, "project/.git/refs"), 0o755); err != nil {
-				t.Fatal(err)
-			}
 			run := func(args ...string) *hurtRun { return p.start(t, append([]string{"-session", "s"}, args...)...) }
 			first := run("-timeout", "5m", "--", "true")
 			if status, _ := first.end(t, 5*time.Minute); status != 0 {
