@@ -35,12 +35,10 @@ build: ## the command, the lean engines, the init and the driver for Nomad, into
 
 test: deps check unit ## checks, unit and end-to-end tests: what CI runs as root
 
-# What a short run leaves out: the probes of the kit in sessions, across the wire and in
-# sandboxes made beforehand, versions of Landlock but the first and the last, most of the kit
-# on the example with Podman, all probes on docker, most
-# scripts without the engines beside sbxhost, Podman with root and Docker without, the race
-# detector over what needs gRPC and over engines, most rounds of storms, of full disks and of
-# names that are hostile, and a real agent of Nomad; for root, what USERS says.
+# Which tests a short run leaves out, and why, is in test/suites.txt; what it has a shorter
+# form of says testing.Short(): rounds of storms and of hostile names, versions of Landlock but the
+# first and the last, the kit's probes in sessions and across the wire. It has the race detector for
+# some packages, and builds nothing for other systems.
 test-all: ## all of that and what it leaves out, as whoever calls it: full rounds, each engine's probes in each way, cross builds, fuzzing; an hour
 	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
@@ -60,13 +58,15 @@ RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 export SBXHOST_TEST_BIN := $(CURDIR)/$(BIN)/test
 programs:
 	@mkdir -p $(SBXHOST_TEST_BIN)
-	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(PROGRAMS) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
+	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(if $(SHORT),$(filter-out ./integrations/%,$(PROGRAMS)),$(PROGRAMS)) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
 
-# What a short run as root leaves to the ordinary user, for whom it is the same or harder.
-USERS    = $(if $(SHORT),$(if $(filter 0,$(shell id -u)),-skip '^Test(Fidelity|LargeWorkspace|ProgramAtATerminal|ProgramAsks|FailuresAreExplained|SuccessesAreExplainedByATraceAlone|HurtProcesses|ServeMany|ServeResults)$$|^TestConformance(InSessions|OfTheProcess)$$'))
-
-# docs/engines.md runs the tests of this one, file by file the same.
-TOLD     = $(if $(SHORT),$(MODULE)/docs/examples/sbxhost-engine-nice)
+# What a short run as root, or as an ordinary user, leaves out: tests, and packages.
+ROOT     := $(filter 0,$(shell id -u))
+suite     = $(if $(SHORT),$(shell awk '$$1 ~ /^($(1))$$/ && $$2 $(2) /^\^/ { print $$2 }' test/suites.txt))
+empty    :=
+SKIP      = -skip '$(subst $(empty) ,|,$(call suite,$(1),~))'
+NAMED     = $(addprefix $(MODULE)/,$(call suite,$(1),!~))
+MINE     := all$(if $(ROOT),|user)
 
 probes: programs ## writes the table of all probes and what is found here, to bin/probes.md
 	$(GO) test -vet=off -count=1 -timeout 30m ./shared/enginetest -run TableOfProbes -table $(CURDIR)/$(BIN)/probes.md
@@ -74,7 +74,7 @@ probes: programs ## writes the table of all probes and what is found here, to bi
 unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \
 	$(if $(RACED),$(RACING) $(RACED) || failed=1;) \
-	$(TESTING) $(USERS) ./test ./plugins/docker ./host $(filter-out $(RACED) $(TOLD),$(PACKAGES)) || failed=1; : the longest first; \
+	$(TESTING) $(call SKIP,$(MINE)) ./test ./plugins/docker ./host $(filter-out $(RACED) $(call NAMED,$(MINE)),$(PACKAGES)) || failed=1; : the longest first; \
 	(cd tools && GOWORK=off $(TESTING) ./...) || failed=1; \
 	test -z "$$failed"
 
@@ -83,10 +83,8 @@ unit: programs ## the tests alone; what fails does not keep the rest from runnin
 race-engines: ## the tests of engines with the race detector, but for the kit and limits
 	$(RACING) -skip 'Conformance|TableOfProbes|BrokenEngine|NothingIsHeld|Python|Limits|ManySmallProcesses' ./plugins/native ./plugins/bwrap ./shared/enginetest
 
-# Not what is about the documents and the source.
 user-unit: programs ## of the tests, those of what differs for an ordinary user: what CI runs as one
-	$(TESTING) -skip '^TestScript$$/^lean$$/^(config|crowded|review_large|toolchains)$$|^Test(Demo|Docs|EnvironmentIsTold|ImportsOnWindows|ImportedHostIsOne|LibraryNames|ConfigurationIsDocumented|ProtocolIsDocumented|ImportRules|NoMethodsAreLookedUp|RootModuleLeavesVersionsAlone|GoInstall|LinksOnlyTheProtocol|SDK|UndocumentedNamesAreFound)' \
-		$(addprefix ./,test plugins/docker host plugins/native plugins/bwrap plugins/landlock egress/gate shared/holder plugins/noop review cmd/sbxhost-mcp examples/engine-firejail integrations/nomad shared/sandboxinit)
+	$(TESTING) $(call SKIP,all|root) $(call NAMED,both)
 
 # A limit on memory in the place of collection saves a quarter of what typecheck computes.
 check: export GOGC = off

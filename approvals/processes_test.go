@@ -113,7 +113,11 @@ func TestKilledWriters(t *testing.T) {
 	t.Parallel()
 	s := Open(filepath.Join(t.TempDir(), "state"))
 	mustAdd(t, s, testKey("kept"), Always, "")
-	for range 10 {
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	for range rounds {
 		var cmds []*exec.Cmd
 		for range 3 {
 			cmd := exec.Command(os.Args[0])

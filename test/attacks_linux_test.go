@@ -255,6 +255,10 @@ func indexOf(name string) string {
 // What git on the host obeys, no command can write, wherever it lies.
 func TestAttacksOnGit(t *testing.T) {
 	t.Parallel()
+	tryAttacks(t, gitAttacks())
+}
+
+func gitAttacks() []attack {
 	attacks := []attack{
 		{name: "hooksPath from an included file", setup: initial + `printf '[core]\nhooksPath = tools/hooks\n' >ci.inc && git config include.path ../ci.inc`,
 			commands: []string{hookIn("tools/hooks")}, act: commit, allowed: "echo x >tools/other"},
@@ -398,7 +402,7 @@ func TestAttacksOnGit(t *testing.T) {
 				fsmon + ` >../other/config; printf '[extensions]\nworktreeConfig = true\n[core]\nrepositoryFormatVersion = 1\n' >>../other/config`},
 			act: "cd sub && git status", allowed: "git worktree add -q tools/tree 2>&1 | grep elsewhere && exit 1; git -C tools/tree status"},
 	}
-	tryAttacks(t, attacks)
+	return attacks
 }
 
 // A rule that leads through a symlink is about one thing for one command and about
@@ -406,11 +410,15 @@ func TestAttacksOnGit(t *testing.T) {
 // to write instead.
 func TestAttacksOnRules(t *testing.T) {
 	t.Parallel()
+	tryAttacks(t, ruleAttacks())
+}
+
+func ruleAttacks() []attack {
 	const data = "mkdir -p real/deep keys && echo the secret >real/secret && echo the secret >real/deep/x.pem && ln -s real data && "
 	read := func(file string) []string {
 		return []string{"rm -rf data; mkdir data; rm -f .env link.pem; mv keys keys2; true", "cat " + file}
 	}
-	tryAttacks(t, []attack{
+	return []attack{
 		{name: "deny_paths through a link", setup: data + "true", definition: `deny_paths = ["data/secret"]`, commands: read("real/secret"),
 			refused: `write the path that it leads to: "real/secret"`},
 		{name: "deny_paths with wildcards through a link", setup: data + "true", definition: `deny_paths = ["data/deep/*.pem"]`, commands: read("real/deep/x.pem"),
@@ -434,16 +442,20 @@ func TestAttacksOnRules(t *testing.T) {
 			commands: []string{"rm data; mv real away; mkdir real", hook + " >real/run"}, act: "sh real/run"},
 		{name: "protect_paths of what is missing", setup: data + "true", definition: `protect_paths = ["real/new/run"]`,
 			commands: []string{"mv real away; rmdir real/new; true", "mkdir -p real/new; " + hook + " >real/new/run"}, act: "sh real/new/run"},
-	})
+	}
 }
 
 // What tools take for instructions cannot be written where it exists, at any depth.
 func TestAttacksOnInstructions(t *testing.T) {
 	t.Parallel()
+	tryAttacks(t, instructionAttacks(testing.Short()))
+}
+
+func instructionAttacks(short bool) []attack {
 	var attacks []attack
 	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".gemini/settings.json", ".opencode/plugins", "opencode.json", ".helix/languages.toml", ".devcontainer/devcontainer.json",
 		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
-		if !testing.Short() || name == ".mcp.json" {
+		if !short || name == ".mcp.json" {
 			attacks = append(attacks, attack{
 				name: strings.ReplaceAll(name, "/", " "), setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name,
 				commands: []string{hook + " >" + name, "mv $(dirname " + name + ") elsewhere; rm -f " + name + "; true", "mkdir -p $(dirname " + name + "); " + hook + " >" + name},
@@ -463,7 +475,7 @@ func TestAttacksOnInstructions(t *testing.T) {
 			{"moved in", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "rm -r a/b/" + top + "; mv a/b/c/d/" + top + " a/b/" + top}},
 			{"moved in with the directory around it", []string{"mkdir -p $(dirname " + deep + "); " + hook + " >" + deep, "mv a/b/c/d d; rm -r a; mkdir a; mv d a/b"}},
 		} {
-			if testing.Short() && way.name != "changed" && name != ".vscode/tasks.json" && name != ".envrc" {
+			if short && way.name != "changed" && name != ".vscode/tasks.json" && name != ".envrc" {
 				continue // no name has a way of its own
 			}
 			attacks = append(attacks, attack{
@@ -481,7 +493,7 @@ func TestAttacksOnInstructions(t *testing.T) {
 			act:      "sh " + name + "/x",
 		})
 	}
-	tryAttacks(t, attacks)
+	return attacks
 }
 
 // buildForAll builds sbxhost where every user can run it.

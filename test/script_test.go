@@ -29,12 +29,7 @@ var engineBinaries = [...]string{
 
 // layoutScripts are those of what differs from layout to layout: what is started, and how
 // it ends.
-var layoutScripts = []string{"script/audit.txtar", "script/engines.txtar", "script/env.txtar", "script/exec.txtar", "script/sessions.txtar", "script/shortage.txtar", "script/signals.txtar"}
-
-// rootScripts are those in which most is different for root, and those that `make user-unit`
-// leaves out.
-var rootScripts = []string{"script/config.txtar", "script/crowded.txtar", "script/review_large.txtar", "script/toolchains.txtar",
-	"script/filter.txtar", "script/kept.txtar", "script/limits.txtar", "script/review.txtar"}
+var layoutScripts = []string{"script/exec.txtar", "script/sessions.txtar", "script/signals.txtar"}
 
 // TestMain undoes what a shell does to commands in its background, which ignore SIGINT and
 // have all that they start ignore it.
@@ -65,8 +60,7 @@ const ownerUID = 54321
 // it can be installed: `lean`, with its engines' own executables beside it; and
 // `single`, sbxhost alone, which starts itself as engine and as init; and `served`, where
 // sbx is in the place of `sbxhost exec`, with a server. Of the last two a short run tries
-// the layoutScripts, and by root these and the rootScripts in the first: an ordinary user's
-// has all.
+// the layoutScripts.
 func TestScript(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the scripts run commands in bubblewrap")
@@ -94,11 +88,8 @@ func TestScript(t *testing.T) {
 			t.Parallel() // or each layout waits for the longest script of the one before
 			deadline, _ := t.Deadline()
 			scripts := testscript.Params{Dir: "script"}
-			switch root := os.Geteuid() == 0; {
-			case testing.Short() && layout != lean:
+			if testing.Short() && layout != lean {
 				scripts = testscript.Params{Files: layoutScripts}
-			case testing.Short() && root:
-				scripts = testscript.Params{Files: slices.Concat(layoutScripts, rootScripts)}
 			}
 			testscript.Run(t, testscript.Params{
 				Dir:                 scripts.Dir,
