@@ -215,7 +215,6 @@ var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[
 	aList("writable", func(x *host.Options) *[]string { return &x.Workspace.Writable }, (*decoder).hostPaths),
 	aBool("temp", func(x *host.Options) *bool { return &x.Workspace.Temp }),
 	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
-	aList("harmless_files", func(x *host.Options) *[]string { return &x.Sensitive.Harmless }, (*decoder).fileNames),
 	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, func(env map[string]string) string {
 		if env == nil {
 			return "the git identity"
@@ -256,7 +255,6 @@ var engineSchema = newBlock("an engine block", "", []attribute[host.EngineSource
 			return listOf(sums)
 		}},
 	aList("env", func(x *host.EngineSource) *[]string { return &x.Env }, (*decoder).variableNames),
-	aList("args", func(x *host.EngineSource) *[]string { return &x.Args }, func(d *decoder, it item) []string { return d.good(it, d.text) }),
 })
 
 func (d *decoder) variableNames(it item) []string {

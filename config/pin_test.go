@@ -48,8 +48,8 @@ func TestPin(t *testing.T) {
 			"sandbox \"a\" {}\r\n# end\r\n\r\nengine \"x\" {\r\n  source = \"/opt/$${x}\"\r\n  sha256 = { linux_amd64 = \"" + sumB + "\" }\r\n}\r\n",
 		},
 		{
-			"a comment of more lines", "engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n args = []\n}\n" + sandbox,
-			"engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n args = []\n}\n" + sandbox,
+			"a comment of more lines", "engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n env = []\n}\n" + sandbox,
+			"engine \"x\" {\n source = \"/opt/x\" /* a\n b */ # c\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n env = []\n}\n" + sandbox,
 		},
 		{
 			"one in the object", "engine \"x\" {\n source = \"/opt/x\"\n sha256 = {\n  darwin_arm64 = \"" + sumA + "\" /* a\n b */\n }\n}\n" + sandbox,
@@ -64,8 +64,8 @@ func TestPin(t *testing.T) {
 			"engine \"x\" {\n source = \"/opt/x\"\n sha256 = { darwin_arm64 = \"" + sumA + "\", linux_amd64 = \"" + sumB + "\", }\n}\n" + sandbox,
 		},
 		{
-			"a heredoc", "engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n args = [\"a\"]\n}\n" + sandbox,
-			"engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n args = [\"a\"]\n}\n" + sandbox,
+			"a heredoc", "engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n env = [\"a\"]\n}\n" + sandbox,
+			"engine \"x\" {\n source = trimspace(<<EOT\n/opt/x\nEOT\n )\n sha256 = { linux_amd64 = \"" + sumB + "\" }\n env = [\"a\"]\n}\n" + sandbox,
 		},
 		{
 			"no end of line", "engine \"y\" {\n  source = \"/opt/y\"\n}\nsandbox \"a\" {}\nengine \"x\" {\n  source = \"/opt/x\"\n}",

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,15 +49,3 @@ func (d *decoder) givenUp(it item) []string {
 // socketPaths are paths of socket files. They are relative to the file, like
 // those of bind_paths.
 func (d *decoder) socketPaths(it item) []string { return d.good(it, d.bindPath) }
-
-// fileNames are names without a directory.
-func (d *decoder) fileNames(it item) []string {
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
-		if ok && (s == "" || filepath.Base(s) != s || s == "." || s == "..") {
-			d.invalid(e, "%s is not the name of a file", e.show(s))
-			return "", false
-		}
-		return s, ok
-	})
-}

@@ -70,12 +70,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 		// "auto" may come to docker, where that is declared.
 		if name == d.Engine || auto {
 			e := o.Engines[name]
-			engineSchema.show("engine."+name+".", &e, func(attribute, value string) {
-				if strings.HasSuffix(attribute, ".args") {
-					value = f.shown(f.attribute(sandbox, attribute), value)
-				}
-				add(attribute, value)
-			})
+			engineSchema.show("engine."+name+".", &e, add)
 		}
 	}
 	return list

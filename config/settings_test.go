@@ -100,7 +100,7 @@ func TestSettingsAreAll(t *testing.T) {
 }
 engine "mine.two" {
   source = "/opt/engine"
-  args   = ["-token", env.TOKEN]
+  env    = ["TOKEN"]
 }
 credential "npm.two" {
   hosts = ["registry.npmjs.org"]
@@ -153,8 +153,8 @@ audit {
 	}
 	for attribute, want := range map[string]string{
 		"config.image": "debian 6", "config.pull": "missing 0", "config.cache.ttl": "not shown, since it comes of a variable 8",
-		"engine.mine.two.source": "/opt/engine 13", "engine.mine.two.args": "not shown, since it comes of a variable 14",
-		"engine.mine.two.env": "[] 0", "workspace.temp": "true 24", "workspace.toolchains": "false 0", "limits.memory": "none 0",
+		"engine.mine.two.source": "/opt/engine 13", "engine.mine.two.env": "[TOKEN] 14",
+		"engine.mine.two.sha256": "[] 0", "workspace.temp": "true 24", "workspace.toolchains": "false 0", "limits.memory": "none 0",
 		"protect_paths": "[] 0", "credential.npm.two.hosts": "[registry.npmjs.org] 17", "credential.npm.two.value": "not shown, since it is secret 18", "default_sandbox": "a 0", "engine.other.source": "",
 	} {
 		if got[attribute] != want {

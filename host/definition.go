@@ -14,7 +14,6 @@ type (
 	Network    = view.Network
 	Bind       = view.Bind
 	Limits     = view.Limits
-	Sensitive  = view.Sensitive
 	Credential = view.Credential
 	Fallback   = view.Fallback
 	Isolation  = view.Isolation

@@ -74,7 +74,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		root = discovered
 	}
 	roots := workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
-		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.Sensitive.Deny, HarmlessNames: o.Sensitive.Harmless, Written: h.writableDir}
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.HideSensitive, Written: h.writableDir}
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
@@ -102,7 +102,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
 		ReviewBases:  []string{review.Base(ws.Root())},
 		Credentials:  o.Credentials,
-		Toolchains:   o.Workspace.Toolchains, Sensitive: o.Sensitive, Env: o.Workspace.Env,
+		Toolchains:   o.Workspace.Toolchains, HideSensitive: o.HideSensitive, Env: o.Workspace.Env,
 		Stubs: stubs.New(cache), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
 	own := facts.Own{Configs: o.Protected, Vetted: o.Vetted, EngineDir: o.EngineDir,

@@ -14,8 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
-// muteEngine begins the argument with which the test binary is such an engine.
-const muteEngine = "mute-engine-"
+// muteEngine is the variable with which the test binary is such an engine.
+const muteEngine = "SBXHOST_TEST_MUTE_ENGINE"
 
 // serveNothing says that it is ready, and no more.
 func serveNothing(how string) {
@@ -25,7 +25,7 @@ func serveNothing(how string) {
 		panic(err)
 	}
 	fmt.Printf("1|%d|unix|%s|grpc\n", wire.Handshake.ProtocolVersion, path)
-	if how == muteEngine+"connected" {
+	if how == "connected" {
 		grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
 			select {} // nor when the caller's time is over, which is known here, too
 		})).Serve(l)
@@ -45,7 +45,7 @@ func TestMuteEngine(t *testing.T) {
 		// A busy machine may not have it listening in that time, or need long to end it: not each time.
 		for try := 0; ; try++ {
 			h, err := host.New(t.Context(), host.Options{EnginesOnly: true, StartTimeout: 4 * time.Second,
-				Engines: map[string]host.EngineSource{"mute": {Source: self, Args: []string{muteEngine + how}}}})
+				Engines: map[string]host.EngineSource{"mute": {Source: self, Env: []string{muteEngine}}}, Environ: append(os.Environ(), muteEngine+"="+how)})
 			if err != nil {
 				t.Fatal(err)
 			}

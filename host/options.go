@@ -79,9 +79,9 @@ type Options struct {
 	// Vetted says that another text of these would not be obeyed: commands run although
 	// an engine cannot protect them.
 	Vetted bool
-	// Sensitive says what happens to files that look as if they held secrets.
-	// The zero value reports them in Explain.
-	Sensitive Sensitive
+	// HideSensitive hides files that look as if they held secrets, which Explain names
+	// otherwise: those named .env, and those whose names begin with ".env.".
+	HideSensitive bool
 	// Environ is the caller's environment. Nil means that of this process, which New
 	// then reads.
 	Environ []string

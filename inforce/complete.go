@@ -87,7 +87,7 @@ func (c *Caller) completePolicy(o *host.Options) (err error) {
 	if path := c.Getenv("SBXHOST_AUDIT"); path != "" {
 		o.AuditLog = c.Absolute(path)
 	}
-	o.Sensitive.Deny = o.Approvals.Mode == policy.ModeDeny
+	o.HideSensitive = o.Approvals.Mode == policy.ModeDeny
 	return nil
 }
 

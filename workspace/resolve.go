@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -77,7 +76,7 @@ func (w *Workspace) resolve(path string, write bool) (walked, error) {
 		// A link's name counts like its target's: masks go by name, and
 		// ".env -> secrets" is as much the secret as "notes -> .env".
 		for _, name := range got.finals {
-			if Sensitive(name) && !slices.Contains(w.harmless, name) {
+			if Sensitive(name) {
 				return walked{}, fmt.Errorf("path %q: %w: %q is refused in this mode", path, ErrSensitive, name)
 			}
 		}

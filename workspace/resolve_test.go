@@ -357,11 +357,11 @@ func TestSensitive(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	lax := mustNew(t, Options{Root: f.root, Home: f.home})
-	strict := mustNew(t, Options{Root: f.root, Home: f.home, DenySensitive: true, HarmlessNames: []string{".env.example"}})
+	strict := mustNew(t, Options{Root: f.root, Home: f.home, DenySensitive: true})
 	for path, sensitive := range map[string]bool{
 		".env": true, "./.env": true, "dir/../.env": true, ".env/.": true, ".env.production": true, "new/.env": true,
 		"notes": true, "hidden": true, "named/.env.local": true,
-		".env.example": false, ".envrc": false, "x.env": false, "venv/.env/bin/run": false, "file": false,
+		".env.example": true, ".envrc": false, "x.env": false, "venv/.env/bin/run": false, "file": false,
 	} {
 		if _, err := lax.ResolveForRead(path); err != nil {
 			t.Errorf("%q: control: %v", path, err)

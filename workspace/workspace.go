@@ -40,9 +40,6 @@ type Options struct {
 	TempAlias string
 	// DenySensitive refuses files named .env or .env.*.
 	DenySensitive bool
-	// HarmlessNames are exact file names, such as ".env.example", that
-	// DenySensitive lets pass.
-	HarmlessNames []string
 	// LookupEnv reads the caller's environment, by which git is found and which it
 	// obeys. Nil: it is empty.
 	LookupEnv func(string) (string, bool)
@@ -59,7 +56,6 @@ type Workspace struct {
 	home     string // resolved where it exists; "" if unknown
 	alias    string // resolved TempAlias
 	deny     bool
-	harmless []string
 	uid, gid uint32
 
 	lookupEnv func(string) (string, bool)
@@ -95,7 +91,6 @@ func innermost(roots []root, p string) (root, bool) {
 func New(o Options) (*Workspace, error) {
 	w := &Workspace{
 		deny:      o.DenySensitive,
-		harmless:  append([]string(nil), o.HarmlessNames...),
 		lookupEnv: o.LookupEnv,
 		written:   o.Written,
 	}

@@ -24,7 +24,7 @@ func (m *Machine) Withheld(p string) string {
 			}
 		}
 	}
-	if base := filepath.Base(p); m.Sensitive.Matches(base) || slices.Contains(credentialFiles[:], base) {
+	if base := filepath.Base(p); view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
 		return "credentials"
 	}
 	for _, s := range m.controlSockets() {

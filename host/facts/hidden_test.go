@@ -127,7 +127,7 @@ func TestPatternsForEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.machine(t)
-	r.Sensitive.Deny = true
+	r.HideSensitive = true
 	r.Own = configs(tr.project + "/config.hcl") // a second reason for the same path
 	r.Own = append(r.Own, view.Own{Path: tr.home + "/.local/state/sbxhost", Kind: view.OwnState})
 	out, err := r.resolve(t.Context(), "fast", view.Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
@@ -151,13 +151,13 @@ func TestPatternsForEngines(t *testing.T) {
 func TestSensitiveElsewhere(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	write(t, tr.base, "opt/app/.env", "opt/app/.env.example", "opt/app/config")
-	write(t, tr.project, ".env", "sub/.env.local", ".env.example")
+	write(t, tr.base, "opt/app/.env", "opt/app/.envrc", "opt/app/config")
+	write(t, tr.project, ".env", "sub/.env.local", ".envrc")
 	if err := os.Symlink(tr.base+"/opt", tr.base+"/add-ons"); err != nil {
 		t.Fatal(err)
 	}
 	r := tr.machine(t)
-	r.Sensitive, r.addOns = view.Sensitive{Deny: true, Harmless: []string{".env.example"}}, []string{tr.base + "/add-ons"}
+	r.HideSensitive, r.addOns = true, []string{tr.base + "/add-ons"}
 	want := []string{"file B/home/src/project/.env: sensitive file", "file B/home/src/project/sub/.env.local: sensitive file", "file B/opt/app/.env: sensitive file"}
 	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		d := view.Definition{Filesystem: filesystem}
@@ -173,11 +173,11 @@ func TestSensitiveElsewhere(t *testing.T) {
 			t.Errorf("%s: notes %q", filesystem, out.Notes)
 		}
 	}
-	r.Sensitive.Deny = false
+	r.HideSensitive = false
 	if got := tr.hiddenLines(t, r, view.Definition{}); got != nil {
 		t.Errorf("in another mode: %q", got)
 	}
-	r.Sensitive.Deny = true
+	r.HideSensitive = true
 	if err := os.Symlink("..", tr.project+"/sub/.env"); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // input is what a definition's table is made for.
 func (m *Machine) input(q *Request) *view.Input {
 	in := &view.Input{
-		Definition: q.Definition, Sensitive: m.Sensitive, Unisolated: q.Unisolated,
+		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:    view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session: view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
 		Own:     m.Own, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),

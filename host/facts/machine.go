@@ -88,8 +88,8 @@ type Config struct {
 	// ReviewBases are directories that hold reviews.
 	ReviewBases []string
 	// Toolchains says that those of well-known tools are shown.
-	Toolchains bool
-	Sensitive  view.Sensitive
+	Toolchains    bool
+	HideSensitive bool
 	// Env is the workspace's; nil means that of the git identity.
 	Env map[string]string
 	// Credentials are sets that are not built in, by name.

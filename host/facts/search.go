@@ -4,7 +4,6 @@ package facts
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -25,8 +24,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		return nil, err
 	}
 	trees := out.Trees()
-	q := scan.Query{Sockets: true, Name: m.Sensitive.Matches}
-	sensitive := fmt.Sprintf("%q", m.Sensitive.Harmless)
+	q := scan.Query{Sockets: true, Name: view.Sensitive}
 	dirs, host := m.addOns, out.Spec.Filesystem == shared.FilesystemHost
 	if host {
 		dirs = slices.Concat(m.addOns, m.served)
@@ -41,19 +39,19 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	if found.Sockets = sockets; host && sockets == nil {
 		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets: none is hidden but in `+strings.Join(slices.Concat(trees, addOns), ", "))
 	}
-	if m.Sensitive.Deny || !listed {
-		if found.AddOns, err = m.scanners.scanner(nil, "add-ons"+sensitive, q).Scan(addOns...); err != nil {
+	if m.HideSensitive || !listed {
+		if found.AddOns, err = m.scanners.scanner(nil, "add-ons", q).Scan(addOns...); err != nil {
 			return nil, searchError(err)
 		}
 	} else {
 		found.AddOns = found.AddOns.With(socketsIn(addOns, sockets))
 	}
 	q.Repositories, q.Asked = true, view.ActsOnHost
-	if !listed || m.Sensitive.Deny || len(found.Deny) > 0 {
-		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees"+sensitive, q), trees, found)
+	if !listed || m.HideSensitive || len(found.Deny) > 0 {
+		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
 	} else {
 		tops := paths.Outermost(slices.SortedFunc(slices.Values(out.Tops()), paths.Compare))
-		near := m.scanners.scanner(nil, "near"+sensitive, q)
+		near := m.scanners.scanner(nil, "near", q)
 		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ToldDepth(tops), tops...) }
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
@@ -61,7 +59,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		if own, all := out.Belonging(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
 		} else {
-			err = out.searchTrees(m.scanners.scanner(nil, "trees"+sensitive, q), trees, found)
+			err = out.searchTrees(m.scanners.scanner(nil, "trees", q), trees, found)
 		}
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"github.com/sbxhost/sbxhost/host/view"
 )
 
 // What a look for sensitive files is bounded by: a person waits for it.
@@ -31,7 +33,7 @@ func (m *Machine) SensitiveFiles() []string {
 			return nil
 		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules"):
 			return filepath.SkipDir
-		case !d.IsDir() && m.Sensitive.Matches(d.Name()) && !slices.Contains(found, path):
+		case !d.IsDir() && view.Sensitive(d.Name()) && !slices.Contains(found, path):
 			found = append(found, path)
 		}
 		return nil

@@ -45,8 +45,6 @@ type Source struct {
 	// Env names the variables of the host's environment that the engine's
 	// process may see.
 	Env []string
-	// Args are further arguments of its command line.
-	Args []string
 }
 
 // Error says that an engine's process could not be started, or was lost,

@@ -298,7 +298,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, file: file, source: path, declared: true, others: true, args: declared.Args, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
+	p := program{name: name, file: file, source: path, declared: true, others: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}

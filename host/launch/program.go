@@ -30,7 +30,6 @@ type program struct {
 	others   bool     // not installed with this program
 	pinned   bool     // checksums are declared, if not for this platform
 	sha256   string   // what the executable must have; empty means any
-	args     []string // beyond argv[0]
 	env      []string // "name=value": all that the process sees of the host's environment
 }
 
@@ -53,7 +52,7 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
 			"check the engine and add the checksum of its program, or remove sha256")
 	}
-	cmd = p.file.Command(context.Background(), p.args...)
+	cmd = p.file.Command(context.Background())
 	cmd.Args[0], cmd.Dir, cmd.Env = p.file.Path(), "", p.env
 	if p.sha256 == "" {
 		return cmd, func() {}, nil

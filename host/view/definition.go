@@ -275,15 +275,6 @@ func oneOf[S ~string](attribute string, value S, known ...S) error {
 // act on SIGTERM.
 const DefaultGrace = 5 * time.Second
 
-// Sensitive says what happens to files that look as if they held secrets: those
-// named .env, and those whose names begin with ".env.".
-type Sensitive struct {
-	// Deny hides them from every confined command.
-	Deny bool
-	// Harmless are exact names that are let pass, such as ".env.example".
-	Harmless []string
-}
-
 // The credential sets that a definition can name.
 const (
 	// CredentialGitHub passes GITHUB_TOKEN and GH_TOKEN as they are set, and

@@ -83,8 +83,8 @@ type Obeyed struct {
 // Input is what a table is made for.
 type Input struct {
 	Definition
-	Roots     []workspace.RootDir // of the workspace, the project's own first
-	Sensitive Sensitive
+	Roots         []workspace.RootDir // of the workspace, the project's own first
+	HideSensitive bool
 	// Unisolated says that commands run without isolation, so that nothing is
 	// searched or hidden.
 	Unisolated bool

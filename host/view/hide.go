@@ -65,7 +65,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 	case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
 	case f.What == scan.Named || f.What == scan.HardLink:
-		if v.in.Sensitive.Deny {
+		if v.in.HideSensitive {
 			return v.hideFound(found, f, originSensitive)
 		}
 	case f.What == scan.Socket:
@@ -144,17 +144,18 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	sensitive := why == originSensitive
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
 		if sensitive {
-			return invalidf("approvals.mode", "remove it, or list its name in workspace.harmless_files",
+			return invalidf("approvals.mode", "remove the link",
 				"%q is a symlink to %q, and to hide that as a %s would hide the workspace itself", f.Path, way.End, why)
 		}
 		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
 	}
 	// A command that replaces the link leaves what it led to open to the next one.
 	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
-		attribute, hint := "deny_paths", sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
+		attribute := "deny_paths"
 		if sensitive {
-			attribute, hint = "approvals.mode", hint+", or list the link's name in workspace.harmless_files"
+			attribute = "approvals.mode"
 		}
+		hint := sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}
 	v.hideAt(way.End, why, nil)
@@ -163,7 +164,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 
 // hiddenByItself reports whether a rule hides what lies at a path whatever leads to it.
 func (v *View) hiddenByItself(found *Found, p string) bool {
-	if v.in.Sensitive.Deny && v.in.Sensitive.Matches(path.Base(p)) {
+	if v.in.HideSensitive && Sensitive(path.Base(p)) {
 		return true
 	}
 	return cover(found.Deny, p)
@@ -200,7 +201,7 @@ func (v *View) hideState() {
 
 // hideOfHost hides what the view of the whole host would show.
 func (v *View) hideOfHost(found *Found, granted []string) {
-	if v.in.Sensitive.Deny {
+	if v.in.HideSensitive {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
 	}
 	for _, p := range found.Trees.Linked {
@@ -341,7 +342,7 @@ func controlError(s *ControlSocket, e *shared.Entry, led string) error {
 
 // remarkSensitive names the sensitive files that commands can see.
 func (v *View) remarkSensitive(found *Found) {
-	if v.in.Sensitive.Deny {
+	if v.in.HideSensitive {
 		return
 	}
 	const some = 10

@@ -105,8 +105,8 @@ func (v *View) Restrict(found *Found) error {
 	}
 	v.Deny = unique(append(patterns(found.Deny), v.Deny...))
 	v.Protect = unique(append(patterns(found.Protect), v.Protect...))
-	if v.in.Sensitive.Deny {
-		v.Deny = append(v.Deny, v.in.Sensitive.patterns()...)
+	if v.in.HideSensitive {
+		v.Deny = append(v.Deny, sensitivePatterns[:]...)
 	}
 	v.remarkSensitive(found)
 	return nil

@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/paths"
@@ -175,58 +174,11 @@ func Elsewhere(rules []Rule, trees []string) []string {
 
 const originSensitive = "sensitive file"
 
-func (s *Sensitive) Matches(name string) bool {
-	return strings.HasPrefix(name, ".") && workspace.Sensitive(name) && !slices.Contains(s.Harmless, name)
+// Sensitive reports whether a file of this name looks as if it held secrets.
+func Sensitive(name string) bool {
+	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
 }
 
-// patterns are the same for engines that go by patterns, which know no
-// exceptions: what is not harmless is spelled out, character by character. Such
-// an engine hides directories of these names, too.
-func (s *Sensitive) patterns() (list []string) {
-	const name = ".env"
-	if !slices.Contains(s.Harmless, name) {
-		list = append(list, "/**/"+name)
-	}
-	var rests []string // of harmless names
-	for _, harmless := range s.Harmless {
-		if rest, ok := strings.CutPrefix(harmless, name+"."); ok && utf8.ValidString(rest) {
-			rests = append(rests, rest)
-		}
-	}
-	var spell func(prefix string)
-	spell = func(prefix string) {
-		here := "/**/" + name + "." + glob.Quote(prefix)
-		var next []rune
-		for _, rest := range rests {
-			if tail, ok := strings.CutPrefix(rest, prefix); ok && tail != "" {
-				if r, _ := utf8.DecodeRuneInString(tail); !slices.Contains(next, r) {
-					next = append(next, r)
-				}
-			}
-		}
-		harmless := slices.Contains(rests, prefix)
-		switch {
-		case len(next) == 0 && !harmless:
-			list = append(list, here+"*")
-			return
-		case len(next) == 0:
-			list = append(list, here+"?*")
-			return
-		case !harmless:
-			list = append(list, here)
-		}
-		class := ""
-		for _, r := range next {
-			if strings.ContainsRune(`]\^!-`, r) {
-				class += `\`
-			}
-			class += string(r)
-		}
-		list = append(list, here+"[!"+class+"]*")
-		for _, r := range next {
-			spell(prefix + string(r))
-		}
-	}
-	spell("")
-	return list
-}
+// sensitivePatterns are the same for engines that go by patterns. Such an engine hides
+// directories of these names, too.
+var sensitivePatterns = [...]string{"/**/.env", "/**/.env.*"}

@@ -151,7 +151,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			one.Path = p
 		case ActsOnHost(name):
 			add(found.Trees, scan.Asked, -1)
-		case what != "" && v.in.Sensitive.Matches(name):
+		case what != "" && Sensitive(name):
 			add(found.Trees, scan.Named, -1)
 		}
 		for i, rules := range [][]Rule{found.Deny, found.Protect} {
@@ -208,7 +208,7 @@ func text(v *View) string {
 // input is what a definition in the workspace /w is made for.
 func input(d Definition) *Input {
 	return &Input{Definition: d, Roots: []workspace.RootDir{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
-		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, Sensitive: Sensitive{Deny: true, Harmless: []string{".env.example"}},
+		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, HideSensitive: true,
 		Homes: []string{"/root", "/home/u"}}
 }
 

@@ -8,7 +8,6 @@ workspace {
 engine "mine" {
   source = "~/bin/mine"
   env    = ["MINE_HOME"]
-  args   = ["-v"]
 }
 sandbox "fast" {
   engine          = "bubblewrap"

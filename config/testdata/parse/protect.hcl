@@ -1,7 +1,4 @@
 approvals { mode = "deny" }
-workspace {
-  harmless_files  = [".env.example"]
-}
 sandbox "a" {
   deny_paths           = ["secrets/", "**/*.pem", "~/.ssh", "/etc/[a-c]?.key"]
   protect_paths        = ["Makefile", "**/.github/"]

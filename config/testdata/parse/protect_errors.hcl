@@ -1,6 +1,3 @@
-workspace {
-  harmless_files  = ["a/.env"]
-}
 sandbox "a" {
   deny_paths           = ["a/../b", "*.{pem,key}", "[x", "~", "~other/x", 7]
   protect_paths        = [""]
