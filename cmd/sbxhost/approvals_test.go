@@ -121,7 +121,7 @@ func TestTrustIsNeeded(t *testing.T) {
 	if err := os.WriteFile(path, []byte(fastConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"exec", "true"}, {"explain"}, {"engines", "list"}, {"doctor"}, {"approvals", "add", "true"}} {
+	for _, args := range [][]string{{"exec", "true"}, {"explain"}, {"doctor"}, {"approvals", "add", "true"}} {
 		errs.Reset()
 		if status := runLine(a, args); status != 125 || !strings.Contains(errs.String(), "you have not trusted it") {
 			t.Errorf("%q: status %d: %s", args, status, errs)

@@ -43,7 +43,7 @@ func run(builtins host.Builtins, args []string) int {
 
 // command is one subcommand. Its help is the file of its name in help.
 type command struct {
-	name    string // "engines list"
+	name    string // "engines test"
 	foreign bool   // another program's command line follows its own flags
 	nargs   int    // how many arguments it takes at most; -1: any number
 	args    values // what an argument can be, for completion
@@ -57,12 +57,10 @@ func commands() []command {
 	return []command{
 		{name: "approvals"},
 		{name: "approvals add", foreign: true, nargs: -1, args: anyFile, define: consent.Add},
-		{name: "approvals clear", define: consent.Clear},
 		{name: "approvals list", define: consent.List},
 		{name: "approvals revoke", nargs: -1, args: approvalID, define: consent.Revoke},
 		{name: "doctor", nargs: -1, args: engineName, define: doctor.Command},
 		{name: "engines"},
-		{name: "engines list", define: engines.List},
 		{name: "engines pin", nargs: -1, define: engines.Pin},
 		{name: "engines test", nargs: 1, args: engineName, define: engines.Test},
 		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: execute.Exec},
@@ -83,7 +81,6 @@ func commands() []command {
 		{name: "shell", nargs: -1, define: execute.Shell},
 		{name: "trust", nargs: 1, args: hclFile, define: consent.Trust},
 		{name: "validate", define: explain.Validate},
-		{name: "version", define: showVersion},
 	}
 }
 
@@ -149,7 +146,7 @@ func dispatch(a *cli.App, args []string) error {
 		case "help":
 			args = append(slices.Clone(args[1:]), "-help")
 		case "-v", "-version":
-			args = []string{"version"}
+			return a.Print(version())
 		}
 	}
 	var flags []string // before the name of a command

@@ -19,7 +19,7 @@ import (
 func inspectBinaries(ctx context.Context, s *scene, o options, r *report) error {
 	r.line("\nExecutables, before main")
 	for _, program := range []struct{ name, idle string }{ // what makes each do nothing
-		{"sbxhost", "version"}, {"sbxhost-engine-native", "-version"}, {"sbxhost-init", "-version"},
+		{"sbxhost", "-version"}, {"sbxhost-engine-native", "-version"}, {"sbxhost-init", "-version"},
 	} {
 		path := filepath.Join(s.bin, program.name)
 		info, err := os.Stat(path)

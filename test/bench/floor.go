@@ -24,7 +24,7 @@ func measureFloor(ctx context.Context, s *scene, o options, r *report) error {
 	return r.compare(ctx, "The floor", []contender{
 		s.plainBwrap(ctx),
 		runs("a program that links go-plugin, and ends", program, "exit"),
-		runs("sbxhost version", s.lean, "version"),
+		runs("sbxhost -version", s.lean, "-version"),
 		runs("a bare host and plugin, no sandbox", program),
 		{name: "sbxhost, one-shot", run: func() error { return s.run(s.sbxhost(ctx, "native", "/bin/true")) }},
 	}, o.rounds)

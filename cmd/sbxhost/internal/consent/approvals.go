@@ -144,9 +144,10 @@ func Add(a *cli.App, fs *flag.FlagSet) func() error {
 }
 
 func Revoke(a *cli.App, fs *flag.FlagSet) func() error {
+	all := fs.Bool("all", false, "")
 	return func() error {
-		if fs.NArg() == 0 {
-			return cli.Usage(fs, errors.New("name an approval by its ID"))
+		if *all == (fs.NArg() > 0) {
+			return cli.Usage(fs, errors.New("name approvals by their IDs, or take all back by -all"))
 		}
 		store, err := setup.Caller(a).Store()
 		if err != nil {
@@ -173,22 +174,10 @@ func Revoke(a *cli.App, fs *flag.FlagSet) func() error {
 				return fmt.Errorf("%q is the beginning of %d IDs; nothing was changed", prefix, len(matching))
 			}
 		}
-		return revoke(a, func(f *approvals.Approval) bool { return slices.Contains(ids, f.ID) })
+		gone, err := store.Revoke(context.Background(), func(f *approvals.Approval) bool { return *all || slices.Contains(ids, f.ID) })
+		if err != nil {
+			return err
+		}
+		return a.Print(cli.Plural(len(gone), "approval") + " taken back\n")
 	}
-}
-
-func Clear(a *cli.App, _ *flag.FlagSet) func() error {
-	return func() error { return revoke(a, func(*approvals.Approval) bool { return true }) }
-}
-
-func revoke(a *cli.App, matches func(*approvals.Approval) bool) error {
-	store, err := setup.Caller(a).Store()
-	if err != nil {
-		return err
-	}
-	gone, err := store.Revoke(context.Background(), matches)
-	if err != nil {
-		return err
-	}
-	return a.Print(cli.Plural(len(gone), "approval") + " taken back\n")
 }

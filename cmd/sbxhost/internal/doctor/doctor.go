@@ -75,12 +75,13 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			report.Findings = append(report.Findings, finding{Name: "what commands have made", State: stateUnknown, Found: err.Error()})
 		}
 		status := engines.StatusNotReady
-		for _, name := range h.EngineNames() {
+		for _, name := range engines.Names(h) {
 			e := engines.Probe(ctx, h, name)
 			info, err := h.EngineInfo(ctx, name)
 			if err != nil {
 				e = engines.Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}, Error: err.Error()}
 			}
+			e.Listed = engines.List(ctx, a, s, h, name, info)
 			report.Engines = append(report.Engines, e)
 			if !e.Ready || info.Features.Has("unconfined") {
 				continue
@@ -170,7 +171,7 @@ func (r *doctorReport) text() string {
 			fmt.Fprintf(&b, "           fix: %s\n", cli.Printable(f.Fix))
 		}
 	}
-	b.WriteString("\nEngines:\n")
+	b.WriteString("\nEngines:\n" + engines.Table(r.Engines) + "\n")
 	for i := range r.Engines {
 		r.Engines[i].Text(&b)
 	}

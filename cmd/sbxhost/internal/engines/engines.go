@@ -1,10 +1,9 @@
-// Package engines lists engines, asks and tests them, and pins them.
+// Package engines describes engines, asks and tests them, and pins them.
 package engines
 
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // engineNames gives the names asked for; an unknown one is an error.
@@ -34,79 +34,53 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 	return names, nil
 }
 
-// listOrder begins with the engines that "auto" chooses from.
-func listOrder(h *host.Host) []string {
+// Names begins with the engines that "auto" chooses from.
+func Names(h *host.Host) []string {
 	names, auto := h.EngineNames(), h.AutoEngines()
 	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(auto, n) })
 	return append(slices.DeleteFunc(auto, func(n string) bool { return !slices.Contains(names, n) }), rest...)
 }
 
-type listedEngine struct {
-	Name    string `json:"name"`
+// Listed is what a list says of an engine.
+type Listed struct {
 	BuiltIn bool   `json:"built_in"`
 	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0: never chosen
 	Source  string `json:"source"`  // path of the executable of one that is not built in
-	Version string `json:"version"` // of an engine of this project
+	Version string `json:"version"` // empty where the engine could not be asked
 	Doc     string `json:"doc"`     // likewise
 }
 
-func List(a *cli.App, fs *flag.FlagSet) func() error {
-	asJSON := cli.JSONFlag(fs)
-	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
-		list := []listedEngine{}
-		rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
-		separate := h.SeparateEngines()
-		for _, name := range listOrder(h) {
-			e := listed(ctx, a, s, h, name)
-			list, rows = append(list, e), append(rows, e.row())
-		}
-		text := cli.Table("", rows)
-		for _, name := range cli.SortedKeys(separate) {
-			if !slices.ContainsFunc(list, func(e listedEngine) bool { return e.Name == name }) {
-				text += fmt.Sprintf("\nThe engine %[1]s is a program of its own. To have it, put sbxhost-engine-%[1]s beside sbxhost:\n"+
-					"  CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest\n", name)
-			}
-		}
-		return a.Result(*asJSON, list, text)
-	})
-}
-
-// listed describes an engine.
-func listed(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name string) listedEngine {
-	separate := h.SeparateEngines()[name]
-	e := listedEngine{Name: name, Auto: 1 + slices.Index(h.AutoEngines(), name), Source: s.Options.Engines[name].Source}
-	if at, ok := s.Options.Reattach[name]; ok {
-		e.Source = at.Socket
-	} else if e.Source == "" {
-		e.Source = separate
-	}
-	if info, ok := setup.Caller(a).BuiltinInfo(ctx, s.Options, name); ok {
-		e.BuiltIn, e.Source, e.Version, e.Doc = true, "", info.Version, info.Doc
-	} else if separate != "" && e.Source == separate {
-		// One of this project, which stands beside this program. Others are
-		// not run for a list.
-		if info, err := h.EngineInfo(ctx, name); err == nil {
-			e.Version, e.Doc = info.Version, info.Doc
-		}
+// List describes an engine, of which info is what it says of itself.
+func List(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name string, info shared.Info) *Listed {
+	e := &Listed{Auto: 1 + slices.Index(h.AutoEngines(), name), Source: cmp.Or(s.Options.Reattach[name].Socket, s.Options.Engines[name].Source, h.SeparateEngines()[name]),
+		Version: info.Version, Doc: info.Doc}
+	if _, e.BuiltIn = setup.Caller(a).BuiltinInfo(ctx, s.Options, name); e.BuiltIn {
+		e.Source = ""
 	}
 	return e
 }
 
-func (e *listedEngine) row() []string {
-	from, place := cli.Quote(e.Source), "-"
-	if e.BuiltIn {
-		from = "built in"
+// Table shows engines that were listed.
+func Table(list []Probed) string {
+	rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
+	for _, e := range list {
+		from, place := cli.Quote(e.Source), "-"
+		if e.BuiltIn {
+			from = "built in"
+		}
+		if e.Auto > 0 {
+			place = strconv.Itoa(e.Auto)
+		}
+		rows = append(rows, []string{e.Name, place, cli.Printable(cmp.Or(e.Version, "-")), from, cli.Printable(e.Doc)})
 	}
-	if e.Auto > 0 {
-		place = strconv.Itoa(e.Auto)
-	}
-	return []string{e.Name, place, cmp.Or(e.Version, "-"), from, e.Doc}
+	return cli.Table("", rows)
 }
 
 const StatusNotReady = 1
 
 type Probed struct {
-	Name     string            `json:"name"`
+	Name string `json:"name"`
+	*Listed
 	Ready    bool              `json:"ready"`
 	Reason   string            `json:"reason"` // why it is not ready
 	Fix      string            `json:"fix"`
