@@ -170,7 +170,6 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
 	a("env", func(x *definition) *map[string]string { return &x.Env }, (*decoder).environment, namesOf),
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
-	aList("inject_credentials", func(x *definition) *[]string { return &x.InjectCredentials }, (*decoder).injected),
 }, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
 
 var sessionSchema = newBlock("a session block", "session.", []attribute[definition]{

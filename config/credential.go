@@ -14,7 +14,7 @@ import (
 )
 
 var credentialSchema = newBlock("a credential block", "", []attribute[host.Credential]{
-	{name: "hosts", needs: "A credential block needs hosts, the names that requests with the credential may go to.",
+	{name: "hosts",
 		read: func(d *decoder, it item, to *host.Credential) {
 			to.Hosts = d.good(it, func(e item) (string, bool) {
 				s, ok := d.text(e)
@@ -24,14 +24,23 @@ var credentialSchema = newBlock("a credential block", "", []attribute[host.Crede
 				return s, ok
 			})
 		},
-		shown: func(of *host.Credential) string { return listOf(of.Hosts) }},
+		shown: func(of *host.Credential) string { return ifSet(of.Hosts != nil, listOf(of.Hosts)) }},
 	{name: "header",
 		read:  func(d *decoder, it item, to *host.Credential) { to.Header, _ = d.text(it) },
-		shown: func(of *host.Credential) string { return of.Header }},
-	{name: "value", needs: "A credential block needs value, which comes of a variable of the environment.",
+		shown: func(of *host.Credential) string { return ifSet(of.Hosts != nil, of.Header) }},
+	{name: "value",
 		read:  func(d *decoder, it item, to *host.Credential) { d.secret(it, to) },
-		shown: func(*host.Credential) string { return "not shown, since it is secret" }},
+		shown: func(of *host.Credential) string { return ifSet(of.Env != nil, "not shown, since it is secret") }},
+	aBool("pass", func(x *host.Credential) *bool { return &x.Pass }),
 })
+
+// ifSet is nothing for what a set does without.
+func ifSet(set bool, text string) string {
+	if set {
+		return text
+	}
+	return ""
+}
 
 // credentialBlocks reads the sets. A variable that is not set makes one that is not to be had,
 // which concerns nobody but who uses it.
@@ -49,13 +58,30 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 	sets := make(map[string]host.Credential, len(blocks))
 	for _, block := range blocks {
 		name := block.Labels[0]
-		d.checkName(block, "a credential", view.Credentials()...)
+		d.checkName(block, "a credential", view.CredentialSSHAgent)
 		if _, dup := sets[name]; dup {
 			d.report(block.LabelRanges[0], "Duplicate credential", fmt.Sprintf("There is a credential %q already.", name))
 		}
 		errors := len(d.diags)
 		set := host.Credential{Header: "Authorization"}
-		credentialSchema.read(d, block.Body, block.DefRange, &set)
+		content := credentialSchema.read(d, block.Body, block.DefRange, &set)
+		if slices.Contains(view.Credentials(), name) {
+			for _, attr := range content.Attributes {
+				if attr.Name != "pass" {
+					d.report(attr.NameRange, "Built-in credential", fmt.Sprintf("The credential %q is built in, and takes nothing but pass. Remove %s, or choose another name for the block.", name, attr.Name))
+				}
+			}
+			if set.Pass && len(d.diags) == errors {
+				sets[name] = host.Credential{Pass: true}
+			}
+			continue
+		}
+		if content.Attributes["hosts"] == nil && !set.Pass {
+			d.report(block.DefRange, "Missing attribute", "A credential block needs hosts, the names that requests with the credential may go to, or pass = true, with which commands get the credential.")
+		}
+		if content.Attributes["value"] == nil {
+			d.report(block.DefRange, "Missing attribute", "A credential block needs value, which comes of a variable of the environment.")
+		}
 		if len(d.diags) == errors {
 			d.add(diagnose(set.Validate(), "a secret", func(attribute string) (hcl.Range, bool) {
 				at, _ := locateInSandbox(block.Body, block.DefRange, attribute)
@@ -101,10 +127,4 @@ func (e *evaluator) with(value func(name string) string) *evaluator {
 	other := *e
 	other.input.LookupEnv = func(name string) (string, bool) { return value(name), true }
 	return &other
-}
-
-// injected are names of credentials that a sandbox does not have.
-func (d *decoder) injected(it item) []string {
-	allowed := slices.Concat(d.credentialNames, []string{view.CredentialGitHub, view.CredentialGitHubCLI})
-	return d.good(it, func(e item) (string, bool) { return d.oneOf(e, allowed...) })
 }

@@ -202,8 +202,9 @@ func (d *decoder) passthrough(it item) []string {
 
 func (d *decoder) credentials(it item) []string {
 	var seen []string
+	allowed := slices.Concat(view.Credentials(), slices.DeleteFunc(slices.Clone(d.credentialNames), func(name string) bool { return slices.Contains(view.Credentials(), name) }))
 	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.oneOf(e, view.Credentials()...)
+		s, ok := d.oneOf(e, allowed...)
 		if ok && slices.Contains(seen, s) {
 			d.invalid(e, "%s is in the list already", e.show(s))
 			return "", false

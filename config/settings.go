@@ -61,7 +61,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	approvalsSchema.show("approvals.", &o, add)
 	auditSchema.show("audit.", &o, add)
 	mcpSchema.show("mcp.", &f.mcp, add)
-	for _, name := range slices.Sorted(slices.Values(d.InjectCredentials)) {
+	for _, name := range slices.Sorted(slices.Values(d.Credentials)) {
 		if set, own := o.Credentials[name]; own {
 			credentialSchema.show("credential."+name+".", &set, add)
 		}

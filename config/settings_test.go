@@ -90,7 +90,7 @@ func TestSettingsAreAll(t *testing.T) {
 	f, diags := Parse("/etc/sbx/config.hcl", []byte(`sandbox "a" {
   engine             = "mine.two"
   network            = ["registry.npmjs.org"]
-  inject_credentials = ["npm.two"]
+  credentials        = ["npm.two"]
   config {
     image = "debian"
     cache {

@@ -28,6 +28,7 @@ func TestApprovalCoversTheEnvironment(t *testing.T) {
 	with := func(d host.Definition, workspace map[string]string, env []string, trace string) *host.Cmd {
 		h := s.host(t, d, func(o *host.Options) {
 			o.Approvals.Store, o.Workspace.Env = store, workspace
+			o.Credentials = map[string]host.Credential{"github": {Pass: true}}
 			o.Environ = append(o.Environ, "SET=x")
 		})
 		cmd := h.Command(t.Context(), "", "make")

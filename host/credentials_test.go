@@ -178,7 +178,7 @@ func TestRenew(t *testing.T) {
 		return map[string]Credential{"npm": {Hosts: hosts, Env: map[string]shared.Secret{"T": value}, Placeholder: view.Placeholder("T"), Value: value}}
 	}
 	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays"},
-		Sandboxes:   map[string]Definition{"s": {Network: Network{Names: []string{"a.example"}}, InjectCredentials: []string{"npm"}}},
+		Sandboxes:   map[string]Definition{"s": {Network: Network{Names: []string{"a.example"}}, Credentials: []string{"npm"}}},
 		Credentials: npm("first", "a.example"), Inject: map[string]shared.Engine{"noop": noop.New()}})
 	if err != nil {
 		t.Fatal(err)
@@ -201,9 +201,9 @@ func TestRenew(t *testing.T) {
 		want    []string
 	}{
 		{npm("second", "a.example"), []string{"GH_TOKEN=new"}, "", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{npm("third", "b.example"), nil, "inject_credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{npm("third", "b.example"), nil, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
 		{npm("a\nb", "a.example"), nil, `Options.Credentials: "npm": value`, []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{nil, nil, "inject_credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{nil, nil, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
 		{npm("fourth", "a.example"), nil, "", []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays", "fourth"}},
 	} {
 		err := h.Renew(c.sets, c.environ)

@@ -95,7 +95,11 @@ func (h *Host) validate() error {
 // with them.
 func (h *Host) checkDefinitions(sets map[string]Credential) error {
 	for name, set := range sets {
-		if err := set.Validate(); err != nil {
+		err := set.Validate()
+		if slices.Contains(view.Credentials(), name) && (!set.Pass || set.Hosts != nil || set.Env != nil || set.Value != "") {
+			err = errors.New("it is built in, and takes nothing but Pass")
+		}
+		if err != nil {
 			return fmt.Errorf("Options.Credentials: %q: %w", name, err)
 		}
 	}
@@ -109,7 +113,7 @@ func (h *Host) checkDefinitions(sets map[string]Credential) error {
 
 // checkDefinition reports a definition that means nothing, or names an engine that there is not.
 func (h *Host) checkDefinition(name string, def Definition, sets map[string]Credential) error {
-	err := cmp.Or(def.Validate(), def.CheckInject(sets))
+	err := cmp.Or(def.Validate(), def.CheckCredentials(sets))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
 	}

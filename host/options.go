@@ -55,8 +55,8 @@ type Options struct {
 	// ServeBuiltin or sandboxinit.Hook.
 	Inject map[string]shared.Engine
 
-	// Credentials are sets for Definition.InjectCredentials, by name, besides those that are
-	// built in.
+	// Credentials are sets for Definition.Credentials, by name, besides those that are
+	// built in. Of a built-in one, Pass may be said here.
 	Credentials map[string]Credential
 
 	// Approvals say what becomes of commands that would run without a sandbox.

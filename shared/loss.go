@@ -19,8 +19,8 @@ type Loss struct {
 }
 
 // InjectLoss is that of [Network.Inject].
-var InjectLoss = Loss{Feature: FeatureNetworkInject, Attribute: "inject_credentials", What: "credentials that stay outside",
-	Hint: `use engine "native" or "bwrap", or credentials, which the command then has`}
+var InjectLoss = Loss{Feature: FeatureNetworkInject, Attribute: "credentials", What: "credentials that stay outside",
+	Hint: `use engine "native" or "bwrap", or have commands get them, by pass = true in their credential blocks`}
 
 // Event tells of a Loss that was accepted.
 func (l *Loss) Event(engine string) Event {

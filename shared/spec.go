@@ -249,7 +249,7 @@ func (s *Spec) Validate() error {
 		return invalid("network", "names are listed for the network %q", s.Network.Mode)
 	}
 	if len(s.Network.Inject.Credentials) > 0 && s.Network.Mode != NetworkNames {
-		return invalid("inject_credentials", "credentials are put into requests for the network %q", s.Network.Mode)
+		return invalid("credentials", "credentials are put into requests for the network %q", s.Network.Mode)
 	}
 	if s.Limits.CPUs < 0 {
 		return invalid("limits.cpus", "is negative")

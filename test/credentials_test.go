@@ -89,7 +89,11 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(p.home, "c.hcl")
-	text := fmt.Sprintf(`sandbox "with" {
+	text := fmt.Sprintf(`credential "github" {
+  pass = true
+}
+
+sandbox "with" {
   engine      = "native"
   network     = true
   credentials = ["github"]

@@ -126,7 +126,7 @@ git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git pu
 		}
 		for _, args := range [][]string{{"-json"}, {"-v"}, {}} {
 			out, stderr, err := run(append(append([]string{"explain", "-sandbox", sandbox}, args...), "--", "true")...)
-			if err != nil || !strings.Contains(out, "inject_credentials") {
+			if err != nil || !strings.Contains(out, "credentials") {
 				t.Errorf("explain %q: %v, %q\n%s", args, err, out, stderr)
 			}
 		}

@@ -162,12 +162,12 @@ sandbox "inject" {
   engine             = "native"
   filesystem         = "host"
   network            = ["github.com", "api.github.com", "npm.example", "tools.example"]
-  inject_credentials = ["github", "npm"]
+  credentials = ["github", "npm"]
 }
 sandbox "inject-bwrap" {
   engine             = "bwrap"
   network            = ["github.com", "api.github.com", "npm.example", "tools.example"]
-  inject_credentials = ["github", "npm"]
+  credentials = ["github", "npm"]
 }
 sandbox "offline" {
   engine     = "native"

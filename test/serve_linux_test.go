@@ -302,7 +302,7 @@ func TestServeFollowsACredential(t *testing.T) {
 sandbox "fast" {
   engine             = "native"
   network            = ["a.example", "b.example"]
-  inject_credentials = ["c"]
+  credentials = ["c"]
 }
 `), 0o600); err != nil {
 			t.Fatal(err)

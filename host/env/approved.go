@@ -27,7 +27,7 @@ func Exact(command []string, lookup func(string) (string, bool)) (exact []string
 // Defined lists what a definition and the workspace say of the environment that a
 // command has without its sandbox: of all that they say, that alone still makes
 // a difference to it then.
-func Defined(def *view.Definition, workspace map[string]string) (list []string) {
+func Defined(def *view.Definition, own map[string]view.Credential, workspace map[string]string) (list []string) {
 	for _, part := range []struct {
 		name   string
 		values map[string]string
@@ -39,7 +39,7 @@ func Defined(def *view.Definition, workspace map[string]string) (list []string) 
 	for _, part := range []struct {
 		name  string
 		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Credentials}, {"inject_credentials", def.InjectCredentials}} {
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Passed(own)}, {"injected", def.Injected(own)}} {
 		for _, name := range slices.Sorted(slices.Values(part.names)) {
 			list = append(list, part.name, name)
 		}

@@ -56,13 +56,13 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env,
 		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 	}
-	in.Credentials, notes = m.Credentials(ctx, d.Credentials, planning)
+	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)
 	in.Credentials = append(in.Credentials, r.instead...)
 	for _, secret := range r.withheld {
 		in.Outside = append(in.Outside, string(secret))
 	}
 	if spec.Unconfined {
-		if len(d.InjectCredentials) > 0 {
+		if len(d.Injected(m.Sets())) > 0 {
 			notes = append(notes, view.OriginInject+": without a sandbox nothing is put into requests, so that the command is not authenticated")
 		}
 		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {

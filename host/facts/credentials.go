@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,15 +21,6 @@ import (
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 )
-
-func checkCredentials(names []string) error {
-	for i, name := range names {
-		if !slices.Contains(view.Credentials(), name) {
-			return view.Invalid(fmt.Sprintf("credentials[%d]", i), fmt.Sprintf("there is no credential set %q", name), "there are "+strings.Join(view.Credentials(), ", "))
-		}
-	}
-	return nil
-}
 
 // Credentials gives the variables of a definition's credential sets, and notes
 // on those that are not to be had. With planning, no program is run, and a token
@@ -50,6 +42,16 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 		case view.CredentialSSHAgent:
 			if socket, err := m.agentSocket(); err == nil {
 				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
+			}
+		default:
+			set := m.Sets()[name]
+			if set.Value == "" {
+				notes = append(notes, unset(name, &set))
+			}
+			for _, variable := range slices.Sorted(maps.Keys(set.Env)) {
+				if value := string(set.Env[variable]); value != "" {
+					vars = append(vars, env.Secret{Name: variable, Value: value, Origin: origin})
+				}
 			}
 		}
 	}

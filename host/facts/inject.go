@@ -30,15 +30,12 @@ import (
 // their place, and an authority that commands trust. The notes are about those that are not to be had.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
-	if err := q.CheckInject(sets); err != nil {
-		return nil, err
-	}
 	var hosts []string
 	add := func(c shared.Credential) {
 		hosts = append(hosts, c.Hosts...)
 		out.Inject.Credentials = append(out.Inject.Credentials, c)
 	}
-	for _, name := range q.InjectCredentials {
+	for _, name := range q.Injected(sets) {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		own, isOwn := sets[name]
 		if !isOwn {
@@ -51,9 +48,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 			continue
 		}
 		if own.Value == "" {
-			unset := maps.Clone(own.Env)
-			maps.DeleteFunc(unset, func(_ string, secret shared.Secret) bool { return secret != "" })
-			notes = append(notes, fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(unset)), ", ")))
+			notes = append(notes, unset(name, &own))
 			continue
 		}
 		add(shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
@@ -74,6 +69,13 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 		out.instead = append(out.instead, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
 	}
 	return notes, nil
+}
+
+// unset is the note about a set that is not to be had.
+func unset(name string, set *view.Credential) string {
+	variables := maps.Clone(set.Env)
+	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
+	return fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 }
 
 // withhold has commands get a placeholder.

@@ -86,7 +86,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		user := m.Owner.User
 		out.Spec.User = &user
 	}
-	if err := checkCredentials(q.Credentials); err != nil {
+	if err := q.CheckCredentials(m.Sets()); err != nil {
 		return nil, err
 	}
 	in, look := m.input(&q), newLookup(ctx, m)

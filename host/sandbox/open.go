@@ -168,7 +168,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	request := facts.Request{Name: name, Planning: t.Planning, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
 	SetStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, session.Reach(&def), write || def.Review == view.NewReview || def.Session.Processes)
+		state, err := p.Session.Get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +234,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
-	if len(def.InjectCredentials) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {
+	if len(def.Injected(p.Machine.Sets())) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
 	}
 	spec.Network.Inject = resolved.Inject

@@ -54,7 +54,7 @@ func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition
 	SetStage(ctx, "it waited for review %q", def.Review)
 	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	use, err := p.Shelf().Join(waiting, def.Review, name, session.Reach(def))
+	use, err := p.Shelf().Join(waiting, def.Review, name, session.Reach(def, p.Machine.Sets()))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -35,9 +35,12 @@ const (
 // Reach is what commands of a definition have besides files: their credentials. It
 // is empty for those that have none. The network does not count: what one command
 // has downloaded into a cache, another builds with offline.
-func Reach(d *view.Definition) string {
-	reach := slices.Clone(d.Credentials)
-	for _, name := range d.InjectCredentials {
+func Reach(d *view.Definition, own map[string]view.Credential) string {
+	reach := d.Passed(own)
+	for i, name := range reach {
+		reach[i] = "pass-" + name
+	}
+	for _, name := range d.Injected(own) {
 		reach = append(reach, "inject-"+name) // they can be used, if not had
 	}
 	// As a name of a directory, in which no list is another's: names can have all that a directory's can.

@@ -35,11 +35,12 @@ func TestReachesShareNoDirectory(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, Options{Name: "work"})
 	seen := map[string]string{}
-	for _, d := range []view.Definition{
-		{}, {Credentials: []string{"github"}}, {Credentials: []string{"ssh-agent"}}, {Credentials: []string{"github", "ssh-agent"}}, {InjectCredentials: []string{"github"}},
-		{InjectCredentials: []string{"a", "b"}}, {InjectCredentials: []string{"a_inject-b"}}, {InjectCredentials: []string{"a_-inject-b"}}, {InjectCredentials: []string{"a__-inject-b"}}, // names of a file's own
+	own := map[string]view.Credential{"passed": {Pass: true}, "inject-a": {Pass: true}}
+	for _, credentials := range [][]string{
+		{}, {"github"}, {"ssh-agent"}, {"github", "ssh-agent"}, {"passed"}, {"inject-a"}, {"a"},
+		{"a", "b"}, {"a_inject-b"}, {"a_-inject-b"}, {"a__-inject-b"}, // names of a file's own
 	} {
-		reach, credentials := Reach(&d), slices.Concat(d.Credentials, d.InjectCredentials)
+		reach := Reach(&view.Definition{Credentials: credentials}, own)
 		state, err := s.Get(t.Context(), reach, true)
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +52,11 @@ func TestReachesShareNoDirectory(t *testing.T) {
 			seen[place] = strings.Join(credentials, " ")
 		}
 	}
-	if a, b := Reach(&view.Definition{Credentials: []string{"b", "a", "b"}}), Reach(&view.Definition{Credentials: []string{"a", "b"}}); a != b {
+	github := &view.Definition{Credentials: []string{"github"}}
+	if a, b := Reach(github, nil), Reach(github, map[string]view.Credential{"github": {Pass: true}}); a == b {
+		t.Errorf("%q is that of a credential that stays outside, and of one that is passed on", a)
+	}
+	if a, b := Reach(&view.Definition{Credentials: []string{"b", "a", "b"}}, nil), Reach(&view.Definition{Credentials: []string{"a", "b"}}, nil); a != b {
 		t.Errorf("%q and %q are the same credentials", a, b)
 	}
 }

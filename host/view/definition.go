@@ -73,12 +73,10 @@ type Definition struct {
 	// Env are variables to set, the only way to set one that is on the
 	// denylist of variables that inject code.
 	Env map[string]string
-	// Credentials are names of credential sets to pass on.
+	// Credentials are names of credential sets that commands can use. Of each they get a
+	// placeholder, in whose place the credential is put into requests to its own hosts, outside;
+	// Network must then be a list. They get an agent's socket, and a set that says Pass.
 	Credentials []string
-	// InjectCredentials are names of credential sets that commands do not get: each has a
-	// placeholder, in whose place the credential is put into requests to its own hosts, outside.
-	// Network must be a list.
-	InjectCredentials []string
 	// Session says what commands share besides files.
 	Session SessionDefinition
 	// Limits bound each command, or all that runs in a session with Processes.

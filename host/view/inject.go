@@ -10,10 +10,12 @@ import (
 )
 
 // OriginInject is the attribute by which credentials are put into requests outside.
-const OriginInject = "inject_credentials"
+const OriginInject = "credentials"
 
-// A Credential is one for Definition.InjectCredentials that is no built-in set.
+// A Credential is one for Definition.Credentials that is no built-in set, or says Pass of one.
 type Credential struct {
+	// Pass has commands get the variables as they are. A built-in set has nothing else.
+	Pass bool
 	// Hosts are names, without a wildcard. Requests to no other host get it.
 	Hosts []string
 	// Header is where it goes; empty means Authorization.
@@ -33,6 +35,9 @@ func Placeholder(variable string) string { return "sbxhost." + variable + ".plac
 
 // Validate reports the attribute that cannot be as it is.
 func (c *Credential) Validate() error {
+	if c.Pass {
+		return nil
+	}
 	if len(c.Hosts) == 0 {
 		return Invalid("hosts", "it is empty: no request would get the credential", "")
 	}
@@ -65,28 +70,40 @@ func isHeader(name string) bool {
 	return !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
 }
 
-// CheckInject reports what of InjectCredentials means nothing. Own are the sets that are not
-// built in, by name.
-func (d *Definition) CheckInject(own map[string]Credential) error {
-	if len(d.InjectCredentials) == 0 {
-		return nil
+// Passed are the credentials that commands get. Own are the sets that are not built in, and those
+// built in that say Pass, by name.
+func (d *Definition) Passed(own map[string]Credential) (names []string) {
+	for _, name := range d.Credentials {
+		if name == CredentialSSHAgent || own[name].Pass {
+			names = append(names, name)
+		}
 	}
-	if d.Network.Names == nil {
-		return Invalid(OriginInject, fmt.Sprintf("with network = %v no request can be told from another", d.Network.Host), "list the names that commands reach in network, or use credentials, which commands then have")
-	}
-	for i, name := range d.InjectCredentials {
+	return names
+}
+
+// Injected are the others, which are put into requests outside.
+func (d *Definition) Injected(own map[string]Credential) []string {
+	passed := d.Passed(own)
+	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return slices.Contains(passed, name) })
+}
+
+// CheckCredentials reports what of Credentials means nothing.
+func (d *Definition) CheckCredentials(own map[string]Credential) error {
+	isGitHub := func(name string) bool { return name == CredentialGitHub || name == CredentialGitHubCLI }
+	for i, name := range d.Credentials {
 		attribute := fmt.Sprintf("%s[%d]", OriginInject, i)
 		set, isOwn := own[name]
-		github := !isOwn && (name == CredentialGitHub || name == CredentialGitHubCLI)
 		switch {
-		case slices.Contains(d.InjectCredentials[:i], name):
+		case slices.Contains(d.Credentials[:i], name):
 			return Invalid(attribute, fmt.Sprintf("%q is in the list already", name), "")
-		case !isOwn && name == CredentialSSHAgent:
-			return Invalid(attribute, "an agent's signatures are in no header", "name it in credentials")
-		case !isOwn && !github:
-			return invalidf(attribute, fmt.Sprintf("there are %q, %q and those of credential blocks", CredentialGitHub, CredentialGitHubCLI), "there is no credential %q", name)
-		case github && slices.ContainsFunc(slices.Concat(d.Credentials, d.InjectCredentials[:i]), func(other string) bool { return strings.HasPrefix(other, CredentialGitHub) && own[other].Hosts == nil }):
-			return Invalid(attribute, "the same token is passed on, or put in, by another set", "leave one of the two out")
+		case !isOwn && !slices.Contains(Credentials(), name):
+			return invalidf(attribute, fmt.Sprintf("there are %q and those of credential blocks", Credentials()), "there is no credential %q", name)
+		case isGitHub(name) && slices.ContainsFunc(d.Credentials[:i], isGitHub):
+			return Invalid(attribute, "another set in the list has the same token", "leave one of the two out")
+		case name == CredentialSSHAgent || set.Pass:
+		case d.Network.Names == nil:
+			return Invalid(attribute, fmt.Sprintf("with network = %v no request can be told from another, so that the credential cannot stay outside", d.Network.Host),
+				fmt.Sprintf("list the names that commands reach in network; or have commands get the credential, by pass = true in the block credential %q", name))
 		case isOwn:
 			if missing := slices.DeleteFunc(slices.Clone(set.Hosts), d.reaches); len(missing) > 0 {
 				return invalidf(attribute, fmt.Sprintf("add %q to network", missing[0]), "network does not reach %s, a host of credential %q, at port 443", missing[0], name)

@@ -9,31 +9,32 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-func TestCheckInject(t *testing.T) {
+func TestCheckCredentials(t *testing.T) {
 	t.Parallel()
-	own := map[string]Credential{"npm": {Hosts: []string{"registry.npmjs.org", "npm.example.org"}}}
+	own := map[string]Credential{"npm": {Hosts: []string{"registry.npmjs.org", "npm.example.org"}}, "passed": {Pass: true}, "github-cli": {Pass: true}}
 	list := func(names ...string) Network { return Network{Names: append([]string{}, names...)} }
 	for name, c := range map[string]struct {
 		def  Definition
 		want string // the attribute, and a part of the message
 	}{
 		"nothing":              {Definition{}, ""},
-		"own":                  {Definition{InjectCredentials: []string{"npm"}, Network: list("registry.npmjs.org", "*.example.org")}, ""},
-		"github":               {Definition{InjectCredentials: []string{"github"}, Network: list("github.com")}, ""},
-		"without a network":    {Definition{InjectCredentials: []string{"npm"}}, "inject_credentials: with network = false"},
-		"the host's network":   {Definition{InjectCredentials: []string{"npm"}, Network: Network{Host: true}}, "inject_credentials: with network = true"},
-		"an empty list":        {Definition{InjectCredentials: []string{"npm"}, Network: list()}, "inject_credentials[0]: network does not reach registry.npmjs.org"},
-		"a host is missing":    {Definition{InjectCredentials: []string{"github", "npm"}, Network: list("registry.npmjs.org", "github.com")}, "inject_credentials[1]: network does not reach npm.example.org"},
-		"another port":         {Definition{InjectCredentials: []string{"npm"}, Network: list("registry.npmjs.org:80", "*.example.org")}, "inject_credentials[0]: network does not reach registry.npmjs.org"},
-		"a wildcard elsewhere": {Definition{InjectCredentials: []string{"npm"}, Network: list("registry.npmjs.org", "*.npm.example.org")}, "inject_credentials[0]: network does not reach npm.example.org"},
-		"no such set":          {Definition{InjectCredentials: []string{"pip"}, Network: list("pypi.org")}, `inject_credentials[0]: there is no credential "pip"`},
-		"an agent":             {Definition{InjectCredentials: []string{"ssh-agent"}, Network: list("github.com")}, "inject_credentials[0]: an agent's"},
-		"twice":                {Definition{InjectCredentials: []string{"github", "github"}, Network: list("github.com")}, "inject_credentials[1]: \"github\" is in the list already"},
-		"one token in two":     {Definition{InjectCredentials: []string{"github", "github-cli"}, Network: list("github.com")}, "inject_credentials[1]: the same token"},
-		"and passed on":        {Definition{InjectCredentials: []string{"github"}, Credentials: []string{"github-cli"}, Network: list("github.com")}, "inject_credentials[0]: the same token"},
-		"beside an agent":      {Definition{InjectCredentials: []string{"github"}, Credentials: []string{"ssh-agent"}, Network: list("github.com")}, ""},
+		"own":                  {Definition{Credentials: []string{"npm"}, Network: list("registry.npmjs.org", "*.example.org")}, ""},
+		"github":               {Definition{Credentials: []string{"github"}, Network: list("github.com")}, ""},
+		"without a network":    {Definition{Credentials: []string{"npm"}}, "credentials[0]: with network = false"},
+		"the host's network":   {Definition{Credentials: []string{"npm"}, Network: Network{Host: true}}, "credentials[0]: with network = true"},
+		"an empty list":        {Definition{Credentials: []string{"npm"}, Network: list()}, "credentials[0]: network does not reach registry.npmjs.org"},
+		"a host is missing":    {Definition{Credentials: []string{"github", "npm"}, Network: list("registry.npmjs.org", "github.com")}, "credentials[1]: network does not reach npm.example.org"},
+		"another port":         {Definition{Credentials: []string{"npm"}, Network: list("registry.npmjs.org:80", "*.example.org")}, "credentials[0]: network does not reach registry.npmjs.org"},
+		"a wildcard elsewhere": {Definition{Credentials: []string{"npm"}, Network: list("registry.npmjs.org", "*.npm.example.org")}, "credentials[0]: network does not reach npm.example.org"},
+		"no such set":          {Definition{Credentials: []string{"pip"}, Network: list("pypi.org")}, `credentials[0]: there is no credential "pip"`},
+		"an agent":             {Definition{Credentials: []string{"ssh-agent"}}, ""},
+		"passed on":            {Definition{Credentials: []string{"passed", "github-cli"}}, ""},
+		"twice":                {Definition{Credentials: []string{"github", "github"}, Network: list("github.com")}, "credentials[1]: \"github\" is in the list already"},
+		"one token in two":     {Definition{Credentials: []string{"github", "github-cli"}, Network: list("github.com")}, "credentials[1]: another set in the list has the same token"},
+		"and passed on":        {Definition{Credentials: []string{"github-cli", "github"}, Network: list("github.com")}, "credentials[1]: another set in the list has the same token"},
+		"beside an agent":      {Definition{Credentials: []string{"ssh-agent", "github"}, Network: list("github.com")}, ""},
 	} {
-		err := c.def.CheckInject(own)
+		err := c.def.CheckCredentials(own)
 		if c.want == "" != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), c.want) || !errors.Is(err, shared.ErrInvalidSpec)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

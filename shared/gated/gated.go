@@ -56,7 +56,7 @@ func injection(spec *shared.Injection) (*gate.Injection, error) {
 	of := &gate.Injection{Credentials: credentials(spec.Credentials)}
 	var err error
 	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "inject_credentials", Message: "its certificate cannot be used"}
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
 	}
 	return of, nil
 }

@@ -101,7 +101,7 @@ func playInject(args []string) (err error) {
 		Hosts: []string{injectedName}, Env: map[string]shared.Secret{tokenVariable: benchToken},
 		Placeholder: "Bearer sbxhost." + tokenVariable + ".placeholder", Value: "Bearer " + benchToken,
 	}}
-	library.Sandboxes = map[string]host.Definition{"inject": {Engine: "native", InjectCredentials: []string{"bench"},
+	library.Sandboxes = map[string]host.Definition{"inject": {Engine: "native", Credentials: []string{"bench"},
 		Network: host.Network{Names: []string{injectedName + " private", passedName + " private"}}}}
 	h, err := host.New(ctx, library)
 	if err != nil {

@@ -19,7 +19,20 @@ credential "absent" {
   value = "Bearer ${env.ABSENT}"
 }
 
+credential "passed" {
+  value = "Bearer ${env.SECRET}"
+  pass  = true
+}
+
+credential "github" {
+  pass = true
+}
+
+credential "github-cli" {
+  pass = false
+}
+
 sandbox "a" {
-  network            = ["registry.npmjs.org", "npm.example", "api.example", "github.com"]
-  inject_credentials = ["npm", "key", "github"]
+  network     = ["registry.npmjs.org", "npm.example", "api.example", "github.com"]
+  credentials = ["npm", "key", "github", "passed", "ssh-agent"]
 }

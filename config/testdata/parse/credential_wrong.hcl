@@ -51,7 +51,11 @@ credential "binary" {
 
 credential "missing" {}
 
+credential "ssh-agent" {
+  pass = true
+}
+
 sandbox "a" {
-  network            = ["registry.npmjs.org"]
-  inject_credentials = ["npm", "ssh-agent", "plain"]
+  network     = ["registry.npmjs.org"]
+  credentials = ["npm", "ssh-agent", "plain", "plain"]
 }

@@ -243,8 +243,6 @@ func leaveOut(d *host.Definition, attribute string) bool {
 		d.UnixSockets = nil
 	case "credentials":
 		d.Credentials = nil
-	case "inject_credentials":
-		d.InjectCredentials = nil
 	case "env_passthrough":
 		d.EnvPassthrough = nil
 	case "limits.memory":
