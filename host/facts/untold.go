@@ -155,7 +155,8 @@ func (out *Resolved) wereOwn(list ...string) {
 
 // leaveUntold takes out of what was there before what may have changed since a command of which
 // nothing was told, so that it is told with the next one. Of git, nothing counts as known: it acts
-// on more than has a time, and what is the user's own now may be so by that command.
+// on more than has a time, and what is the user's own now may be so by that command. Nor does what
+// cannot be listed, and has no time that can be seen.
 func (out *Resolved) leaveUntold() {
 	b, since := &out.before, out.since
 	if since.IsZero() {
@@ -164,7 +165,7 @@ func (out *Resolved) leaveUntold() {
 	b.began = since
 	b.instructions = slices.DeleteFunc(slices.Clone(b.instructions), func(p string) bool { return out.changedSince(p, since) })
 	b.repositories = slices.DeleteFunc(slices.Clone(b.repositories), func(top string) bool { return out.obeyedChangedSince(top, since) })
-	b.submodules, b.pending, b.odd, b.acting = nil, workspace.Pending{}, nil, nil
+	b.submodules, b.pending, b.odd, b.acting, b.unread = nil, workspace.Pending{}, nil, nil, nil
 	b.unprotected = slices.Clone(b.unprotected)
 	for i := range b.unprotected {
 		if u := &b.unprotected[i]; out.changedSince(u.path, since) {

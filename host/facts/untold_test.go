@@ -109,6 +109,10 @@ func TestUntoldRepositories(t *testing.T) {
 	runGit(t, top+"/own", "commit", "-q", "--allow-empty", "-m", "one")
 	runGit(t, top, "add", "own")
 	runGit(t, top, "commit", "-q", "-m", "own")
+	unlistable := "new"
+	if os.Geteuid() == 0 { // who lists it
+		unlistable = "new/a"
+	}
 	for _, tt := range []struct {
 		name, told string
 		command    func()
@@ -118,6 +122,12 @@ func TestUntoldRepositories(t *testing.T) {
 		{"what git is in the middle of", "", func() { writeFile(t, top+"/.git/rebase-merge/git-rebase-todo", "exec true\n") }},
 		{"a link in the place of what git writes", "", func() {
 			if err := os.Symlink(base+"/x", top+"/.git/COMMIT_EDITMSG2"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a directory that cannot be listed", unlistable, func() {
+			evil("new/a")
+			if err := os.Chmod(top+"/new", 0o311); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -140,6 +150,9 @@ func TestUntoldRepositories(t *testing.T) {
 			t.Errorf("%s: it is told once more", tt.name)
 		}
 		runGit(t, top, "reset", "-q")
+		if err := os.Chmod(top+"/new", 0o755); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
 		for _, p := range []string{"/new", "/a", "/.git/rebase-merge", "/.git/COMMIT_EDITMSG2"} {
 			if err := os.RemoveAll(top + p); err != nil {
 				t.Fatal(err)
