@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -96,7 +98,23 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	return a.Print(b.String())
+	return a.Print(visibleJSON(b.String()))
+}
+
+// visibleJSON escapes in JSON what a terminal acts on or nobody sees, and an encoder leaves as it is: it can be in
+// a name that a command chose.
+func visibleJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || hostpath.Visible(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // Diagnose shows diagnostics with their lines in the file.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,6 +23,23 @@ func TestSpans(t *testing.T) {
 		if got := inforce.Age(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}
+	}
+}
+
+// A terminal acts on nothing of what is printed as JSON, whatever names a command has chosen.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	const name = "a\u009b2J\u202e\U000e0001\x1b\\\"\u200b\ufffdé😀"
+	var b strings.Builder
+	if err := (&App{Stdout: &b}).Result(true, []string{name}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if want := "[\n  \"a\\u009b2J\\u202e\\udb40\\udc01\\u001b\\\\\\\"\\u200b\\ufffdé😀\"\n]\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+	var got []string
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got[0] != name {
+		t.Errorf("it reads as %q, %v", got, err)
 	}
 }
 
