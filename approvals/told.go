@@ -49,11 +49,14 @@ func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool
 // ToldList gives the list, in the order in which it was made.
 func (s *Store) ToldList() ([]Told, error) { return s.told().list() }
 
-// ClearTold takes out of the list what has been in it until a time.
-func (s *Store) ClearTold(ctx context.Context, until time.Time) error {
+// ClearTold takes out of the list what a person has seen of it. What was told once more since then stays.
+func (s *Store) ClearTold(ctx context.Context, seen []Told) error {
 	return s.told().change(ctx, func(list []Told) ([]Told, error) {
 		n := len(list)
-		if list = slices.DeleteFunc(list, func(t Told) bool { return !t.At.After(until) }); len(list) == n {
+		list = slices.DeleteFunc(list, func(t Told) bool {
+			return slices.ContainsFunc(seen, func(s Told) bool { return s.Path == t.Path && s.At.Equal(t.At) })
+		})
+		if len(list) == n {
 			return nil, errUnchanged
 		}
 		return list, nil

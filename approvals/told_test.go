@@ -38,13 +38,22 @@ func TestTold(t *testing.T) {
 	gone := func(*Told) bool { return false }
 	add(gone, "/w/d")
 	want("/w/b\xff", "/w/c", "/w/a", "/w/d")
-	until := time.Now()
-	add(all, "/w/e")
+	// What was found before, and waited for the list until it was seen.
+	late := []Told{{Path: "/w/e", What: "x", At: time.Now()}}
+	add(all, "/w/f")
+	seen, err := s.ToldList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddTold(t.Context(), late, all); err != nil {
+		t.Fatal(err)
+	}
+	add(all, "/w/a")
 	for range 2 {
-		if err := s.ClearTold(t.Context(), until); err != nil {
+		if err := s.ClearTold(t.Context(), seen); err != nil {
 			t.Fatal(err)
 		}
-		want("/w/e")
+		want("/w/e", "/w/a")
 	}
 	var many []string
 	for i := range maxTold + 5 {

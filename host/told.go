@@ -22,19 +22,12 @@ func (h *Host) Told() ([]approvals.Told, error) {
 	return slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) }), err
 }
 
-// SeeTold takes out of that list what it gives: a person has seen it.
+// SeeTold takes out of that list what it gives: a person has seen it. What is not there now can come back.
 func (h *Host) SeeTold(ctx context.Context) (seen []approvals.Told, err error) {
-	store := h.options.Approvals.Store
-	if store == nil {
-		return nil, nil
+	if seen, err = h.Told(); err != nil || len(seen) == 0 {
+		return seen, err
 	}
-	list, err := store.ToldList()
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	last := slices.MaxFunc(list, func(a, b approvals.Told) int { return a.At.Compare(b.At) })
-	seen = slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) })
-	return seen, store.ClearTold(ctx, last.At)
+	return seen, h.options.Approvals.Store.ClearTold(ctx, seen)
 }
 
 // keepTold adds what a command has made to the list. It says why it could not.
