@@ -186,12 +186,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
-	notes := facts.FewNotes(f.replaced)
+	notes := append(facts.FewNotes(f.replaced), f.made.Notes...)
 	if f.unkept != "" {
 		notes = append(notes, f.unkept)
-	}
-	if f.made.Unlisted != "" {
-		notes = append(notes, f.made.Unlisted)
 	}
 	if f.made.Unsigned {
 		notes = append(notes, "git: what the command has committed is not signed, as commit.gpgSign in your settings asks: a key for that is not in the sandbox; git commit --amend --no-edit signs the last commit")

@@ -209,7 +209,7 @@ type Made struct {
 	Repositories  []RepositoryReport
 	Instructions  []string
 	LostWorktrees []string // where they were
-	Unlisted      string   // that Instructions lack some; "" where they do not
+	Notes         []string // what is not listed
 	Others        []string // what is in none of these, since there are too many
 	Unsigned      bool     // a commit was made that its user would have signed
 }
@@ -306,7 +306,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.committed()
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
-		out.afterMark = m.newMark(out)
+		if out.afterMark, err = m.newMark(out); err != nil {
+			made.Notes = append(made.Notes, "what is left running is not told if sbxhost is killed: "+err.Error())
+		}
 		after := m.look(out, now, found)
 		out.after = &after
 		now = newLookup(ctx, m)
@@ -346,7 +348,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
 		made.Instructions, made.Others = made.Instructions[:maxMade], made.Instructions[maxMade:]
-		made.Unlisted = fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade)
+		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade))
 	}
 	before := workspace.Pending{}
 	maps.Copy(before, out.before.pending)

@@ -62,7 +62,7 @@ type Resolved struct {
 	afterMark *mark
 	// since is when commands began of which nothing was told, with the marks of those.
 	since  time.Time
-	untold []string
+	untold []*mark
 	lost   []string // repositories that were the user's then, and are not now
 	mark   *mark
 }

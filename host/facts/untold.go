@@ -4,6 +4,7 @@ package facts
 
 import (
 	"crypto/rand"
+	"encoding/gob"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -23,12 +24,17 @@ import (
 
 // A killed host tells nothing of what its commands have made, and what they have made is then
 // there before the next command. So each command has a mark: a file in the directory untold of
-// the user's state, named by its workspace and its start, and locked while its host lives. Where
-// nobody has one locked, the next command in that workspace tells what changed since.
+// the user's state, named by its workspace, and locked while its host lives. Where nobody has one
+// locked, the next command in that workspace tells what changed since.
 
-// A mark says that something may be made in a workspace that was not told. It has the user's
-// repositories of then, each with a NUL after it.
-type mark struct{ file *os.File }
+// A mark says that something may be made that was not told, and what it takes to look for that.
+type mark struct {
+	Began time.Time
+	Own   []string // the user's repositories
+
+	name string
+	file *os.File // locked
+}
 
 func (m *Machine) markDir() string {
 	if dir := m.Caller.StateDir(); dir != "" {
@@ -43,24 +49,42 @@ func (m *Machine) markPrefix() string {
 	return fmt.Sprintf("%016x-", hash.Sum64())
 }
 
-// newMark makes a mark from now on; nil where nothing can be remembered.
-func (m *Machine) newMark(out *Resolved) *mark {
+// newMark makes a mark from now on; nil where nothing is remembered.
+func (m *Machine) newMark(out *Resolved) (*mark, error) {
 	dir := m.markDir()
-	if dir == "" || hostpath.MakePrivate(dir, 0o700) != nil {
-		return nil
+	if dir == "" {
+		return nil, nil
 	}
-	name := fmt.Sprintf("%s%d-%s", m.markPrefix(), time.Now().Add(-tick).UnixNano(), rand.Text())
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
+		return nil, err
+	}
+	k := &mark{Began: time.Now().Add(-tick), Own: out.Guarded, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	if err := k.write(); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// write puts the mark in its place, locked and whole: who finds one that nobody has locked takes it
+// for a dead host's.
+func (k *mark) write() error {
+	f, err := os.CreateTemp(filepath.Dir(k.name), ".new-")
 	if err != nil {
-		return nil
+		return err
 	}
-	_, err = f.WriteString(strings.Join(append(slices.Clone(out.Guarded), ""), "\x00"))
-	if err != nil || hostpath.TryLock(int(f.Fd()), unix.LOCK_EX) != nil {
+	if err = gob.NewEncoder(f).Encode(k); err == nil {
+		err = hostpath.TryLock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), k.name)
+	}
+	if err != nil {
 		os.Remove(f.Name())
 		f.Close()
-		return nil
+		return err
 	}
-	return &mark{f}
+	k.file = f
+	return nil
 }
 
 // end removes the mark if all was told; else the next command tells it.
@@ -69,7 +93,7 @@ func (k *mark) end(told bool) {
 		return
 	}
 	if told {
-		os.Remove(k.file.Name())
+		os.Remove(k.name)
 	}
 	// A child that this process has just forked has it open, too, until it executes.
 	_ = unix.Flock(int(k.file.Fd()), unix.LOCK_UN)
@@ -78,8 +102,12 @@ func (k *mark) end(told bool) {
 
 // Begin marks that a command may make something from now on.
 func (m *Machine) Begin(out *Resolved) {
-	if !out.Spec.Unconfined {
-		out.mark = m.newMark(out)
+	if out.Spec.Unconfined {
+		return
+	}
+	var err error
+	if out.mark, err = m.newMark(out); err != nil {
+		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if sbxhost is killed: "+err.Error())
 	}
 }
 
@@ -87,8 +115,8 @@ func (m *Machine) Begin(out *Resolved) {
 // made by it, and by those before it, was told.
 func (out *Resolved) End(ran, told bool) {
 	if told {
-		for _, name := range out.untold {
-			os.Remove(name)
+		for _, k := range out.untold {
+			os.Remove(k.name)
 		}
 	}
 	out.mark.end(!ran || told)
@@ -106,7 +134,7 @@ func (out *Resolved) EndAfter(told bool) {
 	}
 }
 
-// readMarks finds when the first command in this workspace began of which nothing was told.
+// readMarks finds the marks of commands in this workspace of which nothing was told.
 func (m *Machine) readMarks(out *Resolved) {
 	dir, prefix := m.markDir(), m.markPrefix()
 	entries, err := os.ReadDir(dir)
@@ -114,31 +142,24 @@ func (m *Machine) readMarks(out *Resolved) {
 		return
 	}
 	for _, e := range entries {
-		var began int64
-		rest, ours := strings.CutPrefix(e.Name(), prefix)
-		if !ours {
-			continue
-		}
-		if _, err := fmt.Sscanf(rest, "%d-", &began); err != nil {
-			continue
-		}
 		name := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
 		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // its command has ended just now
 		}
-		free := hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil
-		if free {
-			guarded, _ := io.ReadAll(io.LimitReader(f, 1<<20))
-			for p := range strings.SplitSeq(string(guarded), "\x00") {
-				out.wereOwn(p)
+		k := &mark{name: name}
+		var st unix.Stat_t // one that was removed by its own host meanwhile is no mark
+		if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0 && gob.NewDecoder(f).Decode(k) == nil {
+			out.wereOwn(k.Own...)
+			if out.since.IsZero() || k.Began.Before(out.since) {
+				out.since = k.Began
 			}
-			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-			if at := time.Unix(0, began); out.since.IsZero() || at.Before(out.since) {
-				out.since = at
-			}
-			out.untold = append(out.untold, name)
+			out.untold = append(out.untold, k)
 		}
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		f.Close()
 	}
 }

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,5 +173,57 @@ func TestUntoldRepositories(t *testing.T) {
 	runGit(t, top+"/users", "add", "a/b/c/d")
 	if made := m.Made(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
 		t.Errorf("between commands: %+v", made.Repositories)
+	}
+}
+
+// A mark is there and locked, or it is not there: another command's host takes one that nobody has locked for a dead
+// one's, and removes it. That it reads one keeps nobody from making his own.
+func TestMarksOfTheLiving(t *testing.T) {
+	t.Parallel()
+	m := newTree(t).machine(t)
+	m.Caller.Environ = []string{"XDG_STATE_HOME=" + t.TempDir() + "/state"}
+	living := &Resolved{View: new(view.View)}
+	stop, failed := make(chan struct{}), make(chan error, 2)
+	for range 2 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					failed <- nil
+					return
+				default:
+				}
+				out := &Resolved{View: new(view.View)}
+				if m.readMarks(out); len(out.untold) > 0 {
+					failed <- errors.New("the mark of a living one counts as untold")
+					return
+				}
+			}
+		}()
+	}
+	for range 500 {
+		if m.Begin(living); living.mark == nil {
+			t.Error("no mark was made")
+			break
+		}
+		living.End(true, true)
+	}
+	close(stop)
+	for range 2 {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(m.markDir()+"2", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(m.markDir(), m.markDir()+"3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(m.markDir()+"2", m.markDir()); err != nil {
+		t.Fatal(err)
+	}
+	if m.Begin(living); living.mark != nil || len(living.Notes) != 1 {
+		t.Errorf("where no mark can be made: %v, notes %q", living.mark, living.Notes)
 	}
 }
