@@ -65,7 +65,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 	b.began = time.Now().Add(-tick)
 	// Of any other repository that is told of, too: editors run git status there.
 	nested, _, _ := out.told(found, nil)
-	b.own = slices.Concat(out.Tops(), out.Guarded, nested)
+	b.own = slices.Concat(out.Tops(), out.own(), nested)
 	b.submodules = look.submodules(b.own)
 	b.repositories, b.instructions, b.unread = out.told(found, b.submodules)
 	b.instructions = slices.DeleteFunc(b.instructions, holdsPlace)
@@ -81,7 +81,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 		b.unprotected = append(b.unprotected, u)
 	}
 	for _, top := range b.repositories {
-		if !slices.Contains(out.Guarded, top) {
+		if !slices.Contains(out.own(), top) {
 			b.open = append(b.open, top)
 			b.leaveUnprotected(&look.layouts, top)
 		}
@@ -112,14 +112,21 @@ func (out *Resolved) After(last *Resolved) {
 	if last == nil || last.after == nil {
 		return
 	}
-	own := out.before.own // the user can have made one since
+	was := out.before
 	out.before = *last.after
-	for _, p := range own {
+	for _, p := range was.own { // the user can have made one since
 		if !slices.Contains(out.before.own, p) {
 			out.before.own = append(slices.Clip(out.before.own), p)
 		}
 	}
-	out.wereOwn(last.Guarded...)
+	if out.untold != nil { // the last one has not looked where their commands could write
+		unseen := func(list []string) []string {
+			return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return paths.InsideAny(last.ToldTops(), p) && !slices.Contains(out.owned, p) })
+		}
+		out.before.repositories = slices.Concat(out.before.repositories, unseen(was.repositories))
+		out.before.instructions = slices.Concat(out.before.instructions, unseen(was.instructions))
+	}
+	out.wereOwn(nil, last.Guarded)
 	out.before.repositories = slices.DeleteFunc(slices.Clone(out.before.repositories), func(p string) bool { return slices.Contains(out.lost, p) })
 	out.leaveUntold()
 }
@@ -186,7 +193,7 @@ func (out *Resolved) LeaveUnprotected() error {
 		if !out.Absent(e.Source) {
 			u.looked = u.looks()
 		}
-		if !out.since.IsZero() && out.changedSince(u.path, out.since) {
+		if since := out.since(); !since.IsZero() && out.changedSince(u.path, since) {
 			u.looked = looksUnknown
 		}
 		if u.looked == "" || u.looked == looksUnknown || !strings.HasPrefix(e.Why, "protected: git ") {
@@ -229,7 +236,7 @@ func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (
 		}
 	}
 	// The user's own are told of at any depth, and what git goes into by itself.
-	for _, p := range slices.Concat(out.Guarded, slices.Sorted(maps.Keys(submodules))) {
+	for _, p := range slices.Concat(out.own(), slices.Sorted(maps.Keys(submodules))) {
 		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 			repositories = append(repositories, p)
 		}
@@ -249,7 +256,7 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	for _, root := range m.Workspace.Roots() {
 		// At the top nothing is too much to be told.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.Tops(), filepath.Dir(p))
+			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ToldTops(), filepath.Dir(p))
 		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.began)...)
@@ -318,6 +325,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
+		out.untold = nil       // their marks stay
 		found = &scan.Result{} // what is not protected has known places
 	}
 	submodules := now.submodules(out.before.own)
@@ -332,7 +340,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if submodules[p].from == "" && !slices.Contains(out.Guarded, p) && (acts || !slices.Contains(out.before.repositories, p)) {
+		if submodules[p].from == "" && !slices.Contains(out.own(), p) && (acts || !slices.Contains(out.before.repositories, p)) {
 			loose = append(loose, p)
 		}
 	}
@@ -343,7 +351,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	if n := len(out.before.open); n > workspace.MaxActing {
 		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
 	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now), out.lost)))) {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.own()), out.lost)))) {
 		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
 	}
 	if len(made.Instructions) > maxMade { // to hide one among them, perhaps

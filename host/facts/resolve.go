@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/sbxhost/sbxhost/host/env"
 	"github.com/sbxhost/sbxhost/host/view"
@@ -60,11 +59,10 @@ type Resolved struct {
 	// outlive their command make until the next one.
 	after     *before
 	afterMark *mark
-	// since is when commands began of which nothing was told, with the marks of those.
-	since  time.Time
-	untold []*mark
-	lost   []string // repositories that were the user's then, and are not now
-	mark   *mark
+	untold    []*mark  // of earlier commands, of which nothing was told
+	owned     []string // repositories that were the user's then and are, and that this definition does not guard
+	lost      []string // and those that are the user's no more
+	mark      *mark
 }
 
 // Resolve looks at the machine for a definition, and has package view decide what
@@ -122,7 +120,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.CheckSessions(); err != nil {
 			return err
 		}
-		found, err := m.search(out, look)
+		m.readMarks(out)
+		found, told, err := m.search(out, look)
 		if err != nil {
 			return err
 		}
@@ -131,8 +130,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		}
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
 		out.headLog = m.headLog(out, in, &look.layouts)
-		out.before = m.look(out, look, found.Trees)
-		m.readMarks(out)
+		for _, k := range out.untold {
+			out.wereOwn(look, k.Own)
+		}
+		out.before = m.look(out, look, told)
 		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Deny, out.Spec.Protect = out.Table(), out.Deny, out.Protect

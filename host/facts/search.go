@@ -17,11 +17,11 @@ import (
 )
 
 // search looks through what a definition shows. For what it asks to be hidden that is all; else it is no
-// more than where commands are told of what they make.
-func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err error) {
+// more than where commands are told of what they make, which told has of what it finds.
+func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
 	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	trees := out.Trees()
 	q := scan.Query{Sockets: true, Name: view.Sensitive}
@@ -41,7 +41,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	}
 	if m.HideSensitive || !listed {
 		if found.AddOns, err = m.scanners.scanner(nil, "add-ons", q).Scan(addOns...); err != nil {
-			return nil, searchError(err)
+			return nil, nil, searchError(err)
 		}
 	} else {
 		found.AddOns = found.AddOns.With(socketsIn(addOns, sockets))
@@ -50,11 +50,9 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
 	} else {
-		tops := paths.Outermost(slices.SortedFunc(slices.Values(out.Tops()), paths.Compare))
-		near := m.scanners.scanner(nil, "near", q)
-		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ToldDepth(tops), tops...) }
+		out.searchNear(m.scanners.scanner(nil, "near", q), out.Tops())
 		if found.Trees, err = out.searchAgain(); err != nil {
-			return nil, searchError(err)
+			return nil, nil, searchError(err)
 		}
 		if own, all := out.Belonging(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
@@ -63,17 +61,26 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		}
 	}
 	if err != nil {
-		return nil, searchError(err)
+		return nil, nil, searchError(err)
+	}
+	told = found.Trees
+	if out.untold != nil { // whose commands could write also what this one does not show
+		now := out.searchAgain
+		out.searchNear(m.scanners.scanner(nil, "near", q), out.ToldTops())
+		if told, err = out.searchAgain(); err != nil {
+			out.Notes = append(out.Notes, "what earlier commands have made cannot be looked for: "+err.Error())
+			told, out.searchAgain, out.untold, out.Earlier = found.Trees, now, nil, nil
+		}
 	}
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
 		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
-			return nil, searchError(err)
+			return nil, nil, searchError(err)
 		}
 	}
 	// A look of its own: what lies beneath a match is not looked at, and there
 	// can be something to hide beneath what is to be protected.
 	if found.Linked, err = out.Linked(found.Trees); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rules := slices.Concat(found.Protect, found.Linked)
 	trees = slices.Clip(trees)
@@ -84,10 +91,16 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	}
 	if len(rules) > 0 {
 		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
-			return nil, searchError(err)
+			return nil, nil, searchError(err)
 		}
 	}
-	return found, nil
+	return found, told, nil
+}
+
+// searchNear has searchAgain search what is told in some directories.
+func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
+	tops = paths.Outermost(slices.SortedFunc(slices.Values(tops), paths.Compare))
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(tops), tops...) }
 }
 
 // searchTrees searches some trees now, and what is told of them once more after the command.

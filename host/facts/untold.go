@@ -29,8 +29,11 @@ import (
 
 // A mark says that something may be made that was not told, and what it takes to look for that.
 type mark struct {
-	Began time.Time
-	Own   []string // the user's repositories
+	Began       time.Time
+	Tops        []string // where the command could write
+	Own         []string // the user's repositories
+	Open        []string // those of which it could change what git acts on
+	Unprotected []string // and what else could be changed that was to be protected
 
 	name string
 	file *os.File // locked
@@ -58,7 +61,16 @@ func (m *Machine) newMark(out *Resolved) (*mark, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
-	k := &mark{Began: time.Now().Add(-tick), Own: out.Guarded, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	b := &out.before
+	k := &mark{Began: time.Now().Add(-tick), Tops: out.Tops(), Own: out.own(), Open: b.open, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	if out.allOpen {
+		k.Open = b.repositories
+	}
+	for _, u := range b.unprotected {
+		if !u.free { // those are searched for
+			k.Unprotected = append(k.Unprotected, u.path)
+		}
+	}
 	if err := k.write(); err != nil {
 		return nil, err
 	}
@@ -116,8 +128,13 @@ func (m *Machine) Begin(out *Resolved) {
 func (out *Resolved) End(ran, told bool) {
 	if told {
 		for _, k := range out.untold {
-			os.Remove(k.name)
+			if len(k.Tops) == 0 {
+				os.Remove(k.name)
+			} else if k.write() == nil {
+				k.end(false)
+			}
 		}
+		out.untold = nil
 	}
 	out.mark.end(!ran || told)
 	out.mark = nil
@@ -134,7 +151,9 @@ func (out *Resolved) EndAfter(told bool) {
 	}
 }
 
-// readMarks finds the marks of commands in this workspace of which nothing was told.
+// readMarks finds the marks of commands in this workspace of which nothing was told. Where those
+// could write, this one's look is to look, too, whatever its definition shows. A mark stays of what
+// is no directory now: it can come back.
 func (m *Machine) readMarks(out *Resolved) {
 	dir, prefix := m.markDir(), m.markPrefix()
 	entries, err := os.ReadDir(dir)
@@ -153,22 +172,48 @@ func (m *Machine) readMarks(out *Resolved) {
 		k := &mark{name: name}
 		var st unix.Stat_t // one that was removed by its own host meanwhile is no mark
 		if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0 && gob.NewDecoder(f).Decode(k) == nil {
-			out.wereOwn(k.Own...)
-			if out.since.IsZero() || k.Began.Before(out.since) {
-				out.since = k.Began
+			away := slices.DeleteFunc(slices.Clone(k.Tops), func(p string) bool {
+				way := Follow(p)
+				return way.Kind == view.Directory && way.End == p
+			})
+			if len(away) < len(k.Tops) {
+				for _, p := range k.Tops {
+					if !slices.Contains(away, p) && !slices.Contains(out.ToldTops(), p) {
+						out.Earlier = append(out.Earlier, p)
+					}
+				}
+				k.Tops = away
+				out.untold = append(out.untold, k)
 			}
-			out.untold = append(out.untold, k)
 		}
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		f.Close()
 	}
 }
 
+// since is when the first command began of which nothing was told; zero where all was.
+func (out *Resolved) since() (at time.Time) {
+	for _, k := range out.untold {
+		if at.IsZero() || k.Began.Before(at) {
+			at = k.Began
+		}
+	}
+	return at
+}
+
+// own are the user's repositories, also where this definition shows none.
+func (out *Resolved) own() []string { return slices.Concat(out.Guarded, out.owned) }
+
 // wereOwn notes repositories that were the user's. Those that are no more, but are there, a command
 // can have made so.
-func (out *Resolved) wereOwn(list ...string) {
+func (out *Resolved) wereOwn(now view.Facts, list []string) {
+	lost := out.Dropped(now, list)
 	for _, p := range list {
-		if p != "" && !slices.Contains(out.Guarded, p) && !slices.Contains(out.lost, p) && Follow(p).Kind == view.Directory {
+		switch {
+		case slices.Contains(out.own(), p):
+		case !slices.Contains(lost, p):
+			out.owned = append(out.owned, p)
+		case !slices.Contains(out.lost, p):
 			out.lost = append(out.lost, p)
 		}
 	}
@@ -179,7 +224,7 @@ func (out *Resolved) wereOwn(list ...string) {
 // on more than has a time, and what is the user's own now may be so by that command. Nor does what
 // cannot be listed, and has no time that can be seen.
 func (out *Resolved) leaveUntold() {
-	b, since := &out.before, out.since
+	b, since := &out.before, out.since()
 	if since.IsZero() {
 		return
 	}
@@ -193,7 +238,20 @@ func (out *Resolved) leaveUntold() {
 			u.looked = looksUnknown
 		}
 	}
-	if note := fmt.Sprintf("an earlier host ended before it told what its command had made: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	for _, k := range out.untold {
+		for _, p := range k.Open {
+			if !slices.Contains(b.open, p) {
+				b.open = append(slices.Clip(b.open), p)
+			}
+		}
+		for _, p := range k.Unprotected {
+			known := slices.ContainsFunc(b.unprotected, func(u unprotected) bool { return u.path == p })
+			if !known && out.changedSince(p, since) {
+				b.unprotected = append(b.unprotected, unprotected{path: p, looked: looksUnknown, free: true})
+			}
+		}
+	}
+	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
 }
@@ -218,7 +276,7 @@ func (out *Resolved) obeyedChangedSince(top string, since time.Time) bool {
 // changedSince reports whether a file, or something in a directory, may have changed since then, or
 // been moved there with a directory above. A command cannot set the time of change.
 func (out *Resolved) changedSince(p string, since time.Time) (changed bool) {
-	for dir := filepath.Dir(p); !slices.Contains(out.Tops(), dir) && dir != "/"; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(p); !slices.Contains(out.ToldTops(), dir) && dir != "/"; dir = filepath.Dir(dir) {
 		if ctimeAfter(dir, since) {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,7 +148,7 @@ func TestUntoldRepositories(t *testing.T) {
 			t.Errorf("killed, %s: %+v", tt.name, made.Repositories)
 		}
 		next.End(true, true)
-		if after := resolve(); !after.since.IsZero() {
+		if after := resolve(); !after.since().IsZero() {
 			t.Errorf("%s: it is told once more", tt.name)
 		}
 		runGit(t, top, "reset", "-q")
@@ -182,7 +183,11 @@ func TestMarksOfTheLiving(t *testing.T) {
 	t.Parallel()
 	m := newTree(t).machine(t)
 	m.Caller.Environ = []string{"XDG_STATE_HOME=" + t.TempDir() + "/state"}
-	living := &Resolved{View: new(view.View)}
+	living, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := len(living.Notes)
 	stop, failed := make(chan struct{}), make(chan error, 2)
 	for range 2 {
 		go func() {
@@ -193,7 +198,7 @@ func TestMarksOfTheLiving(t *testing.T) {
 					return
 				default:
 				}
-				out := &Resolved{View: new(view.View)}
+				out := &Resolved{View: living.View}
 				if m.readMarks(out); len(out.untold) > 0 {
 					failed <- errors.New("the mark of a living one counts as untold")
 					return
@@ -223,7 +228,106 @@ func TestMarksOfTheLiving(t *testing.T) {
 	if err := os.Rename(m.markDir()+"2", m.markDir()); err != nil {
 		t.Fatal(err)
 	}
-	if m.Begin(living); living.mark != nil || len(living.Notes) != 1 {
+	if m.Begin(living); living.mark != nil || len(living.Notes) != notes+1 {
 		t.Errorf("where no mark can be made: %v, notes %q", living.mark, living.Notes)
 	}
+}
+
+// What a killed command made where the next one shows nothing is told with the next one, and once. Of what is away then,
+// the mark stays.
+func TestUntoldOfOtherDefinitions(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top, other := base+"/super", base+"/other"
+	m := tree{base: base, project: top}.machine(t)
+	m.Caller.Environ = []string{"XDG_STATE_HOME=" + base + "/state"}
+	evil := func(dir string) {
+		runGit(t, base, "init", "-q", dir)
+		runGit(t, dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	}
+	runGit(t, base, "init", "-q", "other/own")
+	writeFile(t, other+"/own/.git/hooks/pre-commit", "#!/bin/sh\n")
+	if err := os.Chmod(other+"/own/.git/hooks/pre-commit", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, other+"/old/.vscode/tasks.json", "{}")
+	writeFile(t, top+"/hidden/old/.vscode/tasks.json", "{}")
+	for _, dir := range []string{"/rep", "/sub"} { // so that hidden is as it was
+		if err := os.Mkdir(top+"/hidden"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outlast(t, base, 2*tick)
+	resolve := func(d view.Definition) *Resolved {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Begin(out)
+		return out
+	}
+	plain := view.Definition{}
+	wide := view.Definition{BindPaths: []view.Bind{{Host: other, Writable: true}}}
+	hides := view.Definition{DenyPaths: []string{"hidden/"}}
+	tell := func(name string, d view.Definition, want ...string) {
+		t.Helper()
+		next := resolve(d)
+		made := m.Made(next)
+		got := slices.Clone(made.Instructions)
+		for _, r := range made.Repositories {
+			if r.Executes() && !strings.HasPrefix(r.Path, top+"/l") { // its submodules count as unknown
+				got = append(got, r.Path)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: told of %q, want %q", name, got, want)
+		}
+		next.End(true, true)
+	}
+	for _, tt := range []struct {
+		name         string
+		killed, next view.Definition
+		make         func()
+		want         []string
+	}{
+		{"a bind that the next has not", wide, plain, func() {
+			evil(other + "/rep")
+			writeFile(t, other+"/sub/.vscode/tasks.json", "{}")
+		}, []string{other + "/rep", other + "/sub/.vscode"}},
+		{"a directory that the next hides", plain, hides, func() {
+			evil(top + "/hidden/rep")
+			writeFile(t, top+"/hidden/sub/.vscode/tasks.json", "{}")
+		}, []string{top + "/hidden/rep", top + "/hidden/sub/.vscode"}},
+	} {
+		killed := resolve(tt.killed)
+		tt.make()
+		killed.End(true, false)
+		tell(tt.name, tt.next, tt.want...)
+		tell(tt.name+", and then", tt.next)
+		tell(tt.name+", by the first", tt.killed)
+		outlast(t, base, 2*tick)
+	}
+
+	for _, dir := range []string{other + "/rep", top + "/hidden/rep"} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := resolve(wide)
+	writeFile(t, other+"/late/.vscode/tasks.json", "{}")
+	killed.End(true, false)
+	if err := os.Rename(other, base+"/away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		tell("it is away", plain)
+	}
+	if err := os.Rename(base+"/away", other); err != nil {
+		t.Fatal(err)
+	}
+	tell("it is back", plain, other+"/late/.vscode")
+	tell("it was told", wide)
 }

@@ -103,6 +103,9 @@ func (v *View) Tops() (tops []string) {
 	return tops
 }
 
+// ToldTops are the directories in which it is told of what commands make.
+func (v *View) ToldTops() []string { return append(v.Tops(), v.Earlier...) }
+
 // repositories are the directories with repositories that commands can write to
 // and that keep working: those of tops, and the first that the search has found.
 func (v *View) repositories(trees *scan.Result) []string {
@@ -136,7 +139,7 @@ func (v *View) belongs(p, top string) bool {
 		dirs, all := v.facts.WorkTrees(top, &r.Layout)
 		return !all || slices.Contains(dirs, p)
 	}
-	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
+	return slices.Contains(v.ToldTops(), top) && depth(top, p) <= ownDepth
 }
 
 // Belonging gives, by the records of the user's repositories, the repositories that belong to them,
@@ -160,14 +163,16 @@ func (v *View) Belonging(trees *scan.Result) (found []scan.Found, all bool) {
 	return found, all
 }
 
-// Dropped gives those of Guarded that are there and are not the user's own any more: a command has
-// taken one out of the index, or made a repository around it.
-func (v *View) Dropped(now Facts) (lost []string) {
+// Dropped gives those of the user's repositories that are there and are not the user's own any more:
+// a command has taken one out of the index, or made a repository around it. Nil is what was known.
+func (v *View) Dropped(now Facts, own []string) (lost []string) {
 	then := *v
-	then.facts = now
-	for _, p := range v.Guarded {
-		belongs := func(top string) bool { return top != p && then.belongs(p, top) }
-		if !slices.Contains(v.Tops(), p) && now.Follow(p).Kind == Directory && !slices.ContainsFunc(append(v.Tops(), v.Guarded...), belongs) {
+	if now != nil {
+		then.facts = now
+	}
+	for _, p := range own {
+		tops, belongs := v.ToldTops(), func(top string) bool { return top != p && then.belongs(p, top) }
+		if !slices.Contains(tops, p) && then.facts.Follow(p).Kind == Directory && !slices.ContainsFunc(append(tops, own...), belongs) {
 			lost = append(lost, p)
 		}
 	}
@@ -185,7 +190,7 @@ const (
 // ToldDepth is how deep what lies in the outermost of some tops is to be searched for what is told.
 func (v *View) ToldDepth(outermost []string) int {
 	deepest := 0
-	for _, top := range v.Tops() {
+	for _, top := range v.ToldTops() {
 		for _, above := range outermost {
 			if paths.Inside(above, top) {
 				deepest = max(deepest, depth(above, top))
@@ -205,7 +210,7 @@ func depth(dir, p string) int {
 
 // near reports whether an entry of a directory lies where what commands make of it is told.
 func (v *View) near(p string) bool {
-	return slices.ContainsFunc(v.Tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
+	return slices.ContainsFunc(v.ToldTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
 }
 
 // Unguarded reports whether commands can write what tools act on below the top, which the

@@ -65,6 +65,8 @@ type View struct {
 	Loose []Loose
 	// Guarded are the work trees of the repositories of which commands cannot change what git obeys.
 	Guarded []string
+	// Earlier are directories besides Tops in which earlier commands could write and nothing was told of it.
+	Earlier []string
 	// Obeyed is what git obeys of the repositories, where commands may write that, and the symlinks
 	// on the way there.
 	Obeyed []string
