@@ -58,6 +58,7 @@ type before struct {
 	open         []string         // repositories of which a command may change what git acts on
 	acting       workspace.Acting // what git acts on in those
 	headLogSize  int64
+	lost         []string // where recorded worktrees are not
 }
 
 // look gives what is there now.
@@ -94,6 +95,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 	if info, err := os.Lstat(out.headLog); err == nil {
 		b.headLogSize = info.Size()
 	}
+	b.lost = m.lostWorktrees(&look.layouts)
 	b.acting = m.acting(look.ctx, out, &b, &look.layouts, b.repositories)
 	return b
 }
@@ -131,21 +133,11 @@ func (out *Resolved) After(last *Resolved) {
 	out.leaveUntold()
 }
 
-// lostSince are where worktrees are not that the workspace's repositories have
-// recorded since: a command made them where what it writes ends with it.
-func (m *Machine) lostSince(out *Resolved, look *layouts) (places []string) {
+// lostWorktrees are where worktrees are not that the workspace's repositories have recorded.
+func (m *Machine) lostWorktrees(look *layouts) (places []string) {
 	for _, root := range m.Workspace.Roots() {
-		if !root.Writable {
-			continue
-		}
-		layout, err := look.of(root.Path)
-		if err != nil {
-			continue
-		}
-		for _, place := range layout.Lost {
-			if !slices.Contains(out.Lost, place) && !slices.Contains(places, place) && len(places) < maxMade {
-				places = append(places, place)
-			}
+		if layout, err := look.of(root.Path); root.Writable && err == nil {
+			places = append(places, layout.Lost...)
 		}
 	}
 	return places
@@ -310,7 +302,12 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	now := newLookup(ctx, m)
 	look := &now.layouts
 	look.writable = out.before.writable
-	made.LostWorktrees, made.Unsigned = m.lostSince(out, look), out.committed()
+	for _, place := range m.lostWorktrees(look) { // where a command made them, what it writes ends with it
+		if !slices.Contains(out.before.lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxMade {
+			made.LostWorktrees = append(made.LostWorktrees, place)
+		}
+	}
+	made.Unsigned = out.committed()
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
 		if out.afterMark, err = m.newMark(out); err != nil {

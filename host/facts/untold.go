@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,8 @@ type mark struct {
 	Own         []string // the user's repositories
 	Open        []string // those of which it could change what git acts on
 	Unprotected []string // and what else could be changed that was to be protected
+	Lost        []string // where recorded worktrees were not
+	HeadLogSize int64    // none is math.MaxInt64
 
 	name string
 	file *os.File // locked
@@ -62,7 +65,10 @@ func (m *Machine) newMark(out *Resolved) (*mark, error) {
 		return nil, err
 	}
 	b := &out.before
-	k := &mark{Began: time.Now().Add(-tick), Tops: out.Tops(), Own: out.own(), Open: b.open, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	k := &mark{Began: time.Now().Add(-tick), Tops: out.Tops(), Own: out.own(), Open: b.open, Lost: b.lost, HeadLogSize: b.headLogSize, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	if out.headLog == "" {
+		k.HeadLogSize = math.MaxInt64
+	}
 	if out.allOpen {
 		k.Open = b.repositories
 	}
@@ -239,6 +245,8 @@ func (out *Resolved) leaveUntold() {
 		}
 	}
 	for _, k := range out.untold {
+		b.headLogSize = min(b.headLogSize, k.HeadLogSize)
+		b.lost = slices.DeleteFunc(slices.Clone(b.lost), func(p string) bool { return !slices.Contains(k.Lost, p) })
 		for _, p := range k.Open {
 			if !slices.Contains(b.open, p) {
 				b.open = append(slices.Clip(b.open), p)

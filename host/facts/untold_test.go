@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // outlast returns when the clock by which the file system stamps what is made in dir has gone on for so long.
@@ -330,4 +331,69 @@ func TestUntoldOfOtherDefinitions(t *testing.T) {
 	}
 	tell("it is back", plain, other+"/late/.vscode")
 	tell("it was told", wide)
+}
+
+// So are a worktree that ended with the command, and commits that are not signed.
+func TestUntoldWorktrees(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	writeFile(t, base+"/home/.gitconfig", "[commit]\n\tgpgSign = true\n")
+	ws, err := workspace.New(workspace.Options{Root: top, Home: base + "/home", LookupEnv: func(name string) (string, bool) {
+		if name == "HOME" {
+			return base + "/home", true
+		}
+		return os.LookupEnv(name)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: base + "/home", Environ: []string{"XDG_STATE_HOME=" + base + "/state"}}}}
+	resolve := func() *Resolved {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Begin(out)
+		return out
+	}
+	lose := func(name string) {
+		runGit(t, top, "worktree", "add", "-q", base+"/"+name, "-b", name)
+		if err := os.RemoveAll(base + "/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, out *Resolved, unsigned bool, names ...string) {
+		t.Helper()
+		made := m.Made(out)
+		if len(made.LostWorktrees) != len(names) || made.Unsigned != unsigned {
+			t.Errorf("%s: lost %q, unsigned %t, want %q, %t", what, made.LostWorktrees, made.Unsigned, names, unsigned)
+		}
+		for i, place := range made.LostWorktrees {
+			if !strings.HasPrefix(place, base+"/"+names[i]) {
+				t.Errorf("%s: lost %q, want %q", what, made.LostWorktrees, names)
+			}
+		}
+	}
+	lose("old")
+	killed := resolve()
+	lose("new")
+	runGit(t, top, "commit", "-q", "--allow-empty", "-m", "unsigned")
+	killed.End(true, false)
+	killed = resolve()
+	lose("newer")
+	killed.End(true, false)
+	next := resolve()
+	want("killed", next, true, "new", "newer")
+	next.End(true, true)
+	last := resolve()
+	last.Spec.Session.Processes = true
+	want("told", last, false)
+	last.End(true, true)
+	lose("other") // by what the command has left running
+	next = resolve()
+	next.After(last)
+	want("between commands", next, false, "other")
+	next.End(true, true)
 }

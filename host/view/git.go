@@ -316,7 +316,6 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		v.Settled = map[string][]byte{}
 	}
 	maps.Copy(v.Settled, r.Layout.Settled)
-	v.Lost = append(v.Lost, r.Layout.Lost...)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
 	v.Shared = v.Shared || r.Shared

@@ -50,8 +50,6 @@ type View struct {
 	// Settled are contents of files that are protected, as commands have to see
 	// them; see workspace.GitLayout.
 	Settled map[string][]byte
-	// Lost are where worktrees of the workspace's repositories are recorded and are not.
-	Lost []string
 	// Elsewhere says that a repository has worktrees that cannot be written.
 	Elsewhere bool
 	// Shared says that git makes directories of a repository with the set-group-ID bit.
