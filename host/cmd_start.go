@@ -154,6 +154,7 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 // undo ends a command that was started when nobody wanted it any more.
 func (c *Cmd) undo() {
 	c.files.Close()
+	c.opened.Ran = true
 	defer c.opened.Release()
 	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
@@ -253,6 +254,8 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
+	// The engine may have started it, and have been lost or given up before it said so.
+	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NotAsked(err)
 	switch {
 	case err == nil:
 		return nil

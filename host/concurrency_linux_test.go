@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -445,6 +446,42 @@ func TestCrashesLeaveNothing(t *testing.T) {
 		}
 		for _, pid := range enginesSince(t, before) {
 			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// A command that may have run when its start was given up counts as one that was killed: the next one tells what it
+// made. One that its engine did not start has made nothing.
+func TestStartGivenUpIsUntold(t *testing.T) {
+	t.Parallel()
+	lost := &shared.Error{Kind: shared.ErrEngineLost, Message: "lost"}
+	for _, tt := range []struct {
+		name  string
+		start func(ctx context.Context, release <-chan struct{}) error
+		marks int
+	}{
+		{"its context has ended", func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return ctx.Err() }, 1},
+		{"it has started when nobody waits any more", func(_ context.Context, release <-chan struct{}) error { <-release; return nil }, 1},
+		{"its engine is gone", func(context.Context, <-chan struct{}) error { return lost }, 1},
+		{"it is not found", func(context.Context, <-chan struct{}) error { return shared.ErrNotFound }, 0},
+	} {
+		release := make(chan struct{})
+		state := t.TempDir()
+		engine := &hookedEngine{Engine: &stubEngine{name: "bwrap"}, start: func(ctx context.Context) error { return tt.start(ctx, release) }}
+		h := new(stubs).host(t, host.Definition{Engine: "bwrap"}, func(o *host.Options) {
+			o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
+			o.Inject["bwrap"] = engine
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.Timeout = 2 * time.Second
+		if err := cmd.Start(); err == nil {
+			t.Fatalf("%s: it has started", tt.name)
+		}
+		close(release)
+		within(t, "Close", func() { h.Close() })
+		marks, _ := filepath.Glob(state + "/sbxhost/untold/*")
+		if len(marks) != tt.marks {
+			t.Errorf("%s: %d marks, want %d", tt.name, len(marks), tt.marks)
 		}
 	}
 }
