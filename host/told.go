@@ -22,12 +22,18 @@ func (h *Host) Told() ([]approvals.Told, error) {
 	return slices.DeleteFunc(list, func(t approvals.Told) bool { return !facts.StillTold(&t) }), err
 }
 
-// SeeTold takes out of that list what it gives: a person has seen it. What is not there now can come back.
+// SeeTold takes out of that list what it gives, and what is not there any more: a person has seen it.
 func (h *Host) SeeTold(ctx context.Context) (seen []approvals.Told, err error) {
-	if seen, err = h.Told(); err != nil || len(seen) == 0 {
-		return seen, err
+	store := h.options.Approvals.Store
+	if store == nil {
+		return nil, nil
 	}
-	return seen, h.options.Approvals.Store.ClearTold(ctx, seen)
+	list, err := store.ToldList()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	seen = slices.DeleteFunc(slices.Clone(list), func(t approvals.Told) bool { return !facts.StillTold(&t) })
+	return seen, store.ClearTold(ctx, list)
 }
 
 // keepTold adds what a command has made to the list. It says why it could not.
