@@ -310,8 +310,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	made.Unsigned = out.committed()
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
-		if out.afterMark, err = m.newMark(out); err != nil {
-			made.Notes = append(made.Notes, "what is left running is not told if sbxhost is killed: "+err.Error())
+		var unmarked error
+		if out.afterMark, unmarked = m.newMark(out); unmarked != nil {
+			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
 		}
 		after := m.look(out, now, found)
 		out.after = &after

@@ -125,7 +125,7 @@ func (m *Machine) Begin(out *Resolved) {
 	}
 	var err error
 	if out.mark, err = m.newMark(out); err != nil {
-		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if sbxhost is killed: "+err.Error())
+		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if its host is killed: "+err.Error())
 	}
 }
 
