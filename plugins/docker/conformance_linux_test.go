@@ -16,7 +16,7 @@ var conformance = regexp.MustCompile(`^((open|end|stream|command|misuse|crowd)\.
 
 // What the kit demands of every engine, in an image that holds busybox and
 // nothing else.
-func TestConformance(t *testing.T) {
+func TestConformanceInContainers(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	dir, err := initDir()
