@@ -26,6 +26,7 @@
 // A path where files cannot be locked (some network file systems), where nothing can be created,
 // or that somebody else has locked exclusively for long, is reported as not held. A stub stays
 // behind where a directory has no sticky bit (FAT): nobody can know that it is one.
+// An empty directory of somebody's that has the mode of a stub, 1755, counts as one.
 // In a directory with the sticky bit another user's stub is left for that user. Where a file
 // system has no files without a name, a process that is killed while it makes a file can
 // leave one without the mark.

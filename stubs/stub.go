@@ -49,12 +49,12 @@ const (
 	fileMode  = 0o644
 )
 
-// marked reports whether something is a stub, and a file one that nobody has written to.
-// The other bits of a directory are the umask's and the default ACL's until it is finished.
+// marked reports whether something looks like a stub, and a file like one that nobody has
+// written to. Of a directory's other bits the umask has its say until it is finished.
 func marked(st *unix.Stat_t) bool {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return st.Mode&(unix.S_ISVTX|0o002) == unix.S_ISVTX
+		return st.Mode&(unix.S_ISVTX|0o022) == unix.S_ISVTX
 	case unix.S_IFREG:
 		return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0
 	}
@@ -131,13 +131,14 @@ func finish(dir, fd int, kind uint32) {
 
 // fill gives a file that is nobody else's yet its content, a claim and the mark.
 func fill(dir, fd int, content string) error {
+	// Before the mark: what has that and no claim is anybody's to remove.
+	if err := hostpath.TryLock(fd, unix.LOCK_SH); err != nil {
+		return lockError(err)
+	}
 	if _, err := unix.Write(fd, []byte(content)); err != nil {
 		return err
 	}
 	finish(dir, fd, unix.S_IFREG)
-	if err := hostpath.TryLock(fd, unix.LOCK_SH); err != nil {
-		return lockError(err)
-	}
 	return nil
 }
 
@@ -172,6 +173,16 @@ func ownedAs(st, parent *unix.Stat_t) bool {
 func emptyDir(fd int) bool {
 	names, err := list(fd, 1)
 	return err == io.EOF && len(names) == 0
+}
+
+// worked reports whether something other than stubs lies in a directory.
+func worked(path string) bool {
+	fd, err := openDir(path)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	return holdsWork(fd)
 }
 
 // holdsWork reports whether something other than stubs lies in an opened directory. A process
@@ -211,12 +222,21 @@ func claim(ctx context.Context, s Stub) (*held, error) {
 // the last one who needed it may have been removing it at that moment. The error is ENOENT then.
 func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
 	name := filepath.Base(s.Path)
-	fd, err := openAt(dir, name)
+	fd, err := -1, error(unix.EISDIR)
+	if s.File { // NFS locks nothing exclusively that is open for reading alone
+		fd, err = hostpath.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		fd, err = openAt(dir, name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // whatever is wanted
+			s.File, s.Content = false, ""
+		}
 		err = lockError(lockWithin(ctx, fd, unix.LOCK_SH, claimPatience))
 	}
 	one := newHeld(s, fd, &st)
@@ -283,7 +303,8 @@ func (m *held) remove(c *cache) bool {
 		return true
 	}
 	defer unix.Close(dir)
-	if hostpath.TryLock(m.fd, unix.LOCK_EX) != nil {
+	// The old lock first: elsewhere than on Linux, a lock that is not got leaves that.
+	if _ = unix.Flock(m.fd, unix.LOCK_UN); hostpath.TryLock(m.fd, unix.LOCK_EX) != nil {
 		return true // another has a claim, and removes it
 	}
 	var st unix.Stat_t
@@ -297,7 +318,7 @@ func (m *held) remove(c *cache) bool {
 	if m.File {
 		unix.Unlinkat(dir, name, 0)
 	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && holdsWork(m.fd) {
-		unix.Fchmod(m.fd, plainMode) // it is no stub any more
+		unix.Fchmod(m.fd, uint32(st.Mode)&0o7777&^unix.S_ISVTX) // it is no stub any more
 	}
 	return true
 }

@@ -92,8 +92,10 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
 	var chain []Stub
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
-		if unix.Lstat(at.Path, &st) == nil && !marked(&st) && (at.Path != s.Path || !fresh(&st)) {
-			break // it lies there by itself
+		if unix.Lstat(at.Path, &st) == nil {
+			if above := at.Path != s.Path; !marked(&st) && (above || !fresh(&st)) || above && worked(at.Path) {
+				break // it lies there by itself
+			}
 		}
 		chain = append(chain, at)
 	}

@@ -328,17 +328,49 @@ func TestUnfinishedDirectories(t *testing.T) {
 	s := newScene(t)
 	r := New(s.cache)
 	defer r.Close()
-	modes := map[string]uint32{"private": 0o1700, "group": 0o1775, "inherited": 0o3755}
+	modes := map[string]uint32{"private": 0o1700, "inherited": 0o3755}
 	for name, mode := range modes {
 		if err := errors.Join(os.Mkdir(s.tree+"/"+name, 0o755), syscall.Chmod(s.tree+"/"+name, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Mkdir(s.tree+"/tmp", 0o755), syscall.Chmod(s.tree+"/tmp", 0o1777)); err != nil {
-		t.Fatal(err)
+	s.hold(r, "private", "inherited").Release()
+	s.expect(t)
+}
+
+// Directories of somebody's with the sticky bit stay, with their mode.
+func TestStickyDirectories(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []uint32{0o1777, 0o1770, 0o1775, 0o3775, 0o1700, 0o1755} {
+		s := newScene(t)
+		r := New(s.cache)
+		dir := s.tree + "/d"
+		err := os.Mkdir(dir, 0o755)
+		if mode&0o022 == 0 { // an empty one could be a stub
+			err = errors.Join(err, os.WriteFile(dir+"/work", nil, 0o644))
+		}
+		if err = errors.Join(err, syscall.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		s.hold(r, "d", "d/x", "file:d/y").Release()
+		r.Close()
+		var st syscall.Stat_t
+		if err := syscall.Stat(dir, &st); err != nil || uint32(st.Mode)&0o7777 != mode {
+			t.Errorf("%o became %o, %v", mode, st.Mode&0o7777, err)
+		}
 	}
-	s.hold(r, "private", "group", "inherited", "tmp").Release()
-	s.expect(t, "tmp")
+}
+
+// One process wants a directory where another wants a file.
+func TestOtherKind(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.two(t, "")
+	first, second := s.hold(a, "k"), s.hold(b, "file:k")
+	first.Release()
+	s.expect(t, "k")
+	second.Release()
+	s.expect(t)
 }
 
 // Fifty processes come and go, some of them by force, and whoever holds a stub
