@@ -231,16 +231,16 @@ func TestManyRegistries(t *testing.T) {
 	s.expect(t)
 }
 
-// Root with the HOME of a user, as sudo can keep it, leaves no cache there: in
-// directories of root's, which this user could not use.
+// In a home directory of somebody else's there is no cache: root, which has a user's by sudo,
+// would leave directories of root's there. Stubs are held all the same.
 func TestNoCacheInTheDirectoryOfAnother(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Skip("only root could make it")
-	}
-	home := t.TempDir()
-	if err := os.Chown(home, 54321, 54321); err != nil {
-		t.Fatal(err)
+	home := "/usr"
+	if os.Getuid() == 0 {
+		home = t.TempDir()
+		if err := os.Chown(home, 54321, 54321); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := newScene(t)
 	r := New(home + "/.local/state/sbxhost/stubs")

@@ -104,7 +104,7 @@ func (v *View) Tops() (tops []string) {
 }
 
 // ToldTops are the directories in which it is told of what commands make.
-func (v *View) ToldTops() []string { return append(v.Tops(), v.Earlier...) }
+func (v *View) ToldTops() []string { return slices.Concat(v.Tops(), v.Earlier) }
 
 // repositories are the directories with repositories that commands can write to
 // and that keep working: those of tops, and the first that the search has found.
