@@ -175,11 +175,12 @@ func emptyDir(fd int) bool {
 	return err == io.EOF && len(names) == 0
 }
 
-// worked reports whether something other than stubs lies in a directory.
+// worked reports whether something other than stubs lies in a directory. One that is gone by
+// now has been a stub.
 func worked(path string) bool {
 	fd, err := openDir(path)
 	if err != nil {
-		return true
+		return false
 	}
 	defer unix.Close(fd)
 	return holdsWork(fd)
