@@ -61,10 +61,11 @@ func marked(st *unix.Stat_t) bool {
 	return false
 }
 
-// fresh reports whether something could be a file that is being made, and has no
-// mark yet.
+// fresh reports whether something could be a file that is being made, and has no mark yet. A
+// claim opens it for writing, and what is open so cannot be executed: a hook is none.
 func fresh(st *unix.Stat_t) bool {
-	return time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 == 0 && st.Size <= maxContent &&
+		time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
 }
 
 // create makes a stub, exclusively, or takes one from the cache, and claims it.

@@ -373,6 +373,22 @@ func TestOtherKind(t *testing.T) {
 	s.expect(t)
 }
 
+// A program that its user has just written can be executed while its place is held.
+func TestFreshProgram(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	err := exec.Command("sh", "-c", `printf '#!/bin/sh\n' >"$0" && chmod 755 "$0"`, s.tree+"/hook").Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(s.cache)
+	defer r.Close()
+	defer s.hold(r, "file:hook").Release()
+	if err := exec.Command(s.tree + "/hook").Run(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Fifty processes come and go, some of them by force, and whoever holds a stub
 // has it there.
 func TestFiftyProcesses(t *testing.T) {
