@@ -44,7 +44,8 @@ test-all: ## all of that and what it leaves out, as whoever calls it: full round
 
 SHORT   ?= -short
 TESTING  = $(GO) test $(SHORT) -vet=off -timeout 90m -p 3 -parallel 4 # more than processors: most wait for other processes
-PACKAGES = $(shell $(GO) list work)
+# A short run leaves packages that have no test in it to typecheck.
+PACKAGES = $(filter-out $(foreach p,$(call NAMED,all),$(p) $(p)/%),$(shell $(GO) list work))
 # The race detector is for packages of this module that import sync. Those of engines run
 # without it: in the tests of host, engines are processes that have it. It needs cgo; without
 # a C compiler all run without. A short run has it for those that need no gRPC: to compile
@@ -58,7 +59,7 @@ RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 export SBXHOST_TEST_BIN := $(CURDIR)/$(BIN)/test
 programs:
 	@mkdir -p $(SBXHOST_TEST_BIN)
-	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(if $(SHORT),$(filter-out ./integrations/%,$(PROGRAMS)),$(PROGRAMS)) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
+	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(if $(SHORT),$(filter-out ./integrations/% %-telemetry,$(PROGRAMS)),$(PROGRAMS)) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
 
 # What a short run as root, or as an ordinary user, leaves out: tests, and packages.
 ROOT     := $(filter 0,$(shell id -u))
@@ -95,7 +96,7 @@ fmt-check:
 	@out=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); test -z "$$out" || { echo "gofmt these:"; echo "$$out"; exit 1; }
 
 vet:
-	$(GO) vet work
+	$(GO) vet $(PACKAGES)
 	cd tools && GOWORK=off $(GO) vet ./...
 
 # To read all that is imported takes seconds for each system, to compile it a minute.
@@ -116,7 +117,7 @@ cross: ## vets and links everything for the other systems
 	GOOS=windows GOARCH=amd64 $(GO) vet ./glob ./paths ./shared/seccomp ./shared/wire ./telemetry
 
 staticcheck:
-	$(call TOOL,staticcheck) work
+	$(call TOOL,staticcheck) $(PACKAGES)
 
 # A module that requires this one has no replace line, since go install refuses
 # those, and its version of this one may not be published yet. So tidy works on a

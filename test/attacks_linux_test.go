@@ -181,7 +181,7 @@ func tryAttacks(t *testing.T, attacks []attack) {
 			t.Parallel()
 			inEachWay(t, whoseBriefly(), func(t *testing.T, who string) {
 				tryAttack(t, a, a.commands, bin, who)
-				if len(a.commands) > 1 && !a.told {
+				if len(a.commands) > 1 && !a.told && !testing.Short() {
 					// What two commands cannot do, one cannot either.
 					tryAttack(t, a, []string{strings.Join(a.commands, "\n")}, bin, who)
 				}

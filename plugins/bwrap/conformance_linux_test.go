@@ -7,8 +7,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// What the kit demands of every engine. A short run tries everything in this process, and
-// the contract alone in sessions and across the wire.
+// What the kit demands of every engine. A short run tries it in this process alone.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, needBwrap(t))
@@ -16,7 +15,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, needBwrap(t), again(enginetest.Options{Session: true}))
+	enginetest.Run(t, needBwrap(t), enginetest.Options{Session: true})
 }
 
 func TestConformanceOfTheProcess(t *testing.T) {
@@ -26,13 +25,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self, again(enginetest.Options{}))
-}
-
-// again has a short run try the contract alone, with short streams.
-func again(o enginetest.Options) enginetest.Options {
-	if testing.Short() {
-		o.ContractOnly, o.StreamBytes = true, 1<<20
-	}
-	return o
+	enginetest.RunBinary(t, self, enginetest.Options{})
 }

@@ -58,7 +58,7 @@ func TestConformanceOfPrepared(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, need(t), enginetest.Options{Session: true, ContractOnly: testing.Short()})
+	enginetest.Run(t, need(t), enginetest.Options{Session: true})
 }
 
 func TestConformanceOfTheProcess(t *testing.T) {
@@ -68,5 +68,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self, enginetest.Options{ContractOnly: testing.Short()})
+	enginetest.RunBinary(t, self, enginetest.Options{})
 }

@@ -34,9 +34,8 @@ func need(t testing.TB) shared.Engine {
 	return e
 }
 
-// What the kit demands of every engine. A short run tries everything in this process, the
-// contract alone in sessions and across the wire, and in sandboxes that were made
-// beforehand what a process begins with, and what it leaves.
+// What the kit demands of every engine. A short run tries it in this process alone, and in
+// sandboxes that were made beforehand what a process begins with, and what it leaves.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, need(t))
@@ -44,7 +43,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceInSessions(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, need(t), again(enginetest.Options{Session: true}))
+	enginetest.Run(t, need(t), enginetest.Options{Session: true})
 }
 
 func TestConformanceOfPrepared(t *testing.T) {
@@ -72,13 +71,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self, again(enginetest.Options{}))
-}
-
-// again has a short run try the contract alone, with short streams.
-func again(o enginetest.Options) enginetest.Options {
-	if testing.Short() {
-		o.ContractOnly, o.StreamBytes = true, 1<<20
-	}
-	return o
+	enginetest.RunBinary(t, self, enginetest.Options{})
 }

@@ -17,5 +17,5 @@ func TestConformanceOfTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginetest.RunBinary(t, self, enginetest.Options{ContractOnly: testing.Short()})
+	enginetest.RunBinary(t, self, enginetest.Options{})
 }
