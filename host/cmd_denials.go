@@ -68,7 +68,6 @@ func (c *Cmd) Denied(call shared.TracedCall) ([]Denial, error) {
 	if c.host == nil {
 		return nil, errors.New("host: Cmd was not made by Host.Command")
 	}
-	c.host.machine.LookUpIdentity()
 	opened, _, err := c.explainRoute()
 	if err != nil {
 		return nil, err

@@ -83,7 +83,6 @@ func (c *Cmd) beginInTime() error {
 			begun <- b
 		}()
 		if b.err = ctx.Err(); b.err == nil {
-			c.host.machine.LookUpIdentity()
 			b.err = c.begin(ctx)
 		}
 		if b.err != nil {

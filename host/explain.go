@@ -16,7 +16,6 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	if c.host == nil {
 		return nil, errors.New("host: Cmd was not made by Host.Command")
 	}
-	c.host.machine.LookUpIdentity()
 	opened, decision, err := c.explainRoute()
 	if err != nil {
 		return nil, err

@@ -86,6 +86,18 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	return in, notes
 }
 
+// Identity gives the variables of the git identity in force at the workspace's root, "name=value".
+func (m *Machine) Identity(ctx context.Context) []string {
+	if m.Env != nil || m.Workspace.Repository() == "" {
+		return nil
+	}
+	env, err := m.Workspace.Identity(ctx, m.Owner.gitUser())
+	if err != nil && ctx.Err() == nil {
+		m.Logger.Warn("commands get no git identity", "error", err)
+	}
+	return env
+}
+
 // DirNotes says why a command runs elsewhere than where its caller is; see HostDir.
 func (m *Machine) DirNotes(dir, current string) []string {
 	if dir != "" {

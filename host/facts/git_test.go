@@ -379,38 +379,27 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	return m
 }
 
-func TestIdentityIsLookedUpOnceAndLate(t *testing.T) {
+func TestIdentityIsLookedUpForRepositories(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
 	open := func(root string, env map[string]string) *Machine {
-		m := machineAt(t, base+"/"+root, env, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
-		t.Cleanup(func() { m.Close() })
-		return m
+		return machineAt(t, base+"/"+root, env, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
 	}
 	h := open("main", nil)
-	if n := runs(); n != 0 {
-		t.Fatalf("to make a Machine ran git %d times", n)
-	}
-	want := []string{"GIT_AUTHOR_NAME=Fake", "GIT_COMMITTER_NAME=Fake"}
-	for range 3 {
-		if got := h.Identity(t.Context()); !slices.Equal(got, want) {
-			t.Errorf("got %q", got)
-		}
-	}
-	if n := runs(); n != 1 {
-		t.Errorf("git ran %d times", n)
-	}
 	for _, env := range []map[string]string{{}, {"GIT_AUTHOR_NAME": "Given"}} {
-		if got := open("main", env).Identity(t.Context()); got != nil || runs() != 1 {
-			t.Errorf("with env %v: %q, git ran %d times", env, got, runs())
+		if got := open("main", env).Identity(t.Context()); got != nil {
+			t.Errorf("with env %v: %q", env, got)
 		}
 	}
-
 	write(t, base, "later/file")
 	later := open("later", nil)
-	if got := later.Identity(t.Context()); got != nil || runs() != 1 {
+	if got := later.Identity(t.Context()); got != nil || runs() != 0 {
 		t.Errorf("outside of repositories: %q, git ran %d times", got, runs())
+	}
+	want := []string{"GIT_AUTHOR_NAME=Fake", "GIT_COMMITTER_NAME=Fake"}
+	if got := h.Identity(t.Context()); !slices.Equal(got, want) || runs() != 1 {
+		t.Errorf("got %q, git ran %d times", got, runs())
 	}
 	runGit(t, base+"/later", "init", "-q")
 	if got := later.Identity(t.Context()); !slices.Equal(got, want) {
@@ -429,16 +418,14 @@ func TestGitOfOthersIsNotRun(t *testing.T) {
 		}
 		h := machineAt(t, base+"/main", nil, "PATH="+base+"/bin", "HOME="+base)
 		got := h.Identity(t.Context())
-		h.Close()
 		if ran := runs() > 0; ran != (mode == 0o755) || ran != (len(got) == 2) {
 			t.Errorf("in a directory of mode %o: ran %v, %q", mode, ran, got)
 		}
 	}
 }
 
-// A git that does not answer holds up nothing for longer than it is asked to,
-// and is gone after Close.
-func TestIdentityEndsWithTheHost(t *testing.T) {
+// A git that does not answer holds up nothing for longer than it is asked to.
+func TestIdentityEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	if err := exec.Command("mkfifo", base+"/pid").Run(); err != nil {
@@ -455,22 +442,19 @@ func TestIdentityEndsWithTheHost(t *testing.T) {
 	if err := fifo.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	h.LookUpIdentity()
-	pid, err := bufio.NewReader(fifo).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	pids := make(chan string, 1)
+	go func() {
+		pid, _ := bufio.NewReader(fifo).ReadString('\n')
+		pids <- pid
+		cancel()
+	}()
 	if got := h.Identity(ctx); got != nil {
 		t.Errorf("got %q", got)
 	}
-	h.Close()
+	pid := <-pids
 	if out, err := exec.Command("kill", "-0", strings.TrimSpace(pid)).CombinedOutput(); err == nil {
 		t.Errorf("git, process %s, still runs: %s", pid, out)
-	}
-	if got := h.Identity(t.Context()); got != nil {
-		t.Errorf("after Close: %q", got)
 	}
 }
 
@@ -488,7 +472,6 @@ func TestIdentityOfTheCaller(t *testing.T) {
 	for root, want := range map[string]string{"main": "work", "wt": "work", "super": "play"} {
 		h := machineAt(t, base+"/"+root, nil, "PATH="+os.Getenv("PATH"), "HOME="+base+"/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller")
 		got := h.Identity(t.Context())
-		h.Close()
 		if !slices.Equal(got, []string{"GIT_AUTHOR_NAME=Caller", "GIT_AUTHOR_EMAIL=" + want + "@example.com", "GIT_COMMITTER_EMAIL=" + want + "@example.com"}) {
 			t.Errorf("%s: %q", root, got)
 		}

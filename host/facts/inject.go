@@ -165,7 +165,9 @@ func (as *authorities) keep(file string) {
 	}
 }
 
-func (as *authorities) remove() {
+// Close removes files of certificates.
+func (m *Machine) Close() {
+	as := &m.trusted
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	for _, file := range as.copies {

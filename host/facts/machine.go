@@ -118,7 +118,6 @@ type Machine struct {
 	// served are further ones, of the host's view alone.
 	served   []string
 	scanners scanners
-	identity gitIdentity
 	ghToken  ghToken
 	trusted  authorities
 	renewed  atomic.Pointer[renewed]
