@@ -4,9 +4,9 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,12 +68,10 @@ func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(git
 // A stamp tells a file from another one, and from itself before a change.
 type stamp struct {
 	link, end fileState
-	text      uint64 // of a small file
+	text      [sha256.Size]byte // of a small file
 }
 
-var textSeed = maphash.MakeSeed()
-
-// fileState is what stat(2) says, without what changes by itself, or its error.
+// fileState is what stat(2) says, without what changes by itself or with the next mount, or its error.
 type fileState struct {
 	err syscall.Errno
 	unix.Stat_t
@@ -87,7 +85,7 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 	if errors.As(err, &s.err) {
 		return fileState{err: s.err}
 	}
-	s.Atim, s.Blocks = unix.Timespec{}, 0
+	s.Atim, s.Blocks, s.Dev = unix.Timespec{}, 0, 0
 	return s
 }
 
@@ -108,7 +106,7 @@ func stampWithin(path string, limit int64) (s stamp) {
 	if s.regular() && s.target().Size <= limit {
 		if fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
 			text, _ := readRegular(fd, path, limit)
-			s.text = maphash.Bytes(textSeed, text)
+			s.text = sha256.Sum256(text)
 		}
 	}
 	return s
@@ -122,8 +120,9 @@ func (s stamp) target() fileState {
 	return s.link
 }
 
-func (s stamp) symlink() bool { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
-func (s stamp) regular() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
+func (s stamp) symlink() bool   { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stamp) directory() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFDIR }
+func (s stamp) regular() bool   { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
 
 // absent reports whether the path leads to nothing.
 func (s stamp) absent() bool {

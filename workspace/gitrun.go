@@ -287,9 +287,7 @@ func (g *gitRunner) files(l GitLayout) (list []string) {
 			list = append(list, g.home+"/.gitconfig")
 		}
 	}
-	if l.GitDir != "" {
-		list = append(list, join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree"))
-	}
+	list = append(list, l.configurations()...)
 	return slices.DeleteFunc(list, func(p string) bool { return !filepath.IsAbs(p) })
 }
 

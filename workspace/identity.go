@@ -102,11 +102,18 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 	return config, nil
 }
 
+// configurations are the files of the repository's own configuration.
+func (l *GitLayout) configurations() []string {
+	if l.GitDir == "" {
+		return nil
+	}
+	return []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
+}
+
 // says reports whether a file of the repository's own holds a value. A path
 // that leads through a symlink now holds nothing, whatever git found there.
 func (l *GitLayout) says(file, value string) bool {
-	files := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
-	if l.GitDir == "" || !slices.Contains(files, file) {
+	if !slices.Contains(l.configurations(), file) {
 		return false
 	}
 	data, err := readNoSymlinks(file, maxGitConfig)

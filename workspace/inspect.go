@@ -3,11 +3,13 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,51 +36,26 @@ type Inspection struct {
 	Unclear    string   // why it is not known what else there is; "" if it is
 }
 
-// Inspect looks at the repository in dir, which a command may have made to
-// deceive: what cannot be understood is unclear, and no clear case is made of it.
-// Git is asked what the configuration says, as the caller or as that user; the
-// configuration is read for it, so that it opens nothing.
+// Inspect looks at a repository that a command has made, perhaps to deceive: what cannot be
+// understood is unclear, and no clear case is made of it.
 func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspection) {
 	l, err := GitDirs(dir)
 	switch {
 	case err != nil:
 		i.unclear(err)
-		l.CommonDir = join(dir, ".git")
-		if fi, err := os.Lstat(l.CommonDir); err != nil || !fi.IsDir() {
-			return i
-		}
+		return i
 	case l.Kind == "":
 		i.unclear(errors.New("git: most of the repository is elsewhere, or gone"))
 		return i
 	}
-	i.Hooks, err = executable(join(l.CommonDir, "hooks"))
-	i.unclear(err)
-	g := w.gitAs(as)
-	files := []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree")}
-	if l.GitDir != "" && l.GitDir != l.CommonDir {
-		files = append(files, join(l.GitDir, "config.worktree"))
-	}
-	for _, file := range files {
-		data, err := readNoSymlinks(file, maxGitConfig)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		var keys []string
-		if err == nil {
-			keys, err = g.keys(ctx, data)
-		}
-		if err != nil {
-			i.unclear(fmt.Errorf("git: %q: %w", file, err))
-		}
-		for _, key := range keys {
-			if short := clip(key, maxKey); useOf(key) != 0 && !slices.Contains(i.Keys, short) {
-				i.Keys = append(i.Keys, short)
-			}
+	now := w.acting(ctx, dir, l, as)
+	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings name them, or keys
+	i = now.since(&Acts{}, false)
+	for _, file := range l.configurations() {
+		if _, err := readNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
+			i.unclear(err)
 		}
 	}
-	_, err = os.Lstat(join(l.CommonDir, "objects/info/alternates"))
-	i.Alternates = err == nil
-	i.cap()
 	return i
 }
 
@@ -111,45 +88,16 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// executable lists the hooks that git would run. A directory that is a link
-// would list the names of another one.
-func executable(dir string) (hooks []string, err error) {
-	switch fi, err := os.Lstat(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("git: %w", err)
-	case !fi.IsDir():
-		return nil, fmt.Errorf("git: %q is no directory: %w", dir, ErrGitLayout)
-	}
-	names, err := hookNames(dir)
-	for _, name := range names {
-		if fi, err := os.Stat(join(dir, name)); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
-			hooks = append(hooks, name)
-		}
-	}
-	return hooks, err
-}
-
-// keys asks for the keys of a configuration.
-func (g *gitRunner) keys(ctx context.Context, data []byte) ([]string, error) {
-	out, err := g.config(ctx, GitLayout{}, bytes.NewReader(data), "--no-includes", "-z", "--name-only", "--list", "--file", "-")
-	if err != nil || len(out) == 0 {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
-}
-
 // Acting is what a git acts on, outside of a sandbox, in repositories, and how each
 // looks, by their git directories: to be compared with what it is later.
-type Acting map[string]acting
+type Acting map[string]Acts
 
-type acting struct {
-	path       string            // of its work tree; for a submodule that has none the git directory
-	hooks      map[string]stamp  // and other files that settings name
-	keys       map[string]string // settings, and their values
-	alternates stamp
-	unclear    error
+// Acts are those of one repository.
+type Acts struct {
+	Path                string            // of its work tree; for a submodule that has none the git directory
+	Hooks               map[string]string // and other files and directories that settings name
+	Keys                map[string]string // settings, and what is included, by the values
+	Alternates, Unclear string
 }
 
 // MaxActing is how many repositories an Acting has: each costs some milliseconds.
@@ -170,7 +118,7 @@ func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayo
 		switch l, err := layout(dir); {
 		case err != nil && isGone(dir): // a command has removed it
 		case err != nil:
-			found[dir] = acting{path: dir, unclear: err}
+			found[dir] = Acts{Path: dir, Unclear: err.Error()}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)
@@ -189,35 +137,51 @@ func isGone(p string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) acting {
-	found := acting{path: path, hooks: map[string]stamp{}, keys: map[string]string{}, alternates: stampOf(join(l.CommonDir, "objects/info/alternates"))}
+func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) Acts {
+	found := Acts{Path: path, Hooks: map[string]string{}, Keys: map[string]string{}, Alternates: Looks(join(l.CommonDir, "objects/info/alternates"))}
+	look := func(name, p string) {
+		if s := stampOf(p); s.regular() || s.directory() {
+			found.Hooks[name] = Looks(p)
+		}
+	}
+	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
+		_, err := readNoSymlinks(file, maxGitConfig)
+		return err != nil
+	})
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
 		if a.obeyed.Failed != nil {
-			found.unclear = a.obeyed.Failed
+			found.Unclear = a.obeyed.Failed.Error()
 		}
 		for _, s := range a.settings {
 			// What a command can write is of the repository, or included.
-			if useOf(s.key) != 0 && !slices.Contains([]string{"system", "global", "command"}, s.scope) {
-				found.keys[s.key] += s.value + "\x00"
+			if useOf(s.key) == 0 || slices.Contains([]string{"system", "global", "command"}, s.scope) {
+				continue
 			}
+			name := s.key
+			if !slices.Contains(own, s.file) {
+				name = s.file // it can be one that commands cannot read
+			}
+			found.Keys[name] = digest(found.Keys[name] + s.key + "\x00" + s.value)
 		}
 		for _, dir := range a.obeyed.Hooks {
-			names, _ := hookNames(dir) // why not is in Failed
-			for _, name := range names {
-				p := join(dir, name)
-				if dir != join(l.CommonDir, "hooks") {
-					name = p // in the repository's own they go by their names
+			s, own := stampOf(dir), dir == join(l.CommonDir, "hooks")
+			switch {
+			case own && s.directory() && !s.symlink():
+				names, _ := hookNames(dir) // why not is in Failed
+				for _, name := range names {
+					if s := stampOf(join(dir, name)); s.regular() && s.target().Mode&0o111 != 0 {
+						found.Hooks[name] = Looks(join(dir, name))
+					}
 				}
-				if s := stampOf(p); s.regular() && s.target().Mode&0o111 != 0 {
-					found.hooks[name] = s
-				}
+			case own: // the names in it can be of what commands cannot read
+				look("hooks", dir)
+			default:
+				look(dir, dir)
 			}
 		}
 		for _, p := range a.obeyed.Other {
-			if s := stampOf(p); s.regular() {
-				found.hooks[p] = s
-			}
+			look(p, p)
 		}
 	}
 	return found
@@ -240,21 +204,25 @@ func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
 	since := map[string]Inspection{}
 	for dir, now := range a {
 		was := before[dir]
-		i := Inspection{Hooks: changed(now.hooks, was.hooks), Keys: changed(now.keys, was.keys), Alternates: !now.alternates.absent() && now.alternates != was.alternates}
-		if now.unclear != nil && (unclear || was.unclear == nil || now.unclear.Error() != was.unclear.Error()) {
-			i.unclear(now.unclear)
-		}
-		i.cap()
-		for _, list := range [...][]string{i.Hooks, i.Keys} {
-			for n, name := range list {
-				list[n] = clip(name, maxKey)
-			}
-		}
-		if len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
-			since[now.path] = i
+		if i := now.since(&was, unclear); len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
+			since[now.Path] = i
 		}
 	}
 	return since
+}
+
+func (now *Acts) since(was *Acts, unclear bool) Inspection {
+	i := Inspection{Hooks: changed(now.Hooks, was.Hooks), Keys: changed(now.Keys, was.Keys), Alternates: now.Alternates != "" && now.Alternates != was.Alternates}
+	if now.Unclear != "" && (unclear || now.Unclear != was.Unclear) {
+		i.unclear(errors.New(now.Unclear))
+	}
+	i.cap()
+	for _, list := range [...][]string{i.Hooks, i.Keys} {
+		for n, name := range list {
+			list[n] = clip(name, maxKey)
+		}
+	}
+	return i
 }
 
 // Pending tells what git would go on with in repositories, by its paths: what they are in the middle
@@ -262,9 +230,9 @@ func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
 type Pending map[string]pending
 
 type pending struct {
-	look   string // of an index with the configuration by which git reads it
-	common string // of an index: the directory of that configuration
-	many   bool   // others share it, of which not all are known
+	Look   string // of an index with the configuration by which git reads it
+	Common string // of an index: the directory of that configuration
+	Many   bool   // others share it, of which not all are known
 }
 
 // Add looks for what is under way in a repository, and in those of its worktrees
@@ -275,24 +243,24 @@ func (p Pending) Add(l GitLayout) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = pending{look: "too many"} // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = pending{Look: "too many"} // and what is in there is not known
 	}
-	config := stampOf(join(l.CommonDir, "config"))
+	config := Looks(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
 		// By the last one git writes resolved conflicts to the files that it names; it stays, without any.
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
-			if p[state].look == "" {
+			if p[state].Look == "" {
 				if look := Looks(state); look != "" {
-					p[state] = pending{look: look}
+					p[state] = pending{Look: look}
 				}
 			}
 		}
 		shared := sharedIndexes(dir)
 		for _, path := range append(shared, join(dir, "index")) {
-			file, many := stampOf(path), len(shared) == maxShared
-			if many || !file.absent() {
-				p[path] = pending{fmt.Sprint(file, config), l.CommonDir, many}
+			look, many := Looks(path), len(shared) == maxShared
+			if many || look != "" {
+				p[path] = pending{look + config, l.CommonDir, many}
 			}
 		}
 	}
@@ -300,7 +268,7 @@ func (p Pending) Add(l GitLayout) {
 
 // Since lists what is under way now and was not, or was at another point, before.
 func (p Pending) Since(before Pending) []string {
-	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].common != "" })
+	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].Common != "" })
 }
 
 const maxIndex = 64 << 20 // of some 600,000 files
@@ -309,8 +277,8 @@ const maxIndex = 64 << 20 // of some 600,000 files
 // host, would write outside of the work tree or into a git directory, or may.
 func (p Pending) Misplaced(before Pending) (said []string) {
 	for path, now := range p {
-		if now.common != "" && (now.many || now != before[path]) {
-			said = append(said, misplaced(path, hashSize(now.common), true)...)
+		if now.Common != "" && (now.Many || now != before[path]) {
+			said = append(said, misplaced(path, hashSize(now.Common), true)...)
 		}
 	}
 	slices.Sort(said)
@@ -413,16 +381,16 @@ func Looks(path string) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
 	}
-	var b strings.Builder
+	b := sha256.New()
 	var text int64 = maxLooks << 14
 	for list, n := []string{path}, 0; len(list) > 0 && n < maxLooks; n++ {
 		at := list[0]
 		list = list[1:]
 		s := stampWithin(at, min(text, maxGitConfig))
-		if s.text != 0 {
+		if s.text != [sha256.Size]byte{} {
 			text -= s.target().Size
 		}
-		fmt.Fprintf(&b, "%q%v", at, s)
+		fmt.Fprintf(b, "%q%v", at, s)
 		flags := os.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 		if n > 0 {
 			flags |= unix.O_NOFOLLOW // what links in there lead to has no bounds
@@ -438,7 +406,12 @@ func Looks(path string) string {
 			list = append(list, join(at, name))
 		}
 	}
-	return b.String()
+	return hex.EncodeToString(b.Sum(nil))
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 const maxLooks = 1000

@@ -33,6 +33,8 @@ const hostileConfig = `[core]
 evil
 [lfs "customtransfer.x"]
 	path = evil
+[extensions]
+	worktreeConfig = true
 [rebase]
 	instructionFormat = "%s%nexec evil"
 [user]
@@ -62,8 +64,8 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	i := w.Inspect(t.Context(), root, nil)
-	keys := []string{"core.hookspath", "core.fsmonitor", "core.pager", "alias.st", "filter.x]y.clean", "remote.origin.uploadpack",
-		"include.path", "includeif.gitdir:~/.path", "diff.old.textconv", "lfs.customtransfer.x.path", "rebase.instructionformat", "core.sshcommand"}
+	keys := []string{"alias.st", "core.fsmonitor", "core.hookspath", "core.pager", "core.sshcommand", "diff.old.textconv", "extensions.worktreeconfig", "filter.x]y.clean",
+		"include.path", "includeif.gitdir:~/.path", "lfs.customtransfer.x.path", "rebase.instructionformat", "remote.origin.uploadpack"}
 	if !slices.Equal(i.Keys, keys) || !slices.Equal(i.Hooks, []string{"a\nb", "pre-commit", "pre-push"}) || !i.Alternates || i.More != 0 || i.Unclear != "" {
 		t.Errorf("%+v", i)
 	}
@@ -116,7 +118,7 @@ func TestInspectUnclear(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := w.Inspect(t.Context(), dir, nil)
-		if i.Unclear == "" || strings.ContainsAny(i.Unclear, "\n") || len(i.Unclear) > 1100 {
+		if i.Unclear == "" && len(i.Hooks) == 0 || strings.ContainsAny(i.Unclear, "\n") || len(i.Unclear) > 1100 {
 			t.Errorf("%s: %q", name, i.Unclear)
 		}
 		if all := fmt.Sprint(i); strings.Contains(all, "hunter2") {
@@ -145,13 +147,17 @@ func TestInspectIsBounded(t *testing.T) {
 	fmt.Fprintf(&config, "[filter \"%s\"]\nclean = x\n", strings.Repeat("n", 100_000))
 	tree(t, root, map[string]string{".git/config": config.String()})
 	for i := range 500 {
-		if err := os.WriteFile(fmt.Sprintf("%s/.git/hooks/%d", root, i), nil, 0o755); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("%s/.git/hooks/%d", root, i), []byte("x"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	i := inspector(t, base).Inspect(t.Context(), root, nil)
-	if len(i.Hooks) != maxNamed || len(i.Keys) != maxNamed || i.More != 500+5001-2*maxNamed || i.Unclear != "" {
+	if len(i.Hooks) != 0 || len(i.Keys) != maxNamed || i.More != 5001-maxNamed || i.Unclear == "" { // too many are commands
 		t.Errorf("%d hooks, %d keys, %d more, %q", len(i.Hooks), len(i.Keys), i.More, i.Unclear)
+	}
+	tree(t, root, map[string]string{".git/config": "[core]\n"})
+	if i := inspector(t, base).Inspect(t.Context(), root, nil); len(i.Hooks) != maxNamed || i.More != 500-maxNamed || i.Unclear != "" {
+		t.Errorf("%d hooks, %d more, %q", len(i.Hooks), i.More, i.Unclear)
 	}
 	tree(t, root, map[string]string{".git/config": "[filter \"" + strings.Repeat("n", 100_000) + "\"]\nclean = x\n"})
 	if i := inspector(t, base).Inspect(t.Context(), root, nil); len(i.Keys) != 1 || len(i.Keys[0]) > maxKey+10 {
