@@ -494,8 +494,8 @@ func TestSubmodulesAtAnyDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, _, _ := out.told(found, out.before.submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.repositories, deep) {
-		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.repositories)
+	if told, _, _ := out.told(found, out.before.Submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.Repositories, deep) {
+		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.Repositories)
 	}
 }
 

@@ -208,8 +208,8 @@ type workTrees struct {
 // A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
 // status goes there from that repository, and acts on its configuration.
 type submodule struct {
-	from   string // the outermost of those repositories
-	dotGit string // where its .git leads, and what that says if it is a file
+	From   string // the outermost of those repositories
+	DotGit string // where its .git leads, and what that says if it is a file
 }
 
 // submodules gives the submodules of some repositories, and theirs in turn.

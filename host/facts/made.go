@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,69 +44,106 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 }
 
 // before is what was there when a command started, of what is reported when it
-// comes to be.
+// comes to be. A mark keeps it until that was told.
 type before struct {
-	repositories []string
-	pending      workspace.Pending // what they were in the middle of
-	odd          []string          // what else there was to say of them
-	instructions []string
-	unread       []string  // directories that cannot be listed
-	began        time.Time // what is older, a command has not made
-	unprotected  []unprotected
-	writable     []string // where commands can write, for what git says of them
-	own          []string // the user's repositories
-	submodules   map[string]submodule
-	open         []string         // repositories of which a command may change what git acts on
-	acting       workspace.Acting // what git acts on in those
-	headLogSize  int64
-	lost         []string // where recorded worktrees are not
+	Began        time.Time
+	Tops         []string // where commands can write
+	Own          []string // repositories whose submodules git goes into
+	Guarded      []string // the user's among them
+	Repositories []string
+	Pending      workspace.Pending // what they were in the middle of
+	Odd          []string          // what else there was to say of them
+	Instructions []string
+	Unread       []string // directories that cannot be listed
+	Unprotected  []unprotected
+	Submodules   map[string]submodule
+	Open         []string         // repositories of which a command may change what git acts on
+	Acting       workspace.Acting // what git acts on in those
+	HeadLogSize  int64            // math.MaxInt64 where no commit would be signed
+	Lost         []string         // where recorded worktrees are not
+	writable     []string         // where commands can write, for what git says of them
 }
 
 // look gives what is there now.
 func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b before) {
-	b.began = time.Now().Add(-tick)
+	b.Began, b.Tops, b.Guarded = time.Now().Add(-tick), out.ToldTops(), out.own()
 	// Of any other repository that is told of, too: editors run git status there.
 	nested, _, _ := out.told(found, nil)
-	b.own = slices.Concat(out.Tops(), out.own(), nested)
-	b.submodules = look.submodules(b.own)
-	b.repositories, b.instructions, b.unread = out.told(found, b.submodules)
-	b.instructions = slices.DeleteFunc(b.instructions, holdsPlace)
-	b.pending, b.odd = look.layouts.pending(b.repositories)
+	b.Own = slices.Concat(out.Tops(), out.own(), nested)
+	b.Submodules = look.submodules(b.Own)
+	b.Repositories, b.Instructions, b.Unread = out.told(found, b.Submodules)
+	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
+	b.Pending, b.Odd = look.layouts.pending(b.Repositories)
 	b.writable = look.layouts.writable
 	for _, l := range out.Loose {
 		if l.Repository != "" {
-			b.open = append(b.open, l.Repository)
+			b.Open = append(b.Open, l.Repository)
 			continue
 		}
-		u := unprotected{path: l.Path, led: true}
-		u.looked = u.looks()
-		b.unprotected = append(b.unprotected, u)
+		u := unprotected{Path: l.Path, Led: true}
+		u.Looked = u.looks()
+		b.Unprotected = append(b.Unprotected, u)
 	}
-	for _, top := range b.repositories {
+	for _, top := range b.Repositories {
 		if !slices.Contains(out.own(), top) {
-			b.open = append(b.open, top)
+			b.Open = append(b.Open, top)
 			b.leaveUnprotected(&look.layouts, top)
 		}
 	}
-	for _, p := range b.instructions {
+	for _, p := range b.Instructions {
 		if out.Unguarded(p) {
-			b.unprotected = append(b.unprotected, unprotected{path: p, looked: looks(p), free: true})
+			b.Unprotected = append(b.Unprotected, unprotected{Path: p, Looked: looks(p), Free: true})
 		}
 	}
-	if info, err := os.Lstat(out.headLog); err == nil {
-		b.headLogSize = info.Size()
+	if out.headLog == "" {
+		b.HeadLogSize = math.MaxInt64
+	} else if info, err := os.Lstat(out.headLog); err == nil {
+		b.HeadLogSize = info.Size()
 	}
-	b.lost = m.lostWorktrees(&look.layouts)
-	b.acting = m.acting(look.ctx, out, &b, &look.layouts, b.repositories)
+	if out.allOpen {
+		b.Open = b.Repositories
+	}
+	b.Lost = m.lostWorktrees(&look.layouts)
+	b.Acting = m.Workspace.Acting(look.ctx, look.layouts.of, b.Open, m.Owner.gitUser())
 	return b
 }
 
-// acting asks git what it acts on in the repositories of which a command may change that.
-func (m *Machine) acting(ctx context.Context, out *Resolved, b *before, look *layouts, all []string) workspace.Acting {
-	if !out.allOpen {
-		all = b.open
+// since has what was there at an earlier look count as what was there, wherever that looked.
+func (b *before) since(earlier *before) {
+	now := *b
+	*b = *earlier
+	b.writable = now.writable
+	b.HeadLogSize = min(now.HeadLogSize, earlier.HeadLogSize)
+	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
+	b.Tops = join(earlier.Tops, now.Tops)
+	b.Own = join(earlier.Own, now.Own) // the user can have made one since
+	b.Open = join(earlier.Open, now.Open)
+	b.Repositories = join(earlier.Repositories, slices.DeleteFunc(slices.Clone(now.Repositories), looked))
+	b.Instructions = join(earlier.Instructions, slices.DeleteFunc(slices.Clone(now.Instructions), looked))
+	b.Submodules, b.Acting = map[string]submodule{}, workspace.Acting{}
+	for p, s := range now.Submodules {
+		if !looked(p) {
+			b.Submodules[p] = s
+		}
 	}
-	return m.Workspace.Acting(ctx, look.of, all, m.Owner.gitUser())
+	maps.Copy(b.Submodules, earlier.Submodules)
+	for dir, acts := range now.Acting {
+		if !looked(acts.Path) {
+			b.Acting[dir] = acts
+		}
+	}
+	maps.Copy(b.Acting, earlier.Acting)
+	b.Unprotected = slices.Clone(earlier.Unprotected)
+	for _, u := range now.Unprotected {
+		if !slices.ContainsFunc(b.Unprotected, func(had unprotected) bool { return had.Path == u.Path }) {
+			b.Unprotected = append(b.Unprotected, u)
+		}
+	}
+}
+
+// join gives what is in either of two lists.
+func join(a, b []string) []string {
+	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(p string) bool { return slices.Contains(a, p) }))
 }
 
 // After has what is there at the end of the command before this one count as what was there before
@@ -114,22 +152,9 @@ func (out *Resolved) After(last *Resolved) {
 	if last == nil || last.after == nil {
 		return
 	}
-	was := out.before
-	out.before = *last.after
-	for _, p := range was.own { // the user can have made one since
-		if !slices.Contains(out.before.own, p) {
-			out.before.own = append(slices.Clip(out.before.own), p)
-		}
-	}
-	if out.untold != nil { // the last one has not looked where their commands could write
-		unseen := func(list []string) []string {
-			return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return paths.InsideAny(last.ToldTops(), p) && !slices.Contains(out.owned, p) })
-		}
-		out.before.repositories = slices.Concat(out.before.repositories, unseen(was.repositories))
-		out.before.instructions = slices.Concat(out.before.instructions, unseen(was.instructions))
-	}
+	out.before.since(last.after)
 	out.wereOwn(nil, last.Guarded)
-	out.before.repositories = slices.DeleteFunc(slices.Clone(out.before.repositories), func(p string) bool { return slices.Contains(out.lost, p) })
+	out.before.Repositories = slices.DeleteFunc(slices.Clone(out.before.Repositories), func(p string) bool { return slices.Contains(out.lost, p) })
 	out.leaveUntold()
 }
 
@@ -146,9 +171,9 @@ func (m *Machine) lostWorktrees(look *layouts) (places []string) {
 // An unprotected place is one that the engine cannot protect, or that a command can lead
 // elsewhere, and how it looked before.
 type unprotected struct {
-	path, looked string
-	led          bool // it is only where the path leads that can be another
-	free         bool // it may be removed
+	Path, Looked string
+	Led          bool // it is only where the path leads that can be another
+	Free         bool // it may be removed
 }
 
 // leaveUnprotected has what git obeys of a repository looked at by name where it cannot be asked.
@@ -157,23 +182,23 @@ func (b *before) leaveUnprotected(look *layouts, top string) {
 		return
 	}
 	for _, dir := range workspace.Pointed(top) {
-		if slices.Contains(b.repositories, dir) {
+		if slices.Contains(b.Repositories, dir) {
 			continue // it can be asked itself
 		}
 		for _, name := range view.ObeyedNames() {
-			u := unprotected{path: filepath.Join(dir, name)}
-			u.looked = u.looks()
-			b.unprotected = append(b.unprotected, u)
+			u := unprotected{Path: filepath.Join(dir, name)}
+			u.Looked = u.looks()
+			b.Unprotected = append(b.Unprotected, u)
 		}
 	}
 }
 
 func (u *unprotected) looks() string {
-	if u.led {
-		way := Follow(u.path)
+	if u.Led {
+		way := Follow(u.Path)
 		return fmt.Sprintf("%q%q", way.Links, way.Targets)
 	}
-	return looks(u.path)
+	return looks(u.Path)
 }
 
 // LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
@@ -181,15 +206,12 @@ func (u *unprotected) looks() string {
 func (out *Resolved) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	for _, e := range left {
-		u := unprotected{path: e.Source}
+		u := unprotected{Path: e.Source}
 		if !out.Absent(e.Source) {
-			u.looked = u.looks()
+			u.Looked = u.looks()
 		}
-		if since := out.since(); !since.IsZero() && out.changedSince(u.path, since) {
-			u.looked = looksUnknown
-		}
-		if u.looked == "" || u.looked == looksUnknown || !strings.HasPrefix(e.Why, "protected: git ") {
-			out.before.unprotected = append(out.before.unprotected, u)
+		if u.Looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+			out.before.Unprotected = append(out.before.Unprotected, u)
 		}
 	}
 	return err
@@ -251,7 +273,7 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ToldTops(), filepath.Dir(p))
 		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
-			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.began)...)
+			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.Began)...)
 		}
 	}
 	return ignored
@@ -260,17 +282,17 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 // newInstructions are what was made or changed of what is not protected, and those of
 // the files that were not there before and are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
-	for _, u := range out.before.unprotected {
-		if slices.Contains(made, u.path) {
+	for _, u := range out.before.Unprotected {
+		if slices.Contains(made, u.Path) {
 			continue
 		}
-		if now := u.looks(); now != u.looked && !(u.free && now == "") {
-			made = append(made, u.path)
+		if now := u.looks(); now != u.Looked && !(u.Free && now == "") {
+			made = append(made, u.Path)
 		}
 	}
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
-		if !held && !slices.Contains(out.before.instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
+		if !held && !slices.Contains(out.before.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
@@ -303,19 +325,19 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	look := &now.layouts
 	look.writable = out.before.writable
 	for _, place := range m.lostWorktrees(look) { // where a command made them, what it writes ends with it
-		if !slices.Contains(out.before.lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxMade {
+		if !slices.Contains(out.before.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxMade {
 			made.LostWorktrees = append(made.LostWorktrees, place)
 		}
 	}
 	made.Unsigned = out.committed()
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
-		var unmarked error
-		if out.afterMark, unmarked = m.newMark(out); unmarked != nil {
-			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
-		}
 		after := m.look(out, now, found)
 		out.after = &after
+		var unmarked error
+		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
+			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
+		}
 		now = newLookup(ctx, m)
 		look = &now.layouts
 		look.writable = out.before.writable
@@ -326,19 +348,19 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		out.untold = nil       // their marks stay
 		found = &scan.Result{} // what is not protected has known places
 	}
-	submodules := now.submodules(out.before.own)
+	submodules := now.submodules(out.before.Own)
 	repositories, instructions, unread := out.told(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
 	for _, dir := range unread {
-		if !slices.Contains(out.before.unread, dir) {
+		if !slices.Contains(out.before.Unread, dir) {
 			others = append(others, RepositoryReport{Path: dir, Existing: true, Unclear: "it cannot be listed: what a command has put there is not known"})
 		}
 	}
-	changed := m.acting(ctx, out, &out.before, look, repositories).Since(out.before.acting, out.allOpen)
+	changed := m.Workspace.Acting(ctx, look.of, out.before.Open, m.Owner.gitUser()).Since(out.before.Acting, out.allOpen)
 	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if submodules[p].from == "" && !slices.Contains(out.own(), p) && (acts || !slices.Contains(out.before.repositories, p)) {
+		if submodules[p].From == "" && !slices.Contains(out.own(), p) && (acts || !slices.Contains(out.before.Repositories, p)) {
 			loose = append(loose, p)
 		}
 	}
@@ -346,7 +368,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
 	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
-	if n := len(out.before.open); n > workspace.MaxActing {
+	if n := len(out.before.Open); n > workspace.MaxActing {
 		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
 	}
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.own()), out.lost)))) {
@@ -357,10 +379,10 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade))
 	}
 	before := workspace.Pending{}
-	maps.Copy(before, out.before.pending)
+	maps.Copy(before, out.before.Pending)
 	var more []string
 	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
-		return strings.Compare(submodules[b].from, submodules[a].from)
+		return strings.Compare(submodules[b].From, submodules[a].From)
 	})
 	n := len(repositories)
 	for dir := range changed {
@@ -370,15 +392,15 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	slices.Sort(repositories[n:])
 	for i, p := range repositories {
-		from := submodules[p].from
-		joined := from != "" && submodules[p] != out.before.submodules[p]
-		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.before.repositories, p))}
+		from := submodules[p].From
+		joined := from != "" && submodules[p] != out.before.Submodules[p]
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.before.Repositories, p))}
 		if len(made.Repositories) < maxMade || report.Existing {
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)
 			report.Pending = now.Since(before)
 			for _, said := range odd {
-				if report.Unclear == "" && !slices.Contains(out.before.odd, said) {
+				if report.Unclear == "" && !slices.Contains(out.before.Odd, said) {
 					report.Unclear = said
 				}
 			}

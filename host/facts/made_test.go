@@ -55,7 +55,7 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 	if err := os.WriteFile(tasks, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := &Resolved{View: new(view.View), before: before{unprotected: []unprotected{{path: tasks, looked: "otherwise"}}}}
+	out := &Resolved{View: new(view.View), before: before{Unprotected: []unprotected{{Path: tasks, Looked: "otherwise"}}}}
 	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
 	if made := tr.machine(t).Made(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)

@@ -131,7 +131,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
 		out.headLog = m.headLog(out, in, &look.layouts)
 		for _, k := range out.untold {
-			out.wereOwn(look, k.Own)
+			out.wereOwn(look, k.Guarded)
 		}
 		out.before = m.look(out, look, told)
 		out.leaveUntold()
@@ -142,8 +142,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
-		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.before.submodules)), map[string]string{}
-		for _, dir := range slices.Concat(out.before.own, out.Submodules) {
+		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.before.Submodules)), map[string]string{}
+		for _, dir := range slices.Concat(out.before.Own, out.Submodules) {
 			if l, err := look.layouts.of(dir); err == nil && l.GitDir != "" {
 				out.WorkTrees[l.GitDir] = dir
 			}

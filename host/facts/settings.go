@@ -93,7 +93,7 @@ func (out *Resolved) committed() bool {
 	log := os.NewFile(uintptr(fd), out.headLog)
 	defer log.Close()
 	const most = 1 << 20
-	text, _ := io.ReadAll(io.NewSectionReader(log, out.before.headLogSize, most))
+	text, _ := io.ReadAll(io.NewSectionReader(log, out.before.HeadLogSize, most))
 	return bytes.Contains(text, []byte("\tcommit"))
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,23 +19,18 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/workspace"
+	"github.com/sbxhost/sbxhost/paths"
 )
 
 // A killed host tells nothing of what its commands have made, and what they have made is then
 // there before the next command. So each command has a mark: a file in the directory untold of
 // the user's state, named by its workspace, and locked while its host lives. Where nobody has one
 // locked, the next command in that workspace tells what changed since.
-
-// A mark says that something may be made that was not told, and what it takes to look for that.
+//
+// A mark says that something may be made that was not told, and what was there before.
 type mark struct {
-	Began       time.Time
-	Tops        []string // where the command could write
-	Own         []string // the user's repositories
-	Open        []string // those of which it could change what git acts on
-	Unprotected []string // and what else could be changed that was to be protected
-	Lost        []string // where recorded worktrees were not
-	HeadLogSize int64    // none is math.MaxInt64
+	before
+	away []string // of Tops, those that are no directories now
 
 	name string
 	file *os.File // locked
@@ -55,8 +49,8 @@ func (m *Machine) markPrefix() string {
 	return fmt.Sprintf("%016x-", hash.Sum64())
 }
 
-// newMark makes a mark from now on; nil where nothing is remembered.
-func (m *Machine) newMark(out *Resolved) (*mark, error) {
+// newMark makes a mark of what was there; nil where nothing is remembered.
+func (m *Machine) newMark(b *before) (*mark, error) {
 	dir := m.markDir()
 	if dir == "" {
 		return nil, nil
@@ -64,19 +58,7 @@ func (m *Machine) newMark(out *Resolved) (*mark, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
-	b := &out.before
-	k := &mark{Began: time.Now().Add(-tick), Tops: out.Tops(), Own: out.own(), Open: b.open, Lost: b.lost, HeadLogSize: b.headLogSize, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
-	if out.headLog == "" {
-		k.HeadLogSize = math.MaxInt64
-	}
-	if out.allOpen {
-		k.Open = b.repositories
-	}
-	for _, u := range b.unprotected {
-		if !u.free { // those are searched for
-			k.Unprotected = append(k.Unprotected, u.path)
-		}
-	}
+	k := &mark{before: *b, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
 	if err := k.write(); err != nil {
 		return nil, err
 	}
@@ -90,7 +72,7 @@ func (k *mark) write() error {
 	if err != nil {
 		return err
 	}
-	if err = gob.NewEncoder(f).Encode(k); err == nil {
+	if err = gob.NewEncoder(f).Encode(k.before); err == nil {
 		err = hostpath.TryLock(int(f.Fd()), unix.LOCK_EX)
 	}
 	if err == nil {
@@ -124,7 +106,7 @@ func (m *Machine) Begin(out *Resolved) {
 		return
 	}
 	var err error
-	if out.mark, err = m.newMark(out); err != nil {
+	if out.mark, err = m.newMark(&out.before); err != nil {
 		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if its host is killed: "+err.Error())
 	}
 }
@@ -134,9 +116,9 @@ func (m *Machine) Begin(out *Resolved) {
 func (out *Resolved) End(ran, told bool) {
 	if told {
 		for _, k := range out.untold {
-			if len(k.Tops) == 0 {
+			if len(k.away) == 0 {
 				os.Remove(k.name)
-			} else if k.write() == nil {
+			} else if k.leaveAway(); k.write() == nil {
 				k.end(false)
 			}
 		}
@@ -177,18 +159,15 @@ func (m *Machine) readMarks(out *Resolved) {
 		}
 		k := &mark{name: name}
 		var st unix.Stat_t // one that was removed by its own host meanwhile is no mark
-		if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0 && gob.NewDecoder(f).Decode(k) == nil {
-			away := slices.DeleteFunc(slices.Clone(k.Tops), func(p string) bool {
-				way := Follow(p)
-				return way.Kind == view.Directory && way.End == p
-			})
-			if len(away) < len(k.Tops) {
-				for _, p := range k.Tops {
-					if !slices.Contains(away, p) && !slices.Contains(out.ToldTops(), p) {
-						out.Earlier = append(out.Earlier, p)
-					}
+		if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0 && gob.NewDecoder(f).Decode(&k.before) == nil {
+			for _, p := range k.Tops {
+				if way := Follow(p); way.Kind != view.Directory || way.End != p {
+					k.away = append(k.away, p)
+				} else if !slices.Contains(out.ToldTops(), p) {
+					out.Earlier = append(out.Earlier, p)
 				}
-				k.Tops = away
+			}
+			if len(k.away) < len(k.Tops) {
 				out.untold = append(out.untold, k)
 			}
 		}
@@ -197,14 +176,12 @@ func (m *Machine) readMarks(out *Resolved) {
 	}
 }
 
-// since is when the first command began of which nothing was told; zero where all was.
-func (out *Resolved) since() (at time.Time) {
-	for _, k := range out.untold {
-		if at.IsZero() || k.Began.Before(at) {
-			at = k.Began
-		}
-	}
-	return at
+// leaveAway leaves of a mark what is away.
+func (k *mark) leaveAway() {
+	isThere := func(p string) bool { return !paths.InsideAny(k.away, p) }
+	k.Tops, k.HeadLogSize = k.away, math.MaxInt64
+	k.Repositories, k.Instructions = slices.DeleteFunc(k.Repositories, isThere), slices.DeleteFunc(k.Instructions, isThere)
+	k.Unprotected = slices.DeleteFunc(k.Unprotected, func(u unprotected) bool { return isThere(u.Path) })
 }
 
 // own are the user's repositories, also where this definition shows none.
@@ -225,83 +202,17 @@ func (out *Resolved) wereOwn(now view.Facts, list []string) {
 	}
 }
 
-// leaveUntold takes out of what was there before what may have changed since a command of which
-// nothing was told, so that it is told with the next one. Of git, nothing counts as known: it acts
-// on more than has a time, and what is the user's own now may be so by that command. Nor does what
-// cannot be listed, and has no time that can be seen.
+// leaveUntold takes out of what was there before what has changed since a command of which
+// nothing was told, so that it is told with the next one.
 func (out *Resolved) leaveUntold() {
-	b, since := &out.before, out.since()
-	if since.IsZero() {
+	if len(out.untold) == 0 {
 		return
 	}
-	b.began = since
-	b.instructions = slices.DeleteFunc(slices.Clone(b.instructions), func(p string) bool { return out.changedSince(p, since) })
-	b.repositories = slices.DeleteFunc(slices.Clone(b.repositories), func(top string) bool { return out.obeyedChangedSince(top, since) })
-	b.submodules, b.pending, b.odd, b.acting, b.unread = nil, workspace.Pending{}, nil, nil, nil
-	b.unprotected = slices.Clone(b.unprotected)
-	for i := range b.unprotected {
-		if u := &b.unprotected[i]; out.changedSince(u.path, since) {
-			u.looked = looksUnknown
-		}
+	slices.SortFunc(out.untold, func(a, b *mark) int { return b.Began.Compare(a.Began) })
+	for _, k := range out.untold { // the oldest counts
+		out.before.since(&k.before)
 	}
-	for _, k := range out.untold {
-		b.headLogSize = min(b.headLogSize, k.HeadLogSize)
-		b.lost = slices.DeleteFunc(slices.Clone(b.lost), func(p string) bool { return !slices.Contains(k.Lost, p) })
-		for _, p := range k.Open {
-			if !slices.Contains(b.open, p) {
-				b.open = append(slices.Clip(b.open), p)
-			}
-		}
-		for _, p := range k.Unprotected {
-			known := slices.ContainsFunc(b.unprotected, func(u unprotected) bool { return u.path == p })
-			if !known && out.changedSince(p, since) {
-				b.unprotected = append(b.unprotected, unprotected{path: p, looked: looksUnknown, free: true})
-			}
-		}
-	}
-	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", since.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", out.before.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
-}
-
-// looksUnknown is how nothing looks.
-const looksUnknown = "unknown"
-
-// obeyedChangedSince reports whether something has changed of what git obeys in a repository.
-func (out *Resolved) obeyedChangedSince(top string, since time.Time) bool {
-	gitDir := filepath.Join(top, ".git")
-	if info, err := os.Lstat(gitDir); err != nil {
-		gitDir = top // it is bare
-	} else if !info.IsDir() {
-		return out.changedSince(gitDir, since)
-	}
-	if ctimeAfter(gitDir, since) { // it can have been moved there; mostly git has written there
-		return true
-	}
-	return slices.ContainsFunc(view.ObeyedNames(), func(name string) bool { return out.changedSince(filepath.Join(gitDir, name), since) })
-}
-
-// changedSince reports whether a file, or something in a directory, may have changed since then, or
-// been moved there with a directory above. A command cannot set the time of change.
-func (out *Resolved) changedSince(p string, since time.Time) (changed bool) {
-	for dir := filepath.Dir(p); !slices.Contains(out.ToldTops(), dir) && dir != "/"; dir = filepath.Dir(dir) {
-		if ctimeAfter(dir, since) {
-			return true
-		}
-	}
-	const most = 1000
-	n := 0
-	filepath.WalkDir(p, func(at string, _ fs.DirEntry, err error) error {
-		if n++; n > most || ctimeAfter(at, since) {
-			changed = true
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return changed
-}
-
-func ctimeAfter(p string, since time.Time) bool {
-	var st unix.Stat_t
-	return unix.Lstat(p, &st) == nil && st.Ctim.Nano() >= since.UnixNano()
 }
