@@ -30,7 +30,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		}
 		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
 	}
-	l.settled = settled(l.id, now, func() bool { return localTo(fd) })
+	l.settled = settled(l.id, now)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {
@@ -115,44 +115,7 @@ func identifyAt(fd int, path []byte) identity {
 	}
 }
 
-// unchanged says which of n's directories are as they were. The way to n, which is at path, is
-// gone once for many. Nil says nothing.
-func (n *node) unchanged(path []byte) []bool {
-	const many = 8
-	if len(n.dirs) < many {
-		return nil
-	}
-	fd, err := unix.Open(string(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	if identifyAt(fd, nil) != n.id {
-		return nil
-	}
-	same, name := make([]bool, len(n.dirs)), make([]byte, 0, 256)
-	for i, child := range n.dirs {
-		same[i] = child.settled && identifyAt(fd, append(name, child.name...)) == child.id
-	}
-	return same
-}
-
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
-
-// localTo reports whether an open directory lies in a file system whose times are this kernel's
-// own, at their full resolution where it has that. A server, or a process that is a file system,
-// may forge them.
-func localTo(fd int) bool {
-	var st unix.Statfs_t
-	if ignoringEINTR(func() error { return unix.Fstatfs(fd, &st) }) != nil {
-		return false
-	}
-	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return true
-	}
-	return false
-}
 
 // clockLead is the wall clock's lead over the time since boot: it changes when somebody sets the
 // clock, and not when the clock is only slowed down.

@@ -23,7 +23,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		return l, err
 	}
 	l.id = identityOf(&st)
-	l.settled = settled(l.id, now, func() bool { return false })
+	l.settled = settled(l.id, now)
 	list, err := f.ReadDir(-1)
 	if err != nil {
 		return l, err
@@ -52,8 +52,6 @@ func readDir(path string, now time.Time) (l listing, err error) {
 }
 
 // identify gives the identity of what is at path now, or the zero one.
-func (n *node) unchanged([]byte) []bool { return nil }
-
 func identify(path []byte) identity {
 	var st unix.Stat_t
 	if err := ignoringEINTR(func() error { return unix.Lstat(string(path), &st) }); err != nil {

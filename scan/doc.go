@@ -16,8 +16,7 @@
 // directory is believed only where its next change must have another change time:
 //
 //   - The time is older than the look that it was read at: by two seconds, the coarsest
-//     clock of a file system in use, or on Linux' own file systems, which have the time to
-//     the nanosecond, by a tenth of a second. A directory that changes while it is read, or
+//     clock of a file system in use. A directory that changes while it is read, or
 //     right after, is read again the next time, and so is one with a time in the future.
 //   - Nobody has set the clock since. Where the wall clock and the time since boot have
 //     parted, all is forgotten.

@@ -94,36 +94,18 @@ const (
 	other
 )
 
-// A directory must have been left alone for as long before its times are believed
-// to tell the next change: the coarsest clock of a file system in use, FAT's, ticks
-// every two seconds. Linux' own goes by the timer's interrupt, which comes every
-// ten milliseconds at least.
-const (
-	settling      = 2 * time.Second
-	settlingLocal = 100 * time.Millisecond
-)
+// settling is how long a directory must have been left alone before its times are believed to
+// tell the next change: the coarsest clock of a file system in use, FAT's, ticks every two seconds.
+const settling = 2 * time.Second
 
-// settled reports whether the times in id tell the next change of its directory. local says
-// whether they are of a file system of this kernel.
-func settled(id identity, now time.Time, local func() bool) bool {
-	switch age := now.Sub(time.Unix(0, max(id.ctime, id.mtime))); {
-	case age > settling:
-		return true
-	case age <= settlingLocal:
-		return false
-	}
-	return fine(id.mtime) && fine(id.ctime) && local()
+// settled reports whether the times in id tell the next change of its directory.
+func settled(id identity, now time.Time) bool {
+	return now.Sub(time.Unix(0, max(id.ctime, id.mtime))) > settling
 }
 
 // stepped is a change of clockLead that is no inaccuracy of reading two clocks: somebody has set
-// the wall clock, after which a change to a directory can have an old stamp again. Stamps that
-// are believed are older by twice as much, at least.
-const stepped = int64(settlingLocal / 2)
-
-// fine reports whether a time has digits beneath the milliseconds, which a file
-// system that keeps seconds or hundredths of them does not have. One in a thousand
-// is taken for coarse by that.
-func fine(nanoseconds int64) bool { return nanoseconds%int64(time.Millisecond) != 0 }
+// the wall clock, after which a change to a directory can have an old stamp again.
+const stepped = int64(settling / 2)
 
 // look brings what n itself holds up to date.
 func (w *walk) look(n *node, path []byte, last bool) error {

@@ -93,7 +93,7 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	w := &walk{query: &s.query, depth: depth, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	path := make([]byte, 0, 4096)
 	for _, n := range t.root.dirs {
-		w.refresh(n, append(path, n.name...), 0, false)
+		w.refresh(n, append(path, n.name...), 0)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
@@ -161,10 +161,9 @@ type walk struct {
 }
 
 // refresh brings n, which is at path, depth directories below a root, and all
-// beneath it up to date. What fails ends the walk, and is in failed. same says that n
-// itself was looked at, and is as it was.
-func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
-	if err := w.renew(n, path, depth, same); err != nil {
+// beneath it up to date. What fails ends the walk, and is in failed.
+func (w *walk) refresh(n *node, path []byte, depth int) {
+	if err := w.renew(n, path, depth); err != nil {
 		w.failed.CompareAndSwap(nil, &err)
 	}
 	if w.failed.Load() != nil {
@@ -175,23 +174,21 @@ func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
 		return
 	}
 	n.size = 1
-	unchanged := n.unchanged(path)
 	var others sync.WaitGroup
-	for i, child := range n.dirs {
+	for _, child := range n.dirs {
 		at := path
 		if len(at) > 1 {
 			at = append(at, '/')
 		}
 		at = append(at, child.name...)
-		same := unchanged != nil && unchanged[i]
 		if !w.apart(child) {
-			w.refresh(child, at, depth+1, same)
+			w.refresh(child, at, depth+1)
 			continue
 		}
 		at = slices.Grow(slices.Clone(at), 1024)
 		others.Go(func() {
 			defer func() { <-w.tokens }()
-			w.refresh(child, at, depth+1, same)
+			w.refresh(child, at, depth+1)
 		})
 	}
 	others.Wait()
@@ -201,7 +198,7 @@ func (w *walk) refresh(n *node, path []byte, depth int, same bool) {
 }
 
 // renew brings what n itself holds up to date.
-func (w *walk) renew(n *node, path []byte, depth int, same bool) error {
+func (w *walk) renew(n *node, path []byte, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
@@ -209,11 +206,8 @@ func (w *walk) renew(n *node, path []byte, depth int, same bool) error {
 		}
 		return nil
 	}
-	last := depth+1 == w.depth
-	if !same || n.shallow && !last {
-		if err := w.look(n, path, last); err != nil {
-			return err
-		}
+	if err := w.look(n, path, depth+1 == w.depth); err != nil {
+		return err
 	}
 	if len(n.links) > 0 {
 		w.followed.Store(true)

@@ -10,28 +10,20 @@ import (
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 987654321)
-	const ms = time.Millisecond
 	for _, tt := range []struct {
-		name                 string
-		changed, attribute   time.Duration // before now
-		granularity          time.Duration // of what is stored
-		anywhere, onlyLocals bool
+		name               string
+		changed, attribute time.Duration // before now
+		want               bool
 	}{
-		{"just now", 0, 0, 1, false, false},
-		{"in the same tick", 10 * ms, 10 * ms, 1, false, false},
-		{"a moment ago", 150 * ms, 150 * ms, 1, false, true},
-		{"a moment ago, and its mode just now", 150 * ms, 10 * ms, 1, false, false},
-		{"a moment ago, in seconds", 1500 * ms, 1500 * ms, time.Second, false, false},
-		{"a moment ago, in hundredths", 150 * ms, 150 * ms, 10 * ms, false, false},
-		{"long ago", 3 * time.Second, 3 * time.Second, time.Second, true, true},
-		{"in the future", -time.Hour, -time.Hour, 1, false, false},
+		{"just now", 0, 0, false},
+		{"a moment ago", time.Second, time.Second, false},
+		{"long ago, and its mode a moment ago", time.Minute, time.Second, false},
+		{"long ago", 3 * time.Second, 3 * time.Second, true},
+		{"in the future", -time.Hour, -time.Hour, false},
 	} {
-		id := identity{mtime: now.Add(-tt.changed).Truncate(tt.granularity).UnixNano(), ctime: now.Add(-tt.attribute).Truncate(tt.granularity).UnixNano()}
-		for _, local := range []bool{false, true} {
-			want := tt.anywhere || local && tt.onlyLocals
-			if got := settled(id, now, func() bool { return local }); got != want {
-				t.Errorf("%s, local %t: %t", tt.name, local, got)
-			}
+		id := identity{mtime: now.Add(-tt.changed).UnixNano(), ctime: now.Add(-tt.attribute).UnixNano()}
+		if got := settled(id, now); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
 		}
 	}
 }
