@@ -13,8 +13,12 @@ import (
 func (made *Made) Told() (list []approvals.Told) {
 	now := time.Now().UTC()
 	for _, r := range made.Repositories {
+		what := "a git repository, in which a git outside of a sandbox would act on what a command made"
+		if r.Unclear != "" {
+			what = "where it is not clear on what a git outside of a sandbox would act: " + r.Unclear
+		}
 		if r.Executes() {
-			list = append(list, approvals.Told{Path: r.Path, What: "a git repository, in which a git outside of a sandbox would act on what a command made", At: now})
+			list = append(list, approvals.Told{Path: r.Path, What: what, At: now})
 		}
 	}
 	for _, p := range made.Instructions {

@@ -5,9 +5,11 @@ package facts
 import (
 	"crypto/rand"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -144,36 +146,52 @@ func (out *Resolved) EndAfter(told bool) {
 // is no directory now: it can come back.
 func (m *Machine) readMarks(out *Resolved) {
 	dir, prefix := m.markDir(), m.markPrefix()
+	unreadable := func(err error) {
+		if !errors.Is(err, fs.ErrNotExist) { // its command has ended just now
+			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("what an earlier command made is not told: the record of what was there before cannot be read (%v); look for it, and remove the record", err))
+		}
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
+		unreadable(err)
 		return
 	}
 	for _, e := range entries {
-		name := filepath.Join(dir, e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			continue // its command has ended just now
-		}
-		k := &mark{name: name}
-		var st unix.Stat_t // one that was removed by its own host meanwhile is no mark
-		if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0 && gob.NewDecoder(f).Decode(&k.before) == nil {
-			for _, p := range k.Tops {
-				if way := Follow(p); way.Kind != view.Directory || way.End != p {
-					k.away = append(k.away, p)
-				} else if !slices.Contains(out.ToldTops(), p) {
-					out.Earlier = append(out.Earlier, p)
-				}
-			}
-			if len(k.away) < len(k.Tops) {
-				out.untold = append(out.untold, k)
+		if strings.HasPrefix(e.Name(), prefix) {
+			if err := out.readMark(filepath.Join(dir, e.Name())); err != nil {
+				unreadable(err)
 			}
 		}
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		f.Close()
 	}
+}
+
+// readMark takes up a mark, unless the host of its command lives or has just removed it.
+func (out *Resolved) readMark(name string) error {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if hostpath.TryLock(int(f.Fd()), unix.LOCK_SH) != nil || unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink == 0 {
+		return nil
+	}
+	defer unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	k := &mark{name: name}
+	if err := gob.NewDecoder(f).Decode(&k.before); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, p := range k.Tops {
+		if way := Follow(p); way.Kind != view.Directory || way.End != p {
+			k.away = append(k.away, p)
+		} else if !slices.Contains(out.ToldTops(), p) {
+			out.Earlier = append(out.Earlier, p)
+		}
+	}
+	if len(k.away) < len(k.Tops) {
+		out.untold = append(out.untold, k)
+	}
+	return nil
 }
 
 // leaveAway leaves of a mark what is away.

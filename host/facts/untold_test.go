@@ -37,6 +37,47 @@ func outlast(t *testing.T, dir string, d time.Duration) {
 	}
 }
 
+// A record that cannot be read is named each time, and stays.
+func TestUnreadableMarks(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(dir, mark string) error{
+		"cut":     func(_, mark string) error { return os.Truncate(mark, 20) },
+		"empty":   func(_, mark string) error { return os.Truncate(mark, 0) },
+		"another": func(_, mark string) error { return errors.Join(os.Remove(mark), os.Symlink("/nowhere", mark)) },
+		"no list": func(dir, _ string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTree(t)
+			m := tr.machine(t)
+			m.Caller.Environ = []string{"XDG_STATE_HOME=" + tr.base + "/state"}
+			out, err := m.resolve(t.Context(), "fast", view.Definition{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Begin(out)
+			out.End(true, false)
+			marks, err := filepath.Glob(m.markDir() + "/" + m.markPrefix() + "*")
+			if err != nil || len(marks) != 1 {
+				t.Fatal(marks, err)
+			}
+			if err := spoil(m.markDir(), marks[0]); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if out, err = m.resolve(t.Context(), "fast", view.Definition{}); err != nil {
+					t.Fatal(err)
+				}
+				said := strings.Join(out.Notes, "\n")
+				if !strings.Contains(said, "what an earlier command made is not told") || !strings.Contains(said, m.markDir()) {
+					t.Errorf("%q", said)
+				}
+				out.End(true, true)
+			}
+		})
+	}
+}
+
 // What a command made whose host was killed is told with the next one, and what was told is not told again.
 func TestUntold(t *testing.T) {
 	t.Parallel()
