@@ -48,10 +48,10 @@ TESTING  = $(GO) test $(SHORT) -vet=off -timeout 90m -p 3 -parallel 4 # more tha
 PACKAGES = $(filter-out $(foreach p,$(call NAMED,all),$(p) $(p)/%),$(shell $(GO) list work))
 # The race detector is for packages of this module that import sync. Those of engines run
 # without it: in the tests of host, engines are processes that have it. It needs cgo; without
-# a C compiler all run without. A short run has it for those that need no gRPC: to compile
-# gRPC once more takes longer than their tests.
+# a C compiler all run without. A short run has it for those that need neither gRPC nor
+# net/http: to compile these once more takes longer than their tests.
 SYNC     = $(filter-out $(addprefix $(MODULE)/,plugins/% shared/enginetest shared/enginetest/% test/%),$(shell $(GO) list -f '{{range .Imports}}{{if eq . "sync"}}{{$$.ImportPath}}{{end}}{{end}}' ./...))
-RACED    = $(if $(shell command -v $${CC:-cc}),$(if $(SHORT),$(addprefix $(MODULE)/,egress egress/gate review scan shared/holder stubs workspace),$(SYNC)))
+RACED    = $(if $(shell command -v $${CC:-cc}),$(if $(SHORT),$(addprefix $(MODULE)/,review scan shared/holder stubs workspace),$(SYNC)))
 RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 
 # Tests start programs that are built once, apart from bin/: an engine takes the init that

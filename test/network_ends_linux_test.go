@@ -71,7 +71,7 @@ print(s.makefile().read())'`
 func (m *netMachine) many(t *testing.T) {
 	commands, connections := 50, 10_000
 	if testing.Short() {
-		commands, connections = 15, 1_000
+		commands, connections = 5, 1_000
 	}
 	var all sync.WaitGroup
 	for range commands {
