@@ -328,9 +328,9 @@ func (t *tree) unmark(p string) error {
 		return t.error("open", p, err)
 	}
 	at := fdPath(fd) + "/" + name
-	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
+	list, err := listAttributes(at)
 	if err != nil {
-		return nil // none that we can see
+		return t.error("listxattr", p, err)
 	}
 	for attr := range strings.SplitSeq(list, "\x00") {
 		if strings.HasPrefix(attr, "user.overlay.") {

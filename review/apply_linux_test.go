@@ -294,6 +294,11 @@ func TestHardLinks(t *testing.T) {
 		w.check(unix.Lstat(p, &st))
 		return st.Ino
 	}
+	for _, choice := range []Choice{{Paths: []string{""}}, {Ours: []string{""}}} {
+		if _, err := w.apply(choice); err == nil || !strings.Contains(err.Error(), "an empty path") {
+			t.Errorf("%+v: %v", choice, err)
+		}
+	}
 	_, err := w.apply(Choice{Paths: []string{"a"}})
 	w.check(err)
 	if inode(filepath.Join(w.root, "a")) == inode(filepath.Join(w.upper, "b")) {
@@ -479,8 +484,8 @@ func TestUnmarkOfMany(t *testing.T) {
 	if _, err := unix.Getxattr(at, "user.overlay.origin", nil); err != unix.ENODATA {
 		t.Errorf("the mark is there: %v", err)
 	}
-	if len(tree.Attributes("f")) != 30 {
-		t.Error("others are gone")
+	if all, err := tree.Attributes("f"); len(all) != 30 || err != nil {
+		t.Error("others are gone", err)
 	}
 }
 

@@ -161,8 +161,9 @@ type Tree interface {
 	Names(dir string) ([]string, error)
 	// Look describes what lies at a path whose directory is one; Absent is no error.
 	Look(path string) (Node, error)
-	// Attributes are the extended attributes of what lies there, with its access control lists.
-	Attributes(path string) map[string]string
+	// Attributes are the extended attributes of what lies there, with its access control lists. There can be
+	// more of them than the kernel lists.
+	Attributes(path string) (map[string]string, error)
 }
 
 // A Comparison finds the changes of one tree.
@@ -282,16 +283,19 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 		c.opaque = append(c.opaque, p)
 	}
 	op, changed, err := c.operation(p, &u, &l)
-	attributes := ""
+	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
 	if err == nil && (u.Kind == File || u.Kind == Directory) { // others have none that a command can set
 		var had map[string]string
 		if l.Kind == u.Kind {
-			had = c.Lower.Attributes(p)
+			had, _ = c.Lower.Attributes(p) // without them, all are named
 		}
-		attributes = differing(c.Upper.Attributes(p), had)
+		now, unread := c.Upper.Attributes(p)
+		if one.Attributes = differing(now, had); unread != nil {
+			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and would arrive unseen
+		}
 	}
-	if err == nil && (changed || attributes != "") {
-		err = c.add(Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op, Attributes: attributes}, in)
+	if err == nil && (changed || one.Attributes != "" || one.Refused != "") {
+		err = c.add(one, in)
 	}
 	switch {
 	case err != nil:
@@ -366,8 +370,10 @@ func (c *Comparison) deletedIn(in footing) error {
 
 // add adds a change, with why it cannot be applied.
 func (c *Comparison) add(one Change, in footing) (err error) {
-	if one.Refused, err = c.refused(&one); err != nil {
-		return err
+	if one.Refused == "" {
+		if one.Refused, err = c.refused(&one); err != nil {
+			return err
+		}
 	}
 	if one.Conflict, err = c.conflict(&one, in); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (l layer) Look(p string) (Node, error) {
 	return l[p], nil
 }
 
-func (l layer) Attributes(string) map[string]string { return nil }
+func (l layer) Attributes(string) (map[string]string, error) { return nil, nil }
 
 // parse makes a layer of lines such as "d/", "f 644 text", "l -> target", "gone -" and "o/ opaque". A text that begins
 // with ! is of a file that has changed lately.

@@ -223,9 +223,68 @@ func TestAttributes(t *testing.T) {
 	w.check(err)
 	defer r.close()
 	for p, want := range map[string]int{"new": 1, "edit": 1, "made": 1, "d": 0, "file": 0, "had": 1, "same/f": 0} {
-		if got := r.Attributes(p); len(got) != want {
-			t.Errorf("%s has %q", p, got)
+		if got, err := r.Attributes(p); len(got) != want || err != nil {
+			t.Errorf("%s has %q, %v", p, got, err)
 		}
+	}
+}
+
+// On a file system that keeps more attributes than the kernel lists, they would arrive unseen.
+func TestMoreAttributesThanAreListed(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/dev/shm", "review")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	open := func(name string, upper bool) *tree {
+		err := os.Mkdir(filepath.Join(dir, name), 0o700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := openTree(filepath.Join(dir, name), upper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(opened.close)
+		return opened
+	}
+	upper, lower := open("upper", true), open("lower", false)
+	for _, name := range []string{"new", "edit", "few"} {
+		if err := os.WriteFile(filepath.Join(upper.path, name), []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(lower.path, "edit"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"new", "edit"} {
+		for i := range 400 {
+			attribute := fmt.Sprintf("user.%s%d", strings.Repeat("m", 230), i)
+			if err := unix.Setxattr(filepath.Join(upper.path, name), attribute, nil, 0); err == unix.EOPNOTSUPP {
+				need(t, "acl", err) // before Linux 6.6
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string) (bool, error) { return false, nil },
+		Listed: func() (map[string]listing, error) { return nil, nil }}
+	changes, err := c.Changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		refused := strings.Contains(c.Refused, "its extended attributes cannot be listed")
+		if refused != (c.Path != "few") {
+			t.Errorf("%s: %q", c.Path, c.Refused)
+		}
+	}
+	if len(changes) != 3 {
+		t.Errorf("%d changes", len(changes))
+	}
+	if err := upper.unmark("new"); err == nil {
+		t.Error("the overlay's marks count as gone")
 	}
 }
 

@@ -121,6 +121,9 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 		whole = whole && (chosen[i] || ours)
 	}
 	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {
+		if one == "" { // a variable that is not set, rather than everything
+			return nil, false, errors.New("an empty path: to apply everything, name none")
+		}
 		if !found[one] {
 			return nil, false, fmt.Errorf("%s: the review changes nothing there", hostpath.Quote(one))
 		}

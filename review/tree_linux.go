@@ -143,15 +143,15 @@ func (t *tree) Look(p string) (n Node, err error) {
 
 // Attributes reads the extended attributes of what a directory has at a path, with its access control
 // lists; nil where there are none.
-func (t *tree) Attributes(p string) map[string]string {
+func (t *tree) Attributes(p string) (map[string]string, error) {
 	fd, name, err := t.in(p)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	at := fdPath(fd) + "/" + name
-	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
+	list, err := listAttributes(at)
 	if err != nil || list == "" {
-		return nil
+		return nil, err
 	}
 	all := map[string]string{}
 	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
@@ -162,7 +162,17 @@ func (t *tree) Attributes(p string) map[string]string {
 			all[name] = t.error("getxattr", p, err).Error() // the same on no other side
 		}
 	}
-	return all
+	return all, nil
+}
+
+// listAttributes gives the names of attributes, each with a zero byte behind it. A file system without
+// any has none. The kernel lists 64 KiB, and sets more: then the error is E2BIG.
+func listAttributes(path string) (string, error) {
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(path, to) })
+	if err == unix.EOPNOTSUPP {
+		return "", nil
+	}
+	return list, err
 }
 
 // readAttribute reads a value, or the list of names, which the kernel lets have 64 KiB at most.

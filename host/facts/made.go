@@ -291,12 +291,27 @@ func (out *Resolved) newInstructions(files []string) (made []string) {
 		}
 	}
 	for _, p := range files {
-		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p })
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
 		if !held && !slices.Contains(out.before.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
 	return made
+}
+
+// untouched reports whether there is no more at a path than what holds it. Somebody outside of the sandbox can
+// have removed that, and then it is a command's to make.
+func untouched(h *view.Hold) bool {
+	if !h.File {
+		return holdsPlace(h.Path)
+	}
+	f, err := os.OpenFile(h.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, int64(len(h.Content))+1))
+	return string(text) == h.Content
 }
 
 // holdsPlace reports whether there is no more at p than a directory that holds the place for

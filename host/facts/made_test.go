@@ -61,3 +61,40 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 }
+
+// What holds a place can be removed from outside, and is a command's to make then.
+func TestHeldPlaceIsMade(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	out, err := tr.machine(t).resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Holds = append(out.Holds, view.Hold{Path: tr.project + "/.gitmodules", File: true, Content: "\n"})
+	var files, dirs []string
+	for _, h := range out.Holds {
+		if h.File {
+			files = append(files, h.Path)
+			writeFile(t, h.Path, h.Content)
+		} else {
+			dirs = append(dirs, h.Path)
+			if err := os.MkdirAll(h.Path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Contains(dirs, tr.project+"/.vscode") || len(files) != 1 {
+		t.Fatalf("held are %q and %q", dirs, files)
+	}
+	if made := out.newInstructions(slices.Concat(files, dirs)); made != nil {
+		t.Errorf("told of what holds places: %q", made)
+	}
+	writeFile(t, tr.project+"/.vscode/tasks.json", "{}")
+	if err := errors.Join(os.Remove(files[0]), unix.Mkfifo(files[0], 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{files[0], tr.project + "/.vscode"}
+	if made := out.newInstructions(slices.Concat(files, dirs)); !slices.Equal(made, want) {
+		t.Errorf("told %q, want %q", made, want)
+	}
+}
