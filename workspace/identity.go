@@ -116,7 +116,7 @@ func (l *GitLayout) says(file, value string) bool {
 	if !slices.Contains(l.configurations(), file) {
 		return false
 	}
-	data, err := readNoSymlinks(file, maxGitConfig)
+	data, err := ReadNoSymlinks(file, maxGitConfig)
 	unquoted := strings.NewReplacer("\\\n", "", "\\", "", `"`, "") // as a config quotes a value
 	return err == nil && bytes.Contains([]byte(unquoted.Replace(string(data))), []byte(unquoted.Replace(value)))
 }

@@ -52,7 +52,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings name them, or keys
 	i = now.since(&Acts{}, false)
 	for _, file := range l.configurations() {
-		if _, err := readNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := ReadNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
 			i.unclear(err)
 		}
 	}
@@ -145,7 +145,7 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 		}
 	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
-		_, err := readNoSymlinks(file, maxGitConfig)
+		_, err := ReadNoSymlinks(file, maxGitConfig)
 		return err != nil
 	})
 	for _, user := range slices.Compact([]*User{nil, as}) {

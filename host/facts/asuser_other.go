@@ -2,39 +2,13 @@
 
 package facts
 
-import (
-	"os"
-	"path/filepath"
-	"slices"
-	"syscall"
+import "github.com/sbxhost/sbxhost/shared"
 
-	"github.com/sbxhost/sbxhost/shared"
-)
+// asUser finds nothing that another user cannot search: here nothing is mounted.
+type asUser struct{}
 
-// asUser goes by modes alone: a thread cannot take another user's rights here.
-type asUser struct{ user *shared.User }
+func becomeUser(*shared.User) (*asUser, error) { return &asUser{}, nil }
 
-func becomeUser(u *shared.User) (*asUser, error) { return &asUser{u}, nil }
-
-// searches reports whether the user may search a directory and all above it.
-func (a *asUser) searches(dir string) bool {
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			continue
-		}
-		st, bit := info.Sys().(*syscall.Stat_t), os.FileMode(0o001)
-		switch {
-		case st.Uid == a.user.UID:
-			bit = 0o100
-		case st.Gid == a.user.GID || slices.Contains(a.user.Groups, st.Gid):
-			bit = 0o010
-		}
-		if info.Mode()&bit == 0 {
-			return false
-		}
-	}
-	return true
-}
+func (a *asUser) searches(string) bool { return true }
 
 func (a *asUser) close() {}

@@ -19,7 +19,7 @@ import (
 // search looks through what a definition shows. For what it asks to be hidden that is all; else it is no
 // more than where commands are told of what they make, which told has of what it finds.
 func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
-	found = &view.Found{Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
+	found = &view.Found{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
 		return nil, nil, err
 	}
@@ -39,12 +39,13 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	if found.Sockets = sockets; host && sockets == nil {
 		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets: none is hidden but in `+strings.Join(slices.Concat(trees, addOns), ", "))
 	}
+	more := socketsIn(addOns, sockets) // besides what lies in trees
 	if m.HideSensitive || !listed {
-		if found.AddOns, err = m.scanners.scanner(nil, "add-ons", q).Scan(addOns...); err != nil {
+		inAddOns, err := m.scanners.scanner(nil, "add-ons", q).Scan(addOns...)
+		if err != nil {
 			return nil, nil, searchError(err)
 		}
-	} else {
-		found.AddOns = found.AddOns.With(socketsIn(addOns, sockets))
+		more = inAddOns.Found
 	}
 	q.Repositories, q.Asked = true, view.ActsOnHost
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
@@ -73,10 +74,13 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		}
 	}
 	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
-		if found.Elsewhere, err = m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...); err != nil {
+		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...)
+		if err != nil {
 			return nil, nil, searchError(err)
 		}
+		more = slices.Concat(more, inElsewhere.Found)
 	}
+	found.Trees = found.Trees.With(more)
 	// A look of its own: what lies beneath a match is not looked at, and there
 	// can be something to hide beneath what is to be protected.
 	if found.Linked, err = out.Linked(found.Trees); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // originSettings is where the settings of git's that commands get come from.
@@ -53,19 +54,9 @@ func (m *Machine) excludes(out *Resolved) string {
 			return ""
 		}
 	}
-	fd, err := hostpath.OpenNoSymlinks(way.End, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
-	}
-	f := os.NewFile(uintptr(fd), way.End)
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || m.Owner != nil && st.Uid != m.Owner.User.UID {
-		return ""
-	}
 	const most = 64 << 10
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil || len(text) > most {
+	text, err := workspace.ReadNoSymlinks(way.End, most)
+	if err != nil || m.Owner != nil && way.UID != m.Owner.User.UID {
 		return ""
 	}
 	return string(bytes.TrimRight(text, "\n")) + "\n"

@@ -21,7 +21,7 @@ func (v *View) hide(found *Found, granted []string) error {
 	}
 	var deep []string
 	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
-	for _, f := range slices.Concat(found.Trees.Found, found.Elsewhere.Found, found.AddOns.Found) {
+	for _, f := range found.Trees.Found {
 		if f.What == scan.TooDeep {
 			deep = append(deep, f.Path)
 		}

@@ -27,10 +27,11 @@ const (
 type Found struct {
 	Deny, Protect []Rule
 	Linked        []Rule       // of View.Linked
-	Trees         *scan.Result // in View.Trees: of Deny, with sensitive names, sockets, repositories and what ActsOnHost
-	Elsewhere     *scan.Result // of Deny, in what the entries do not show
-	AddOns        *scan.Result // sensitive names and sockets, in the operating system's view
-	Protected     *scan.Result // of Protect, then of Linked
+	// Trees is what lies in View.Trees - of Deny, with sensitive names, sockets, repositories and what
+	// ActsOnHost -, of Deny in what the entries do not show, and of sensitive names and sockets in the
+	// operating system's view.
+	Trees     *scan.Result
+	Protected *scan.Result // of Protect, then of Linked
 	// Sockets are socket files that the kernel lists: of the whole host where that is shown.
 	Sockets []string
 }

@@ -124,7 +124,7 @@ func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs []string, all bo
 
 // search finds in the machine what the host's search finds.
 func (m *machine) search(v *View) (found *Found, err error) {
-	found = &Found{Trees: &scan.Result{}, Elsewhere: &scan.Result{}, AddOns: &scan.Result{}, Protected: &scan.Result{}}
+	found = &Found{Trees: &scan.Result{}, Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = v.Rules(); err != nil {
 		return nil, err
 	}
