@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +21,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		return l, err
 	}
 	defer unix.Close(fd)
-	if l.id = identifyAt(fd, nil); l.id == (identity{}) {
+	if l.id = identifyAt(fd, ""); l.id == (identity{}) {
 		// Something forbids statx. To identify, the directory is another each time.
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
@@ -84,35 +83,27 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 	return entries
 }
 
-// identify gives the identity of what is at path now, or the zero one. It
-// allocates nothing: it is called for every directory.
-func identify(path []byte) identity { return identifyAt(unix.AT_FDCWD, path) }
+// identify gives the identity of what is at path now, or the zero one.
+func identify(path string) identity { return identifyAt(unix.AT_FDCWD, path) }
 
 // identifyAt is identify, of fd itself without a path.
-func identifyAt(fd int, path []byte) identity {
+func identifyAt(fd int, path string) (id identity) {
 	const (
 		how  = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_EMPTY_PATH
 		what = unix.STATX_INO | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_BTIME | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
 	)
-	path = append(path, 0) // what follows path in its array is nobody's
 	var st unix.Statx_t
-	for {
-		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(&path[0])), how, what, uintptr(unsafe.Pointer(&st)), 0)
-		switch errno {
-		case unix.EINTR:
-			continue
-		case 0:
-			id := identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, mtime: nanoseconds(st.Mtime), ctime: nanoseconds(st.Ctime)}
-			if st.Mask&unix.STATX_BTIME != 0 {
-				id.btime = nanoseconds(st.Btime)
-			}
-			if st.Mask&(unix.STATX_MNT_ID|unix.STATX_MNT_ID_UNIQUE) != 0 {
-				id.mount = st.Mnt_id
-			}
-			return id
-		}
-		return identity{} // the directory is read, which says what is wrong
+	if ignoringEINTR(func() error { return unix.Statx(fd, path, how, what, &st) }) != nil {
+		return id // the directory is read, which says what is wrong
 	}
+	id = identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, mtime: nanoseconds(st.Mtime), ctime: nanoseconds(st.Ctime)}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		id.btime = nanoseconds(st.Btime)
+	}
+	if st.Mask&(unix.STATX_MNT_ID|unix.STATX_MNT_ID_UNIQUE) != 0 {
+		id.mount = st.Mnt_id
+	}
+	return id
 }
 
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }

@@ -52,9 +52,9 @@ func readDir(path string, now time.Time) (l listing, err error) {
 }
 
 // identify gives the identity of what is at path now, or the zero one.
-func identify(path []byte) identity {
+func identify(path string) identity {
 	var st unix.Stat_t
-	if err := ignoringEINTR(func() error { return unix.Lstat(string(path), &st) }); err != nil {
+	if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
 		return identity{}
 	}
 	return identityOf(&st)

@@ -108,12 +108,12 @@ func settled(id identity, now time.Time) bool {
 const stepped = int64(settling / 2)
 
 // look brings what n itself holds up to date.
-func (w *walk) look(n *node, path []byte, last bool) error {
+func (w *walk) look(n *node, path string, last bool) error {
 	if n.settled && (last || !n.shallow) && identify(path) == n.id {
 		return nil
 	}
 	w.changed.Store(true)
-	return w.read(n, string(path), last)
+	return w.read(n, path, last)
 }
 
 // read reads a directory anew. What is known of its directories is kept for

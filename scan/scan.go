@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,9 +90,8 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 		}
 	}
 	w := &walk{query: &s.query, depth: depth, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	path := make([]byte, 0, 4096)
 	for _, n := range t.root.dirs {
-		w.refresh(n, append(path, n.name...), 0)
+		w.refresh(n, n.name, 0)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
@@ -162,7 +160,7 @@ type walk struct {
 
 // refresh brings n, which is at path, depth directories below a root, and all
 // beneath it up to date. What fails ends the walk, and is in failed.
-func (w *walk) refresh(n *node, path []byte, depth int) {
+func (w *walk) refresh(n *node, path string, depth int) {
 	if err := w.renew(n, path, depth); err != nil {
 		w.failed.CompareAndSwap(nil, &err)
 	}
@@ -176,16 +174,11 @@ func (w *walk) refresh(n *node, path []byte, depth int) {
 	n.size = 1
 	var others sync.WaitGroup
 	for _, child := range n.dirs {
-		at := path
-		if len(at) > 1 {
-			at = append(at, '/')
-		}
-		at = append(at, child.name...)
+		at := join(path, child.name)
 		if !w.apart(child) {
 			w.refresh(child, at, depth+1)
 			continue
 		}
-		at = slices.Grow(slices.Clone(at), 1024)
 		others.Go(func() {
 			defer func() { <-w.tokens }()
 			w.refresh(child, at, depth+1)
@@ -198,7 +191,7 @@ func (w *walk) refresh(n *node, path []byte, depth int) {
 }
 
 // renew brings what n itself holds up to date.
-func (w *walk) renew(n *node, path []byte, depth int) error {
+func (w *walk) renew(n *node, path string, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
@@ -213,7 +206,7 @@ func (w *walk) renew(n *node, path []byte, depth int) error {
 		w.followed.Store(true)
 	}
 	if w.names.Add(int64(n.names)) > w.limit {
-		return w.tooLarge(string(path))
+		return w.tooLarge(path)
 	}
 	w.looked.Add(1)
 	return nil
