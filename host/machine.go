@@ -113,8 +113,8 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	if c.Own, err = own.All(&h.caller, owner, o.Dir); err != nil {
 		return err
 	}
-	h.machine, err = facts.New(c)
-	return err
+	h.machine = facts.New(c)
+	return nil
 }
 
 // credentials are those of Options, or what has come in their place.

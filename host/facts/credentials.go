@@ -30,7 +30,7 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 		origin := fmt.Sprintf("credentials %q", name)
 		switch name {
 		case view.CredentialGitHub, view.CredentialGitHubCLI:
-			found, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
+			found, _, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
 			}
@@ -58,10 +58,9 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 	return vars, notes
 }
 
-// gitHub gives the variables of a token, or says why there is none.
-func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) ([]env.Secret, error) {
+// gitHub gives the variables of a token, and the server's address, or says why there is none.
+func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (vars []env.Secret, address string, err error) {
 	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
-	var vars []env.Secret
 	token := ""
 	for _, name := range tokenVariables {
 		value := m.token(name)
@@ -74,19 +73,18 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 		}
 	}
 	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
-	address, err := gitHubHost(server)
-	if err != nil {
-		return nil, err
+	if address, err = gitHubHost(server); err != nil {
+		return nil, "", err
 	}
 	if token == "" && ask {
 		if !planning {
 			if token, err = m.ghToken.get(ctx, m, address); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 		}
 		vars = append(vars, secret("GH_TOKEN", token))
 	} else if token == "" {
-		return nil, errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
+		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
 	}
 	key := "credential.https://" + address + ".helper"
 	if server != "" {
@@ -100,7 +98,7 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 	for i, helper := range [...]string{"", gitHubHelper} {
 		vars = append(vars, secret(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key), secret(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper))
 	}
-	return append(vars, secret("GIT_CONFIG_COUNT", "2")), nil
+	return append(vars, secret("GIT_CONFIG_COUNT", "2")), address, nil
 }
 
 // tokenVariables are those of a token, in the order in which gh looks.

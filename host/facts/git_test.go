@@ -372,11 +372,7 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
 }
 
 func TestIdentityIsLookedUpForRepositories(t *testing.T) {

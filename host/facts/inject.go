@@ -86,14 +86,9 @@ func (r *Resolved) withhold(variable string, secret shared.Secret, origin string
 
 // injectGitHub does so for the token of a GitHub server. The note says why there is none.
 func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved, add func(shared.Credential)) (note string, err error) {
-	vars, err := m.gitHub(ctx, origin, ask, q.Planning)
+	vars, address, err := m.gitHub(ctx, origin, ask, q.Planning)
 	if err != nil {
 		return err.Error(), nil
-	}
-	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
-	address, err := gitHubHost(server)
-	if err != nil {
-		return "", err
 	}
 	hosts, err := q.GitHubHosts(strings.TrimSuffix(address, ":443"))
 	if err != nil {

@@ -154,9 +154,8 @@ func (m *Machine) token(name string) string {
 	return value
 }
 
-// New makes a Machine, and looks for what is the same for all commands. An error names the
-// option at fault.
-func New(c Config) (*Machine, error) {
+// New makes a Machine, and looks for what is the same for all commands.
+func New(c Config) *Machine {
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
 	if c.Discovered {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
@@ -164,7 +163,7 @@ func New(c Config) (*Machine, error) {
 	if c.Toolchains {
 		m.toolchains = findToolchains(&c.Caller, c.Owner)
 	}
-	return m, nil
+	return m
 }
 
 // OnlyCaller is a machine of which nothing but the caller is known.

@@ -26,7 +26,7 @@ const (
 // Found is what a search through what is shown has found.
 type Found struct {
 	Deny, Protect []Rule
-	Linked        []Rule       // of View.Linked
+	Linked        []Rule // of View.Linked
 	// Trees is what lies in View.Trees - of Deny, with sensitive names, sockets, repositories and what
 	// ActsOnHost -, of Deny in what the entries do not show, and of sensitive names and sockets in the
 	// operating system's view.
