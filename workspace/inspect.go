@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -345,33 +346,47 @@ func (l GitLayout) Links() (said []string) {
 	if !slices.Contains(dirs, l.CommonDir) {
 		dirs = append(dirs, l.CommonDir)
 	}
-	var look func(dir string, deep bool)
 	left := maxLinked
-	look = func(dir string, deep bool) {
-		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return // there is none, or it is a link and said to be
+	for _, dir := range dirs {
+		links, all := LinksIn(dir, &left, func(p string) bool {
+			name, _, _ := strings.Cut(strings.TrimPrefix(p, dir+"/"), "/")
+			return name == "logs" || name == "info" || name == "rr-cache"
+		})
+		slices.Sort(links)
+		for _, p := range links {
+			said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
 		}
-		entries, _ := f.ReadDir(left + 1)
+		if !all {
+			return append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, dir))
+		}
+	}
+	return said
+}
+
+// LinksIn gives the symlinks in a directory, and in those in it that enter has looked at, what is
+// nearest first; all says that there are no others. It looks at no more entries than are left.
+func LinksIn(dir string, left *int, enter func(p string) bool) (links []string, all bool) {
+	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
+		f, err := os.OpenFile(dirs[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // there is none, or it is hidden, or a link and said to be
+		}
+		entries, err := f.ReadDir(*left + 1)
 		f.Close()
-		if left -= len(entries); left < 0 {
-			said = append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, dir))
-			return
+		if *left -= len(entries); *left < 0 || err != nil && err != io.EOF {
+			return links, false
 		}
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, e := range entries {
-			switch p := join(dir, e.Name()); {
+			switch p := join(dirs[0], e.Name()); {
 			case e.Type() == fs.ModeSymlink:
-				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
-			case e.IsDir() && left > 0 && (deep || slices.Contains([]string{"logs", "info", "rr-cache"}, e.Name())):
-				look(p, true)
+				links = append(links, p)
+			case e.IsDir() && enter(p):
+				dirs = append(dirs, p)
 			}
 		}
 	}
-	for _, dir := range dirs {
-		look(dir, false)
-	}
-	return said
+	return links, true
 }
 
 // Looks tells a file, or a directory with all that is in it, from itself before a change; it is

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -146,32 +145,13 @@ func (f *lookup) Empty(dir string) bool {
 // maxLooked is how many entries of one directory, and of those in it, LinksIn looks at.
 const maxLooked = 10_000
 
-// LinksIn implements view.Facts. What is nearest comes first.
+// LinksIn implements view.Facts.
 func (f *lookup) LinksIn(dir string) (links []string, all bool) {
 	left := maxLooked
-	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
-		d, err := os.Open(dirs[0])
-		if err != nil {
-			continue // it is gone, or the search hides it
-		}
-		entries, err := d.ReadDir(left + 1)
-		d.Close()
-		if left -= len(entries); left < 0 || err != nil && err != io.EOF {
-			return links, false
-		}
-		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-		for _, e := range entries {
-			switch p := filepath.Join(dirs[0], e.Name()); {
-			case e.Type() == fs.ModeSymlink:
-				links = append(links, p)
-			case e.IsDir():
-				if _, err := os.Lstat(filepath.Join(p, ".git")); err != nil {
-					dirs = append(dirs, p)
-				}
-			}
-		}
-	}
-	return links, true
+	return workspace.LinksIn(dir, &left, func(p string) bool {
+		_, err := os.Lstat(filepath.Join(p, ".git"))
+		return err != nil
+	})
 }
 
 // Repository implements view.Facts.

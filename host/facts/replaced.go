@@ -5,6 +5,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -60,12 +61,12 @@ func Replaced(list []Watched) (notes []string) {
 }
 
 func inode(p string) (dev, ino uint64, ok bool) {
-	var st syscall.Stat_t
-	for {
-		if err := syscall.Lstat(p, &st); err != syscall.EINTR {
-			return uint64(st.Dev), st.Ino, err == nil
-		}
+	info, err := os.Lstat(p)
+	if err != nil {
+		return 0, 0, false
 	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return uint64(st.Dev), st.Ino, ok
 }
 
 // maxNotes is how many notes a command is told with. A command can make a hundred
