@@ -5,9 +5,9 @@ package workspace
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/paths"
@@ -19,7 +19,6 @@ func refusedRoots(goos string) []string {
 	list := []string{
 		"/", "/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/root", "/run",
 		"/usr", "/opt", "/lib", "/lib64", "/bin", "/sbin", "/tmp", "/home",
-		"/usr/lib", "/usr/lib64", "/usr/bin", "/usr/sbin",
 	}
 	if goos == "darwin" {
 		// /private is folded away by foldDarwin, but is itself a directory.
@@ -40,17 +39,31 @@ func homeParents(goos string) []string {
 // refusal says why p cannot be a project root, or returns "". It looks at
 // nothing but its arguments. p and home are absolute and clean.
 func refusal(goos, p, home string) string {
-	fold := func(p string) string { return p }
 	if goos == "darwin" {
 		// The file system folds case, so the comparison must.
-		fold = func(p string) string { return strings.ToLower(foldDarwin(p)) }
+		p, home = strings.ToLower(foldDarwin(p)), strings.ToLower(foldDarwin(home))
 	}
-	p, home = fold(p), fold(home)
+	same := func(q string) bool {
+		if goos == "darwin" {
+			q = strings.ToLower(q)
+		}
+		return p == q
+	}
+	for _, d := range refusedRoots(goos) {
+		if same(d) {
+			return "it is a system or shared directory"
+		}
+	}
+	parent := filepath.Dir(p)
+	for _, d := range homeParents(goos) {
+		if goos == "darwin" {
+			d = strings.ToLower(d)
+		}
+		if parent == d {
+			return "it is a home directory"
+		}
+	}
 	switch {
-	case slices.ContainsFunc(refusedRoots(goos), func(d string) bool { return p == fold(d) }):
-		return "it is a system or shared directory"
-	case slices.ContainsFunc(homeParents(goos), func(d string) bool { return filepath.Dir(p) == fold(d) }):
-		return "it is a home directory"
 	case home == "":
 	case p == home:
 		return "it is your home directory"
@@ -79,12 +92,45 @@ func foldDarwin(p string) string {
 	return p
 }
 
-// refuseRoot is refusal by each spelling of a root and of home. The name of a bind
-// mount, which no command can make, is none.
+// refuseRoot is refusal, and in addition compares identities, so that a bind
+// mount or a merged /usr (where /lib is /usr/lib) is no way around the list.
 func refuseRoot(field, raw, resolved, rawHome, home string) error {
-	why := cmp.Or(refusal(runtime.GOOS, resolved, home), refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome))
+	why := refusal(runtime.GOOS, resolved, home)
+	if why == "" && (raw != resolved || rawHome != home) {
+		why = cmp.Or(refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome))
+	}
+	if why == "" {
+		why = refusedIdentity(resolved, home)
+	}
 	if why == "" {
 		return nil
 	}
 	return fmt.Errorf("%s: %q: %w: %s; name a project directory below it", field, resolved, ErrRefusedRoot, why)
+}
+
+func refusedIdentity(p, home string) string {
+	self, err := os.Stat(p)
+	if err != nil {
+		return "" // New reports what is missing
+	}
+	is := func(fi os.FileInfo, q string) bool {
+		other, err := os.Stat(q)
+		return err == nil && os.SameFile(fi, other)
+	}
+	for _, d := range refusedRoots(runtime.GOOS) {
+		if is(self, d) {
+			return "it is " + d + " under another name"
+		}
+	}
+	if parent, err := os.Stat(filepath.Dir(p)); err == nil {
+		for _, d := range homeParents(runtime.GOOS) {
+			if is(parent, d) {
+				return "it is a home directory"
+			}
+		}
+	}
+	if home != "" && is(self, home) {
+		return "it is your home directory under another name"
+	}
+	return ""
 }

@@ -26,6 +26,7 @@ func (w *Workspace) ResolveForRead(path string) (string, error) {
 	got, err := w.resolve(path, false)
 	return got.path, err
 }
+
 // ResolveForWrite is ResolveForRead for a path that is to be written or
 // created: in addition it refuses, with ErrReadOnlyRoot, what lies in a
 // read-only root.
