@@ -24,6 +24,7 @@ type way struct {
 	name     string
 	launcher []string // argv before Argv
 	lean     bool     // the real sbxhost-init, not the test binary
+	locked   bool     // see Confinement
 }
 
 var bwrapOptions = []string{
@@ -32,16 +33,17 @@ var bwrapOptions = []string{
 }
 
 var (
-	direct    = way{"direct", nil, true}
-	bwrapLean = way{"bwrap", bwrapOptions, true}
+	direct    = way{name: "direct", lean: true}
+	locked    = way{name: "locked", lean: true, locked: true}
+	bwrapLean = way{name: "bwrap", launcher: bwrapOptions, lean: true}
 	// A race-enabled test binary sleeps for a second at each exit unless told not to.
-	bwrapSelf = way{"bwrap, re-executed", append(slices.Clip(bwrapOptions), "--setenv", "GORACE", "atexit_sleep_ms=0"), false}
+	bwrapSelf = way{name: "bwrap, re-executed", launcher: append(slices.Clip(bwrapOptions), "--setenv", "GORACE", "atexit_sleep_ms=0")}
 )
 
 // each runs a test in every way of running the init.
 func each(t *testing.T, test func(t *testing.T, w way)) {
 	t.Helper()
-	for _, w := range []way{direct, bwrapLean, bwrapSelf} {
+	for _, w := range []way{direct, locked, bwrapLean, bwrapSelf} {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			w.require(t)
@@ -93,6 +95,7 @@ type sandbox struct {
 	stderr   io.Reader
 	diag     bytes.Buffer // fds 1 and 2 of launcher and init
 	ended    chan struct{}
+	locked   bool
 }
 
 // launch starts launcher and init. stdio of the command: stdin as given or
@@ -115,7 +118,7 @@ func (w way) launch(t testing.TB, stdin *os.File, tty bool) *sandbox {
 		}
 		defer stdin.Close()
 	}
-	s := &sandbox{Conn: NewConn(engineEnd), ended: make(chan struct{})}
+	s := &sandbox{Conn: NewConn(engineEnd), ended: make(chan struct{}), locked: w.locked}
 	out, errs := stdin, stdin
 	if !tty {
 		var readOut, readErr *os.File
@@ -155,6 +158,7 @@ func (w way) launch(t testing.TB, stdin *os.File, tty bool) *sandbox {
 
 func (s *sandbox) start(t testing.TB, cmd Command) {
 	t.Helper()
+	cmd.Locked = cmd.Locked || s.locked
 	if err := s.Start(t.Context(), cmd); err != nil {
 		s.Close()
 		<-s.ended
@@ -200,6 +204,7 @@ func (s *sandbox) run(t testing.TB, cmd Command) result {
 	var readers sync.WaitGroup
 	readers.Go(func() { stdout, _ = io.ReadAll(s.stdout) })
 	readers.Go(func() { stderr, _ = io.ReadAll(s.stderr) })
+	cmd.Locked = cmd.Locked || s.locked
 	if r.err = s.Start(t.Context(), cmd); r.err == nil {
 		r.status, r.err = s.Wait()
 		r.alone, r.status.Alone = r.status.Alone, false

@@ -18,8 +18,6 @@ const (
 	initArg = "sbxhost-init"
 	// waitArg is of an init that is given the command's stdio later.
 	waitArg = "sbxhost-init-wait"
-	// limitArg is of the stage between fork and exec that sets resource limits.
-	limitArg = "sbxhost-init-limit"
 	// traceArg is of the tracer.
 	traceArg = "sbxhost-init-trace"
 )

@@ -58,8 +58,6 @@ func role(is string, fds []int) func() int {
 	case is == waitArg && len(fds) == 2: // see dropByExec
 		return func() int { return runWaiting(control, fds[1]) }
 	case len(fds) > 1:
-	case is == limitArg:
-		return func() int { return runLimitStage(control) }
 	case is == traceArg:
 		return func() int { return runTracer(control) }
 	}

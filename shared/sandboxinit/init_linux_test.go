@@ -16,9 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
-// limitSets are the three roads to exec: none, limits that the init sets on
-// itself, and one that needs the limit stage.
-var limitSets = [][]Rlimit{nil, {{unix.RLIMIT_CORE, 0, 0}}, {{unix.RLIMIT_AS, 1 << 42, 1 << 42}}}
+// limitSets are limits of a command: none, and one that is not the starter's own.
+var limitSets = [][]Rlimit{nil, {{unix.RLIMIT_AS, 1 << 42, 1 << 42}}}
 
 func TestExitCodes(t *testing.T) {
 	each(t, func(t *testing.T, w way) {

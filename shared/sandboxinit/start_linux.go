@@ -15,14 +15,13 @@ import (
 type child struct {
 	pid            int
 	scoped, rooted bool
-	// stage executes the command; nil where the init has done so. That of one that is traced is still to
-	// begin.
-	stage *stage
+	// unborn is one that is traced, before it goes on: its tracer sees to that.
+	unborn *unborn
 }
 
 // start runs the command with fds control+1 to control+3 as its stdio.
 // from is the thread that starts it, nil for a new one.
-func start(cmd *Command, control int, from *confined) (c child, refused *ExecError) {
+func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}
@@ -42,47 +41,40 @@ func start(cmd *Command, control int, from *confined) (c child, refused *ExecErr
 	if refused != nil {
 		return child{}, refused
 	}
-	files := []uintptr{uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	files := []int{control + 1, control + 2, control + 3}
 	if prog.Script != "" {
 		script, err := Sealed("script", prog.Script)
 		if err != nil {
 			return child{}, execError(OpScript, "", err)
 		}
 		defer script.Close()
-		files = append(files, script.Fd())
+		files = append(files, int(script.Fd()))
 	}
 	if from == nil {
 		if from, refused = confineThread(&cmd.Confinement, cmd.TTY, control+1, control+2, control+3); refused != nil {
 			return child{}, refused
 		}
 	}
-	fork := func(c *child) (refused *ExecError) {
-		c.pid, refused = forkBearing(cmd, prog, files)
-		return refused
+	u, refused := prepare(cmd, from.by, prog, files)
+	if refused == nil {
+		from.run(func() { refused = u.fork() })
 	}
-	if len(cmd.Trace) > 0 || from.by.Locked || !bearable(cmd.Rlimits) {
-		fork = func(c *child) (refused *ExecError) {
-			if c.stage, refused = forkStage(cmd, from.by, prog, files); refused == nil {
-				c.pid = c.stage.pid
-			}
-			return refused
-		}
+	if refused != nil {
+		u.close()
+		return child{}, refused
 	}
-	from.run(func() { refused = fork(&c) })
-	c.scoped, c.rooted = from.scoped, from.rooted
-	if refused != nil || c.stage == nil {
-		return c, refused
-	}
+	c := child{u.pid, from.scoped, from.rooted, u}
 	if from.by.Locked {
+		// With what its namespaces were made with it could take the mounts apart: it has this process's user number.
 		if err := dropLocking(); err != nil {
-			c.stage.end()
+			u.end()
 			return c, execError(OpFork, "", err)
 		}
 	}
 	if len(cmd.Trace) > 0 {
-		return c, nil // its tracer has it begin
+		return c, nil
 	}
-	return c, c.stage.begin()
+	return c, u.begin()
 }
 
 // confined is a thread that has put itself into a Landlock domain, or
@@ -121,13 +113,11 @@ func (c *confined) run(f func()) {
 // bind keeps the calling thread from what a command is kept from.
 func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 	if by.Landlock != nil {
-		// What sets limits between fork and exec is this program once more.
-		domain := by.Landlock.With([]confine.Rule{{Path: "/proc/self/exe", Links: true, Access: by.Landlock.Handled & (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE)}})
 		var terminal []int
 		if tty {
 			terminal = stdio[:1]
 		}
-		err := domain.Enter(terminal...)
+		err := by.Landlock.Enter(terminal...)
 		if err == nil {
 			err = confine.GiveUpCapabilities()
 		}
@@ -145,11 +135,7 @@ func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 			}
 		}
 	}
-	if by.Locked { // the stage enters that, and loads the filter
-		if err := confine.NoNewPrivileges(); err != nil {
-			return execError(OpFilter, "", err)
-		}
-	} else if len(by.Filter) > 0 {
+	if !by.Locked && len(by.Filter) > 0 { // else the child enters that, and loads the filter
 		if err := confine.Filter(by.Filter); err != nil {
 			return execError(OpFilter, "", err)
 		}
@@ -175,33 +161,6 @@ func restricted(err error) string {
 
 // scriptFD is where the shell finds a long script: behind the command's stdio.
 const scriptFD = 3
-
-// forkExec starts the program itself.
-func forkExec(cmd *Command, prog Program, files []uintptr) (int, *ExecError) {
-	pid, err := syscall.ForkExec(prog.Path, prog.Argv, &syscall.ProcAttr{Env: cmd.Env, Files: files, Sys: session(cmd)})
-	if err != nil {
-		return 0, startError(cmd, prog.Path, err)
-	}
-	return pid, nil
-}
-
-// session is what forked children have in common. Setsid also makes the
-// process group that signals are sent to.
-func session(cmd *Command) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Setctty: cmd.TTY, Ctty: 0}
-}
-
-// startError tells apart what fork and exec in one step cannot.
-func startError(cmd *Command, path string, err error) *ExecError {
-	errno := errnoOf(err)
-	switch {
-	case errno == syscall.EAGAIN, errno == syscall.ENOMEM:
-		return &ExecError{OpFork, "", errno}
-	case errno == syscall.EPERM && cmd.TTY:
-		return &ExecError{OpTTY, "", errno}
-	}
-	return execFailure(path, errno)
-}
 
 // execFailure finds out whether the file is missing or its interpreter.
 func execFailure(path string, errno syscall.Errno) *ExecError {

@@ -114,7 +114,6 @@ func runTracer(control int) int {
 	running := false
 	begun := func() {
 		running = true
-		syscall.Close(int(c.stage.line))
 		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.rooted, c.pid}, 6))
 		closeInherited(control)
 	}
@@ -124,7 +123,7 @@ func runTracer(control int) int {
 		status = statusOf(ws)
 	}
 	if !running {
-		if refused := limitOutcome(c.stage.line); refused != nil {
+		if refused := c.unborn.outcome(); refused != nil {
 			line.send(encodeRefused(refused))
 			return 1
 		}
@@ -135,22 +134,16 @@ func runTracer(control int) int {
 	return 0
 }
 
-// seized forks the command, and seizes the thread that will execute it.
+// seized forks the command, and seizes it before it executes its program.
 func seized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
 	c, refused := start(cmd, control, nil)
 	if refused != nil {
 		return c, refused
 	}
-	c.stage.line.send(c.stage.request)
-	var w waiting
-	if receive(c.stage.line, kindWaiting, 4, &w) != nil {
-		c.stage.end()
-		return c, &ExecError{OpFork, "", syscall.ECHILD}
-	}
-	if err := t.Seize(w.thread); err != nil {
-		c.stage.end()
+	if err := t.Seize(c.pid); err != nil {
+		c.unborn.end()
 		return c, execError(OpTrace, "", err)
 	}
-	c.stage.line.send(frame.Encode(kindSeized, nothing{}, 0))
+	c.unborn.proceed()
 	return c, nil
 }

@@ -27,9 +27,6 @@ const (
 	kindTraced   byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
 	kindUsed     byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
 	kindStatus   byte = 'X' // init -> engine, last: Status
-
-	kindWaiting byte = 'W' // stage -> tracer: waiting
-	kindSeized  byte = 'Z' // tracer -> stage
 )
 
 const (
@@ -162,11 +159,6 @@ func (s *signalling) Fields(c *frame.Codec) {
 type nothing struct{}
 
 func (nothing) Fields(*frame.Codec) {}
-
-// A waiting stage tells which of its threads will execute the command.
-type waiting struct{ thread int }
-
-func (w *waiting) Fields(c *frame.Codec) { frame.Int(c, &w.thread) }
 
 // started says that the command runs, and whether it is scoped and rooted. A tracer says with which
 // number.

@@ -60,29 +60,48 @@ func (l *Landlock) Enter(stdio ...int) error {
 	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
+	fd, err := l.Ruleset(stdio...)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if _, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Ruleset is the descriptor that [Landlock.Enter] restricts a thread by, for one that can but make that
+// call. Files are looked up here. Without an error it is to be closed.
+func (l *Landlock) Ruleset(stdio ...int) (int, error) {
 	// The first three fields of landlock_ruleset_attr: what ABI 6 knows. An older kernel takes
 	// those that it does not know while they are zero.
 	attr := struct{ files, network, scoped uint64 }{files: l.Handled, scoped: l.Scoped}
-	fd, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	r, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return errno
+		return -1, errno
 	}
-	defer syscall.Close(int(fd))
+	fd := int(r)
+	if err := l.fill(fd, stdio); err != nil {
+		syscall.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (l *Landlock) fill(ruleset int, stdio []int) error {
 	for _, r := range l.Rules {
-		if err := allowPath(int(fd), r); err != nil {
+		if err := allowPath(ruleset, r); err != nil {
 			return &os.PathError{Op: "landlock", Path: r.Path, Err: err}
 		}
 	}
 	if l.Handled != 0 {
 		for _, f := range stdio {
 			// EBADFD: a pipe, or what else has no name.
-			if err := allow(int(fd), f, Rule{Access: l.Handled & stdioAccess}); err != nil && err != unix.EBADFD {
+			if err := allow(ruleset, f, Rule{Access: l.Handled & stdioAccess}); err != nil && err != unix.EBADFD {
 				return err
 			}
 		}
-	}
-	if _, _, errno = syscall.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return errno
 	}
 	return nil
 }

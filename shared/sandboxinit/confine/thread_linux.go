@@ -18,17 +18,16 @@ func Filter(program []byte) error {
 	if err := NoNewPrivileges(); err != nil {
 		return err
 	}
-	if errno := LoadFilter(program); errno != 0 {
+	fprog := Program(program)
+	if _, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// LoadFilter is Filter where no_new_privs is set already, and allocates nothing.
-func LoadFilter(program []byte) syscall.Errno {
-	fprog := unix.SockFprog{Len: uint16(len(program) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
-	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog)))
-	return errno
+// Program is a filter that is not empty as the kernel takes it.
+func Program(filter []byte) unix.SockFprog {
+	return unix.SockFprog{Len: uint16(len(filter) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
 }
 
 // GiveUpCapabilities takes all capabilities from the calling thread, and from what it executes:
