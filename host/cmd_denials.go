@@ -3,8 +3,11 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -35,7 +38,7 @@ func (c *Cmd) explain(missing bool) {
 	found := make(chan []Denial, 1)
 	go func() { found <- f.Denials() }()
 	interrupted := false // somebody has ended it, who knows why
-	if exit, ok := errors.AsType[*ExitError](c.endErr); ok {
+	if exit, ok := errors.AsType[*ExitError](c.endErr); ok && !exit.TimedOut {
 		interrupted = slices.Contains([]syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}, exit.Signal)
 	}
 	select {
@@ -55,10 +58,22 @@ func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []En
 	return &denial.Failure{
 		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
 		Option: func(name string) bool {
-			return slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
+			var set map[string]any
+			_ = json.Unmarshal(opened.Resolved.Spec.Options, &set) // its engine has read it
+			return set[name] != true && slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
-		Machine: &facts.Witness{Machine: c.host.machine, Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)},
+		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
+		Machine:      witness{&facts.Witness{Machine: c.host.machine, Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
 	}
+}
+
+// witness is of this machine and of what holds places on it.
+type witness struct{ *facts.Witness }
+
+// Stub reports whether something looks like a stub that is a directory.
+func (w witness) Stub(p string) bool {
+	info, err := os.Lstat(p)
+	return err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 == 0
 }
 
 // Denied says why the command would fail at a call for the sake of its sandbox, as its Report

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host/denial"
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
@@ -43,7 +45,9 @@ func (c *Cmd) Wait() error {
 		}
 	default:
 	}
-	if _, failed := errors.AsType[*ExitError](c.endErr); failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.Said())) {
+	_, failed := errors.AsType[*ExitError](c.endErr)
+	refused := func(u audit.NetworkUse) bool { return !u.Allowed }
+	if failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.Said()) || slices.ContainsFunc(c.Report().Network, refused)) {
 		c.explain(false)
 	}
 	// As in os/exec, the command's own end comes first: what went wrong with

@@ -39,12 +39,18 @@ type Denial struct {
 	more int
 }
 
-func (d *Denial) change() string {
+// change is what would let it, in a form that a definition takes.
+func (f *Failure) change(d *Denial) string {
 	switch {
 	case d.Value == "":
 		return ""
+	case d.Attribute == "network" && f.Spec.Network.Mode == shared.NetworkNone:
+		return "network = [" + d.Value + "]"
 	case d.Element:
 		return "add " + d.Value + " to " + d.Attribute
+	}
+	if block, name, ok := strings.Cut(d.Attribute, "."); ok && !strings.Contains(block, "[") {
+		return fmt.Sprintf("%s { %s = %s }", block, name, d.Value)
 	}
 	return d.Attribute + " = " + d.Value
 }
@@ -62,9 +68,13 @@ type Failure struct {
 	Traced  []shared.TracedCall
 	Network []audit.NetworkUse
 	Told    []Denial // by its engine
-	// Option reports whether the engine has an option of a name.
-	Option  func(name string) bool
-	Machine Machine
+	// Option reports whether the engine has an option of a name, which is not set.
+	Option func(name string) bool
+	// ByPermission says that the engine has the kernel refuse what cannot be written as it
+	// refuses what a file's mode does not allow: another's is a read-only file system.
+	ByPermission bool
+	Machine      Machine
+	lines        []line // of commands
 }
 
 // Machine answers what a Failure asks of the machine.
@@ -81,6 +91,9 @@ type Machine interface {
 	Listens(port uint16) bool
 	// Variable reports whether the caller has a variable that was not passed on.
 	Variable(name string) bool
+	// Stub reports whether a path of the host's is there for the command's time alone, so that
+	// the command does not create it.
+	Stub(path string) bool
 	// Withheld says what a path gives that is never proposed: credentials, a way out of the
 	// sandbox. It is "" for every other.
 	Withheld(path string) string
@@ -106,24 +119,25 @@ func (f *Failure) Denials() []Denial {
 	add := func(more ...Denial) {
 		for _, d := range more {
 			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
-				d.Change = d.change()
+				d.Change = f.change(&d)
 				list = append(list, d)
 			}
 		}
 	}
 	add(f.refusedNames()...)
-	commands := f.commands()
 	switch {
 	case f.NotFound:
 		add(f.program(f.Command.Args[0]))
 	case f.Succeeded:
 		add(f.complaints()...)
 	default:
-		add(f.ofGit(commands)...)
 		add(f.complaints()...)
-		add(f.ofWords(commands)...)
+		if len(list) == len(f.Told) {
+			add(f.ofWords())
+		}
 	}
 	add(f.traced()...)
+	list = withoutVague(list)
 	certain := slices.DeleteFunc(slices.Clone(list), func(d Denial) bool { return d.Guess })
 	guesses := slices.DeleteFunc(list, func(d Denial) bool { return !d.Guess })
 	list = nil
@@ -135,9 +149,6 @@ func (f *Failure) Denials() []Denial {
 
 // sameDenial reports whether a second one says nothing new.
 func sameDenial(have, d *Denial) bool {
-	if have.Attribute == "network" && d.Attribute == "network" && have.Value == d.Value && d.Value == "true" {
-		return true
-	}
 	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
 }
 
@@ -155,14 +166,55 @@ func (f *Failure) refusedNames() (list []Denial) {
 }
 
 func refusedName(d egress.Decision, reason string) Denial {
-	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason)}
-	if _, err := netip.ParseAddr(d.Name); err != nil && (reason == egress.ReasonUnlisted || reason == egress.ReasonPort(d.Port)) {
-		denied.Value, denied.Element = text(d.Target()), true
-		if (d.Port == 80 || d.Port == 443) && reason == egress.ReasonUnlisted {
-			denied.Value = text(d.Name)
-		}
+	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason), Element: true}
+	switch {
+	case reason == egress.ReasonUnlisted:
+		denied.Value = rule(d.Name, d.Port, "")
+	case reason == egress.ReasonPort(d.Port):
+		denied.Value = rule(d.Target(), 0, "")
+	case ofPrivate(reason):
+		denied.Value = rule(d.Name, d.Port, " private")
 	}
 	return denied
+}
+
+// rule is the least that lets a name be reached, as an element of network; "" where none does. HTTP
+// and HTTPS are what a rule without a port allows.
+func rule(name string, port uint16, private string) string {
+	if port != 0 && port != 80 && port != 443 {
+		name = (&egress.Decision{Name: name, Port: port}).Target()
+	}
+	if _, err := egress.ParseRule(name + private); err != nil || !strings.ContainsAny(name, ".:") {
+		return ""
+	}
+	return text(name + private)
+}
+
+// ofPrivate reports whether the gate refuses an address for want of the word private alone.
+func ofPrivate(reason string) bool {
+	addr, _, _ := strings.Cut(reason, " ")
+	ip, err := netip.ParseAddr(addr)
+	return err == nil && egress.CheckAddress(ip, true, nil) == nil
+}
+
+// withoutVague leaves out guesses about the network that say less than others.
+func withoutVague(list []Denial) []Denial {
+	says := func(d *Denial) int {
+		switch {
+		case d.Attribute != "network" || !d.Guess || d.Value != "":
+			return 2
+		case d.Host != "":
+			return 1
+		}
+		return 0
+	}
+	most := 0
+	for i := range list {
+		if list[i].Attribute == "network" {
+			most = max(most, says(&list[i]))
+		}
+	}
+	return slices.DeleteFunc(list, func(d Denial) bool { return says(&d) < most })
 }
 
 // unlisted is about a name that nobody has tried to reach.
@@ -188,15 +240,17 @@ func (f *Failure) otherPort(name string, port uint16) Denial {
 	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonPort(port))
 }
 
-// noNetwork is about a command without a network; "" for what is known of where it wanted to.
-func (f *Failure) noNetwork(host, who string) Denial {
+// noNetwork is about a command without a network; "" for what is known of where it wanted to. A
+// definition lists no addresses, and the whole network is never the least.
+func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
 	if f.Spec.Network.Mode != shared.NetworkNone {
 		return Denial{}
 	}
-	d := Denial{Host: host, Operation: "connect", Attribute: "network", Value: "true", Guess: true}
+	d := Denial{Host: host, Operation: "connect", Attribute: "network", Guess: true}
 	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
 	switch {
 	case host != "":
+		d.Value, d.Element = rule(host, port, ""), true
 		d.Reason += ", and the command looked for " + hostpath.Line(host)
 	case who != "":
 		d.Reason += fmt.Sprintf("; %s may need one", who)
@@ -237,7 +291,10 @@ func (f *Failure) program(name string) Denial {
 	}
 	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
 	if f.Machine.Withheld(p) == "" {
-		d.Value, d.Element = text(path.Dir(p)), true
+		d.Value, d.Element = text(p), true
+		if p != name { // PATH has directories
+			d.Value = text(path.Dir(p))
+		}
 	}
 	return d
 }

@@ -7,19 +7,20 @@ import (
 
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// absolute is a path as a command named it.
-func (f *Failure) absolute(word string) string {
+// absolute is a path as a command named it in a directory; "" where that is not known.
+func (f *Failure) absolute(dir, word string) string {
 	switch {
 	case strings.HasPrefix(word, "~/") && f.Spec.Home != "":
 		return path.Join(f.Spec.Home, word[2:])
 	case path.IsAbs(word):
 		return path.Clean(word)
+	case dir == "":
+		return ""
 	}
-	return path.Join(f.Command.Dir, word)
+	return path.Join(dir, word)
 }
 
 // notSeen is about a path that a command did not find.
@@ -58,11 +59,18 @@ func (f *Failure) notShown(p string, way view.Way) Denial {
 			return d
 		}
 	}
-	d.Value, d.Element = text(p), true
-	if way.Kind == view.Socket {
+	switch {
+	case way.Kind == view.Socket: // of which nobody knows what it gives
 		d.Attribute, d.Operation = "unix_sockets", "connect"
+	case !locks(p):
+		d.Value, d.Element = text(p), true
 	}
 	return d
+}
+
+// locks reports whether a path looks like the lock of a service of the system's.
+func locks(p string) bool {
+	return strings.Contains(path.Base(p), "lock") && (strings.HasPrefix(p, "/var/") || strings.HasPrefix(p, "/run/"))
 }
 
 func (f *Failure) hidden(p string, entry *shared.Entry) Denial {
@@ -86,7 +94,8 @@ func (f *Failure) notWritten(p string) Denial {
 	switch entry.Access {
 	case shared.Hidden:
 		if entry.Why == view.OriginAbove {
-			return Denial{}
+			d.Reason = fmt.Sprintf("%s lies beside what sandbox %q shows of that directory: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)
+			return d
 		}
 		return f.hidden(p, entry)
 	case shared.ReadOnly:
@@ -134,29 +143,19 @@ func attributeOf(why string) string {
 	return ""
 }
 
-// workspace is the entry that shows the workspace's root; nil where none does.
-func (f *Failure) workspace() *shared.Entry {
-	for i := range f.Spec.Table {
-		if why := f.Spec.Table[i].Why; why == "workspace" || why == view.OriginReview {
-			return &f.Spec.Table[i]
-		}
+// notMade is about a path that a command could not make for want of the directory, and outside could.
+func (f *Failure) notMade(p string) Denial {
+	d := f.notSeen(path.Dir(p))
+	if d.Attribute == "bind_paths" { // to write there asks for more than to see it
+		d.Path, d.Operation, d.Attribute, d.Value = p, "write", "", ""
 	}
-	return nil
+	return d
 }
 
-// hiddenFile is the first file of the workspace that is hidden and exists.
-func (f *Failure) hiddenFile() *shared.Entry {
-	root := f.workspace()
-	if root == nil {
-		return nil
+// taken is about a path at which a command finds something for the sandbox's sake alone.
+func (f *Failure) taken(p string) Denial {
+	if entry, host := shared.Cover(f.Spec.Table, p); entry == nil || entry.Path != p || host == "" || !f.Machine.Stub(host) {
+		return Denial{}
 	}
-	for i := range f.Spec.Table {
-		e := &f.Spec.Table[i]
-		if e.Access == shared.Hidden && paths.Inside(root.Path, e.Path) {
-			if way := f.Machine.Follow(paths.Move(e.Path, root.Path, root.Source)); way.Err == nil && way.Kind == view.File {
-				return e
-			}
-		}
-	}
-	return nil
+	return f.notWritten(p)
 }

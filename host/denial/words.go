@@ -1,97 +1,53 @@
 package denial
 
 import (
-	"fmt"
+	"cmp"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
-// ofGit is about commands that change what git obeys, where that is protected, and that add
-// what is hidden: git sees a device in its place, and adds nothing at all.
-func (f *Failure) ofGit(commands [][]string) (list []Denial) {
-	kept := slices.ContainsFunc(f.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.ReadOnly && attributeOf(e.Why) == "git" })
-	for _, words := range commands {
-		if name := settingCommand(words); name != "" && kept {
-			return append(list, Denial{Operation: "write", Attribute: "git", Value: `"full"`,
-				Reason: fmt.Sprintf("sandbox %q protects the hooks and the configuration that git obeys, which %s changes", f.Sandbox, name)})
-		}
-		if program, rest := programOf(words); program == "git" && len(rest) > 0 && rest[0] == "add" {
-			if e := f.hiddenFile(); e != nil {
-				return append(list, Denial{Path: e.Path, Operation: "read", Attribute: attributeOf(e.Why),
-					Reason: fmt.Sprintf("git add refuses %s, which is hidden in sandbox %q (%s)", hostpath.Quote(e.Path), f.Sandbox, e.Why)})
-			}
-		}
-	}
-	return list
-}
-
-// ofWords are what the command's arguments alone tell: one denial on the network and one
-// on a path at most, both guesses.
-func (f *Failure) ofWords(commands [][]string) (list []Denial) {
-	for _, words := range commands {
-		if name := networkCommand(words); name != "" && settingCommand(words) == "" && !slices.ContainsFunc(words, ofLoopback) {
-			list = append(list, f.noNetwork("", name))
-			break
-		}
-	}
-	for _, words := range commands {
-		for i, word := range words {
-			if i == 0 {
-				continue // that it was not found is told by itself
-			}
+// ofWords is what the command's arguments alone tell: a guess. What is found in the table is the
+// likelier one.
+func (f *Failure) ofWords() Denial {
+	for _, l := range f.commands() {
+		for _, word := range l.words[1:] { // that a program was not found is told by itself
 			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 				word = value
 			}
-			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 {
+			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 || path.Base(l.words[0]) == "mount" {
 				continue
 			}
-			if d := f.notSeen(f.absolute(word)); d.Reason != "" {
-				d.Guess = true
-				return append(list, d)
+			if p := f.absolute(l.dir, word); p != "" {
+				if d := f.notSeen(p); d.Reason != "" {
+					d.Guess = true
+					return d
+				}
 			}
 		}
 	}
-	return list
+	for _, l := range f.commands() {
+		if name := networkCommand(l.words); name != "" && !slices.ContainsFunc(l.words, notOutside) {
+			host := ""
+			if m := patterns().sought.FindStringSubmatch(strings.Join(l.words, " ")); m != nil {
+				host = m[1]
+			}
+			return f.noNetwork(host, f.portOf(host, ""), name)
+		}
+	}
+	return Denial{}
 }
 
-// ofLoopback reports whether a word leads to the sandbox's own loopback, which no network helps.
-func ofLoopback(word string) bool {
+// notOutside reports whether a word leads to the sandbox's own loopback, or to a socket, which no network helps.
+func notOutside(word string) bool {
+	if strings.HasPrefix(word, "--unix-socket") || strings.HasPrefix(word, "unix://") {
+		return true
+	}
 	if _, after, ok := strings.Cut(word, "://"); ok {
 		word = after
 	}
 	host, _, _ := strings.Cut(word, "/")
 	return strings.HasPrefix(host, "[::1]") || strings.HasPrefix(host, "127.") || host == "localhost" || strings.HasPrefix(host, "localhost:")
-}
-
-// settingCommand names a command that writes hooks or configuration of git's; ""
-// is any other.
-func settingCommand(words []string) string {
-	for len(words) > 1 && slices.Contains([]string{"npx", "bunx", "pnpm", "yarn", "exec", "dlx"}, words[0]) {
-		words = words[1:]
-	}
-	program, rest := programOf(words)
-	verb := ""
-	if len(rest) > 0 {
-		verb, rest = rest[0], rest[1:]
-	}
-	name := strings.TrimSpace(program + " " + verb)
-	switch name {
-	case "git config", "git remote", "git submodule", "git lfs", "git maintenance", "git sparse-checkout", "git flow",
-		"pre-commit install", "pre-commit init-templatedir", "lefthook install", "husky install", "husky init", "husky",
-		"simple-git-hooks", "overcommit --install":
-		return name
-	case "git branch":
-		for _, word := range rest {
-			if slices.Contains([]string{"-m", "-M", "-c", "-C", "-u", "--move", "--copy", "--unset-upstream", "--edit-description"}, word) || strings.HasPrefix(word, "--set-upstream-to") {
-				return name + " " + word
-			}
-		}
-	}
-	return ""
 }
 
 // programOf gives the program of a command line by its name, and its words without
@@ -110,29 +66,59 @@ func programOf(words []string) (program string, rest []string) {
 	return program, rest
 }
 
-// commands gives the command lines of a command: itself, or those of its shell text.
-// Text is taken apart roughly.
-func (f *Failure) commands() [][]string {
-	c := &f.Command
-	if c.Script != "" {
-		return commandsOfText(c.Script)
-	}
-	if len(c.Args) > 2 && slices.Contains([]string{"sh", "bash", "dash", "zsh"}, path.Base(c.Args[0])) {
-		if flag := c.Args[1]; strings.HasPrefix(flag, "-") && strings.HasSuffix(flag, "c") {
-			return commandsOfText(c.Args[2])
-		}
-	}
-	return [][]string{c.Args}
+// A line is a command line, and the directory it is run in; "" where that is not known.
+type line struct {
+	words []string
+	dir   string
 }
 
-func commandsOfText(text string) [][]string {
+// text is what the command was given: its arguments, or its shell's.
+func (f *Failure) text() string {
+	return cmp.Or(f.Command.Script, strings.Join(f.Command.Args, " "))
+}
+
+// dir is where the last of the command lines ran, whose errors are likely the last.
+func (f *Failure) dir() string {
+	if lines := f.commands(); len(lines) > 0 {
+		return lines[len(lines)-1].dir
+	}
+	return f.Command.Dir
+}
+
+// isProgram reports whether a word is the program of one of the command lines.
+func (f *Failure) isProgram(word string) bool {
+	return slices.ContainsFunc(f.commands(), func(l line) bool { return l.words[0] == word })
+}
+
+// commands gives the command lines of a command: itself, or those of its shell text.
+// Text is taken apart roughly, and once.
+func (f *Failure) commands() []line {
+	if f.lines != nil {
+		return f.lines
+	}
+	c := &f.Command
+	text := c.Script
+	if len(c.Args) > 2 && text == "" && slices.Contains([]string{"sh", "bash", "dash", "zsh"}, path.Base(c.Args[0])) {
+		if flag := c.Args[1]; strings.HasPrefix(flag, "-") && strings.HasSuffix(flag, "c") {
+			text = c.Args[2]
+		}
+	}
+	switch {
+	case text != "":
+		f.lines = linesOfText(text, c.Dir)
+	case len(c.Args) > 0:
+		f.lines = []line{{c.Args, c.Dir}}
+	}
+	return f.lines
+}
+
+func linesOfText(text, dir string) (lines []line) {
 	if len(text) > 8<<10 {
 		return nil
 	}
-	var commands [][]string
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, " #")
-		for _, part := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(";&|(){}`\n", r) }) {
+	for row := range strings.Lines(text) {
+		row, _, _ = strings.Cut(row, " #")
+		for _, part := range strings.FieldsFunc(row, func(r rune) bool { return strings.ContainsRune(";&|(){}`\n", r) }) {
 			words := strings.Fields(part)
 			for i, w := range words {
 				words[i] = strings.Trim(w, `"'`)
@@ -140,12 +126,22 @@ func commandsOfText(text string) [][]string {
 			for len(words) > 0 && notTheCommand(words[0]) {
 				words = words[1:]
 			}
-			if len(words) > 0 {
-				commands = append(commands, words)
+			switch {
+			case len(words) == 0:
+			case words[0] == "cd" || words[0] == "pushd" || words[0] == "popd":
+				if len(words) != 2 || strings.ContainsAny(text, "(`") || strings.ContainsAny(words[1], "$*?~-") || dir == "" {
+					dir = "" // nobody knows
+				} else if path.IsAbs(words[1]) {
+					dir = path.Clean(words[1])
+				} else {
+					dir = path.Join(dir, words[1])
+				}
+			default:
+				lines = append(lines, line{words, dir})
 			}
 		}
 	}
-	return commands
+	return lines
 }
 
 // notTheCommand reports whether a word stands before a command's name.
@@ -171,6 +167,9 @@ func networkCommand(words []string) string {
 	case "curl", "wget", "ssh", "scp", "sftp", "ping", "dig", "nslookup", "host", "telnet", "ftp", "npx", "gh":
 		return program
 	case "git":
+		if slices.ContainsFunc(rest, func(word string) bool { return strings.HasPrefix(word, "/") || strings.HasPrefix(word, ".") }) {
+			return "" // another directory of this machine
+		}
 		verbs = "clone fetch pull push ls-remote"
 	case "npm", "pnpm", "yarn", "bun":
 		verbs = "install i ci add update upgrade publish audit outdated view"

@@ -106,7 +106,7 @@ func (e *Execution) RunAndTell() int {
 	}
 	e.report.Sandbox = e.sandboxName()
 	for i := range e.report.Denials {
-		e.report.Denials[i].At = e.place(e.report.Denials[i].Attribute)
+		e.placeDenial(&e.report.Denials[i])
 	}
 	defer e.span.End(e.report) // last: whoever waits for the result has it
 	if e.Remote.leaves() {

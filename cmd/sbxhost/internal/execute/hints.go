@@ -28,7 +28,10 @@ func (e *Execution) tellDenials() {
 	if e.quiet || e.shell {
 		return
 	}
-	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool { return d.Attribute == "limits.timeout" })
+	quietly := e.succeeded() && !e.trace && cli.IsTerminal(e.Stderr) // who looks at it saw that it went well
+	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool {
+		return d.Attribute == "limits.timeout" || quietly && d.Attribute == "network"
+	})
 	shown := maxHints
 	if e.trace {
 		shown = maxTraceHints
@@ -110,24 +113,36 @@ func outermost(values []string) []string {
 	})
 }
 
+// succeeded reports whether the command exited with 0.
+func (e *Execution) succeeded() bool { return e.report.ExitCode != nil && *e.report.ExitCode == 0 }
+
+// placeDenial says where that stands which holds a denial, and the change in the caller's form.
+func (e *Execution) placeDenial(d *host.Denial) {
+	flag := e.flags.FlagOf(d.Attribute)
+	if d.At = cmp.Or(flag, e.place(d.Attribute)); flag != "" {
+		d.Change = e.flags.Change(d)
+	}
+	if d.Attribute == "limits.timeout" && e.setup != nil {
+		d.Reason = e.timedOut()
+	}
+}
+
 // denialLine says what was denied, what would allow it, and where that is written.
 func (e *Execution) denialLine(d *host.Denial) string {
-	at := e.place(d.Attribute)
-	change := d.Change
+	e.placeDenial(d)
+	at, change := "at "+d.At, d.Change
 	switch {
-	case d.Attribute == "":
-		return d.Reason
-	case change == "" && at == "":
+	case d.Attribute == "", change == "" && d.At == "":
 		return d.Reason
 	case change == "":
-		return d.Reason + "; see " + d.Attribute + " at " + at
-	case at == "":
+		return d.Reason + "; see " + d.Attribute + " " + at
+	case strings.HasPrefix(d.At, "-"):
+		at = "instead"
+	case d.At == "":
 		at = "in a configuration, which sbxhost init writes"
-	default:
-		at = "at " + at
 	}
-	if change == "network = true" {
-		change = "-network=true, or " + change
+	if strings.HasPrefix(change, "network = ") {
+		change = e.flags.Change(d) + ", or " + change
 	}
 	return fmt.Sprintf("%s; to allow it: %s %s", d.Reason, change, at)
 }

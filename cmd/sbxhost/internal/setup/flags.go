@@ -142,6 +142,24 @@ func (f *Flags) apply(d *host.Definition) {
 	}
 }
 
+// Change is the flag that gives what a denial asks for, besides what it gives already; "" where nothing
+// is asked.
+func (f *Flags) Change(d *host.Denial) string {
+	name := f.FlagOf(d.Attribute)
+	switch value, err := strconv.Unquote(d.Value); {
+	case d.Value == "":
+		return ""
+	case d.Attribute == "network" && err == nil:
+		names := []string{value}
+		if f.network != nil {
+			names = append(slices.Clone(f.network.Names), value)
+		}
+		return "-network=" + cli.ShellQuote(strings.Join(names, ","))
+	default:
+		return name + "=" + d.Value
+	}
+}
+
 // FlagOf names the flag that has set an attribute of the definition or of the
 // command, or "" where the file did.
 func (f *Flags) FlagOf(attribute string) string {
