@@ -163,6 +163,114 @@ func (p *failurePlace) explains(f *failure, denials []denied) bool {
 	})
 }
 
+// hints are commands, and what is said of each: the least that lets it, or nothing. Nothing but the
+// table, the gate, the trace and an error that the sandbox alone gives says why; a command's words
+// say what to look up. $BASE has the workspace w and a directory other; $AT is the definition's line.
+var hints = []struct {
+	needs, attributes string
+	flags             []string
+	script, want      string
+}{
+	{needs: "curl", script: `curl -sS https://one.example`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example, or network = ["one.example"] at $AT`},
+	{needs: "curl", flags: []string{"-trace"}, script: `curl -sS https://one.example`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example, or network = ["one.example"] at $AT`},
+	{needs: "curl", script: `curl -s http://one.example:8080/`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example:8080, or network = ["one.example:8080"] at $AT`},
+	{needs: "curl", flags: []string{"-network=false"}, script: `curl -sS https://one.example`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example instead`},
+	{needs: "curl", flags: []string{"-network=one.example"}, script: `curl -sS https://two.example`, want: `refused two.example: no rule allows it; to allow it: -network=one.example,two.example instead`},
+	{needs: "curl", attributes: `network = ["one.example"]`, script: `curl -sS https://two.example`, want: `refused two.example: no rule allows it; to allow it: add "two.example" to network at $AT`},
+	{needs: "curl", attributes: `network = ["one.example"]`, script: `curl -sS https://two.example 2>&1 | tail -1`, want: `refused two.example: no rule allows it; to allow it: add "two.example" to network at $AT`},
+	{needs: "curl", attributes: `network = ["localhost.localdomain"]`, script: `curl -sS https://$NAME/`, want: `refused $NAME: no rule allows it; see network at $AT`},
+	{needs: "curl", attributes: `network = ["$NAME:80"]`, script: `curl -sS http://$NAME/`, want: `refused $NAME: 127.0.0.1 is loopback; to allow it: add "$NAME:80 private" to network at $AT`},
+	{needs: "curl", script: `curl -sS http://192.0.2.7/`, want: `sandbox "s" has no network, and the command looked for 192.0.2.7:80; see network at $AT`},
+	{needs: "curl", script: `curl -sS http://127.0.0.1:1/`},
+	{needs: "npm", script: `cd /tmp && npm install left-pad --registry=https://one.example/ --fetch-retries=0`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example, or network = ["one.example"] at $AT`},
+	{needs: "ssh", script: `git ls-remote git@one.example:x`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example:22, or network = ["one.example:22"] at $AT`},
+	{script: `git fetch ../other`, want: `"$BASE/other" of this machine is not shown in sandbox "s"; to allow it: add "$BASE/other" to bind_paths at $AT`},
+	{script: `git fetch $BASE/none`},
+	{needs: "curl", script: `curl -sS --unix-socket $BASE/other/sock http://x/`, want: `"$BASE/other/sock" of this machine is not shown in sandbox "s"; see unix_sockets at $AT`},
+	{needs: "curl", script: `curl -sS --unix-socket $BASE/none http://x/`},
+	{needs: "python3", script: `python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("$BASE/other/sock")'; ls $BASE/other/sock`, want: `"$BASE/other/sock" of this machine is not shown in sandbox "s"; see unix_sockets at $AT`},
+	{script: `echo 'Failed to connect to bus: Host is down' >&2; false`},
+	{needs: "busybox", script: `busybox ping -c1 127.0.0.1`, want: `no sandbox lets a command open raw sockets, as ping does`},
+	{needs: "busybox", script: `busybox ping -c1 one.example`, want: `no sandbox lets a command open raw sockets, as ping does`},
+	{flags: []string{"-read-only"}, script: `touch x`, want: `"$BASE/w/x" is read-only in sandbox "s" (workspace); to allow it: -read-only=false instead`},
+	{attributes: `read_only = true`, script: `touch x`, want: `"$BASE/w/x" is read-only in sandbox "s" (workspace); to allow it: read_only = false at $AT`},
+	{script: `mkdir d && chmod 555 d && touch d/x`},
+	{script: `echo x >mine && chmod 0 mine && cat mine`},
+	{script: `cat .vscode/none`},
+	{needs: "strace", script: `strace -o /tmp/out true`, want: `sandbox "s" refuses ptrace(2), by which debuggers and tracers work; to allow it: config { ptrace = true } at $AT`},
+	{needs: "gdb", script: `gdb -batch -ex run -ex 'quit $_exitcode' /bin/true`, want: `sandbox "s" refuses ptrace(2), by which debuggers and tracers work; to allow it: config { ptrace = true } at $AT`},
+	{needs: "unshare", script: `unshare -U true`, want: `sandbox "s" refuses namespaces of the command's own; to allow it: config { nested_userns = true } at $AT`},
+	{needs: "mount", script: `mount -t tmpfs x /tmp`, want: `no command mounts anything in a sandbox`},
+	{needs: "mount", script: `mount -t tmpfs x /mnt`, want: `no command mounts anything in a sandbox`},
+	{needs: "apt-get", script: `apt-get install -y sl`, want: `packages of the system cannot be installed in sandbox "s": install them outside, or use an image that has them`},
+	{needs: "apt-get", script: `apt-get update`, want: `packages of the system cannot be installed in sandbox "s": install them outside, or use an image that has them`},
+	{script: `echo x >../made; false`, want: `"$BASE/made" lies beside what sandbox "s" shows of that directory: commands write the workspace, their home and /tmp`},
+	{script: `touch ../made`, want: `"$BASE/made" lies beside what sandbox "s" shows of that directory: commands write the workspace, their home and /tmp`},
+	{script: `cd keys && touch ../../made`, want: `"$BASE/made" lies beside what sandbox "s" shows of that directory: commands write the workspace, their home and /tmp`},
+	{script: `touch ../other/made`, want: `"$BASE/other" of this machine is not shown in sandbox "s"`},
+	{script: `git worktree add ../tree`, want: `"$BASE/tree/.git" lies beside what sandbox "s" shows of that directory: commands write the workspace, their home and /tmp`},
+	{script: `mkdir .zed`, want: `"$BASE/w/.zed" is read-only in sandbox "s" (protected: by default, .zed); see protect_paths_except at $AT`},
+	{script: `mkdir .vscode`},
+	{script: `git config user.name x`, want: `"$BASE/w/.git/config" is read-only in sandbox "s" (protected: git config); see git at $AT`},
+	{script: `git config --get none.such`},
+	{script: `git add none`},
+	{needs: "python3", script: `python3 -m http.server 80`, want: `no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine`},
+	{needs: "node", script: `node -e 'require("http").createServer().listen(80)'`, want: `no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine`},
+	{script: `echo 'Cannot connect to the Docker daemon at unix:///none. Is the docker daemon running?' >&2; false`, want: `variable DOCKER_HOST, which says where that is, is set and not passed on; see env_passthrough at $AT`},
+	{script: `echo 'Error: cannot open display: :99' >&2; false`, want: `variable DISPLAY, which says where that is, is set and not passed on; see env_passthrough at $AT`},
+	{attributes: "limits {\n pids = 20\n enforce = \"best_effort\"\n }", flags: []string{"-timeout=20s"}, script: `for i in $(seq 30); do sleep 60 & done; wait`,
+		want: `sandbox "s" has limits.pids, which the command seems to have reached; to allow it: limits { pids = 40 } at $AT`},
+	{attributes: "limits {\n temp_size = \"4MiB\"\n }", script: `echo "cp: error writing 'big': No space left on device" >&2; echo "$(pwd)/big: No space left on device" >&2; false`},
+	{script: `ls /none; cat /none/x`},
+	{script: `exit 3`},
+	{script: `true`},
+}
+
+func TestHintsAskForTheLeast(t *testing.T) {
+	t.Parallel()
+	p := newFailurePlace(t)
+	other := filepath.Join(p.base, "other")
+	if out, err := exec.Command("sh", "-c", "git init -q "+other+" && cd "+filepath.Join(p.base, "w")+" && git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m x").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l, err := net.Listen("unix", filepath.Join(other, "sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p.env = append(p.env, "DOCKER_HOST=unix:///none", "DISPLAY=:99")
+	name, _ := os.Hostname()
+	for i, h := range hints {
+		t.Run(h.script, func(t *testing.T) {
+			for _, program := range strings.Fields(h.needs) {
+				need(t, program)
+			}
+			if strings.Contains(h.script, "$NAME") {
+				if addrs, err := net.LookupHost(name); err != nil || !slices.Equal(addrs, []string{"127.0.0.1"}) {
+					t.Skip("this machine's name does not lead to 127.0.0.1 alone")
+				}
+			}
+			expand := strings.NewReplacer("$BASE", p.base, "$NAME", name)
+			_, status, out := p.run(t, fmt.Sprint("h", i), expand.Replace(h.attributes), nil, expand.Replace(h.script), h.flags...)
+			if (status == 0) != (h.script == "true" || strings.Contains(h.script, "| tail")) {
+				t.Errorf("status %d", status)
+			}
+			var got []string
+			for line := range strings.Lines(out) {
+				if hint, ok := strings.CutPrefix(line, "sbxhost: hint: "); ok {
+					if at := strings.LastIndex(hint, " at "+p.base); at >= 0 {
+						hint = hint[:at] + " at $AT"
+					}
+					got = append(got, strings.TrimSpace(hint))
+				}
+			}
+			if got := strings.Join(got, "\n"); got != expand.Replace(h.want) {
+				t.Errorf("got  %s\nwant %s\n%s", got, expand.Replace(h.want), out)
+			}
+		})
+	}
+}
+
 func TestFailuresAreExplained(t *testing.T) {
 	t.Parallel()
 	p := newFailurePlace(t)

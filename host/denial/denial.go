@@ -158,6 +158,9 @@ func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
 		if !u.Allowed && u.Name != "" {
 			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, By: u.By}, u.Reason)
+			if ofPrivate(u.Reason) {
+				d.Value = f.private(u.Name)
+			}
 			d.Guess = u.By != "" // that it was this command's
 			list = append(list, d)
 		}
@@ -169,25 +172,38 @@ func refusedName(d egress.Decision, reason string) Denial {
 	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason), Element: true}
 	switch {
 	case reason == egress.ReasonUnlisted:
-		denied.Value = rule(d.Name, d.Port, "")
+		denied.Value = rule(d.Name, d.Port)
 	case reason == egress.ReasonPort(d.Port):
-		denied.Value = rule(d.Target(), 0, "")
-	case ofPrivate(reason):
-		denied.Value = rule(d.Name, d.Port, " private")
+		denied.Value = rule(d.Target(), 0)
 	}
 	return denied
 }
 
 // rule is the least that lets a name be reached, as an element of network; "" where none does. HTTP
 // and HTTPS are what a rule without a port allows.
-func rule(name string, port uint16, private string) string {
+func rule(name string, port uint16) string {
 	if port != 0 && port != 80 && port != 443 {
 		name = (&egress.Decision{Name: name, Port: port}).Target()
 	}
-	if _, err := egress.ParseRule(name + private); err != nil || !strings.ContainsAny(name, ".:") {
+	if _, err := egress.ParseRule(name); err != nil || !strings.ContainsAny(name, ".:") {
 		return ""
 	}
-	return text(name + private)
+	return text(name)
+}
+
+// private is an element of network that lets a name that may be reached lead to a private address.
+func (f *Failure) private(name string) string {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	if err != nil {
+		return ""
+	}
+	colon := ":"
+	if ports := rules.Ports(name); len(ports) != 2 || ports[0].Number != 80 || ports[1].Number != 443 {
+		for _, port := range ports {
+			name, colon = name+colon+strconv.Itoa(int(port.Number)), ","
+		}
+	}
+	return text(name + " private")
 }
 
 // ofPrivate reports whether the gate refuses an address for want of the word private alone.
@@ -250,7 +266,7 @@ func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
 	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
 	switch {
 	case host != "":
-		d.Value, d.Element = rule(host, port, ""), true
+		d.Value, d.Element = rule(host, port), true
 		d.Reason += ", and the command looked for " + hostpath.Line(host)
 	case who != "":
 		d.Reason += fmt.Sprintf("; %s may need one", who)
@@ -306,7 +322,7 @@ func (f *Failure) limit(name string, bound uint64, twice string) Denial {
 	}
 	attribute := "limits." + name
 	return Denial{Operation: "use", Attribute: attribute, Value: twice, Guess: true,
-		Reason: fmt.Sprintf("sandbox %q limits it: %s", f.Sandbox, attribute)}
+		Reason: fmt.Sprintf("sandbox %q has %s, which the command seems to have reached", f.Sandbox, attribute)}
 }
 
 func (f *Failure) memory() Denial {

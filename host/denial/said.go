@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -203,12 +204,17 @@ func makes(line string) bool {
 
 // full is about a place without space: what is limited is /tmp and the private home, not a disk.
 func (f *Failure) full(line string) Denial {
-	for _, p := range f.subjects(line) {
+	subjects := f.subjects(line)
+	for _, p := range subjects {
 		if entry, _ := shared.Cover(f.Spec.Table, p); entry != nil && entry.Source != "" {
 			return Denial{}
 		}
 	}
-	return f.limit("temp_size", f.Spec.Limits.TempSize, size(2*f.Spec.Limits.TempSize))
+	d := f.limit("temp_size", f.Spec.Limits.TempSize, size(2*f.Spec.Limits.TempSize))
+	if len(subjects) == 0 {
+		d.Value = "" // it may be a disk
+	}
+	return d
 }
 
 // calls are system calls that a filter refuses, by words in the line that tells of them.
@@ -230,8 +236,6 @@ func (f *Failure) ofCall(line string) Denial {
 	switch {
 	case strings.HasPrefix(lower, "chmod: ") && slices.ContainsFunc(f.commands(), setsID):
 		return Denial{Operation: "call", Reason: "no sandbox lets a command make set-id files"}
-	case strings.HasPrefix(lower, "ping: ") || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
-		return Denial{Operation: "call", Reason: "no sandbox lets a command open raw sockets, as ping does"}
 	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Said, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
 		return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
 	}
@@ -261,8 +265,11 @@ func (f *Failure) ofTool(said string) Denial {
 	case (strings.HasPrefix(lower, "mount: ") || strings.HasPrefix(lower, "umount: ")) && f.Option("nested_userns"):
 		d.Reason = "no command mounts anything in a sandbox"
 		return d
+	case strings.HasPrefix(lower, "ping: ") || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
+		d.Reason = "no sandbox lets a command open raw sockets, as ping does"
+		return d
 	case strings.HasPrefix(said, "E: ") && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
-		if system := f.notWritten("/usr"); system.Reason != "" {
+		if !view.WritableInside(f.Spec, "/usr/bin") {
 			d.Operation, d.Reason = "write", fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)
 			return d
 		}
