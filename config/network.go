@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"math"
+	"net/netip"
 	"strconv"
 
 	"github.com/zclconf/go-cty/cty"
@@ -28,6 +30,7 @@ func (d *decoder) network(it item) (n host.Network) {
 
 // published are ports in the form of package egress. A number is one, too.
 func (d *decoder) published(it item) []string {
+	listens := map[netip.AddrPort]string{}
 	return d.good(it, func(e item) (s string, ok bool) {
 		if e.val.Type() == cty.Number {
 			var n uint64
@@ -36,7 +39,14 @@ func (d *decoder) published(it item) []string {
 		} else {
 			s, ok = d.text(e)
 		}
-		return s, ok && d.reads(e, func() error { _, err := egress.ParsePublish(s); return err })
+		return s, ok && d.reads(e, func() error {
+			p, err := egress.ParsePublish(s)
+			if first := listens[p.Listen]; err == nil && first != "" && p.Listen.Port() != 0 {
+				return fmt.Errorf("%s is where %s listens already", p.Listen, first)
+			}
+			listens[p.Listen] = e.name
+			return err
+		})
 	})
 }
 

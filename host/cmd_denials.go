@@ -55,8 +55,12 @@ func (c *Cmd) explain(missing bool) {
 
 // failure is that of a command in a sandbox, before anything of it is known.
 func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
+	auto := ""
+	if launch.IsAuto(opened.Definition.Engine) {
+		auto = opened.Engine.Info.Name
+	}
 	return &denial.Failure{
-		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
+		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command, Auto: auto,
 		Option: func(name string) bool {
 			var set map[string]any
 			_ = json.Unmarshal(opened.Resolved.Spec.Options, &set) // its engine has read it

@@ -18,7 +18,11 @@ func unknownCommand(a *cli.App, parent, word string) error {
 	help := strings.TrimSpace("sbxhost "+parent) + " -help"
 	message := fmt.Sprintf("there is no command %q", full)
 	hint := help + " lists what there is"
-	if near := cli.Meant(word, below(parent)); near != "" {
+	near := cli.Meant(word, below(parent))
+	if full == "run" { // as other tools have it
+		near = "exec"
+	}
+	if near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	} else if parent == "" && hasProgram(a, word) {
 		hint = "to run it in a sandbox: sbxhost exec -- " + cli.ShellQuote(word)

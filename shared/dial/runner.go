@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -187,6 +188,9 @@ func (r *runner) explain(err error, timeout time.Duration) error {
 	if !r.started() {
 		if _, missing := os.Stat("/proc/self"); missing != nil && runtime.GOOS == "linux" {
 			return errors.New("could not be executed, because no /proc is mounted here: mount -t proc proc /proc")
+		}
+		if _, gone := os.Stat(r.cmd.Path); errors.Is(err, fs.ErrNotExist) && gone == nil {
+			return fmt.Errorf("could not be executed, because the interpreter that its first line or its ELF header names does not exist: %w", err)
 		}
 		return fmt.Errorf("could not be executed: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -55,7 +56,11 @@ func meantFlag(fs *flag.FlagSet, err error) error {
 	}
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	if near := Meant(name, names); near != "" {
+	near := map[string]string{"e": "env", "env-file": "env", "p": "publish", "w": "C", "workdir": "C"}[name] // of docker's and others'
+	if !slices.Contains(names, near) {
+		near = Meant(name, names)
+	}
+	if near != "" {
 		return fmt.Errorf("there is no flag -%s; did you mean -%s?", name, near)
 	}
 	return fmt.Errorf("there is no flag -%s", name)

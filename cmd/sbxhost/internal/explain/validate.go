@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -193,8 +196,12 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 	def := options.Sandboxes[t.Sandbox]
 	for t.Tried = true; ; {
 		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
-		if err = open(a, options, t); err == nil {
+		var keys []reachable
+		if keys, err = open(a, options, t); err == nil {
 			t.Usable = len(diags) == 0
+			for _, key := range keys {
+				diags = append(diags, config.AsWarnings(file.Diagnose(t.Sandbox, &shared.Error{Attribute: key.attribute, Message: key.String()}))...)
+			}
 			return diags, nil
 		}
 		if errors.Is(err, host.ErrRefusedRoot) {
@@ -212,21 +219,42 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 }
 
 // open tries a sandbox once.
-func open(a *cli.App, options host.Options, t *sandboxTrial) error {
+func open(a *cli.App, options host.Options, t *sandboxTrial) ([]reachable, error) {
 	ctx := context.Background()
 	h, err := host.New(ctx, options)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer h.Close()
 	if err := h.Check(ctx, t.Sandbox); err != nil {
-		return err
+		return nil, err
 	}
 	e, err := h.Command(ctx, t.Sandbox, "true").Explain()
-	if err == nil {
-		t.Engine, t.Notes = e.Engine, append(t.Notes, e.Plan.Notes...)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	t.Engine, t.Notes = e.Engine, append(t.Notes, e.Plan.Notes...)
+	return keysInReach(&e.Spec), nil
+}
+
+// reachable is a place of keys that a command reads, and has a network to send them by.
+type reachable struct{ path, attribute string }
+
+func (r reachable) String() string {
+	return fmt.Sprintf("commands read the keys in %s and have a network, so that they can send them anywhere that it leads to", cli.Quote(r.path))
+}
+
+// keysInReach are the places of keys that a definition shows besides a network.
+func keysInReach(spec *shared.Spec) (list []reachable) {
+	for _, place := range view.SecretPlaces {
+		p := filepath.Join(spec.Home, place)
+		entry, at := shared.Cover(spec.Table, p)
+		if _, err := os.Lstat(at); entry != nil && entry.Access.Shows() && err == nil && spec.Network.Mode != shared.NetworkNone && !spec.Unconfined {
+			attribute, _, _ := strings.Cut(entry.Why, " ")
+			list = append(list, reachable{p, attribute})
+		}
+	}
+	return list
 }
 
 // leaveOut takes what an attribute says out of a definition. It is false where it does not.
