@@ -107,7 +107,7 @@ func (c *Cmd) logRefusal(refusal error) {
 		r.Outcome, r.Error = "failed", refusal.Error()
 	} else {
 		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.Dir, c.Args, c.Script
-		if dir, err := c.host.machine.HostDir(c.Dir, c.host.options.Dir); err == nil {
+		if dir, err := c.host.machine.HostDir(c.Dir, c.callerDir()); err == nil {
 			r.Dir = dir
 		}
 		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -55,6 +56,10 @@ type Cmd struct {
 	// relative to its root. Empty means Options.Dir where that lies in the
 	// workspace, and its root otherwise, with a sandbox and without.
 	Dir string
+
+	// Caller, if set, is who the command is for, in a Host that runs commands for several. What the Host has
+	// read of Options.Environ must be the same in the environment of each: else Start fails with ErrOtherCaller.
+	Caller *Caller
 
 	// Network, if set, stands in the place of the definition's for this command, and
 	// BindPaths are shown to it besides the definition's. Both count as if the definition
@@ -148,6 +153,42 @@ type Cmd struct {
 
 	run // what becomes of it
 }
+
+// A Caller is who a command is for.
+type Caller struct {
+	// Environ and Dir stand in the place of those of Options. Nobody is asked for it to approve anything:
+	// what needs that fails with ErrAsks.
+	Environ []string
+	Dir     string
+}
+
+func (c *Cmd) callerDir() string {
+	if c.Caller != nil {
+		return c.Caller.Dir
+	}
+	return c.host.options.Dir
+}
+
+func (c *Cmd) callerEnviron() []string {
+	if c.Caller != nil {
+		return c.Caller.Environ
+	}
+	return c.host.options.Environ
+}
+
+// checkCaller refuses a command whose caller would have got something of another caller's.
+func (c *Cmd) checkCaller() error {
+	if c.Caller != nil {
+		if name := c.host.OtherCaller(c.Caller.Environ); name != "" {
+			return fmt.Errorf("%w: the value of %s", ErrOtherCaller, name)
+		}
+	}
+	return nil
+}
+
+// OtherCaller says by which variable, of those that the Host has read until now, an environment differs from
+// Options.Environ. It is empty for one whose commands the Host may run.
+func (h *Host) OtherCaller(environ []string) string { return h.caller.Environ.Differs(environ) }
 
 // Command returns a Cmd that runs argv in the named sandbox; an empty name is
 // the default one. When ctx ends before the command does, the command is

@@ -189,7 +189,7 @@ func (c *Cmd) request(ctx context.Context, opened *sandbox.Open) (ApprovalReques
 	r := ApprovalRequest{
 		Sandbox: opened.Name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
-		environ: env.Exact(c.Env, c.host.caller.LookupEnv), defined: env.Defined(&opened.Definition, c.host.credentials(), c.host.options.Workspace.Env),
+		environ: env.Exact(c.Env, facts.NewEnvironment(c.callerEnviron()).Lookup), defined: env.Defined(&opened.Definition, c.host.credentials(), c.host.options.Workspace.Env),
 	}
 	if slices.Contains(c.notes, facts.MachinesTemp) {
 		r.Warnings = append(r.Warnings, facts.MachinesTemp)

@@ -67,7 +67,7 @@ func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []En
 			return set[name] != true && slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
-		Machine:      witness{&facts.Witness{Machine: c.host.machine, Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
+		Machine:      witness{&facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
 	}
 }
 

@@ -37,11 +37,11 @@ func (c *Cmd) opening(ctx context.Context) context.Context {
 // command resolves what is asked into what is enforced. With planning it runs no
 // program to find out.
 func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
-	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.host.options.Dir)
+	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.callerDir())
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, planning)
+	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, c.callerEnviron(), planning)
 	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
 	entries, origins, err := env.Compute(in)
 	if err != nil {

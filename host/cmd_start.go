@@ -84,8 +84,11 @@ func (c *Cmd) beginInTime() error {
 		}()
 		if b.err = ctx.Err(); b.err == nil {
 			b.err = c.begin(ctx)
+			if other := c.checkCaller(); b.err != nil && other != nil {
+				b.err = other // what went wrong may be the other's
+			}
 		}
-		if b.err != nil {
+		if b.err != nil && !errors.Is(b.err, ErrOtherCaller) && !errors.Is(b.err, ErrAsks) {
 			b.err = c.unstarted(ctx, b.err)
 			c.logRefusal(b.err)
 		}
@@ -210,6 +213,10 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 		return err
 	}
 	if d.Ask {
+		if c.Caller != nil {
+			opened.Release()
+			return ErrAsks
+		}
 		if d, err = c.ask(ctx, opened, facts); err != nil {
 			opened.Release()
 			c.decided(name, facts.Engine, d)
@@ -284,6 +291,10 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 		// A command that runs meanwhile has put a symlink on the way to it.
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
+	}
+	// Nothing is read of it after this, until the command runs.
+	if err := c.checkCaller(); err != nil {
+		return command, files, err
 	}
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host/env"
+	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
@@ -84,7 +86,7 @@ func TestCredentialsFromGH(t *testing.T) {
 	if _, err := os.Stat(anybodys); err == nil {
 		t.Error("a gh that anybody could have put there ran")
 	}
-	h.machine.Caller.Environ = append(h.machine.Caller.Environ, "GITHUB_TOKEN=set")
+	h.machine.Caller.Environ = facts.NewEnvironment(append(slices.Clone(h.options.Environ), "GITHUB_TOKEN=set"))
 	if got := value(false, "GITHUB_TOKEN"); got != "set" {
 		t.Errorf("GITHUB_TOKEN is %q", got)
 	}
@@ -213,5 +215,47 @@ func TestRenew(t *testing.T) {
 		if got := tokens(); !slices.Equal(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// A Host that runs commands of several callers gives each what is its own, and nobody what is another's.
+func TestCallersOfOneHost(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"PATH=/usr/bin:/bin", "GH_TOKEN=first", "TERM=one"},
+		Inject: map[string]shared.Engine{"noop": noop.New()}, Credentials: map[string]Credential{"github": {Pass: true}},
+		Sandboxes: map[string]Definition{"plain": {Engine: "noop", Network: Network{Host: true}}, "token": {Engine: "noop", Network: Network{Host: true}, Credentials: []string{"github"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	run := func(sandbox string, environ ...string) (string, error) {
+		cmd := h.Command(t.Context(), sandbox, "/bin/sh", "-c", `echo "$TERM $GH_TOKEN ${PWD##*/}"`)
+		cmd.Caller = &Caller{Environ: append(environ, "PATH=/usr/bin:/bin"), Dir: filepath.Join(root, "sub")}
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	for _, c := range []struct {
+		sandbox string
+		environ []string
+		want    string
+		other   bool
+	}{
+		{"plain", []string{"GH_TOKEN=second", "TERM=two", "STEP=1"}, "two  sub", false},
+		{"token", []string{"GH_TOKEN=second", "TERM=two"}, "", true}, // which is read for this command
+		{"token", []string{"GH_TOKEN=first", "TERM=two", "STEP=2"}, "two first sub", false},
+		{"token", []string{"TERM=two"}, "", true},
+		{"plain", []string{"GH_TOKEN=first", "TERM=three"}, "three  sub", false},
+	} {
+		got, err := run(c.sandbox, c.environ...)
+		if got != c.want || errors.Is(err, ErrOtherCaller) != c.other || err != nil && !c.other {
+			t.Errorf("%s, %q: %q, %v", c.sandbox, c.environ, got, err)
+		}
+	}
+	if name := h.OtherCaller([]string{"PATH=/usr/bin:/bin", "GH_TOKEN=second"}); name != "GH_TOKEN" {
+		t.Errorf("it differs in %q", name)
 	}
 }

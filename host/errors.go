@@ -15,6 +15,13 @@ import (
 // ErrNoSession is the error of what needs a session that SessionOptions.Never forbids.
 var ErrNoSession = session.ErrNoSession
 
+// ErrOtherCaller is wrapped by the error for a command whose Cmd.Caller has another value of a variable that
+// its Host has read. Nothing was run; a Host made with that environment can.
+var ErrOtherCaller = errors.New("this host is for another environment")
+
+// ErrAsks is the error for a command with a Cmd.Caller that would have to be approved. Nothing was run or logged.
+var ErrAsks = errors.New("it would have to be approved")
+
 // ErrNoProgram is wrapped by the error for a program that is to run outside of sandboxes and is found
 // nowhere but where others or commands could have put it.
 var ErrNoProgram = hostpath.ErrNoProgram

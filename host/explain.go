@@ -37,7 +37,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.host.options.Dir), c.droppedFromPath(command.Env, origins), session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,

@@ -60,7 +60,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	var err error
 	h.engines, err = launch.New(launch.Options{
 		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Reattach: o.Reattach, Inject: o.Inject,
-		Home: h.caller.Home, Environ: h.caller.Environ, StartTimeout: o.StartTimeout, Logger: h.logger,
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, StartTimeout: o.StartTimeout, Logger: h.logger,
 		WritableDir: h.writableDir,
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (o *Options) fillIn() (err error) {
 }
 
 func callerOf(o *Options) facts.Caller {
-	c := facts.Caller{UID: os.Getuid(), Environ: o.Environ}
+	c := facts.Caller{UID: os.Getuid(), Environ: facts.NewEnvironment(o.Environ)}
 	if home, _ := c.LookupEnv("HOME"); filepath.IsAbs(home) {
 		c.Home = filepath.Clean(home)
 	}

@@ -211,19 +211,19 @@ func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, erro
 // also those that root has made for the owners of workspaces. The environment is
 // that of Options.Environ; the directory that of SessionOptions.Dir.
 func Sessions(ctx context.Context, environ []string, dir string) ([]SessionInfo, error) {
-	return session.List(ctx, (&facts.Caller{Environ: environ}).LookupEnv, dir)
+	return session.List(ctx, facts.NewEnvironment(environ).Lookup, dir)
 }
 
 // RemoveSession removes a named session and all that it keeps. It is
 // ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
 func RemoveSession(environ []string, dir, name string) error {
-	return session.Remove((&facts.Caller{Environ: environ}).LookupEnv, dir, name)
+	return session.Remove(facts.NewEnvironment(environ).Lookup, dir, name)
 }
 
 // KeeperDir gives the directory, and with create makes it, of a program that holds the processes of a named
 // session: for its socket, and what is said there. It is this user's alone.
 func KeeperDir(environ []string, name string, create bool) (string, error) {
-	return session.KeeperDir((&facts.Caller{Environ: environ}).LookupEnv, name, create)
+	return session.KeeperDir(facts.NewEnvironment(environ).Lookup, name, create)
 }
 
 // Processes lists what runs in the sessions of this program, of definitions with Session.Processes, by

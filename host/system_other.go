@@ -92,7 +92,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	}
 	e := &Explanation{Sandbox: t.Name, Engine: c.host.engines.Resolve(t.Definition.Engine), Source: "not started", Decision: policy.Denied.String(), Rule: string(policy.RuleFallbackDeny),
 		Reason: noEngine, Spec: shared.Spec{Options: t.Definition.Config, Limits: t.Definition.Limits.Spec()},
-		Command: shared.Command{Args: c.Args, Script: c.Script, TTY: c.TTY, Dir: cmp.Or(c.Dir, c.host.options.Dir)}}
+		Command: shared.Command{Args: c.Args, Script: c.Script, TTY: c.TTY, Dir: cmp.Or(c.Dir, c.callerDir())}}
 	e.Spec.Network, e.Plan.Notes = t.Definition.SpecNetwork()
 	if t.Definition.Filesystem == FilesystemHost {
 		e.Spec.Filesystem = shared.FilesystemHost

@@ -1,8 +1,10 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/approvals"
 )
@@ -10,15 +12,55 @@ import (
 // Caller is what is known of the program and person that commands are run for.
 type Caller struct {
 	UID     int
-	Home    string   // absolute, or empty
-	Environ []string // "name=value"
+	Home    string // absolute, or empty
+	Environ *Environment
 }
 
 // LookupEnv reads the caller's environment.
-func (c *Caller) LookupEnv(name string) (string, bool) {
-	for _, entry := range slices.Backward(c.Environ) { // the last one counts, as in os/exec
-		if have, value, ok := strings.Cut(entry, "="); ok && have == name {
-			return value, true
+func (c *Caller) LookupEnv(name string) (string, bool) { return c.Environ.Lookup(name) }
+
+// An Environment is a caller's. It notes which variables are read: what was made by them is for callers who
+// have the same values. Nil is empty.
+type Environment struct {
+	list []string // "name=value"
+
+	mu   sync.Mutex
+	read map[string]bool
+}
+
+// NewEnvironment makes one of "name=value".
+func NewEnvironment(list []string) *Environment {
+	return &Environment{list: list, read: map[string]bool{}}
+}
+
+// Lookup reads one variable.
+func (e *Environment) Lookup(name string) (string, bool) {
+	if e == nil {
+		return "", false
+	}
+	e.mu.Lock()
+	e.read[name] = true
+	e.mu.Unlock()
+	return valueIn(e.list, name)
+}
+
+// Differs gives a variable that was read and has another value in an environment, or "".
+func (e *Environment) Differs(list []string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(e.read)) {
+		was, had := valueIn(e.list, name)
+		if is, has := valueIn(list, name); is != was || has != had {
+			return name
+		}
+	}
+	return ""
+}
+
+func valueIn(list []string, name string) (string, bool) {
+	for _, entry := range slices.Backward(list) { // the last one counts, as in os/exec
+		if value, ok := strings.CutPrefix(entry, name); ok && strings.HasPrefix(value, "=") {
+			return value[1:], true
 		}
 	}
 	return "", false

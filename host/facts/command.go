@@ -48,11 +48,11 @@ func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
 const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
 
 // EnvInput is what the environment of a command in a sandbox is computed from, but for what
-// the command itself says. With planning it runs no program to find out.
-func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition, planning bool) (in env.Input, notes []string) {
+// the command itself says; environ is its caller's. With planning it runs no program to find out.
+func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
 	spec := &r.Spec
 	in = env.Input{
-		Caller: m.Caller.Environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
+		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
 		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env,
 		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 	}

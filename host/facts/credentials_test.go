@@ -36,7 +36,7 @@ func TestInjectHeader(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	m := tr.machine(t)
-	m.Caller.Environ = []string{"XDG_CACHE_HOME=" + tr.base + "/kept"}
+	m.Caller.Environ = NewEnvironment([]string{"XDG_CACHE_HOME=" + tr.base + "/kept"})
 	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Value: "secret", Env: map[string]shared.Secret{"SET": "secret"}}}
 	out, err := m.resolve(t.Context(), "s", view.Definition{Credentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}})
 	if err != nil || len(out.Inject.Credentials) != 1 || out.Inject.Credentials[0].Header != "Authorization" {
@@ -66,7 +66,7 @@ func TestCredentialIsPassed(t *testing.T) {
 	if err != nil || len(out.Inject.Credentials) != 0 {
 		t.Fatalf("%v, %+v", err, out)
 	}
-	in, _ := m.EnvInput(t.Context(), out, &d, false)
+	in, _ := m.EnvInput(t.Context(), out, &d, nil, false)
 	if len(in.Credentials) != 1 || in.Credentials[0].Name != "SET" || in.Credentials[0].Value != "secret" || len(in.Outside) != 0 {
 		t.Errorf("%+v, outside %d", in.Credentials, len(in.Outside))
 	}

@@ -80,6 +80,7 @@ func listens(port uint16) bool {
 // Witness tells of this machine what a denial depends on.
 type Witness struct {
 	*Machine
+	Given   []string // its caller's environment
 	Environ []string // the command's
 	Notes   []string // of DroppedFromPath
 }
@@ -100,7 +101,7 @@ func (w *Witness) Dropped(dir string) string {
 
 // Variable reports whether the caller has a variable that the command has not.
 func (w *Witness) Variable(name string) bool {
-	_, has := w.Caller.LookupEnv(name)
-	_, passed := (&Caller{Environ: w.Environ}).LookupEnv(name)
+	_, has := valueIn(w.Given, name)
+	_, passed := valueIn(w.Environ, name)
 	return has && !passed
 }

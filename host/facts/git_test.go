@@ -366,7 +366,7 @@ func fakeGit(t *testing.T, dir, body string) (runs func() int) {
 // machineAt is what a Host makes for a workspace, for a caller with that environment.
 func machineAt(t *testing.T, root string, env map[string]string, environ ...string) *Machine {
 	t.Helper()
-	caller := Caller{UID: os.Getuid(), Environ: environ}
+	caller := Caller{UID: os.Getuid(), Environ: NewEnvironment(environ)}
 	caller.Home, _ = caller.LookupEnv("HOME")
 	ws, err := workspace.New(workspace.Options{Root: root, Home: caller.Home, LookupEnv: caller.LookupEnv})
 	if err != nil {

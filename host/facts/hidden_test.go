@@ -194,7 +194,7 @@ func TestControlSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: tr.home, Environ: []string{"XDG_RUNTIME_DIR=" + tr.base + "/run"}}}}
+	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: tr.home, Environ: NewEnvironment([]string{"XDG_RUNTIME_DIR=" + tr.base + "/run"})}}}
 	for _, dir := range []string{"/run", "/var", "/var/run", "/var/lib"} {
 		if _, err := os.Stat(dir); err != nil {
 			continue

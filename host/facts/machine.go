@@ -125,14 +125,14 @@ type Machine struct {
 
 // renewed are credentials that have other values than when the Machine was made.
 type renewed struct {
-	sets   map[string]view.Credential
-	caller Caller // of whom there is the environment alone
+	sets    map[string]view.Credential
+	environ []string
 }
 
 // Renew has sets take the place of Config.Credentials, and each of GH_TOKEN and GITHUB_TOKEN that
 // environ has that of the caller's.
 func (m *Machine) Renew(sets map[string]view.Credential, environ []string) {
-	m.renewed.Store(&renewed{sets, Caller{Environ: environ}})
+	m.renewed.Store(&renewed{sets, environ})
 }
 
 // Sets are the credentials that are not built in.
@@ -146,7 +146,7 @@ func (m *Machine) Sets() map[string]view.Credential {
 // token is the value of one of tokenVariables; "" if it is not set.
 func (m *Machine) token(name string) string {
 	if r := m.renewed.Load(); r != nil {
-		if value, _ := r.caller.LookupEnv(name); value != "" {
+		if value, _ := valueIn(r.environ, name); value != "" {
 			return value
 		}
 	}

@@ -207,8 +207,8 @@ func TestResolveToolchains(t *testing.T) {
 	r := tr.machine(t)
 	r.Caller.UID = os.Getuid()
 	session := shared.Session{ID: "x", Dir: tr.base + "/session"}
-	r.Caller.Environ = []string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
-		"XDG_DATA_HOME=" + tr.base + "/data"}
+	r.Caller.Environ = NewEnvironment([]string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
+		"XDG_DATA_HOME=" + tr.base + "/data"})
 	r.toolchains = findToolchains(&r.Caller, nil)
 	out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{BindPaths: []view.Bind{{Host: "~/.m2/repository", Writable: true}}}, Session: session})
 	if err != nil {

@@ -83,7 +83,7 @@ func TestUntold(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	m := tr.machine(t)
-	m.Caller.Environ = []string{"XDG_STATE_HOME=" + tr.base + "/state"}
+	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + tr.base + "/state"})
 	tasks := func(name string) string { return tr.project + "/" + name + "/.vscode" }
 	add := func(name string) { writeFile(t, tasks(name)+"/tasks.json", "{}") }
 	command := func(make func(), told bool) []string {
@@ -132,7 +132,7 @@ func TestUntoldRepositories(t *testing.T) {
 	base := newRepositories(t)
 	top := base + "/super"
 	m := tree{base: base, project: top}.machine(t)
-	m.Caller.Environ = []string{"XDG_STATE_HOME=" + base + "/state"}
+	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})
 	evil := func(dir string) {
 		runGit(t, top, "init", "-q", dir)
 		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
@@ -224,7 +224,7 @@ func TestUntoldRepositories(t *testing.T) {
 func TestMarksOfTheLiving(t *testing.T) {
 	t.Parallel()
 	m := newTree(t).machine(t)
-	m.Caller.Environ = []string{"XDG_STATE_HOME=" + t.TempDir() + "/state"}
+	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + t.TempDir() + "/state"})
 	living, err := m.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestUntoldOfOtherDefinitions(t *testing.T) {
 	base := newRepositories(t)
 	top, other := base+"/super", base+"/other"
 	m := tree{base: base, project: top}.machine(t)
-	m.Caller.Environ = []string{"XDG_STATE_HOME=" + base + "/state"}
+	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})
 	evil := func(dir string) {
 		runGit(t, base, "init", "-q", dir)
 		runGit(t, dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
@@ -389,7 +389,7 @@ func TestUntoldWorktrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: base + "/home", Environ: []string{"XDG_STATE_HOME=" + base + "/state"}}}}
+	m := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: base + "/home", Environ: NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})}}}
 	resolve := func() *Resolved {
 		t.Helper()
 		out, err := m.resolve(t.Context(), "fast", view.Definition{})

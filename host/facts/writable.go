@@ -88,7 +88,7 @@ func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) 
 // since they lie in some roots.
 func (c *Caller) DroppedFromPath(environ []string, roots []workspace.RootDir) (notes []string) {
 	given, _ := c.LookupEnv("PATH")
-	kept, _ := (&Caller{Environ: environ}).LookupEnv("PATH")
+	kept, _ := valueIn(environ, "PATH")
 	for _, dir := range filepath.SplitList(given) {
 		inside := slices.ContainsFunc(roots, inRoot(dir))
 		if inside && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {

@@ -26,11 +26,11 @@ type Options struct {
 	Reattach map[string]wire.Reattach // engines that run already, in place of all but injected ones
 	Inject   map[string]shared.Engine // in this process, ahead of all others
 
-	Home         string                // of the caller, for sources that begin with ~/
-	Environ      []string              // of the caller
-	StartTimeout time.Duration         // zero means ten seconds
-	Logger       hclog.Logger          // of what engines log; not nil
-	WritableDir  func(p string) string // the directory with p that commands can write to, as a message names it; or ""
+	Home         string                      // of the caller, for sources that begin with ~/
+	LookupEnv    func(string) (string, bool) // of the caller
+	StartTimeout time.Duration               // zero means ten seconds
+	Logger       hclog.Logger                // of what engines log; not nil
+	WritableDir  func(p string) string       // the directory with p that commands can write to, as a message names it; or ""
 }
 
 // Source says where an engine that is not built in comes from.

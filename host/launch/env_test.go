@@ -17,7 +17,10 @@ func TestEnvironmentOfOthers(t *testing.T) {
 	}
 	s, err := New(Options{
 		Declared: map[string]Source{"theirs": {Source: path, Env: []string{"LISTED"}}, "mine": {Source: path}}, WritableDir: func(string) string { return "" },
-		Environ: []string{"SBXHOST_LOG=debug", "LISTED=1", "HOME=/home/u", "PATH=/bin"},
+		LookupEnv: func(name string) (string, bool) {
+			value, ok := map[string]string{"SBXHOST_LOG": "debug", "LISTED": "1", "HOME": "/home/u", "PATH": "/bin"}[name]
+			return value, ok
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -321,9 +321,9 @@ func (s *Engines) dir() string {
 // pickEnv gives the variables of the caller's that have one of some names.
 func (s *Engines) pickEnv(names []string) []string {
 	var picked []string
-	for _, entry := range s.o.Environ {
-		if name, _, ok := strings.Cut(entry, "="); ok && slices.Contains(names, name) {
-			picked = append(picked, entry)
+	for _, name := range names {
+		if value, ok := s.o.LookupEnv(name); ok {
+			picked = append(picked, name+"="+value)
 		}
 	}
 	return picked

@@ -184,15 +184,24 @@ func (e *Execution) run() (status int, err error) {
 		relay.Run(signals) // what it needs of cmd is there once started is closed
 	}()
 	defer e.Remote.endsWith(cancel)()
-	h, cmd, err := e.prepareInTime(ctx, begin, func() { terminal.HangUp(signals) })
-	// From here on a signal is ours to act on: it must not leave a command,
-	// or a terminal in raw mode, behind.
-	<-notified
-	if err == nil {
+	var h *UsedHost
+	for {
+		h, cmd, err = e.prepareInTime(ctx, begin, func() { terminal.HangUp(signals) })
+		// From here on a signal is ours to act on: it must not leave a command,
+		// or a terminal in raw mode, behind.
+		<-notified
+		if err != nil {
+			break
+		}
+		e.Remote.begin()
+		if err = cmd.Start(); !errors.Is(err, host.ErrOtherCaller) {
+			break
+		}
+		h.Done() // the Host knows now what it differs in, and is not given again
+	}
+	if h != nil {
 		defer h.Done()
 		relay.Grace = cmp.Or(e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Grace, host.DefaultGrace)
-		e.Remote.begin()
-		err = cmd.Start()
 		e.Remote.Settle(err)
 		if err == nil {
 			e.events.tell("started", time.Now(), struct{}{})
@@ -425,7 +434,7 @@ func (e *Execution) prepare(ctx, reading context.Context, begin time.Time, limit
 		return nil, nil, err
 	}
 	cmd := setup.NewCmd(ctx, e.App, h.Host, s, &e.flags, e.args)
-	cmd.Trace = e.trace
+	cmd.Trace, cmd.Caller = e.trace, e.Remote.caller(e.App)
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}

@@ -64,14 +64,21 @@ func (r *Remote) begin() {
 }
 
 // Settle takes how the start of the command went, of which the client is told, with all
-// that was held back: unless nothing was run for want of a session or of an approval, which
-// the client itself can have.
+// that was held back: unless nothing was run for want of an approval, for which the client itself can ask.
 func (r *Remote) Settle(err error) {
-	if _, denied := errors.AsType[*host.DeniedError](err); r == nil || r.AdaptTo == nil && (denied || errors.Is(err, host.ErrNoSession)) {
+	if r == nil || r.AdaptTo == nil && errors.Is(err, host.ErrAsks) {
 		return
 	}
 	r.Settled = true
 	r.Stderr.start()
+}
+
+// caller is who the command is for, where the Host is for several.
+func (r *Remote) caller(a *cli.App) *host.Caller {
+	if r == nil || r.AdaptTo != nil {
+		return nil
+	}
+	return &host.Caller{Environ: a.Environ, Dir: a.Dir}
 }
 
 // leaves reports whether the client is left to do the work, and to tell why it cannot be
@@ -91,10 +98,6 @@ func (r *Remote) errors(stderr io.Writer) io.Writer {
 
 // host gives the Host for a setup.
 func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHost, error) {
-	if r != nil && r.AdaptTo == nil && s.Options.AuditLog != "" {
-		// A refusal would be in the log twice, once as that of nobody who could be asked.
-		return nil, errAudited
-	}
 	if r != nil {
 		return r.Take(ctx, a, s)
 	}
@@ -104,8 +107,6 @@ func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHos
 	}
 	return &UsedHost{h, func() { h.Close() }}, nil
 }
-
-var errAudited = errors.New("an audit log is written by sbxhost exec itself")
 
 // UsedHost is a Host until it is done with.
 type UsedHost struct {

@@ -3,14 +3,19 @@ package keep
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // hostKey is all that a Host depends on. It is compared by its values: two that print alike, such as
@@ -66,12 +71,45 @@ func ofProcess(v reflect.Value) bool {
 
 func (k *hostKey) equal(other *hostKey) bool { return reflect.DeepEqual(k, other) }
 
-// optionsOf are those of a Host that is kept for a setup.
-func optionsOf(s *setup.Setup) host.Options {
-	o := s.Options
+// sharedSetup is a setup for many commands: without what each has for itself.
+func sharedSetup(s *setup.Setup) *setup.Setup {
+	shared := *s
+	o := &shared.Options
+	o.OneShot, o.Session.Once, o.Approver, o.Logger = false, false, nil, nil
+	o.Sandboxes = maps.Clone(o.Sandboxes)
+	def := o.Sandboxes[s.Sandbox]
+	def.Limits.Timeout = 0
+	o.Sandboxes[s.Sandbox] = def
+	return &shared
+}
+
+// servedSetup is a setup for commands of callers that know nothing of one another, and are anywhere in one
+// workspace.
+func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
+	s = sharedSetup(s)
+	o := &s.Options
 	// What holds places would be seen by the client's next program.
-	o.OneShot, o.Session.Never, o.Linger, o.Approver = false, true, -1, nil
-	return o
+	o.Session.Never, o.Linger = true, -1
+	config, root := a.Getenv("SBXHOST_CONFIG"), o.Workspace.Root
+	switch {
+	case config != "" && !filepath.IsAbs(config): // it is of this directory
+	case root == "":
+		found, err := workspace.Discover(o.Dir, a.Getenv("HOME"))
+		if err != nil {
+			return nil, fmt.Errorf("workspace.root: %w", err)
+		}
+		o.Dir = found // from where the same root is found
+	case filepath.IsAbs(root), root == "~", strings.HasPrefix(root, "~/"):
+		o.Dir = "/"
+	}
+	return s, nil
+}
+
+// servedKey is without the environment: a Host says itself what it has read of that.
+func servedKey(s *setup.Setup) (*hostKey, error) {
+	o := s.Options
+	o.Environ = nil
+	return key(s, o)
 }
 
 // keptHosts are the hosts that commands have used last.
@@ -89,44 +127,62 @@ type keptHost struct {
 	users int
 }
 
-// maxHosts bounds how many hosts, each with its engines, are kept without a command.
-const maxHosts = 4
+// maxHosts bounds how many hosts, each with an engine, are kept without a command: 30 MiB each.
+const maxHosts = 16
 
-// take gives the Host of a setup, until it is given back.
-func (k *keptHosts) take(ctx context.Context, _ *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
-	o := optionsOf(s)
-	key, err := key(s, o)
+// take gives a Host for a setup and its caller's environment, until it is given back.
+func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
+	s, err := servedSetup(a, s)
 	if err != nil {
 		return nil, err
 	}
+	key, err := servedKey(s)
+	if err != nil {
+		return nil, err
+	}
+	tried := map[*keptHost]bool{}
+	for {
+		h, ours := k.use(key, tried)
+		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
+		if ours {
+			h.host, h.err = host.New(ctx, s.Options)
+			close(h.made)
+		}
+		select {
+		case <-h.made:
+		case <-ctx.Done():
+			used.Done()
+			return nil, context.Cause(ctx)
+		}
+		switch {
+		case h.err == nil && (ours || h.host.OtherCaller(a.Environ) == ""):
+			used.Host = h.host
+			return used, nil
+		case ours:
+			err = h.err
+		}
+		used.Done()
+		if ours {
+			return nil, err
+		}
+		tried[h] = true // it is for another environment, or its own could not be made
+	}
+}
+
+// use begins to use a Host that has the key and was not tried, or one that its caller is to make.
+func (k *keptHosts) use(key *hostKey, tried map[*keptHost]bool) (h *keptHost, ours bool) {
 	k.mu.Lock()
-	h := &keptHost{key: key, made: make(chan struct{})}
-	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return h.key.equal(key) })
-	ours := i < 0
-	if !ours {
+	defer k.mu.Unlock()
+	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return !tried[h] && h.key.equal(key) })
+	if ours = i < 0; ours {
+		h = &keptHost{key: key, made: make(chan struct{})}
+	} else {
 		h = k.list[i]
 		k.list = slices.Delete(k.list, i, i+1)
 	}
 	k.list = append(k.list, h)
 	h.users++
-	k.mu.Unlock()
-	used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
-	if ours {
-		h.host, h.err = host.New(ctx, o)
-		close(h.made)
-	}
-	select {
-	case <-h.made:
-		err = h.err
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		used.Done()
-		return nil, err
-	}
-	used.Host = h.host
-	return used, nil
+	return h, ours
 }
 
 // giveBack ends the use of a Host, and closes those that were not used for longest.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/audit"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
@@ -33,14 +34,23 @@ func approve(context.Context, host.ApprovalRequest) (answer policy.Approval, err
 	return answer, nil
 }
 
+// first is the name of a sandbox.
+func first(o host.Options) string { return slices.Sorted(maps.Keys(o.Sandboxes))[0] }
+
 // A Host that is kept is for one value of each option. What is not in its key says why.
 func TestKeyHasEachOption(t *testing.T) {
 	t.Parallel()
 	served := map[string]string{
-		"OneShot":       "a Host that is kept is for many commands",
-		"Session.Never": "they share nothing",
-		"Linger":        "what holds places goes with each command",
-		"Approver":      "the client asks by itself",
+		"OneShot":                    "a Host that is kept is for many commands",
+		"Session.Once":               "so is its session",
+		"Session.Never":              "they share nothing",
+		"Linger":                     "what holds places goes with each command",
+		"Approver":                   "the client asks by itself",
+		"Logger":                     "a client that wants one is not served",
+		"Dir":                        "each command has its own, in one workspace",
+		"Environ":                    "the Host says what it has read",
+		"Environ[]":                  "the Host says what it has read",
+		"Sandboxes[].Limits.Timeout": "each command has its own",
 	}
 	kept := map[string]string{
 		"OneShot":                    served["OneShot"],
@@ -59,11 +69,15 @@ func TestKeyHasEachOption(t *testing.T) {
 		key     func(host.Options) (*hostKey, error)
 	}{
 		"serve": {served, func(o host.Options) (*hostKey, error) {
-			s := &setup.Setup{File: &config.File{}, Options: o}
-			return key(s, optionsOf(s))
+			o.Workspace.Root = "/" + o.Workspace.Root
+			s, err := servedSetup(&cli.App{}, &setup.Setup{File: &config.File{}, Options: o, Sandbox: first(o)})
+			if err != nil {
+				return nil, err
+			}
+			return servedKey(s)
 		}},
 		"keeper": {kept, func(o host.Options) (*hostKey, error) {
-			s := keptSetup(&setup.Setup{File: &config.File{}, Options: o, Sandbox: slices.Sorted(maps.Keys(o.Sandboxes))[0]})
+			s := sharedSetup(&setup.Setup{File: &config.File{}, Options: o, Sandbox: first(o)})
 			return keeperKey(s, o.Credentials)
 		}},
 	} {

@@ -50,7 +50,7 @@ func newKeeper(a *cli.App, name string) (*keeper, string, error) {
 
 // take gives the Host, for commands of the setup that it was made with.
 func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
-	s = keptSetup(s)
+	s = sharedSetup(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over {
@@ -95,18 +95,6 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 		defer k.mu.Unlock()
 		k.users--
 	}}, nil
-}
-
-// keptSetup is a setup for many commands.
-func keptSetup(s *setup.Setup) *setup.Setup {
-	kept := *s
-	o := &kept.Options
-	o.OneShot, o.Session.Once, o.Approver, o.Logger = false, false, nil, nil
-	o.Sandboxes = maps.Clone(o.Sandboxes)
-	def := o.Sandboxes[s.Sandbox]
-	def.Limits.Timeout = 0 // each command has its own
-	o.Sandboxes[s.Sandbox] = def
-	return &kept
 }
 
 // keeperKey is without what each command has for itself, its environment and its directory, and without
