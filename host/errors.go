@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// ErrNoSession is the error of what needs a session that SessionOptions.Never forbids.
+// ErrNoSession is the error of what needs a session that SessionOptions.Each forbids.
 var ErrNoSession = session.ErrNoSession
 
 // ErrOtherCaller is wrapped by the error for a command whose Cmd.Caller has another value of a variable that

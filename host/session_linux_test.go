@@ -480,3 +480,69 @@ func TestHomeOnADisk(t *testing.T) {
 		t.Errorf("after Close: %v, %v", left, err)
 	}
 }
+
+// Each command of a Host for several callers begins with what the machine has, whatever another one has
+// written, and a session goes on only if nothing was written to it.
+func TestSessionOfEachCommand(t *testing.T) {
+	t.Parallel()
+	base, tools := t.TempDir()+"/sessions", t.TempDir()
+	if err := os.WriteFile(tools+"/f", []byte("host\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after the Host's Close
+		if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
+			t.Errorf("after Close: %v, %v", left, err)
+		}
+	})
+	h := newHost(t, func(o *host.Options) {
+		o.Session = host.SessionOptions{Each: true, Dir: base}
+		o.Workspace.Readable = []string{tools}
+	})
+	var dirs []string
+	run := func(script string) string {
+		t.Helper()
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", script)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+		dirs = append(dirs, cmd.Report().Session.Dir)
+		return string(out)
+	}
+	if report := run("true"); report != "" || dirs[0] == "" {
+		t.Fatalf("%q, %q", report, dirs)
+	}
+	for i, script := range []string{"cat " + tools + "/f", "echo x >~/left", "echo x >/tmp/left", "ls ~ /tmp | grep left || true"} {
+		if run(script); dirs[i+1] != dirs[0] {
+			t.Errorf("%s: the session does not go on, in which nothing was written", script)
+		}
+	}
+	writes := []string{"echo x >>$T/f", "chmod 0700 $T", "mkdir $T/d && rmdir $T/d", "mv $T/f $T/g", "rm $T/f", "ln $T/f $T/g; rm $T/g", "touch -d @1 $T"}
+	for _, script := range writes {
+		run(strings.ReplaceAll(script, "$T", tools))
+		if got := run("ls -a ~ /tmp " + tools + " | grep -x 'left\\|g\\|d'; stat -c %a%Y " + tools + "; cat " + tools + "/f"); !strings.HasSuffix(got, "\nhost\n") || strings.Contains(got, "left") || len(strings.Split(got, "\n")) != 3 {
+			t.Errorf("after %s: %q", script, got)
+		}
+		if n := len(dirs); dirs[n-1] == dirs[n-2] {
+			t.Errorf("%s: the session goes on in which something was written", script)
+		}
+	}
+	// Two at once share nothing.
+	var together [2]*host.Cmd
+	for i := range together {
+		together[i] = h.Command(t.Context(), "fast", "sh", "-c", "echo "+fmt.Sprint(i)+" >"+tools+"/mine; sleep 0.3; cat "+tools+"/mine")
+		var out bytes.Buffer
+		together[i].Stdout = &out
+		if err := together[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := together[i].Wait(); err != nil || out.String() != fmt.Sprintln(i) {
+				t.Errorf("%d: %q, %v", i, out.String(), err)
+			}
+		}()
+	}
+	if text, err := os.ReadFile(tools + "/f"); err != nil || string(text) != "host\n" {
+		t.Errorf("the host's: %q, %v", text, err)
+	}
+}

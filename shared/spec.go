@@ -170,7 +170,8 @@ type Limits struct {
 // Session names the state that commands share. It belongs to the session, not
 // to a Sandbox: two Specs may be in one session at once.
 type Session struct {
-	ID  string // unique on this machine; empty means that nothing is shared
+	// ID is unique on this machine. Empty means that nothing is shared: what is not in Dir is each command's own.
+	ID  string
 	Dir string // absolute host path of the scratch directory; empty means that there is none
 	// Named says that the session outlives who opens sandboxes in it, and ends
 	// when Dir is removed.

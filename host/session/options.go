@@ -38,10 +38,10 @@ type Options struct {
 	// starts it faster: there is no session unless something is to be
 	// written to it.
 	Once bool
-	// Never says that commands share nothing though the Host runs many, as a server does
-	// for programs that know nothing of one another. It implies Once, and what is to be
-	// written to a session fails with ErrNoSession.
-	Never bool
+	// Each says that commands share nothing though the Host runs many, as a server does
+	// for programs that know nothing of one another: each has a session of its own. It implies Once.
+	// WorkspaceOptions.Temp and Definition.Session.Processes fail with ErrNoSession.
+	Each bool
 	// Dir is where directories of sessions are made, an absolute path that is
 	// this user's alone to write. Empty means the place above.
 	Dir string
@@ -64,8 +64,8 @@ type Process struct {
 	Memory  int64 // bytes that are resident
 }
 
-// ErrNoSession is the error of what needs a session that Options.Never forbids.
-var ErrNoSession = errors.New("what commands write is to be kept, and this host has no session")
+// ErrNoSession is the error of what needs a session that Options.Each forbids.
+var ErrNoSession = errors.New("commands are to share something, and this host has a session for each")
 
 // ErrClosed is returned by what needs a Host that was closed.
 var ErrClosed = errors.New("host is closed")

@@ -61,7 +61,8 @@ func reachSub(name, reach string) string {
 // Session is the session of a Host.
 type Session struct {
 	once, needed bool // needed: to fail rather than to do without
-	never        bool
+	each         bool
+	owner        *sessiondir.User
 	base         string
 	dir          *sessiondir.Dir
 	baseErr      error // why there is no base
@@ -88,7 +89,7 @@ type For struct {
 
 // New prepares a session and makes nothing.
 func New(o Options, f For) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), once: o.Once || o.Never, never: o.Never, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	s := &Session{lock: make(chan struct{}, 1), once: o.Once || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -109,6 +110,9 @@ func New(o Options, f For) (*Session, error) {
 	}
 	return s, nil
 }
+
+// Each reports whether each command has a session of its own, by NewOwn.
+func (s *Session) Each() bool { return s.each }
 
 // Base is the directory that holds the session's; empty where there is none.
 func (s *Session) Base() string { return s.base }
@@ -139,8 +143,8 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	case s.once && !s.needed && !write:
 		return State{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
 	}
-	if s.never {
-		return State{}, ErrNoSession
+	if s.each {
+		return State{}, ErrNoSession // see NewOwn
 	}
 	state, err := s.open(ctx, reach)
 	switch {

@@ -28,7 +28,7 @@ type home struct {
 func (s *opened) keepHome() {
 	spec := s.spec
 	at := func(e shared.Entry) bool { return e.Path == spec.Home }
-	if spec.Session.Dir == "" || spec.Home == "" || slices.ContainsFunc(spec.Table, at) {
+	if spec.Session.Dir == "" || spec.Session.ID == "" || spec.Home == "" || slices.ContainsFunc(spec.Table, at) {
 		return
 	}
 	if spec.Limits.TempSize > 0 && !spec.Limits.BestEffort {

@@ -84,7 +84,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
 		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
-		Fresh:  nsengine.FreshHome(spec, s.held.Holder),
+		Fresh:  nsengine.FreshHome(spec, s.held.Holder && spec.Session.ID != ""),
 		Renew:  network.Renew,
 		Close:  s.leave,
 	}, nil

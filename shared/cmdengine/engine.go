@@ -75,6 +75,9 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 	}
+	if spec.Session.ID == "" { // of one command, which may not be known yet
+		s.makeSpare()
+	}
 	return s, nil
 }
 

@@ -39,7 +39,7 @@ func (p *planner) table() ([]Op, error) {
 	}
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
-		if last := &ops[len(ops)-1]; p.held.Holder && last.Why == "home" {
+		if last := &ops[len(ops)-1]; p.held.Holder && p.spec.Session.ID != "" && last.Why == "home" {
 			last.Kind = Home
 		}
 	}

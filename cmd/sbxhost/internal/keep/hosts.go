@@ -89,7 +89,7 @@ func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 	s = sharedSetup(s)
 	o := &s.Options
 	// What holds places would be seen by the client's next program.
-	o.Session.Never, o.Linger = true, -1
+	o.Session.Each, o.Linger = true, -1
 	config, root := a.Getenv("SBXHOST_CONFIG"), o.Workspace.Root
 	switch {
 	case config != "" && !filepath.IsAbs(config): // it is of this directory
