@@ -88,7 +88,7 @@ func (c *Cmd) beginInTime() error {
 				b.err = other // what went wrong may be the other's
 			}
 		}
-		if b.err != nil && !errors.Is(b.err, ErrOtherCaller) && !errors.Is(b.err, ErrAsks) {
+		if b.err != nil && !errors.Is(b.err, ErrOtherCaller) && !errors.Is(b.err, ErrAsks) && !errors.Is(b.err, ErrNoSession) {
 			b.err = c.unstarted(ctx, b.err)
 			c.logRefusal(b.err)
 		}

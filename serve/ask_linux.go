@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -83,7 +84,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		case err != nil && begun:
 			return 0, 0, ErrGone
 		case err != nil || kind == KindLeave:
-			return 0, 0, ErrLeft
+			return 0, 0, left(payload)
 		case kind == KindRefuse && !begun:
 			return 0, 0, refused(payload)
 		case kind == KindBegin && !begun:
@@ -99,6 +100,38 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 			return int(end) & (1<<signalShift - 1), syscall.Signal(end >> signalShift), nil
 		}
 	}
+}
+
+// left is ErrLeft with why.
+func left(payload []byte) error {
+	var why Reason
+	if frame.Decode(payload, &why) != nil || why == "" {
+		return ErrLeft
+	}
+	return fmt.Errorf("%w: %w", ErrLeft, &why)
+}
+
+// Status asks the server at a socket what it keeps, and why it served whom not.
+func Status(path, program string) (string, error) {
+	s, err := dial(path, program)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(int(s))
+	if err := s.welcome(keeperPatience); err != nil {
+		return "", err
+	}
+	if err := s.send(KindStatus, Nothing{}); err != nil {
+		return "", err
+	}
+	var text Reason
+	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	if err == nil && kind != KindStatus {
+		err = left(payload)
+	} else if err == nil {
+		err = frame.Decode(payload, &text)
+	}
+	return string(text), err
 }
 
 func refused(payload []byte) error {
@@ -195,7 +228,7 @@ func (s socket) welcome(patience unix.Timeval) error {
 	case errors.Is(err, unix.EAGAIN):
 		return ErrSilent
 	case err != nil || kind != KindWelcome:
-		return ErrLeft
+		return left(payload)
 	}
 	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
 }

@@ -140,6 +140,8 @@ func procOf(socket int) (string, error) {
 	return "/proc/" + strconv.Itoa(int(cred.Pid)), nil
 }
 
+var errNoNewPrivs = errors.New("no_new_privs is set, so that it may be confined in a way that nobody sees")
+
 // Same refuses a process that has connected to a socket unless its identity is want. Who
 // is confined otherwise than the server would leave its confinement by it.
 func Same(socket int, want Identity) error {
@@ -158,6 +160,12 @@ func Same(socket int, want Identity) error {
 	}
 	if want.confinement {
 		peer = peer.Confinement()
+	}
+	// It may be confined by Landlock, which nobody sees from outside.
+	if !want.confinement && slices.ContainsFunc(peer.status, func(line string) bool {
+		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) != "0"
+	}) {
+		return errNoNewPrivs
 	}
 	if what := want.Differs(peer); what != "" {
 		return fmt.Errorf("its %s differs", what)

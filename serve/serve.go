@@ -18,7 +18,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -35,6 +34,7 @@ const (
 	KindSuspend = 'Z'
 	KindExit    = 'X'
 	KindRefuse  = 'R' // of a session's keeper, before anything is run: why
+	KindStatus  = 'S' // in the place of a Hello: the answer has a Reason, for people
 )
 
 // MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
@@ -90,7 +90,7 @@ func Ended(status int, signal syscall.Signal) Number {
 // Fields is as of [frame.Message].
 func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
 
-// A Reason is why a keeper runs nothing, for people.
+// A Reason is why nothing is run, for people.
 type Reason string
 
 // Fields is as of [frame.Message].
@@ -106,7 +106,10 @@ type Nothing struct{}
 func (Nothing) Fields(*frame.Codec) {}
 
 // ErrNoRuntimeDir is the error of who has no directory for a socket.
-var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory")
+var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory by an absolute path")
+
+// ErrServed is what a server says on its standard error that another is in the place of.
+var ErrServed = errors.New("another sbxhost serve runs")
 
 // Errors of Ask.
 var (
@@ -117,14 +120,6 @@ var (
 	// engines end with it, and their commands.
 	ErrGone = errors.New("the server has ended, and the command with it")
 )
-
-// Dir is the directory of the server's socket.
-func Dir(runtimeDir string) (string, error) {
-	if !filepath.IsAbs(runtimeDir) {
-		return "", ErrNoRuntimeDir
-	}
-	return filepath.Join(runtimeDir, "sbxhost"), nil
-}
 
 // Socket is the name of the server's socket in its directory.
 const Socket = "serve"

@@ -323,7 +323,7 @@ func TestSbxBecomesItsOwnSbxhost(t *testing.T) {
 	}
 	sbx := func(program string) (string, error) {
 		cmd := exec.Command(program, "-quiet", "--", "/bin/echo", "done")
-		cmd.Dir, cmd.Env = p.project, p.environ()
+		cmd.Dir, cmd.Env = p.project, append(p.environ(), "SBX_SERVE=off")
 		out, err := cmd.CombinedOutput()
 		p.unharmed(t, program)
 		return string(out), err

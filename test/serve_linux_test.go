@@ -147,7 +147,13 @@ func TestServeWhom(t *testing.T) {
 		{"again", "", nil, true},
 		{"another umask", "umask 0177", nil, false},
 		{"another limit", "ulimit -c 0; ulimit -v 1000000000", nil, false},
-		{"without a server's directory", "unset XDG_RUNTIME_DIR", nil, false},
+		{"without a server's directory", "unset XDG_RUNTIME_DIR; export SBX_SERVE=off", nil, false},
+		{"another variable", "export STEP=2; cd ..; cd project", nil, true},
+		{"another directory", "mkdir -p sub; cd sub", nil, true},
+		{"another time limit", "", []string{"-timeout", "55s"}, true},
+		{"an audit log", "export SBXHOST_AUDIT=" + s.dir + "/home/audit.log", nil, true},
+		{"it could be confined", "exec setpriv --no-new-privs \"$0\" \"$@\"", nil, false},
+		{"SBX_SERVE=off", "export SBX_SERVE=off", nil, false},
 		{"a session", "", []string{"-session", "x"}, false},
 		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
 	} {
@@ -180,6 +186,111 @@ func TestServeWhom(t *testing.T) {
 			t.Errorf("%s: served: %v, want %v", c.name, served, c.served)
 		}
 	}
+}
+
+// Sbx starts the server that is missing: with nothing of its own but where the socket is. What init writes is
+// served, and the server says what it keeps and whom it has not served.
+func TestServeIsStarted(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	s.server.Process.Kill()
+	s.server.Wait()
+	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-") // below /tmp none is started
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	s.env = append(s.env, "XDG_RUNTIME_DIR="+run, "MARK=first")
+	sbxhost := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), args...)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	t.Cleanup(func() { sbxhost("serve", "-stop") })
+	if out, err := exec.Command("git", "init", "-q", s.dir+"/project").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.MkdirAll(s.dir+"/home/.cargo/registry", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sbxhost("init")
+	sbx := func(dir, before string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("/bin/sh", append([]string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbx")}, args...)...)
+		cmd.Dir, cmd.Env = dir, s.env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if got := sbxhost("serve", "-status"); got != "no server runs\n" {
+		t.Errorf("before: %q", got)
+	}
+	if got := sbx(s.dir+"/project", "", "-v", "--", "echo", "served"); got != "served\n" {
+		t.Errorf("the first: %q", got)
+	}
+	pid := strings.TrimSpace(procText(t, run+"/sbxhost/lock"))
+	if got := procText(t, "/proc/"+pid+"/environ"); strings.Contains(got, "MARK") || strings.Contains(got, "HOME=") {
+		t.Errorf("its environment: %q", got)
+	}
+	if dir, err := os.Readlink("/proc/" + pid + "/cwd"); err != nil || dir != "/" {
+		t.Errorf("its directory: %q, %v", dir, err)
+	}
+	for fd := range 3 {
+		if file, err := os.Readlink(fmt.Sprintf("/proc/%s/fd/%d", pid, fd)); err != nil || file != "/dev/null" {
+			t.Errorf("its descriptor %d: %q, %v", fd, file, err)
+		}
+	}
+	if session := statOf(t, pid, 6); session != pid {
+		t.Errorf("its session: %s, and it is %s", session, pid)
+	}
+	// What is a command's own does not part them; a session does.
+	if err := os.Mkdir(s.dir+"/project/sub", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := sbx(s.dir+"/project/sub", "export MARK=second", "-v", "-timeout", "50s", "-c", "pwd; echo x >"+s.dir+"/home/.cargo/registry/written"); got != s.dir+"/project/sub\n" {
+		t.Errorf("in another directory: %q", got)
+	}
+	if got := sbx(s.dir+"/project", "", "-v", "-c", "ls "+s.dir+"/home/.cargo/registry"); got != "" {
+		t.Errorf("a command has what another one has written: %q", got)
+	}
+	if got := sbx(s.dir+"/project", "", "-v", "-session", "x", "--", "echo", "alone"); !strings.Contains(got, "it is in a session") || !strings.HasSuffix(got, "alone\n") {
+		t.Errorf("in a session: %q", got)
+	}
+	status := sbxhost("serve", "-status")
+	if strings.Count(status, s.dir+"/project ") != 1 || !strings.Contains(status, "sbx -session x -- echo alone: it is in a session") {
+		t.Errorf("%s", status)
+	}
+	sbxhost("serve", "-stop")
+	if got := sbxhost("serve", "-status"); got != "no server runs\n" {
+		t.Errorf("after -stop: %q", got)
+	}
+	// One that cannot be is told where it must be.
+	cmd := s.sbx("export SBX_SERVE=on XDG_RUNTIME_DIR="+s.dir+"/run", "--", "echo", "x")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "is no place for a socket") {
+		t.Errorf("below /tmp: %v, %s", err, out)
+	}
+}
+
+func procText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// statOf is a field of a process's stat, counted from 1.
+func statOf(t *testing.T, pid string, field int) string {
+	_, rest, _ := strings.Cut(procText(t, "/proc/"+pid+"/stat"), ") ")
+	return strings.Fields(rest)[field-3]
 }
 
 // What a client gets is the command's: bytes, status, signals, and its end.

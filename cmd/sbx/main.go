@@ -3,12 +3,13 @@
 //
 //	sbx -sandbox fast -- npm test
 //
-// Where there is no server, or it cannot do what is asked in this process's place, sbx
-// becomes `sbxhost exec`, that which was installed beside it.
+// It starts the server where there is none. What a server cannot do in this process's place, sbx does by
+// becoming `sbxhost exec`, that which was installed beside it; with -v ahead of all flags it says why.
 package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,32 +27,67 @@ func main() {
 	// With more, the runtime's monitor wakes up every 20 microseconds at first to see whether the wait
 	// for the server is over: time that the command lacks.
 	runtime.GOMAXPROCS(1)
+	args := os.Args[1:]
+	verbose := len(args) > 0 && args[0] == "-v"
+	if verbose {
+		args = args[1:]
+	}
 	program, err := sbxhost()
 	if err == nil {
-		switch status, err := ask(program); {
-		case err == nil:
+		status, failed := ask(program, args)
+		switch {
+		case failed == nil:
 			os.Exit(status)
-		case err == serve.ErrGone:
+		case failed == serve.ErrGone:
 			complain(errors.New("sbxhost serve has ended, and the command with it"))
 			os.Exit(statusFailed)
+		case os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrLeft):
+			complain(failed)
+			os.Exit(statusFailed)
+		case verbose:
+			complain(fmt.Errorf("it runs alone: %w", failed))
 		}
-		args := append([]string{"sbxhost", "exec"}, os.Args[1:]...)
-		err = &os.PathError{Op: "exec", Path: program, Err: syscall.Exec(program, args, os.Environ())}
+		args = append([]string{"sbxhost", "exec"}, args...)
+		err = &os.PathError{Op: "exec", Path: program.Path(), Err: syscall.Exec(program.Path(), args, os.Environ())}
 	}
 	complain(err)
 	os.Exit(statusFailed)
 }
 
-// ask has a server run the command that program would run.
-func ask(program string) (status int, err error) {
-	if serve.IsTerminal(0) {
-		return 0, serve.ErrLeft // which only its own processes can pass on
+// variable is "off" for no server, and "on" where a command is not to run without one that could have it.
+const variable = "SBX_SERVE"
+
+// ask has a server run the command that program would run. It starts one where there is none.
+func ask(program *hostpath.Program, args []string) (status int, err error) {
+	switch value := os.Getenv(variable); {
+	case value == "off":
+		return 0, fmt.Errorf("%w: %s is off", serve.ErrLeft, variable)
+	case value != "" && value != "on":
+		return 0, fmt.Errorf("%s is neither on nor off", variable)
+	case serve.IsTerminal(0): // which only its own processes can pass on
+		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrLeft)
 	}
-	dir, err := serve.Dir(os.Getenv("XDG_RUNTIME_DIR"))
+	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	dir, err := serve.Dir(runtimeDir)
 	if err != nil {
 		return 0, err
 	}
-	status, _, err = (&serve.Client{Hello: serve.Hello{Args: os.Args[1:]}}).Ask(filepath.Join(dir, serve.Socket), program)
+	client, path := &serve.Client{Hello: serve.Hello{Args: args}}, filepath.Join(dir, serve.Socket)
+	status, _, err = client.Ask(path, program.Path())
+	if err != serve.ErrAbsent {
+		return status, err
+	}
+	var environ []string // no other of its first client's
+	if runtimeDir != "" {
+		environ = []string{"XDG_RUNTIME_DIR=" + runtimeDir}
+	}
+	if err = serve.Startable(dir); err == nil {
+		err = serve.Start(program, environ, "-detached")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", serve.ErrAbsent, err)
+	}
+	status, _, err = client.Ask(path, program.Path())
 	return status, err
 }
 
@@ -59,12 +95,10 @@ func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }
 
 // sbxhost finds the program that this one stands for. PATH is not asked: which of its
 // directories commands can write to is said by a configuration that only sbxhost reads.
-func sbxhost() (string, error) {
+func sbxhost() (*hostpath.Program, error) {
 	program, err := hostpath.Beside("sbxhost")
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errors.New("there is no sbxhost beside it: install both in one directory")
-	} else if err != nil {
-		return "", err
+		return nil, errors.New("there is no sbxhost beside it: install both in one directory")
 	}
-	return program.Path(), nil
+	return program, err
 }

@@ -167,7 +167,7 @@ func (o *ownSession) get(ctx context.Context, reach string, write bool) (session
 
 // unshared refuses what a host whose commands share nothing cannot have.
 func (p *Pool) unshared(def *view.Definition) error {
-	if p.Session.Each() && (def.Session.Processes || def.Review == view.NewReview) {
+	if p.Session.Each() && (def.Session.Processes || def.Review != "") {
 		return session.ErrNoSession
 	}
 	return nil

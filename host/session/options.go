@@ -40,7 +40,7 @@ type Options struct {
 	Once bool
 	// Each says that commands share nothing though the Host runs many, as a server does
 	// for programs that know nothing of one another: each has a session of its own. It implies Once.
-	// WorkspaceOptions.Temp and Definition.Session.Processes fail with ErrNoSession.
+	// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
 	Each bool
 	// Dir is where directories of sessions are made, an absolute path that is
 	// this user's alone to write. Empty means the place above.

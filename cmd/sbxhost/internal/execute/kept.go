@@ -1,8 +1,6 @@
 package execute
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -27,8 +25,6 @@ import (
 
 // FullDelay is how often is tried again what is in somebody's way for a moment.
 const FullDelay = 50 * time.Millisecond
-
-var ErrServed = errors.New("another sbxhost serve runs")
 
 // kept reports whether the command runs in a session that a keeper holds, and refuses what cannot
 // be had there.
@@ -89,10 +85,12 @@ func (e *Execution) runKept() error {
 			e.terminal.TellJob(ended)
 			return cli.Exit(status)
 		case errors.Is(err, serve.ErrAbsent):
-			if said, failed := startKeeper(e.App, name); failed != nil {
+			self, failed := hostpath.Self()
+			if failed != nil {
 				return failed
-			} else if said != "" {
-				err = errors.New(said)
+			}
+			if failed = serve.Start(self, e.Environ, "-session", name); failed != nil {
+				err = failed
 			}
 			continue
 		case errors.Is(err, serve.ErrLeft): // it is about to end
@@ -151,52 +149,30 @@ func (e *Execution) fullWords() []string {
 	return words
 }
 
-// startKeeper starts a keeper, and waits until it serves or says why it does not.
-func startKeeper(a *cli.App, name string) (said string, err error) {
-	self, err := hostpath.Self()
-	if err != nil {
-		return "", err
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return "", err
-	}
-	defer read.Close()
-	// It belongs to no terminal, and outlives this process.
-	keeper := self.Command(context.Background(), "serve", "-session", name)
-	keeper.Env, keeper.Stderr = a.Environ, write
-	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = keeper.Start()
-	write.Close()
-	if err != nil {
-		return "", err
-	}
-	defer keeper.Process.Release()
-	line, _ := bufio.NewReader(read).ReadString('\n')
-	line = strings.TrimPrefix(strings.TrimSpace(line), "sbxhost: ")
-	if strings.HasPrefix(line, "serving ") || strings.Contains(line, ErrServed.Error()) {
-		return "", nil
-	}
-	return cmp.Or(line, "its keeper ended before it served"), nil
-}
-
 // OfProcess reports whether text names a path that is another one in each process.
 func OfProcess(text string) bool {
 	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
 }
 
-// Plain reports whether a command can run from another process than its client: not if
-// it is to have a terminal, to share what a server would keep from others, to write to
-// where only the client can, or to run without a sandbox, as a child of it.
-func (e *Execution) Plain() bool {
+// OwnProcess says why a command cannot run from another process than its client, or "": it is to have a
+// terminal, to share what a server would keep from others, to write to where only the client can, or to
+// run without a sandbox, as a child of it.
+func (e *Execution) OwnProcess() string {
 	f := &e.flags
-	if f.Tty || f.NoSandbox || f.Session != "" || f.Review != "" || f.ByFile || cli.IsTerminal(e.Stdin) || e.eventsTo != "" || OfProcess(f.Workdir+" "+f.Config+" "+e.resultPath) {
-		return false
-	}
-	for _, name := range []string{"SBXHOST_LOG", "SBXHOST_REATTACH_ENGINES"} {
-		if e.Getenv(name) != "" {
-			return false
+	for why, own := range map[string]bool{
+		"it has a terminal":                            f.Tty || cli.IsTerminal(e.Stdin),
+		"-no-sandbox runs it as a child of its caller": f.NoSandbox,
+		"it is in a session":                           f.Session != "" || e.Getenv("SBXHOST_SESSION") != "",
+		"it is in a review":                            f.Review != "",
+		"its script is a file":                         f.ByFile,
+		"a path is this process's own":                 OfProcess(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
+		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
+		"SBXHOST_REATTACH_ENGINES is set":              e.Getenv("SBXHOST_REATTACH_ENGINES") != "",
+		"it is traced by telemetry":                    telemetry.Wanted(e.Getenv),
+	} {
+		if own {
+			return why
 		}
 	}
-	return !telemetry.Wanted(e.Getenv)
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -29,6 +30,7 @@ type Remote struct {
 	Signals chan os.Signal
 	Life    context.Context // ends with the client
 	Settled bool            // how the command ends is for the client
+	Why     string          // it is not
 	Typed   bool            // what it gives as standard input is typed at its terminal
 	Ended   syscall.Signal  // what has ended the command
 }
@@ -66,7 +68,11 @@ func (r *Remote) begin() {
 // Settle takes how the start of the command went, of which the client is told, with all
 // that was held back: unless nothing was run for want of an approval, for which the client itself can ask.
 func (r *Remote) Settle(err error) {
-	if r == nil || r.AdaptTo == nil && errors.Is(err, host.ErrAsks) {
+	if r == nil {
+		return
+	}
+	if r.AdaptTo == nil && (errors.Is(err, host.ErrAsks) || errors.Is(err, host.ErrNoSession)) {
+		r.Why = err.Error()
 		return
 	}
 	r.Settled = true
@@ -149,6 +155,14 @@ func (h *HeldBack) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
+}
+
+// Text is the last line that is held back.
+func (h *HeldBack) Text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(h.text)), "\n")
+	return strings.TrimPrefix(lines[len(lines)-1], "sbxhost: ")
 }
 
 func (h *HeldBack) start() {

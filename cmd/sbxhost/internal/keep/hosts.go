@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -114,8 +116,8 @@ func servedKey(s *setup.Setup) (*hostKey, error) {
 
 // keptHosts are the hosts that commands have used last.
 type keptHosts struct {
-	mu   sync.Mutex
-	list []*keptHost // the one that was asked for last is the last
+	mu  sync.Mutex
+	all []*keptHost // the one that was asked for last is the last
 }
 
 // keptHost is a Host that somebody makes, or has made.
@@ -173,14 +175,14 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 func (k *keptHosts) use(key *hostKey, tried map[*keptHost]bool) (h *keptHost, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.IndexFunc(k.list, func(h *keptHost) bool { return !tried[h] && h.key.equal(key) })
+	i := slices.IndexFunc(k.all, func(h *keptHost) bool { return !tried[h] && h.key.equal(key) })
 	if ours = i < 0; ours {
 		h = &keptHost{key: key, made: make(chan struct{})}
 	} else {
-		h = k.list[i]
-		k.list = slices.Delete(k.list, i, i+1)
+		h = k.all[i]
+		k.all = slices.Delete(k.all, i, i+1)
 	}
-	k.list = append(k.list, h)
+	k.all = append(k.all, h)
 	h.users++
 	return h, ours
 }
@@ -190,8 +192,8 @@ func (k *keptHosts) giveBack(h *keptHost) {
 	k.mu.Lock()
 	h.users--
 	var old []*host.Host
-	more := len(k.list) - maxHosts
-	k.list = slices.DeleteFunc(k.list, func(h *keptHost) bool {
+	more := len(k.all) - maxHosts
+	k.all = slices.DeleteFunc(k.all, func(h *keptHost) bool {
 		if h.users > 0 || more <= 0 && !h.failed() {
 			return false
 		}
@@ -218,8 +220,26 @@ func (h *keptHost) failed() bool {
 
 func (k *keptHosts) close() error {
 	var errs []error
-	for _, h := range k.list {
+	for _, h := range k.all {
 		errs = append(errs, h.host.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// list has a row of each, for people.
+func (k *keptHosts) list() (rows [][]string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range k.all {
+		root := "?"
+		select {
+		case <-h.made:
+			if h.host != nil {
+				root = h.host.Root()
+			}
+		default:
+		}
+		rows = append(rows, []string{cli.Quote(root), h.key.setup.Sandbox, cmp.Or(h.key.file, "built in"), strconv.Itoa(h.users)})
+	}
+	return rows
 }

@@ -29,6 +29,11 @@ func findKeeper(a *cli.App, name string) (*keeping, error) {
 	if err != nil {
 		return nil, err
 	}
+	return findServer(dir)
+}
+
+// findServer finds the server that listens in a directory, likewise.
+func findServer(dir string) (*keeping, error) {
 	lock, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errNotKept

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,7 +35,11 @@ const (
 func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 	idle := fs.Duration("idle", defaultIdle, "")
 	session := fs.String("session", "", "")
+	status, stop, detached := fs.Bool("status", false, ""), fs.Bool("stop", false, ""), fs.Bool("detached", false, "")
 	return func() error {
+		if *status || *stop {
+			return askServer(a, *stop)
+		}
 		if *idle <= 0 {
 			return cli.Usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
 		}
@@ -49,8 +55,14 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 		} else if dir, err = serve.Dir(a.Getenv("XDG_RUNTIME_DIR")); err != nil {
 			err = cli.Hint(err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too")
 		}
+		if err == nil && s.keeper == nil {
+			err = serve.Servable()
+		}
 		if err != nil {
 			return err
+		}
+		if *detached {
+			unix.Umask(0o077)
 		}
 		listener, remove, err := listen(dir)
 		if err != nil {
@@ -58,8 +70,55 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 		}
 		defer remove()
 		a.Say("serving " + cli.Quote(filepath.Join(dir, serve.Socket)))
+		if *detached {
+			if err := leaveCaller(); err != nil {
+				return err
+			}
+		}
 		return s.run(listener)
 	}
+}
+
+// leaveCaller gives up the standard error of who has started this process, where nobody reads any more.
+func leaveCaller() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	return unix.Dup3(int(null.Fd()), 2, 0)
+}
+
+// askServer shows what the server of this user keeps, or ends it.
+func askServer(a *cli.App, stop bool) error {
+	dir, err := serve.Dir(a.Getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return err
+	}
+	if stop {
+		k, err := findServer(dir)
+		if err == errNotKept {
+			a.Say("no server runs")
+			return nil
+		}
+		if err == nil {
+			defer k.close()
+			err = k.end()
+		}
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	text, err := serve.Status(filepath.Join(dir, serve.Socket), program)
+	if errors.Is(err, serve.ErrAbsent) {
+		text, err = "no server runs\n", nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.Print(cli.Printable(text))
 }
 
 // listen opens the socket, under a lock that lasts as long as this process.
@@ -90,7 +149,7 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 	}()
 	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		if err == unix.EWOULDBLOCK {
-			return nil, nil, execute.ErrServed
+			return nil, nil, serve.ErrServed
 		}
 		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
 	}
@@ -131,7 +190,35 @@ type server struct {
 	mu      sync.Mutex
 	clients int
 	running map[*client]bool
-	retire  func() // accept no more
+	retire  func()   // accept no more
+	left    []string // the last clients that were not served, and why
+}
+
+// maxLeft is how many of those are shown.
+const maxLeft = 10
+
+// leave takes down why a client was not served, and tells it.
+func (s *server) leave(r *client, why string) {
+	s.mu.Lock()
+	s.left = append(s.left, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
+	s.left = s.left[max(0, len(s.left)-maxLeft):]
+	s.mu.Unlock()
+	reason := serve.Reason(why)
+	r.Send(serve.KindLeave, &reason)
+}
+
+// status is for people.
+func (s *server) status() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := fmt.Sprintf("process %d serves %s, and ends when idle for %v\n", os.Getpid(), cli.Plural(len(s.running), "command"), s.idle)
+	if hosts := s.hosts.list(); len(hosts) > 0 {
+		text += "\nIt keeps these:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
+	}
+	if len(s.left) > 0 {
+		text += "\nNot served were:\n  " + strings.Join(s.left, "\n  ") + "\n"
+	}
+	return text
 }
 
 func (s *server) identify() (err error) {
@@ -228,36 +315,51 @@ func (s *server) attend(conn *net.UnixConn) {
 		r.Take, r.AdaptTo = s.keeper.take, s.keeper.adapt
 	}
 	defer r.closeFiles()
-	status, done := s.serveOne(r, conn)
-	if done {
+	status, why := s.serveOne(r, conn)
+	switch {
+	case why != "":
+		s.leave(r, why)
+	case !r.asked:
 		number := serve.Ended(status, r.Ended)
 		r.Send(serve.KindExit, &number)
-		return
 	}
-	r.Send(serve.KindLeave, serve.Nothing{})
 }
 
-func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool) {
+// serveOne runs the command of a client, or says why not.
+func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
 	// Before anything else: a client that finds another program here leaves, and may be gone by now.
 	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
 		s.retire()
-		return 0, false
+		return 0, "the server's program was replaced"
 	}
 	var same error
 	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
-		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", errors.Join(err, same)))
-		return 0, false
+		err = errors.Join(err, same)
+		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", err))
+		return 0, err.Error()
 	}
 	r.Send(serve.KindWelcome, serve.Nothing{})
 	conn.SetReadDeadline(time.Now().Add(helloTime))
 	hello, err := r.hello()
-	if err != nil || hello.Program != s.stamp {
-		return 0, false
+	switch {
+	case errors.Is(err, errStatus):
+		text := serve.Reason(s.status())
+		r.Send(serve.KindStatus, &text)
+		r.asked = true
+		return 0, ""
+	case err != nil:
+		return 0, err.Error()
+	case hello.Program != s.stamp:
+		return 0, "the server is another program"
 	}
 	conn.SetReadDeadline(time.Time{})
+	r.args = hello.Args
 	e, fs := r.execution(s, &hello)
-	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) || s.keeper == nil && !e.Plain() {
-		return 0, false
+	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {
+		return 0, "its command line is to be refused by itself"
+	}
+	if own := e.OwnProcess(); s.keeper == nil && own != "" {
+		return 0, own
 	}
 	s.mu.Lock()
 	s.running[r] = true
@@ -272,7 +374,10 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, done bool)
 	if s.keeper != nil {
 		r.Settle(nil) // what is said before a start is for the client
 	}
-	return status, r.Settled
+	if !r.Settled {
+		why = cmp.Or(r.Stderr.Text(), r.Why, "nothing was run")
+	}
+	return status, why
 }
 
 // client is a connection of sbx, or of an exec that has a kept session.
@@ -283,6 +388,16 @@ type client struct {
 	files   []int      // received, and not anybody's yet
 	own     []*os.File // the client's standard streams
 	writing sync.Mutex
+	args    []string
+	asked   bool // for the status
+}
+
+// name is what it asks for, for people.
+func (r *client) name() string {
+	if r.args == nil {
+		return "a process"
+	}
+	return "sbx " + cli.QuoteAll(r.args)
 }
 
 // refuse tells the client of a keeper why nothing is run.
@@ -311,11 +426,17 @@ func (r *client) hello() (hello serve.Hello, err error) {
 	if err != nil {
 		return hello, err
 	}
+	if kind == serve.KindStatus {
+		return hello, errStatus
+	}
 	if kind != serve.KindHello || len(r.files) != serve.Files {
 		return hello, frame.Malformed("no hello with its descriptors")
 	}
 	return hello, frame.Decode(payload, &hello)
 }
+
+// errStatus says that the client asks for the status.
+var errStatus = errors.New("it asks for the status")
 
 func (r *client) closeFiles() {
 	frame.CloseAll(r.files)
@@ -331,7 +452,7 @@ func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *
 	}
 	r.files = nil
 	r.Stderr = &execute.HeldBack{File: r.own[2]}
-	a := &cli.App{Stdin: r.own[0], Stdout: r.own[1], Stderr: r.Stderr, Environ: hello.Environ, Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
+	a := &cli.App{Stdin: r.own[0], Stdout: r.own[1], Stderr: r.Stderr, Environ: append([]string{}, hello.Environ...), Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
 	e := &execute.Execution{App: a, Remote: &r.Remote}
 	fs := cli.NewFlags("exec")
 	e.RegisterExec(fs)
