@@ -199,6 +199,23 @@ func changed[Look comparable](now, before map[string]Look) (names []string) {
 	return names
 }
 
+// Both gives what looked so another time, too.
+func (a Acts) Both(other Acts) Acts {
+	same := func(mine, others map[string]string) map[string]string {
+		mine = maps.Clone(mine)
+		maps.DeleteFunc(mine, func(name, look string) bool { was, ok := others[name]; return !ok || was != look })
+		return mine
+	}
+	a.Hooks, a.Keys = same(a.Hooks, other.Hooks), same(a.Keys, other.Keys)
+	if a.Alternates != other.Alternates {
+		a.Alternates = ""
+	}
+	if a.Unclear != other.Unclear {
+		a.Unclear = ""
+	}
+	return a
+}
+
 // Since gives what is new, or looks otherwise than before, by the directories of
 // the repositories; with unclear also what is as little understood as it was before.
 func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
@@ -228,9 +245,10 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 
 // Pending tells what git would go on with in repositories, by its paths: what they are in the middle
 // of, whose lists of what to do next can name commands, and indexes, which name files.
-type Pending map[string]pending
+type Pending map[string]UnderWay
 
-type pending struct {
+// UnderWay is how one of them looks.
+type UnderWay struct {
 	Look   string // of an index with the configuration by which git reads it
 	Common string // of an index: the directory of that configuration
 	Many   bool   // others share it, of which not all are known
@@ -244,7 +262,7 @@ func (p Pending) Add(l GitLayout) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = pending{Look: "too many"} // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = UnderWay{Look: "too many"} // and what is in there is not known
 	}
 	config := Looks(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
@@ -253,7 +271,7 @@ func (p Pending) Add(l GitLayout) {
 			state := join(dir, name)
 			if p[state].Look == "" {
 				if look := Looks(state); look != "" {
-					p[state] = pending{Look: look}
+					p[state] = UnderWay{Look: look}
 				}
 			}
 		}
@@ -261,7 +279,7 @@ func (p Pending) Add(l GitLayout) {
 		for _, path := range append(shared, join(dir, "index")) {
 			look, many := Looks(path), len(shared) == maxShared
 			if many || look != "" {
-				p[path] = pending{look + config, l.CommonDir, many}
+				p[path] = UnderWay{look + config, l.CommonDir, many}
 			}
 		}
 	}

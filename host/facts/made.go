@@ -108,38 +108,45 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 	return b
 }
 
-// since has what was there at an earlier look count as what was there, wherever that looked.
+// since has count as what was there only what was there at an earlier look as well, and so, wherever
+// that looked: what a command has made of the rest, or made again, was not told.
 func (b *before) since(earlier *before) {
-	now := *b
-	*b = *earlier
-	b.writable = now.writable
-	b.HeadLogSize = min(now.HeadLogSize, earlier.HeadLogSize)
 	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
-	b.Tops = join(earlier.Tops, now.Tops)
-	b.Own = join(earlier.Own, now.Own) // the user can have made one since
-	b.Open = join(earlier.Open, now.Open)
-	b.Repositories = join(earlier.Repositories, slices.DeleteFunc(slices.Clone(now.Repositories), looked))
-	b.Instructions = join(earlier.Instructions, slices.DeleteFunc(slices.Clone(now.Instructions), looked))
-	b.Submodules, b.Acting = map[string]submodule{}, workspace.Acting{}
-	for p, s := range now.Submodules {
-		if !looked(p) {
-			b.Submodules[p] = s
+	same := func(now, was []string) []string {
+		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !slices.Contains(was, p) })
+	}
+	both := func(now, was []string) []string {
+		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !slices.Contains(was, s) })
+	}
+	b.Repositories, b.Instructions, b.Unread = same(b.Repositories, earlier.Repositories), same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread)
+	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
+	maps.DeleteFunc(b.Pending, func(p string, _ workspace.UnderWay) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
+	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
+	for dir, acts := range b.Acting {
+		if looked(acts.Path) {
+			b.Acting[dir] = acts.Both(earlier.Acting[dir])
 		}
 	}
-	maps.Copy(b.Submodules, earlier.Submodules)
-	for dir, acts := range now.Acting {
-		if !looked(acts.Path) {
+	for dir, acts := range earlier.Acting {
+		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked of it now
 			b.Acting[dir] = acts
 		}
 	}
-	maps.Copy(b.Acting, earlier.Acting)
-	b.Unprotected = slices.Clone(earlier.Unprotected)
-	for _, u := range now.Unprotected {
-		if !slices.ContainsFunc(b.Unprotected, func(had unprotected) bool { return had.Path == u.Path }) {
-			b.Unprotected = append(b.Unprotected, u)
+	for _, was := range earlier.Unprotected {
+		i := slices.IndexFunc(b.Unprotected, func(u unprotected) bool { return u.Path == was.Path })
+		if i < 0 {
+			b.Unprotected = append(slices.Clip(b.Unprotected), was)
+		} else if b.Unprotected[i].Looked != was.Looked {
+			b.Unprotected[i].Looked = looksUnknown
 		}
 	}
+	b.Began, b.HeadLogSize = earlier.Began, min(b.HeadLogSize, earlier.HeadLogSize)
+	b.Tops, b.Open = join(earlier.Tops, b.Tops), join(earlier.Open, b.Open)
+	b.Own, b.Guarded = join(earlier.Own, b.Own), join(earlier.Guarded, b.Guarded) // the user can have made one since
 }
+
+// looksUnknown is how nothing looks.
+const looksUnknown = "unknown"
 
 // join gives what is in either of two lists.
 func join(a, b []string) []string {

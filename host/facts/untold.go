@@ -194,12 +194,10 @@ func (out *Resolved) readMark(name string) error {
 	return nil
 }
 
-// leaveAway leaves of a mark what is away.
+// leaveAway leaves of a mark what is away: what else it says does not count any more.
 func (k *mark) leaveAway() {
-	isThere := func(p string) bool { return !paths.InsideAny(k.away, p) }
 	k.Tops, k.HeadLogSize = k.away, math.MaxInt64
-	k.Repositories, k.Instructions = slices.DeleteFunc(k.Repositories, isThere), slices.DeleteFunc(k.Instructions, isThere)
-	k.Unprotected = slices.DeleteFunc(k.Unprotected, func(u unprotected) bool { return isThere(u.Path) })
+	k.Unprotected = slices.DeleteFunc(k.Unprotected, func(u unprotected) bool { return !paths.InsideAny(k.away, u.Path) })
 }
 
 // own are the user's repositories, also where this definition shows none.

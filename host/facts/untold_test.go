@@ -50,7 +50,7 @@ func TestUnreadableMarks(t *testing.T) {
 			t.Parallel()
 			tr := newTree(t)
 			m := tr.machine(t)
-			m.Caller.Environ = []string{"XDG_STATE_HOME=" + tr.base + "/state"}
+			m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + tr.base + "/state"})
 			out, err := m.resolve(t.Context(), "fast", view.Definition{})
 			if err != nil {
 				t.Fatal(err)
@@ -216,6 +216,64 @@ func TestUntoldRepositories(t *testing.T) {
 	runGit(t, top+"/users", "add", "a/b/c/d")
 	if made := m.Made(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
 		t.Errorf("between commands: %+v", made.Repositories)
+	}
+}
+
+// What was set before a command that was killed, and taken back since, is told when it is set again; and what is
+// the user's in one of two killed commands' definitions stays so.
+func TestUntoldAgain(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	runGit(t, top, "init", "-q", "own")
+	runGit(t, top+"/own", "commit", "-q", "--allow-empty", "-m", "one")
+	runGit(t, top, "add", "own")
+	runGit(t, top, "commit", "-q", "-m", "own")
+	runGit(t, top, "init", "-q", "s")
+	m := tree{base: base, project: top}.machine(t)
+	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})
+	command := func(change func(), told bool) Made {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Begin(out)
+		change()
+		made := Made{}
+		if told {
+			made = m.Made(out)
+		}
+		out.End(true, told)
+		return made
+	}
+	keys := func(made Made, p string) (keys []string) {
+		for _, r := range made.Repositories {
+			if r.Path == top+"/"+p {
+				keys = append(keys, r.Keys...)
+			}
+		}
+		return keys
+	}
+	set := func() { runGit(t, top+"/s", "config", "core.fsmonitor", "false") }
+	nothing := func() {}
+	if got := keys(command(set, true), "s"); !slices.Contains(got, "core.fsmonitor") {
+		t.Errorf("at first %q", got)
+	}
+	command(nothing, false)
+	runGit(t, top+"/s", "config", "--unset", "core.fsmonitor")
+	if got := keys(command(set, true), "s"); !slices.Contains(got, "core.fsmonitor") {
+		t.Errorf("again %q", got)
+	}
+	if got := keys(command(nothing, true), "s"); got != nil {
+		t.Errorf("once more %q", got)
+	}
+
+	command(nothing, false)
+	command(func() { runGit(t, top, "rm", "-q", "--cached", "own") }, false)
+	made := command(nothing, true)
+	if !slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == top+"/own" && r.Executes() }) {
+		t.Errorf("what is no submodule any more: %+v", made.Repositories)
 	}
 }
 
