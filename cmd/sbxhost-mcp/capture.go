@@ -10,8 +10,10 @@ import (
 const (
 	keptHead = 64 << 10
 	keptTail = 1 << 20
-	// maxReply bounds what one answer has of an output: an agent pays for each word.
-	maxReply = 64 << 10
+	// maxReply bounds what one answer has of an output, and usualReply is that unless more is asked
+	// for: an agent pays for each word.
+	maxReply   = 64 << 10
+	usualReply = 16 << 10
 )
 
 // capture keeps an output of a command within bounds, whatever the command writes.
@@ -63,7 +65,7 @@ type excerpt struct {
 
 // from is what follows an offset, as far as it is kept and one answer holds it. A character that
 // is not whole yet stays for the next answer, unless the output has ended.
-func (c *capture) from(offset int64, ended bool) excerpt {
+func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begin := c.total - int64(len(c.tail)) // of the tail
@@ -72,7 +74,7 @@ func (c *capture) from(offset int64, ended bool) excerpt {
 	switch head := int64(len(c.head)); {
 	case e.From < head:
 		if text = c.head[e.From:]; begin == head {
-			text = append(text[:len(text):len(text)], c.tail[:min(len(c.tail), maxReply)]...)
+			text = append(text[:len(text):len(text)], c.tail[:min(len(c.tail), most)]...)
 		}
 	case e.From < begin:
 		e.Cut = fmt.Sprintf("%d bytes before these are not kept any more", begin-e.From)
@@ -80,8 +82,8 @@ func (c *capture) from(offset int64, ended bool) excerpt {
 	default:
 		text = c.tail[e.From-begin:]
 	}
-	more := len(text) > maxReply
-	text = text[:min(len(text), maxReply)]
+	more := len(text) > most
+	text = text[:min(len(text), most)]
 	if !ended || more {
 		text = whole(text)
 	}
@@ -93,16 +95,16 @@ func (c *capture) from(offset int64, ended bool) excerpt {
 }
 
 // ends is the beginning and the end of an output that has ended.
-func (c *capture) ends() excerpt {
+func (c *capture) ends(most int) excerpt {
 	c.mu.Lock()
 	total, head, tail := c.total, c.head, c.tail
 	c.mu.Unlock()
-	if total <= maxReply {
-		return c.from(0, true)
+	if total <= int64(most) {
+		return c.from(0, true, most)
 	}
-	first := whole(head[:min(len(head), maxReply/2)])
-	last := tail[max(0, len(tail)-maxReply/2):]
-	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > maxReply/2-utf8.UTFMax {
+	first := whole(head[:min(len(head), most/2)])
+	last := tail[max(0, len(tail)-most/2):]
+	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > most/2-utf8.UTFMax {
 		last = last[1:]
 	}
 	left := total - int64(len(first)+len(last))

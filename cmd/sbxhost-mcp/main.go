@@ -10,7 +10,10 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +22,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sbxhost/sbxhost/config/source"
@@ -68,11 +72,46 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 	}
 	s := newServer(ctx, p)
 	defer s.close()
-	if err := s.mcp().Run(ctx, &mcp.StdioTransport{}); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+	if err := s.mcp().Run(ctx, &mcp.IOTransport{Reader: messages(os.Stdin, stderr), Writer: os.Stdout}); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		tell(stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// messages passes on the lines that are messages. Others are told and left out: one must not end
+// what the connection runs.
+func messages(from io.Reader, stderr io.Writer) io.ReadCloser {
+	read, write := io.Pipe()
+	go func() {
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, mcp.DefaultMaxLineLength)
+		for lines.Scan() {
+			if err := readable(bytes.TrimSpace(lines.Bytes())); err != nil {
+				fmt.Fprintf(stderr, "sbxhost-mcp: a line of standard input is no message and was left out: %v\n", err)
+			} else if _, err := fmt.Fprintf(write, "%s\n", lines.Bytes()); err != nil {
+				return
+			}
+		}
+		write.CloseWithError(lines.Err()) // nil: the end
+	}()
+	return read
+}
+
+// readable says why a line is neither a message nor, as older clients send them, a list of some.
+func readable(line []byte) (err error) {
+	list := []json.RawMessage{line}
+	if bytes.HasPrefix(line, []byte("[")) {
+		if err = json.Unmarshal(line, &list); err == nil && len(list) == 0 {
+			err = errors.New("an empty list")
+		}
+	}
+	for _, message := range list {
+		if err == nil {
+			_, err = jsonrpc.DecodeMessage(message)
+		}
+	}
+	return err
 }
 
 // tell says why nothing is served. An agent's program shows its user this.

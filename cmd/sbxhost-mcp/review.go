@@ -179,5 +179,5 @@ func diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []strin
 	} else if err != nil {
 		return excerpt{}, nil, err
 	}
-	return text.ends(), left, nil
+	return text.ends(maxReply), left, nil
 }

@@ -49,13 +49,25 @@ type runArguments struct {
 	Script     string   `json:"script,omitempty" jsonschema:"shell text, run by bash -c, or by sh -c where there is no bash"`
 	Directory  string   `json:"directory,omitempty" jsonschema:"where it runs, in a workspace; relative to the server's own directory, which is the default"`
 	Sandbox    string   `json:"sandbox,omitempty" jsonschema:"one of the sandboxes that the server's instructions name"`
-	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; the sandbox may end it earlier"`
-	Background bool     `json:"background,omitempty" jsonschema:"answer at once, while it runs"`
+	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; without it there is no limit but the sandbox's own, which may end it earlier"`
+	Background bool     `json:"background,omitempty" jsonschema:"answer at once, while it runs: for what takes minutes, and for servers. It ends with this connection"`
+	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of each output in the answer, 16384 unless given and 65536 at most; of more the middle is left out, and output has it"`
+}
+
+// most is the bytes of an output that an argument asks for.
+func most(asked *int) (int, error) {
+	switch {
+	case asked == nil:
+		return usualReply, nil
+	case *asked < 1 || *asked > maxReply:
+		return 0, fmt.Errorf("max_output: %d is no number of bytes from 1 to %d", *asked, maxReply)
+	}
+	return *asked, nil
 }
 
 // ran is how a command went. Its names are those of sbxhost exec -result.
 type ran struct {
-	ID      string `json:"id" jsonschema:"for output, stop and explain_denial"`
+	ID      string `json:"id" jsonschema:"names this command to output, stop and explain_denial"`
 	Running bool   `json:"running"`
 	Sandbox string `json:"sandbox"`
 	host.End
@@ -70,6 +82,10 @@ type ran struct {
 }
 
 func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
+	limit, err := most(in.MaxOutput)
+	if err != nil {
+		return nil, nil, err
+	}
 	j, err := s.start(ctx, in)
 	if err != nil {
 		return nil, nil, err
@@ -79,9 +95,9 @@ func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArgume
 	}
 	return s.answer(j, func(c *capture) excerpt {
 		if in.Background {
-			return c.from(0, false)
+			return c.from(0, false, limit)
 		}
-		return c.ends()
+		return c.ends(limit)
 	})
 }
 
@@ -128,10 +144,16 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		defer close(j.done)
 		defer j.cancel()
 		defer connected()
-		_ = cmd.Run() // the report tells
-		j.report = cmd.Report()
+		err := cmd.Run() // the report tells the rest
+		if j.report = cmd.Report(); j.report.Outcome == "failed" && errors.Is(err, context.Canceled) {
+			j.report.End = host.End{Outcome: "stopped"} // before it ran
+		}
 		for i := range j.report.Denials {
-			j.report.Denials[i].At = s.place(j.sandbox, j.report.Denials[i].Attribute)
+			d := &j.report.Denials[i]
+			d.At = s.place(j.sandbox, d.Attribute)
+			if own := s.options.Sandboxes[j.sandbox].Limits.Timeout; d.Attribute == "limits.timeout" && cmd.Timeout > 0 && (own == 0 || cmd.Timeout < own) {
+				d.At = "the argument timeout"
+			}
 		}
 		if j.report.Review != "" && j.report.Result != nil {
 			j.changes = s.changesOf(context.WithoutCancel(s.life), h, j.report.Review)
@@ -186,15 +208,21 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 }
 
 type outputArguments struct {
-	ID     string   `json:"id" jsonschema:"of run"`
+	ID     string   `json:"id" jsonschema:"the id of run's answer"`
 	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"bytes of its output that you have: next of an earlier answer"`
-	Stderr int64    `json:"stderr_offset,omitempty"`
-	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds to wait, up to 60, for more output or the command's end"`
+	Stderr int64    `json:"stderr_offset,omitempty" jsonschema:"the same, of its standard error"`
+	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds to wait, up to 60, for more output or the command's end; 0 unless given"`
+
+	MaxOutput *int `json:"max_output,omitempty" jsonschema:"bytes of each output in the answer, 16384 unless given and 65536 at most"`
 }
 
 const maxWait = 60
 
 func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*mcp.CallToolResult, *ran, error) {
+	limit, err := most(in.MaxOutput)
+	if err != nil {
+		return nil, nil, err
+	}
 	j, err := s.job(in.ID)
 	switch {
 	case err != nil:
@@ -221,14 +249,14 @@ func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputAr
 	ended := !j.running() // before the outputs are read, or their ends might be missing
 	return s.answer(j, func(c *capture) excerpt {
 		if c == j.stdout {
-			return c.from(in.Stdout, ended)
+			return c.from(in.Stdout, ended, limit)
 		}
-		return c.from(in.Stderr, ended)
+		return c.from(in.Stderr, ended, limit)
 	})
 }
 
 type stopArguments struct {
-	ID string `json:"id" jsonschema:"of run"`
+	ID string `json:"id" jsonschema:"the id of run's answer"`
 }
 
 func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *ran, error) {
@@ -242,7 +270,7 @@ func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArgume
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	res, out, err := s.answer(j, (*capture).ends)
+	res, out, err := s.answer(j, func(c *capture) excerpt { return c.ends(usualReply) })
 	res.IsError = false // that it has ended is what was asked for
 	return res, out, err
 }

@@ -106,6 +106,10 @@ func TestBackground(t *testing.T) {
 	if _, refusal := call[explained](c, "explain_denial", map[string]any{"id": out.ID}); !strings.Contains(refusal, "runs still") {
 		t.Errorf("of what runs: %q", refusal)
 	}
+	early := c.run(map[string]any{"script": "sleep 1000", "background": true})
+	if ended, refusal := call[ran](c, "stop", map[string]any{"id": early.ID}); refusal != "" || ended.Running || ended.Outcome != "stopped" && ended.Outcome != "signaled" {
+		t.Errorf("stopped at once: %+v, %s", ended, refusal)
+	}
 	ended, refusal := call[ran](c, "stop", map[string]any{"id": out.ID})
 	if refusal != "" || ended.Running || ended.Outcome != "signaled" || *ended.Signal != "SIGTERM" || ended.Stdout.Text != "begun\non\n" {
 		t.Errorf("%+v, %s", ended, refusal)

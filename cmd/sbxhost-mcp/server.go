@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -49,18 +52,69 @@ func (s *server) close() {
 
 func (s *server) mcp() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sbxhost", Version: version()}, &mcp.ServerOptions{Instructions: s.instructions()})
+	m.AddReceivingMiddleware(withoutNull)
 	no := new(false)
-	mcp.AddTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox. It has no terminal and no standard input. With background, it goes on while you do other things: see output and stop.",
+	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox, and answer when it has ended. It has no terminal and no standard input, and no time limit unless you give timeout or the sandbox has one. With background, it goes on while you do other things: see output and stop. What a command leaves running ends with it, unless its sandbox keeps processes: run a server with background.",
 		Annotations: &mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}}, s.run)
-	mcp.AddTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours has written, from an offset, and how it ended if it has.",
+	addTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours that runs, or has ended, has written, from an offset, and how it ended if it has. With wait, answer as soon as there is more.",
 		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
-	mcp.AddTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
+	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
 		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	mcp.AddTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, of a path, or of a host on the network. Only the user can change that.",
+	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, of a path, or of a host on the network. Only the user can change that.",
 		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
-	mcp.AddTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, or apply what that digest stands for.",
+	addTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, or apply what that digest stands for.",
 		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
 	return m
+}
+
+// addTool is [mcp.AddTool] with schemas in which a type is one word: clients fail on lists of them.
+func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In, *Out]) {
+	t.InputSchema, t.OutputSchema = schema[In](false), schema[Out](true)
+	mcp.AddTool(m, t, run)
+}
+
+// schema is that of T. An answer has null and the type as alternatives; of arguments see withoutNull.
+func schema[T any](answer bool) *jsonschema.Schema {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(err) // as mcp.AddTool does
+	}
+	var one func(s *jsonschema.Schema)
+	one = func(s *jsonschema.Schema) {
+		if s == nil {
+			return
+		}
+		switch {
+		case len(s.Types) == 2 && s.Types[0] == "null" && !answer:
+			s.Type, s.Types = s.Types[1], nil
+		case len(s.Types) > 1:
+			for _, name := range s.Types {
+				s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Type: name})
+			}
+			s.Types = nil
+		}
+		for _, p := range s.Properties {
+			one(p)
+		}
+		one(s.Items)
+		one(s.AdditionalProperties)
+	}
+	one(s)
+	return s
+}
+
+// withoutNull takes an argument that is null for one that is not given.
+func withoutNull(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok {
+			var arguments map[string]json.RawMessage
+			if json.Unmarshal(p.Arguments, &arguments) == nil {
+				maps.DeleteFunc(arguments, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+				p.Arguments, _ = json.Marshal(arguments)
+			}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func (s *server) instructions() string {

@@ -45,6 +45,14 @@ func TestTwoClientsOverStdio(t *testing.T) {
 	if err != nil || len(tools.Tools) != 5 {
 		t.Fatalf("%+v, %v", tools, err)
 	}
+	for _, tool := range tools.Tools { // clients fail on a list of types
+		if text, err := json.Marshal(tool); err != nil || bytes.Contains(text, []byte(`"type":[`)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if out, refusal := call[ran](first, "run", map[string]any{"script": "seq 20000", "command": nil, "timeout": nil, "directory": nil, "background": nil, "max_output": 1000}); refusal != "" || len(out.Stdout.Text) > 1100 || !strings.HasSuffix(out.Stdout.Text, "\n20000\n") {
+		t.Errorf("%+v, %s", out, refusal)
+	}
 	if text := first.InitializeResult().Instructions; !strings.Contains(text, "Sandboxes: fast;") || !strings.Contains(text, b.work) {
 		t.Errorf("instructions: %q", text)
 	}
@@ -93,6 +101,7 @@ func TestEndOfInput(t *testing.T) {
 	}
 	fmt.Fprintln(stdin, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	fmt.Fprintln(stdin, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	fmt.Fprint(stdin, "{no message\n\n[]\n[1]\n{}\n") // each would end the server
 	fmt.Fprintf(stdin, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"command":["sleep","%s"]}}}`+"\n", word)
 	await(t, runs)
 	stdin.Close()

@@ -157,6 +157,9 @@ func (f *Failure) Denials() []Denial {
 
 // sameDenial reports whether a second one says nothing new.
 func sameDenial(have, d *Denial) bool {
+	if d.Attribute == "network" && have.Attribute == "network" && d.Value != "" && d.Value == have.Value {
+		return true
+	}
 	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
 }
 

@@ -49,10 +49,9 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 	case name == "localhost" || notAddr == nil && addr.IsLoopback():
 		return f.hostPort(uint16(port))
 	case f.Spec.Network.Mode != shared.NetworkNames:
-		if notAddr != nil {
-			return f.noNetwork(name, uint16(port), "")
-		}
-		return f.noNetwork(c.Target, 0, "")
+		d := f.noNetwork(name, uint16(port), "")
+		d.Host = c.Target
+		return d
 	case notAddr == nil && egress.Fake(addr): // that of a name, which the network's gate tells
 		return Denial{}
 	}

@@ -21,7 +21,7 @@ func TestTraced(t *testing.T) {
 		"a socket":           {shared.TracedCall{Wants: "connect", Target: "/run/app.sock", Error: "ENOENT"}, []string{`connect /run/app.sock by unix_sockets?`}},
 		"a port":             {shared.TracedCall{Wants: "connect", Target: "127.0.0.1:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
 		"an address":         {shared.TracedCall{Wants: "connect", Target: "192.0.2.1:443", Error: "ENETUNREACH"}, []string{"connect 192.0.2.1:443 by network?"}},
-		"a name":             {shared.TracedCall{Wants: "connect", Target: "a.example:443", Error: "ENETUNREACH"}, []string{"connect a.example by network: network = [\"a.example\"]?"}},
+		"a name":             {shared.TracedCall{Wants: "connect", Target: "a.example:443", Error: "ENETUNREACH"}, []string{"connect a.example:443 by network: network = [\"a.example\"]?"}},
 		"localhost":          {shared.TracedCall{Wants: "connect", Target: "localhost:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
 		"no port":            {call: shared.TracedCall{Wants: "connect", Target: "a.example:x", Error: "ENETUNREACH"}},
 		"nowhere":            {call: shared.TracedCall{Wants: "read", Target: "/none", Error: "ENOENT"}},
