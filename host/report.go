@@ -60,7 +60,7 @@ type Report struct {
 	Instructions []string `json:"instructions"`
 	// Denials are what its sandbox kept from a command that did not succeed, or that was not
 	// found: what its engine and the network's gate tell, and what comes of its own words. Of any
-	// other these are the files that git says it has left as they were.
+	// other these are what the gate refused, and files that git says it has left as they were.
 	Denials []Denial `json:"denials"`
 	// Network is what the command has reached and been refused, where its definition lists
 	// names or ports.
