@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -tags=grpcnotrace -ldflag
 MODULE  := github.com/sbxhost/sbxhost
 # Modules of their own that require this one. go.work has them and the examples.
 MODULES := cmd/sbxhost-mcp cmd/sbxhost-telemetry integrations/nomad plugins/docker
-EXAMPLES := examples/embed examples/engine-firejail
+EXAMPLES := examples/engine-firejail
 # The tools' modules are not in go.work: what the tools require must not choose
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
