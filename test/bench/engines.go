@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -131,7 +128,7 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 		r.line("  %-45s %9.0f commands/s", c.name, rates[c.name])
 	}
 	r.atLeast("native, 8 at once, commands/s of plain bwrap", rates["native, session"]/rates[namePlain], 1, "x")
-	return s.measureFirst(ctx, max(1, o.rounds/4), r)
+	return nil
 }
 
 // plainBwrap is what everything is compared with.
@@ -139,50 +136,6 @@ func (s *scene) plainBwrap(ctx context.Context) contender {
 	return contender{name: namePlain, run: func() error {
 		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
 	}}
-}
-
-// measureFirst lets hosts of different sizes run their first three commands, the engine's start
-// included.
-func (s *scene) measureFirst(ctx context.Context, rounds int, r *report) error {
-	const small, large = "no memory of its own", "512 MiB resident"
-	first := func(name string, mib int) contender {
-		return contender{name: name, timed: func() (took float64, err error) {
-			err = s.play(ctx, &took, roleFirstHost, s.dir, strconv.Itoa(mib))
-			return took, err
-		}}
-	}
-	if err := r.compare(ctx, "The first three commands of a host", []contender{first(small, 0), first(large, 512)}, rounds); err != nil {
-		return err
-	}
-	r.atMost("first three with 512 MiB resident, of none", r.of(large, small), 1.05, "x")
-	return nil
-}
-
-// playFirstHost, with DIR and MIB, is a program that has much in memory when it runs its first commands. It
-// writes on stdout how many milliseconds they took.
-func playFirstHost(args []string) error {
-	mib, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	ballast := make([]byte, mib<<20)
-	for i := 0; i < len(ballast); i += os.Getpagesize() {
-		ballast[i] = 1
-	}
-	defer runtime.KeepAlive(ballast)
-	ctx := context.Background()
-	h, err := newLibraryHost(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	begin := time.Now()
-	for range 3 {
-		if err := runLibrary(ctx, h, sandboxFast); err != nil {
-			return err
-		}
-	}
-	return json.NewEncoder(os.Stdout).Encode(milliseconds(time.Since(begin)))
 }
 
 // makeRepository gives a workspace such as people have: a repository, 100

@@ -4,17 +4,14 @@
 //
 //	engines  one command in each engine, with all that is protected by default, in a
 //	         repository of 1,000 files: by the library, with a session, prepared, with
-//	         masks, with overlays, and by the command line; eight at once; and the
-//	         first commands of a host
+//	         masks, with overlays, and by the command line; and eight at once
 //	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
 //	search   one-shot runs in large workspaces, by default and where a pattern has all searched
 //	network  a list of names beside no network, and what goes through the gate beside
 //	         what goes directly: small requests, a download, and the gate's memory
-//	inject   requests that the gate puts a credential into, beside those that it passes on
-//	review   npm install, go build and git status in a review beside the same on the
-//	         workspace itself, and what it takes to list and to apply 2,000 changes
+//	review   git status in a review beside the same on the workspace itself, and what it
+//	         takes to list and to apply 2,000 changes
 //	memory   what host and engine have resident
-//	binaries what initialising the executables costs before main
 //
 // -only takes a pattern of these names.
 //
@@ -116,8 +113,7 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 		name    string
 		measure func(context.Context, *scene, options, *report) error
 	}{
-		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"inject", measureInject}, {"review", measureReview}, {"memory", measureMemory},
-		{"binaries", inspectBinaries},
+		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
 	} {
 		if o.only != nil && !o.only.MatchString(section.name) {
 			continue

@@ -51,7 +51,9 @@ func playMemoryHost(args []string) error {
 		return err
 	}
 	ctx := context.Background()
-	h, err := newLibraryHost(ctx, args[0])
+	library := libraryOptions(args[0])
+	library.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}}
+	h, err := host.New(ctx, library)
 	if err != nil {
 		return err
 	}

@@ -24,10 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-const (
-	smallRequests   = 1000
-	heldConnections = 100
-)
+const smallRequests = 1000
 
 // measureNetwork tells what the gate costs: commands with its network beside commands with the
 // host's. What passes through it goes to a port of the host, since the machine may know no
@@ -123,23 +120,6 @@ func measureNetwork(ctx context.Context, s *scene, o options, r *report) (err er
 		return err
 	}
 	r.atLeast("download through the gate, speed of direct", r.of(direct, gate), .7, "x")
-
-	config := filepath.Join(s.dir, "network.hcl")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "sandbox \"port\" {\n  engine     = \"native\"\n  host_ports = [%d]\n}\n", ports[0]), 0o644); err != nil {
-		return err
-	}
-	var sums [2]int64
-	for i, held := range []int{0, heldConnections} {
-		cmd := exec.CommandContext(ctx, s.lean, "exec", "-config", config, "-sandbox", "port", "--",
-			client, roleHolder, fmt.Sprintf("127.0.0.1:%d", ports[0]), strconv.Itoa(held))
-		cmd.Dir, cmd.Env = dir, environ(s.dir)
-		p, err := s.peakOf(cmd)
-		if err != nil {
-			return err
-		}
-		sums[i] = p.Host + p.Engine
-	}
-	r.atMost("the gate at 100 connections", max(.01, mebibytes(sums[1]-sums[0])), 10, "MiB")
 	return nil
 }
 
@@ -207,7 +187,6 @@ func writeCertificate(path string) (tls.Certificate, error) {
 		SerialNumber: big.NewInt(1),
 		NotAfter:     time.Now().Add(24 * time.Hour),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames:     []string{injectedName, passedName},
 		IsCA:         true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
@@ -225,23 +204,15 @@ func playClient(args []string) error {
 			return err
 		}
 	}
-	var trusted *x509.CertPool // or else whom the sandbox does
-	if text, err := os.ReadFile(certificateFile); err == nil {
-		trusted = x509.NewCertPool()
-		trusted.AppendCertsFromPEM(text)
-	} else if !errors.Is(err, os.ErrNotExist) {
+	text, err := os.ReadFile(certificateFile)
+	if err != nil {
 		return err
 	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(text)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
 	for range numbers[0] {
-		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/%d", args[0], numbers[1]), nil)
-		if err != nil {
-			return err
-		}
-		if token := os.Getenv(tokenVariable); token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := client.Do(request)
+		response, err := client.Get(fmt.Sprintf("%s/%d", args[0], numbers[1]))
 		if err != nil {
 			return err
 		}
@@ -252,25 +223,4 @@ func playClient(args []string) error {
 		}
 	}
 	return nil
-}
-
-// playHolder, with ADDRESS and CONNECTIONS, keeps connections open on which something was said, for as long as stdin is open.
-func playHolder(args []string) error {
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	for range n {
-		c, err := net.Dial("tcp", args[0])
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		fmt.Fprintf(c, "GET /100 HTTP/1.1\r\nHost: %s\r\n\r\n", args[0])
-		if _, err := c.Read(make([]byte, 1)); err != nil {
-			return err
-		}
-	}
-	_, err = io.Copy(os.Stdout, os.Stdin)
-	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,20 +30,6 @@ func TestPercentile(t *testing.T) {
 		if !slices.Equal(before, test.values) {
 			t.Errorf("percentile changed %v into %v", before, test.values)
 		}
-	}
-}
-
-func TestInitTimes(t *testing.T) {
-	t.Parallel()
-	got := initTimes(`init runtime @0.021 ms, 0.037 ms clock, 0 bytes, 0 allocs
-init google.golang.org/grpc @5.3 ms, 0.071 ms clock, 28328 bytes, 478 allocs
-init errors @0.4 ms, 0 ms clock, 0 bytes, 0 allocs
-init nonsense @x ms, NaN ms clock
-init is what this line of the program's own begins with
-usage: nothing
-`)
-	if want := map[string]float64{"runtime": .037, "google.golang.org/grpc": .071, "errors": 0}; !maps.Equal(got, want) {
-		t.Errorf("got %v", got)
 	}
 }
 

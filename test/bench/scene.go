@@ -99,14 +99,6 @@ func (s *scene) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// newLibraryHost is a host with that sandbox, in a session, as programs that
-// embed one have it. dir is the scene's.
-func newLibraryHost(ctx context.Context, dir string) (*host.Host, error) {
-	o := libraryOptions(dir)
-	o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}}
-	return host.New(ctx, o)
-}
-
 // libraryOptions are what the library's hosts have in common, in the scene's
 // directory.
 func libraryOptions(dir string) host.Options {
@@ -193,11 +185,8 @@ func runLibrary(ctx context.Context, h *host.Host, sandbox string) error {
 // library inside.
 const (
 	roleMemoryHost = "play-memory-host"
-	roleFirstHost  = "play-first-host"
 	roleClient     = "play-client"
-	roleHolder     = "play-holder"
 	roleRelay      = "play-relay"
-	roleInject     = "play-inject"
 )
 
 // play starts this program in a role and reads what it writes.
@@ -221,7 +210,7 @@ func playRole() {
 	if len(os.Args) < 2 {
 		return
 	}
-	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleFirstHost: playFirstHost, roleClient: playClient, roleHolder: playHolder, roleRelay: playRelay, roleInject: playInject}[os.Args[1]]
+	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleClient: playClient, roleRelay: playRelay}[os.Args[1]]
 	if play == nil {
 		return
 	}
