@@ -87,7 +87,7 @@ var rules = []rule{
 	{packages: "plugins/native", ours: []string{"egress/gate", "shared", "shared/gated", "shared/wire", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/nsengine", "shared/sandboxinit", "shared/scratch"}},
 	{packages: "plugins/bwrap", ours: []string{"egress/gate", "hostpath", "shared", "shared/gated", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
 	{packages: "plugins/landlock", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/scratch", "shared/seccomp"}},
-	{packages: "plugins/docker/internal/definition", ours: []string{"shared"}, others: []string{"github.com/docker/go-units", "github.com/opencontainers/image-spec"}},
+	{packages: "plugins/docker/internal/definition", ours: []string{"shared"}, others: []string{"github.com/opencontainers/image-spec"}},
 	{packages: "plugins/docker/internal/owner", ours: []string{"hostpath", "shared/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "plugins/docker/internal/daemon", ours: []string{"plugins/docker/internal/definition", "shared"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
 	{packages: "plugins/docker/internal/plan", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "paths", "shared", "shared/cmdengine", "shared/containerinit"}, others: []string{"github.com/moby/moby", "github.com/opencontainers/image-spec"}},

@@ -60,10 +60,6 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if err != nil {
 		return err
 	}
-	limits, err := o.Limits(spec)
-	if err != nil {
-		return err
-	}
 	if b.network, err = gated.Read(spec); err != nil {
 		return err
 	}
@@ -84,6 +80,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if err := b.daemon.Facts.OwnedBy(runAs); err != nil {
 		return err
 	}
+	limits := spec.Limits
 	limitNotes, err := daemon.Holdable(b.daemon.Facts, &limits)
 	if err != nil {
 		return err

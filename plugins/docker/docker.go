@@ -36,11 +36,6 @@ var info = shared.Info{
 			{Name: "writable_root", Type: shared.OptionBool, Doc: "make the container's root file system writable, for as long as the container lives", Default: json.RawMessage(`false`)},
 		},
 		Blocks: []shared.OptionBlock{
-			{Name: "resources", Doc: "limits of the container; those of the definition's limits block must agree", Attributes: []shared.OptionAttribute{
-				{Name: "memory", Type: shared.OptionString, Doc: "bytes, with a unit such as \"512MiB\""},
-				{Name: "cpu", Type: shared.OptionNumber, Doc: "processors' worth of time, such as 1.5"},
-				{Name: "pids", Type: shared.OptionNumber, Doc: "processes and threads at once"},
-			}},
 			{Name: "cache", Doc: "volumes that outlive the container", Attributes: []shared.OptionAttribute{
 				{Name: "paths", Type: shared.OptionStringList, Doc: "absolute paths inside", Required: true},
 				{Name: "scope", Type: shared.OptionString, Doc: "whose they are: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -34,14 +33,8 @@ type Options struct {
 	Reuse        bool         `json:"reuse"`
 	WritableRoot bool         `json:"writable_root"`
 	Cache        CacheOptions `json:"cache"`
-	Resources    struct {
-		Memory string   `json:"memory"`
-		CPU    *float64 `json:"cpu"`
-		PIDs   *uint64  `json:"pids"`
-	} `json:"resources"`
 
 	ImagePlatform *ocispec.Platform
-	limit         shared.Limits // of Resources
 }
 
 type CacheOptions struct {
@@ -72,7 +65,7 @@ func Parse(raw json.RawMessage) (*Options, error) {
 	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
 		return nil, Error("pull", `%q is none of "missing", "always" and "never"`, o.Pull)
 	}
-	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.setLimits, o.Cache.check, o.checkSource} {
+	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.Cache.check, o.checkSource} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -82,8 +75,7 @@ func Parse(raw json.RawMessage) (*Options, error) {
 
 // kinds are what JSON calls the types of options.
 var kinds = map[reflect.Kind]string{
-	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Float64: "number", reflect.Uint64: "whole number",
-	reflect.Struct: "block",
+	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Struct: "block",
 }
 
 func (o *Options) setPlatform() error {
@@ -119,27 +111,6 @@ func (o *Options) checkCapabilities() error {
 			return e
 		}
 		o.CapAdd[i] = "CAP_" + short
-	}
-	return nil
-}
-
-func (o *Options) setLimits() error {
-	if size := o.Resources.Memory; size != "" {
-		n, err := units.RAMInBytes(size)
-		if err != nil || n <= 0 || n >= 1<<62 {
-			return Error("resources.memory", `%q is not a size such as "512MiB"`, size)
-		}
-		o.limit.Memory = uint64(n)
-	}
-	if n := o.Resources.CPU; n != nil {
-		if o.limit.CPUs = *n; *n < 0.01 || *n > 1<<20 {
-			return Error("resources.cpu", "%v is not a number of processors of 0.01 or more", *n)
-		}
-	}
-	if n := o.Resources.PIDs; n != nil {
-		if o.limit.PIDs = *n; *n < 1 {
-			return Error("resources.pids", "must be 1 or more")
-		}
 	}
 	return nil
 }
@@ -194,22 +165,6 @@ func (o *Options) checkSource() error {
 // end with the sandbox.
 func (o *Options) Lasts(spec *shared.Spec) bool {
 	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil && o.Compose == ""
-}
-
-// Limits are the definition's limits and the engine's own in one.
-func (o *Options) Limits(spec *shared.Spec) (shared.Limits, error) {
-	l := spec.Limits
-	if o.limit.Memory != 0 && l.Memory != 0 && o.limit.Memory != l.Memory {
-		return l, Error("resources.memory", "is %d bytes, and limits.memory is %d; leave one of them out", o.limit.Memory, l.Memory)
-	}
-	if o.limit.CPUs != 0 && l.CPUs != 0 && o.limit.CPUs != l.CPUs {
-		return l, Error("resources.cpu", "is %v, and limits.cpus is %v; leave one of them out", o.limit.CPUs, l.CPUs)
-	}
-	if o.limit.PIDs != 0 && l.PIDs != 0 && o.limit.PIDs != l.PIDs {
-		return l, Error("resources.pids", "is %d, and limits.pids is %d; leave one of them out", o.limit.PIDs, l.PIDs)
-	}
-	l.Memory, l.CPUs, l.PIDs = max(l.Memory, o.limit.Memory), max(l.CPUs, o.limit.CPUs), max(l.PIDs, o.limit.PIDs)
-	return l, nil
 }
 
 // ProjectOf is the workspace's directory on the host.

@@ -51,7 +51,7 @@ type Image struct {
 type Planner struct {
 	Spec    *shared.Spec
 	Options *definition.Options
-	Limits  shared.Limits // the Spec's and the options' that can be held
+	Limits  shared.Limits // the Spec's that can be held
 	Image   Image
 	Daemon  daemon.Facts
 	Memory  uint64 // of the machine
