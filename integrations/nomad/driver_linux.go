@@ -120,7 +120,7 @@ func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*p
 			}
 		}
 	}
-	return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx), true))
+	return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx)))
 }
 
 // startExecutor starts the executor of a task. Its socket listens before it runs.
@@ -263,7 +263,7 @@ func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := t.InspectTask(ctx, &proto.InspectTaskRequest{TaskId: id}); err != nil {
-		return nil, t.lost(err, t.destroy(ctx, true))
+		return nil, t.lost(err, t.destroy(ctx))
 	}
 	d.add(id, t)
 	return &proto.RecoverTaskResponse{}, nil
@@ -320,16 +320,16 @@ func (d *driver) DestroyTask(ctx context.Context, req *proto.DestroyTaskRequest)
 	d.mu.Lock()
 	delete(d.tasks, req.TaskId)
 	d.mu.Unlock()
-	t.destroy(ctx, true)
+	t.destroy(ctx)
 	return &proto.DestroyTaskResponse{}, nil
 }
 
 // destroy ends the executor and its task, and removes what they leave. It gives what the
 // executor has said.
-func (t *task) destroy(ctx context.Context, force bool) (log string) {
+func (t *task) destroy(ctx context.Context) (log string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, err := t.DestroyTask(ctx, &proto.DestroyTaskRequest{Force: force}); err != nil {
+	if _, err := t.DestroyTask(ctx, &proto.DestroyTaskRequest{}); err != nil {
 		t.handle.kill()
 	}
 	if t.ended != nil {

@@ -412,18 +412,11 @@ func signal(name string) (unix.Signal, error) {
 	return 0, fmt.Errorf("signal: %q is not the name of a signal, such as SIGHUP", name)
 }
 
-// DestroyTask ends the executor, also one whose task did not start.
-func (e *executor) DestroyTask(_ context.Context, req *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
+// DestroyTask ends the task, which the driver has asked about, and the executor, also one whose task did not start.
+func (e *executor) DestroyTask(context.Context, *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
 	if e.running() == nil {
-		select {
-		case <-e.ended:
-		default:
-			if !req.Force {
-				return nil, errors.New("the task runs: stop it first")
-			}
-			if err := e.kill(); err != nil {
-				return nil, err
-			}
+		if err := e.kill(); err != nil {
+			return nil, err
 		}
 	}
 	defer e.end()
