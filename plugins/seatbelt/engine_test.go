@@ -12,7 +12,7 @@ import (
 
 // elsewhere is the engine on a system that is no Mac.
 func elsewhere() shared.Engine {
-	return newEngine(platform{"plan9", sandboxExec, logProgram})
+	return newEngine(platform{"plan9", sandboxExec})
 }
 
 func TestPlanNeedsNoMac(t *testing.T) {
@@ -49,16 +49,15 @@ func TestPlanNeedsNoMac(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for attribute, spec := range map[string]shared.Spec{
-		"home":              {Home: "relative"},
-		"workdir":           {Table: []shared.Entry{{Source: "/Users/me/p", Path: "/workspace", Why: "workdir", Access: shared.ReadOnly}}},
-		"tmp":               {Table: []shared.Entry{{Path: "/scratch", Access: shared.Private, Why: "tmp"}}},
-		"ws":                {Table: []shared.Entry{{Source: "/a", Path: "/a", Access: shared.Overlay, Why: "ws"}}},
-		"engine":            {Unconfined: true},
-		"limits.pids":       {Limits: shared.Limits{PIDs: 1}},
-		"config.violations": {Options: []byte(`{"violations":1}`)},
-		"config.x":          {Options: []byte(`{"x":1}`)},
-		"deny_paths[0]":     {Deny: []string{"relative"}},
-		"bind_paths[0]":     {Table: []shared.Entry{mount("/usr/bin", shared.ReadWrite, "bind_paths[0]")}},
+		"home":          {Home: "relative"},
+		"workdir":       {Table: []shared.Entry{{Source: "/Users/me/p", Path: "/workspace", Why: "workdir", Access: shared.ReadOnly}}},
+		"tmp":           {Table: []shared.Entry{{Path: "/scratch", Access: shared.Private, Why: "tmp"}}},
+		"ws":            {Table: []shared.Entry{{Source: "/a", Path: "/a", Access: shared.Overlay, Why: "ws"}}},
+		"engine":        {Unconfined: true},
+		"limits.pids":   {Limits: shared.Limits{PIDs: 1}},
+		"config":        {Options: []byte(`{"x":1}`)},
+		"deny_paths[0]": {Deny: []string{"relative"}},
+		"bind_paths[0]": {Table: []shared.Entry{mount("/usr/bin", shared.ReadWrite, "bind_paths[0]")}},
 	} {
 		_, err := elsewhere().Open(t.Context(), spec)
 		if x, ok := errors.AsType[*shared.Error](err); !ok || x.Attribute != attribute {

@@ -36,12 +36,10 @@ func newFake(t *testing.T) *fake {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"fake-sandbox-exec", "fake-log"} {
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Symlink(self, filepath.Join(dir, "fake-sandbox-exec")); err != nil {
+		t.Fatal(err)
 	}
-	return &fake{t: t, dir: dir, engine: newEngine(platform{"darwin", filepath.Join(dir, "fake-sandbox-exec"), filepath.Join(dir, "fake-log")})}
+	return &fake{t: t, dir: dir, engine: newEngine(platform{"darwin", filepath.Join(dir, "fake-sandbox-exec")})}
 }
 
 // spec is a workspace and a session in a directory of the test's.
@@ -336,39 +334,6 @@ func TestFakeRefusals(t *testing.T) {
 	reach.Table[0] = mount(f.dir, shared.ReadWrite, "workspace")
 	if _, err := f.engine.Open(t.Context(), reach); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "launcher") {
 		t.Errorf("a launcher within reach: %v", err)
-	}
-}
-
-func TestFakeViolations(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	if err := syscall.Mkfifo(filepath.Join(f.dir, "tags"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec := f.spec()
-	spec.Options = []byte(`{"violations":true}`)
-	sandbox := f.open(spec)
-	process, err := sandbox.Start(t.Context(), command(spec, "true"), shared.Stdio{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var violations []shared.Event
-	for e := range process.Events() {
-		if e.Kind == shared.EventViolation {
-			violations = append(violations, e)
-		}
-	}
-	if len(violations) != 1 || violations[0].Details["operation"] != "file-read-data" || violations[0].Details["path"] != "/Users/you/x" || violations[0].Details["attribute"] != "bind_paths" {
-		t.Errorf("%+v", violations)
-	}
-	if _, err := process.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(f.dir, "forbidden"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sandbox.Start(t.Context(), command(spec, "true"), shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "Must be admin") {
-		t.Errorf("a log that cannot be read: %v", err)
 	}
 }
 

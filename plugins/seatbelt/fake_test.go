@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +26,6 @@ type record struct {
 	Parameters     map[string]string
 	Temp           []string // the entries of TMPDIR
 }
-
-var tagPattern = regexp.MustCompile(`\(with message "([^"]*)"\)`)
 
 // fakeSandboxExec takes the options of sandbox-exec, leaves a record beside
 // itself and becomes the command.
@@ -95,11 +92,6 @@ func fakeSandboxExec() int {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), fmt.Sprintf("record-%d.json", r.PID)), text, 0o600); err != nil {
 			return complain(err)
 		}
-		// The fake log waits at the pipe, if there is one.
-		if pipe, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "tags"), os.O_WRONLY, 0); err == nil {
-			fmt.Fprintln(pipe, tagPattern.FindStringSubmatch(r.Profile)[1])
-			pipe.Close()
-		}
 	}
 	command := args[1:]
 	// Go's own variables are not the command's.
@@ -109,30 +101,4 @@ func fakeSandboxExec() int {
 func complain(err error) int {
 	fmt.Fprintln(os.Stderr, "fake sandbox-exec:", err)
 	return 71
-}
-
-// fakeLog is `log stream`: one denial for each tag that comes by the pipe.
-func fakeLog() int {
-	dir := filepath.Dir(os.Args[0])
-	if _, err := os.Stat(filepath.Join(dir, "forbidden")); err == nil {
-		fmt.Fprintln(os.Stderr, "log: Must be admin to run 'stream' command")
-		return 77
-	}
-	fmt.Println(`Filtering the log data using "sender == \"Sandbox\""`)
-	for {
-		text, err := os.ReadFile(filepath.Join(dir, "tags"))
-		if err != nil {
-			return 1
-		}
-		for tag := range strings.Lines(string(text)) {
-			entry, err := json.Marshal(map[string]any{
-				"eventMessage":    "Sandbox: cat(17) deny(1) file-read-data /Users/you/x\n" + strings.TrimSpace(tag),
-				"senderImagePath": "/System/Library/Extensions/Sandbox.kext/Contents/MacOS/Sandbox",
-			})
-			if err != nil {
-				return 1
-			}
-			fmt.Printf("%s\n", entry)
-		}
-	}
 }

@@ -1,10 +1,6 @@
 package seatbelt
 
-import (
-	"encoding/json"
-
-	"github.com/sbxhost/sbxhost/shared"
-)
+import "github.com/sbxhost/sbxhost/shared"
 
 const version = "0.1.0-dev"
 
@@ -18,8 +14,4 @@ var info = shared.Info{
 		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
 	},
-	Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{
-		Name: "violations", Type: shared.OptionBool, Default: json.RawMessage("false"),
-		Doc: "report what was denied, from the system's log; delays the start and the end of each command, and needs an administrator's account",
-	}}},
 }

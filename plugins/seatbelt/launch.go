@@ -16,17 +16,12 @@ import (
 // start is what goes with one started command.
 type start struct {
 	own    *own
-	policy *policy
-	watch  *watch // nil unless violations are asked for
 	outlet *outlet
 }
 
 // open refuses what no command could be started with. It works on every system;
 // on a Mac it also has sandbox-exec take the profile once.
 func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
-	if _, err := parseOptions(spec.Options); err != nil {
-		return err
-	}
 	if _, err := gated.Read(spec); err != nil {
 		return err
 	}
@@ -126,10 +121,6 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err := e.platform.check(); err != nil {
 		return nil, err
 	}
-	o, err := parseOptions(spec.Options)
-	if err != nil {
-		return nil, err
-	}
 	followed := *spec
 	followed.Table = withHiddenTargets(spec.Table, leadsTo)
 	p, err := newPolicy(&followed, cmd)
@@ -190,13 +181,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Env:  env,
 		Dir:  cmd.Dir,
 	}
-	started := &start{own: s, policy: p, outlet: out}
-	if o.Violations {
-		if started.watch, err = e.monitor.watch(s.tag); err != nil {
-			return nil, err
-		}
-	}
-	e.started.Store(launched, started)
+	e.started.Store(launched, &start{own: s, outlet: out})
 	return launched, nil
 }
 
@@ -204,13 +189,9 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func()) {
 	v, _ := e.started.LoadAndDelete(launched)
 	s := v.(*start)
-	if s.watch != nil && emit != nil {
-		s.watch.follow(func(v violation) { emit(v.event(s.policy)) })
-	}
 	s.outlet.tell(emit)
 	return func() {
 		s.outlet.close()
-		s.watch.end()
 		s.own.dir.Remove()
 	}
 }

@@ -8,15 +8,13 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// The test binary is what the conformance kit runs inside, and stands in for the launcher and the log's reader where there
+// The test binary is what the conformance kit runs inside, and stands in for the launcher where there
 // is no Mac: see fake_linux_test.go.
 func TestMain(m *testing.M) {
 	enginetest.Hook()
 	switch filepath.Base(os.Args[0]) {
 	case "fake-sandbox-exec":
 		os.Exit(fakeSandboxExec())
-	case "fake-log":
-		os.Exit(fakeLog())
 	}
 	os.Exit(m.Run())
 }

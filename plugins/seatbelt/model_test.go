@@ -8,7 +8,6 @@ import (
 
 // private are the directories of a command as they could be on a Mac.
 var private = places{
-	tag:     "sbxhost-TEST",
 	scratch: "/private/var/folders/zz/abc/T/seatbelt-1",
 	temp:    "/private/var/folders/zz/abc/T/seatbelt-1/tmp",
 	home:    "/private/var/folders/zz/abc/T/seatbelt-1/home",

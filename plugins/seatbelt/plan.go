@@ -8,7 +8,7 @@ import (
 
 // planned stands in a plan for what is made at the start of a command.
 func planned(spec *shared.Spec) places {
-	at := places{tag: "sbxhost-TAG", scratch: "/<scratch>", temp: "/<scratch>/tmp"}
+	at := places{scratch: "/<scratch>", temp: "/<scratch>/tmp"}
 	if spec.Home != "" {
 		at.home = "/<scratch>/home"
 	}

@@ -38,10 +38,8 @@ const (
 	renameDeny = "file-write-create file-write-unlink"
 )
 
-// places are the directories that exist for one command, and the word by which
-// the system's log tells its denials from others.
+// places are the directories that exist for one command.
 type places struct {
-	tag     string // letters, digits and dashes
 	scratch string // what holds the others, and the session's directory
 	temp    string
 	home    string // "" where the Spec has none
@@ -59,9 +57,9 @@ type profile struct {
 
 // compile writes the profile of a policy. It is a pure function.
 func compile(p *policy, at places) (*profile, error) {
-	w := &writer{tag: at.tag, names: map[string]string{}, led: map[string]bool{}}
+	w := &writer{names: map[string]string{}, led: map[string]bool{}}
 	w.line("(version 1)")
-	w.line(`(deny default (with message "` + at.tag + `"))`)
+	w.line("(deny default)")
 
 	if p.spec.Filesystem == shared.FilesystemHost {
 		w.section("filesystem = \"host\"")
@@ -92,7 +90,6 @@ func compile(p *policy, at places) (*profile, error) {
 // writer builds the text. User's paths go to parameters only.
 type writer struct {
 	b          strings.Builder
-	tag        string
 	parameters []parameter
 	names      map[string]string // by value
 	led        map[string]bool   // expressions of directories that leads has kept
@@ -117,7 +114,7 @@ func (w *writer) comment(text string) {
 	}, text))
 }
 
-func (w *writer) embed(rules string) { w.b.WriteString(strings.ReplaceAll(rules, "@TAG@", w.tag)) }
+func (w *writer) embed(rules string) { w.b.WriteString(rules) }
 
 // param gives the expression for a path.
 func (w *writer) param(value string) string {
@@ -165,7 +162,7 @@ func regex(expr string) string { return `(regex #"` + expr + `")` }
 
 // rule writes one rule or, where that would be more than macOS takes, several
 // that say the same. Without a filter there is none.
-func (w *writer) rule(action, operations string, tagged bool, filters []string) {
+func (w *writer) rule(action, operations string, filters []string) {
 	for len(filters) > 0 {
 		size := w.size(filters[0])
 		n := 1
@@ -173,22 +170,9 @@ func (w *writer) rule(action, operations string, tagged bool, filters []string) 
 			size += w.size(filters[n])
 			n++
 		}
-		w.oneRule(action, operations, tagged, filters[:n])
+		w.line("(" + action + " " + operations)
+		w.line("  " + strings.Join(filters[:n], "\n  ") + ")")
 		filters = filters[n:]
-	}
-}
-
-func (w *writer) oneRule(action, operations string, tagged bool, filters []string) {
-	w.line("(" + action + " " + operations)
-	for i, f := range filters {
-		end := ""
-		if i == len(filters)-1 && !tagged {
-			end = ")"
-		}
-		w.line("  " + f + end)
-	}
-	if tagged {
-		w.line(`  (with message "` + w.tag + `"))`)
 	}
 }
 
@@ -205,7 +189,7 @@ func (w *writer) mounts(p *policy, at places) {
 	hide := func(before func(h area) bool) {
 		for len(hidden) > 0 && before(hidden[0]) {
 			w.section(hidden[0].origin)
-			w.rule("deny", readGrant+" "+writeGrant, false, w.paths(aliases(hidden[0].path)...))
+			w.rule("deny", readGrant+" "+writeGrant, w.paths(aliases(hidden[0].path)...))
 			hidden = hidden[1:]
 		}
 	}
@@ -217,32 +201,32 @@ func (w *writer) mounts(p *policy, at places) {
 		}
 		w.section(a.origin + ": " + access)
 		filters := w.paths(a.path)
-		w.rule("allow", readGrant, false, filters)
+		w.rule("allow", readGrant, filters)
 		if a.writable {
-			w.rule("allow", writeGrant, false, filters)
+			w.rule("allow", writeGrant, filters)
 		} else {
-			w.rule("deny", writeGrant, false, w.paths(aliases(a.path)...))
+			w.rule("deny", writeGrant, w.paths(aliases(a.path)...))
 		}
 	}
 	hide(func(area) bool { return true })
 	if list := p.ancestors(); len(list) > 0 {
 		w.section("The way to what is mounted, for realpath(3)")
-		w.rule("allow", "file-read-metadata", false, w.literals(list...))
+		w.rule("allow", "file-read-metadata", w.literals(list...))
 	}
 	w.section("The private temporary directory and home")
 	private := []string{at.temp}
 	if at.home != "" {
 		private = append(private, at.home)
 	}
-	w.rule("allow", readGrant+" "+writeGrant, false, w.paths(private...))
-	w.rule("allow", "file-read-metadata", false, w.literals(above(private)...))
+	w.rule("allow", readGrant+" "+writeGrant, w.paths(private...))
+	w.rule("allow", "file-read-metadata", w.literals(above(private)...))
 	var remote, local []string
 	for _, dir := range private {
 		remote = append(remote, "(remote unix-socket (subpath "+w.param(dir)+"))")
 		local = append(local, "(local unix-socket (subpath "+w.param(dir)+"))")
 	}
-	w.rule("allow", "network-outbound", false, remote)
-	w.rule("allow", "network-bind network-inbound", false, local)
+	w.rule("allow", "network-outbound", remote)
+	w.rule("allow", "network-bind network-inbound", local)
 }
 
 // above are the directories on the way to private ones.
@@ -271,14 +255,14 @@ func parents(p string) (list []string) {
 func (w *writer) final(p *policy, at places) {
 	w.section("What no definition can grant")
 	w.embed(finalRules)
-	w.rule("deny", "file-write-flags", true, w.paths(aliases(at.temp)...)) // else it could not be removed afterwards
+	w.rule("deny", "file-write-flags", w.paths(aliases(at.temp)...)) // else it could not be removed afterwards
 	private := []string{at.temp}
 	if at.home != "" {
 		private = append(private, at.home)
 	}
 	for _, c := range slices.Concat(p.obeyed, p.protected) {
 		w.section(c.origin + ": read-only")
-		w.rule("deny", writeDeny, true, w.filters(c, private))
+		w.rule("deny", writeDeny, w.filters(c, private))
 		w.leads(p, c, private)
 	}
 	for _, c := range p.hidden {
@@ -286,7 +270,7 @@ func (w *writer) final(p *policy, at places) {
 			continue // see mounts
 		}
 		w.section(c.origin + ": hidden")
-		w.rule("deny", readDeny+"\n      "+writeDeny, true, w.filters(c, private))
+		w.rule("deny", readDeny+"\n      "+writeDeny, w.filters(c, private))
 		w.leads(p, c, private)
 	}
 	pins := append(p.pins(append(private, at.scratch)...), private...)
@@ -295,7 +279,7 @@ func (w *writer) final(p *policy, at places) {
 	for _, at := range pins {
 		both = append(both, aliases(at)...)
 	}
-	w.rule("deny", renameDeny, true, w.literals(both...))
+	w.rule("deny", renameDeny, w.literals(both...))
 }
 
 // holds reports whether c is an entry with the private directories in it, which it
@@ -344,10 +328,10 @@ func (w *writer) leads(p *policy, c restriction, private []string) {
 		}
 	}
 	if len(whole) > 0 {
-		w.rule("deny", renameDeny, true, whole)
+		w.rule("deny", renameDeny, whole)
 	}
 	if len(any) > 0 {
-		w.rule("deny", "file-write-unlink", true, any)
+		w.rule("deny", "file-write-unlink", any)
 	}
 }
 

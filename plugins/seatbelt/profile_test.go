@@ -85,7 +85,7 @@ func comment(text string) string {
 // No path of a user is text of the profile, whatever it holds.
 func TestPathsAreParameters(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{`q"uote`, `x") (allow default) ("`, "new\nline", "; comment", `back\slash`, "é\u0301", "#\"", "(param \"P0\")", "@TAG@"} {
+	for _, name := range []string{`q"uote`, `x") (allow default) ("`, "new\nline", "; comment", `back\slash`, "é\u0301", "#\"", "(param \"P0\")"} {
 		path := "/Users/me/" + name
 		spec := shared.Spec{
 			Home:    "/Users/me/h " + name,
@@ -109,18 +109,6 @@ func TestPathsAreParameters(t *testing.T) {
 		}
 		if w.file("file-read-data", "/Users/me/other") || w.file("file-write-data", "/private/etc/hosts") {
 			t.Errorf("%q opens what it is not", name)
-		}
-	}
-}
-
-// A denial is tagged, so that the log tells whose it is.
-func TestDenialsAreTagged(t *testing.T) {
-	t.Parallel()
-	w := modelled(t, project(), shared.Command{})
-	for _, path := range []string{"/Users/other/x", "/Users/me/p/.env", "/Users/me/p/secrets/x"} {
-		v := w.profile.Decide(asDocumented, sbplAccess{Operation: "file-read-data", Path: path})
-		if v.Allow || v.Rule == nil || v.Rule.Message != private.tag {
-			t.Errorf("%s: %+v", path, v)
 		}
 	}
 }

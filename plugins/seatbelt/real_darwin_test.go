@@ -211,37 +211,6 @@ func TestRealTools(t *testing.T) {
 	}
 }
 
-// Denials come from the system's log, with their tag.
-func TestRealViolations(t *testing.T) {
-	t.Parallel()
-	r := openReal(t, func(s *shared.Spec) { s.Options = []byte(`{"violations":true}`) })
-	process, err := r.sandbox.Start(t.Context(), shared.Command{
-		// The log comes in batches: the command gives it the time of one.
-		Args: []string{"/bin/sh", "-c", "cat " + r.outsider + "; cat deep/.env; sleep 5"}, Dir: r.ws, Env: []string{"PATH=/usr/bin:/bin"},
-	}, shared.Stdio{})
-	if errors.Is(err, shared.ErrUnavailable) {
-		absent(t, "the log is for administrators: "+err.Error())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]string{}
-	for e := range process.Events() {
-		if e.Kind == shared.EventViolation {
-			t.Log(e.Message)
-			found[e.Details["path"]] = e.Details["attribute"]
-		}
-	}
-	if _, err := process.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for path, attribute := range map[string]string{r.outsider: "bind_paths", r.secret: "deny_paths"} {
-		if got, ok := found[path]; !ok || got != attribute {
-			t.Errorf("%s: %q, want a denial that names %s; there are %q", path, got, attribute, found)
-		}
-	}
-}
-
 // What the kit demands of every engine: the contract, and the probes, those for
 // macOS among them, but for the departures, which must be found too.
 func TestRealConformance(t *testing.T) {

@@ -2,7 +2,6 @@ package seatbelt
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -35,7 +34,7 @@ func newOwn(spec *shared.Spec) (_ *own, err error) {
 		return nil, unavailable("a place for temporary files", err)
 	}
 	s := &own{dir: dir, profile: filepath.Join(dir.Path, "profile.sb")}
-	s.tag, s.scratch = "sbxhost-"+rand.Text(), dir.Path
+	s.scratch = dir.Path
 	if spec.Session.Dir != "" {
 		s.scratch = parent
 	}

@@ -1,7 +1,6 @@
 package seatbelt
 
 import (
-	"encoding/json"
 	"runtime"
 	"sync"
 
@@ -14,19 +13,17 @@ const sandboxExec = "/usr/bin/sandbox-exec"
 
 // New makes the engine. It looks at nothing before it is used. Planning works on
 // every system.
-func New() shared.Engine { return newEngine(platform{runtime.GOOS, sandboxExec, logProgram}) }
+func New() shared.Engine { return newEngine(platform{runtime.GOOS, sandboxExec}) }
 
 // platform is what an engine works with; tests that have no Mac put a fake in
 // its place.
 type platform struct {
 	goos     string
 	launcher string
-	log      string
 }
 
 type engine struct {
 	platform platform
-	monitor  *monitor
 
 	mu      sync.Mutex
 	tried   map[string]bool // profiles that sandbox-exec has taken
@@ -34,7 +31,7 @@ type engine struct {
 }
 
 func newEngine(p platform) shared.Engine {
-	e := &engine{platform: p, monitor: &monitor{program: p.log, watches: map[string]*watch{}}, tried: map[string]bool{}}
+	e := &engine{platform: p, tried: map[string]bool{}}
 	return cmdengine.New(cmdengine.Config{
 		Info:   info,
 		Probe:  e.probe,
@@ -55,20 +52,4 @@ func (p platform) check() error {
 		return nil
 	}
 	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonElsewhere, Hint: fixElsewhere}
-}
-
-// options are the engine's own options.
-type options struct {
-	Violations bool `json:"violations"`
-}
-
-func parseOptions(raw json.RawMessage) (options, error) {
-	var o options
-	if len(raw) == 0 {
-		return o, nil
-	}
-	if err := json.Unmarshal(raw, &o); err != nil { // cmdengine has refused all but an object of options we have
-		return o, invalid("config.violations", "must be true or false", "")
-	}
-	return o, nil
 }
