@@ -22,7 +22,6 @@ type ProbeInfo struct {
 	ID, Title string // as in Result
 	Group     Group  // likewise
 	MustWork  bool   // whether it is of what must be possible, not of what must not
-	Varies    bool   // whether a machine may refuse the action to everybody
 }
 
 // Probes lists all probes, those for other platforms too.
@@ -35,7 +34,7 @@ func Probes() []ProbeInfo {
 }
 
 func infoOf(p *probes.Probe) ProbeInfo {
-	return ProbeInfo{p.ID, p.Title, Group(p.Group), p.Works, p.Maybe}
+	return ProbeInfo{p.ID, p.Title, Group(p.Group), p.Works}
 }
 
 // Status is how a case went.

@@ -16,17 +16,12 @@ import (
 
 // peakMemory is the most that a process ever had in memory at once.
 func peakMemory(pid int) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	kib, err := strconv.ParseInt(strings.TrimSuffix(proc.StatusField(string(text), "VmHWM"), " kB"), 10, 64)
 	if err != nil {
-		return 0, err
+		err = fmt.Errorf("process %d has no memory: it has ended", pid)
 	}
-	for line := range strings.Lines(string(text)) {
-		if peak, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(peak), " kB"), 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no memory: it has ended", pid)
+	return kib << 10, err
 }
 
 // holdings counts what a process has of the system, by what it is.
