@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // An engine of others is told how much to log, and sees nothing else but what its block lists.
@@ -29,6 +32,20 @@ func TestEnvironmentOfOthers(t *testing.T) {
 		p, err := s.find(name)
 		if err != nil || len(p.env) != len(want) || slices.ContainsFunc(want, func(e string) bool { return !slices.Contains(p.env, e) }) {
 			t.Errorf("%s: %q, %v", name, p.env, err)
+		}
+	}
+}
+
+// Engines of ours are told that the host runs one command.
+func TestEnvironmentOfOnce(t *testing.T) {
+	t.Parallel()
+	for _, once := range []bool{false, true} {
+		s, err := New(Options{Builtins: Builtins{engines: map[string]shared.Engine{"mine": nil}}, OneShot: once, WritableDir: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.find("mine"); err != nil || slices.Contains(p.env, wire.OnceEnv+"=1") != once {
+			t.Errorf("%v: %q, %v", once, p.env, err)
 		}
 	}
 }

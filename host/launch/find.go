@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/hostpath"
 	"github.com/sbxhost/sbxhost/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // programPrefix begins the name of an engine's executable.
@@ -258,6 +259,9 @@ func (s *Engines) find(name string) (program, error) {
 	}
 	_, builtin := s.o.Builtins.engines[name]
 	env := s.pickEnv(ourEnv(name))
+	if s.o.OneShot {
+		env = append(env, wire.OnceEnv+"=1")
+	}
 	// Of this program's directory only what is part of it: what else lies in such a
 	// directory, which is in PATH as a rule, nobody has installed as an engine.
 	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {

@@ -20,7 +20,7 @@ import (
 
 // New makes the engine. It looks at nothing before it is used.
 func New() shared.Engine {
-	e := &engine{}
+	e := &engine{early: make(chan *holder.Alone, 1)}
 	e.Engine = cmdengine.New(cmdengine.Config{
 		Info:       info,
 		Probe:      e.probe,
@@ -37,6 +37,7 @@ func New() shared.Engine {
 type engine struct {
 	shared.Engine
 	sessions sessions
+	early    chan *holder.Alone // one that StartEarly has started
 
 	prober nsengine.Prober
 }
@@ -48,9 +49,13 @@ type opened struct {
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
-	network *gated.Network          // nil where nothing is passed
-	rooted  bool                    // see [sandboxinit.Confinement]
-	last    [2]atomic.Pointer[work] // without and with a terminal
+	network *gated.Network // nil where nothing is passed
+	rooted  bool           // see [sandboxinit.Confinement]
+	// once says that it shares nothing with other commands: no holder is needed. first is the init that
+	// waits for its first command.
+	once  bool
+	first atomic.Pointer[holder.Alone]
+	last  [2]atomic.Pointer[work] // without and with a terminal
 }
 
 // attach looks at the host and joins the session.
@@ -63,7 +68,8 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err != nil {
 		return nil, err
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces,
+		once: !spec.Prepare && spec.Session.Dir == "" && !spec.Session.Processes}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -77,8 +83,10 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	// While the host hears of the open sandbox and sends its first command.
-	if client, err := s.session.connect(ctx); err == nil {
-		client.Prepare(m.tree)
+	if !s.once {
+		if client, err := s.session.connect(ctx); err == nil {
+			client.Prepare(m.tree)
+		}
 	}
 	return &cmdengine.Attachment{
 		Launch: s.launch, Prepares: true,
@@ -157,6 +165,11 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box,
 		Locked: true, Rooted: m.rooted, Writable: m.writable}
+	if s.once {
+		box := m.box
+		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
+		l.Spawn, l.Sandbox = s.spawnAlone, &box
+	}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}
@@ -165,8 +178,13 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Resets: true})
 		}
 	}
-	l.Unmade = func(failed *holder.MountError) error { return s.explain(m.halves.Own, failed) }
-	if (cmd == nil || !cmd.TTY) && !m.copies() {
+	l.Unmade = func(failed *holder.MountError) error {
+		if failed.Shared {
+			return s.explain(m.halves.Tree, failed)
+		}
+		return s.explain(m.halves.Own, failed)
+	}
+	if !s.once && (cmd == nil || !cmd.TTY) && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Launched) bool {
 			i := earlier.(*launched)
 			return i.as == m && i.by.Same(ctx, i.Launcher)

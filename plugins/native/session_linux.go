@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/mountplan"
 	"github.com/sbxhost/sbxhost/shared/nsengine"
 	"github.com/sbxhost/sbxhost/shared/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // sessions are this engine's connections to holders, one for each session
@@ -93,14 +94,73 @@ func (s *sessions) put(one *session) {
 	}
 }
 
-// StartEarly starts the holder that sandboxes without a session share: to start it takes as
-// long as to open the first of them.
+// StartEarly starts the holder that sandboxes without a session share, or the init of the one command
+// that there will be: to start it takes as long as to open the first of them.
 func (e *engine) StartEarly(ctx context.Context) {
 	s := e.sessions.get(&shared.Spec{})
 	defer e.sessions.put(s)
-	if _, err := s.connect(ctx); err == nil {
-		<-ctx.Done()
+	if os.Getenv(wire.OnceEnv) == "" {
+		if _, err := s.connect(ctx); err == nil {
+			<-ctx.Done()
+		}
+		return
 	}
+	if a, err := s.startAlone(true); err == nil {
+		e.early <- a
+		<-ctx.Done()
+		if a := e.takeEarly(); a != nil {
+			a.Discard() // the first sandbox was another
+		}
+	}
+}
+
+func (s *session) startAlone(network bool) (*holder.Alone, error) {
+	return holder.StartAlone(s.config, sandboxinit.AloneArg, network)
+}
+
+func (e *engine) takeEarly() *holder.Alone {
+	select {
+	case a := <-e.early:
+		return a
+	default:
+		return nil
+	}
+}
+
+// alone gives an init for the one command of a sandbox, which needs no holder.
+func (s *opened) alone() (*holder.Alone, error) {
+	network := s.spec.Network.Mode != shared.NetworkHost
+	if network && s.session.config.User == nil {
+		if a := s.engine.takeEarly(); a != nil {
+			return a, nil
+		}
+	}
+	a, err := s.session.startAlone(network)
+	if err != nil {
+		err = diagnose(fmt.Errorf("%w: %w", holder.ErrUnavailable, err), nsengine.LookAtKernel())
+	}
+	return a, err
+}
+
+// spawnAlone starts an init without a holder. One that has died while it waited is replaced: nothing has
+// run then.
+func (s *opened) spawnAlone(_ context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Launched, error) {
+	waited := s.first.Swap(nil)
+	if waited != nil {
+		if waited.Run(argv, files) == nil {
+			return waited, nil
+		}
+		waited.Discard()
+	}
+	a, err := s.alone()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Run(argv, files); err != nil {
+		a.Discard()
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "starting the init: " + err.Error()}
+	}
+	return a, nil
 }
 
 // connect gives the connection to the holder, a new one where the former is lost.
@@ -131,6 +191,16 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 // degraded is an error.
 func (s *opened) join(ctx context.Context) error {
 	s.session = s.engine.sessions.get(s.spec)
+	if s.once {
+		a, err := s.alone()
+		if s.first.Store(a); err == nil {
+			err = s.hold(ctx, nil)
+		}
+		if err != nil {
+			s.leave()
+		}
+		return err
+	}
 	client, err := s.session.connect(ctx)
 	if err == nil {
 		err = s.hold(ctx, client)
@@ -176,7 +246,12 @@ func ownedBy(path string, uid uint32) bool {
 	return unix.Lstat(path, &st) != nil || st.Uid == uid
 }
 
-func (s *opened) leave() { s.engine.sessions.put(s.session) }
+func (s *opened) leave() {
+	if a := s.first.Swap(nil); a != nil {
+		a.Discard()
+	}
+	s.engine.sessions.put(s.session)
+}
 
 // shared is as of [cmdengine.Launch].
 func (s *opened) shared(m *work, first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 func TestSessionHome(t *testing.T) {
@@ -392,5 +393,56 @@ func TestStartEarly(t *testing.T) {
 	startEarly(e)()
 	if len(e.sessions.open) > 0 {
 		t.Errorf("a holder is left: %v", e.sessions.open)
+	}
+}
+
+// The one command of a host that runs no other has the init that was started ahead, and no holder.
+func TestStartEarlyOnce(t *testing.T) {
+	need(t)
+	t.Setenv(wire.OnceEnv, "1")
+	e := New().(*engine)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.StartEarly(ctx)
+	}()
+	early := <-e.early
+	e.early <- early
+	spec := shared.Spec{}
+	box, err := e.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.early) > 0 {
+		t.Error("another init was taken")
+	}
+	for _, s := range e.sessions.open {
+		if s.client != nil {
+			t.Error("there is a holder")
+		}
+	}
+	box.Close(t.Context())
+	if _, err := early.Wait(); err != nil {
+		t.Errorf("the init: %v", err)
+	}
+	inside.Expect(t, e, spec, "cat /proc/1/comm", "sbxhost-init")
+
+	for _, killed := range []bool{true, false} {
+		another, err := newSession(&spec).startAlone(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.early <- another
+		if killed {
+			another.Kill()
+			another.Wait()
+			inside.Expect(t, e, spec, "cat /proc/1/comm", "sbxhost-init")
+			continue
+		}
+		cancel() // no sandbox needs it
+		<-done
+		another.Wait()
 	}
 }

@@ -88,6 +88,8 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
+	// Tree is that of an [Alone], which has it from nobody.
+	Tree Plan
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
 	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
@@ -99,6 +101,7 @@ type Sandbox struct {
 func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
+	c.Text(&b.Tree.encoded)
 	c.Flag(&b.Member)
 	c.Flag(&b.Resets)
 	if b.Namespaces&^sandboxNamespaces != 0 {

@@ -22,13 +22,19 @@ type Making struct {
 // init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
 // must drop when the sandbox is complete. others are descriptors of the mount and the user
 // namespace of who had it started: in one of these, or as another process than pid 1, it
-// would take the root directory away from a whole machine. stdio are the init's descriptors.
-func Make(box Sandbox, others [2]int, stdio []int) (*Making, *MountError) {
+// would take the root directory away from a whole machine. stdio are the init's descriptors. One that is
+// alone makes the tree before.
+func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
 	if failed := apart(others); failed != nil {
 		return nil, failed
+	}
+	if alone != nil {
+		if failed := alone.build(box.Tree); failed != nil {
+			return nil, failed
+		}
 	}
 	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	failed := m.b.open()

@@ -180,7 +180,7 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn,
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, gone, log, err := spawn(dir, theirs, lock, config)
+	process, log, err := spawn(dir, argv(os.Geteuid() == 0, dir < 0), 0, theirs, lock, config)
 	if err != nil {
 		unix.Close(ours)
 		return nil, nil, err
@@ -189,7 +189,7 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn,
 	if c, err = newConn(ours); err != nil {
 		return nil, nil, err
 	}
-	c.holder, c.gone = process, gone
+	c.holder, c.gone = process.Process, process.gone
 	c, err = await(ctx, c)
 	if ended(err) {
 		// Not one that was about to go: this one has just begun.
@@ -218,32 +218,33 @@ func socketpair() (ours int, theirs *os.File, err error) {
 	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
 }
 
-// spawn executes the holder in namespaces of its own. One with a directory belongs to all
-// clients, and ends with the last connection. One that is alone dies with this process,
-// even if somebody has stopped it.
-func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-chan struct{}, said func() string, err error) {
+// spawn executes the holder in namespaces of its own, and more of them where it is an init. One with a
+// directory belongs to all clients, and ends with the last connection. One that is alone dies with this
+// process, even if somebody has stopped it.
+func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, said func() string, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
+	attr.Cloneflags |= more
 	binary, err := config.Executable()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer binary.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer null.Close()
 	log, said, err := openLog()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer log.Close()
 	spaces, err := OwnNamespaces()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		for _, f := range spaces {
@@ -254,24 +255,32 @@ func spawn(dir int, first, lock *os.File, config Config) (_ *os.Process, gone <-
 	if lock != nil {
 		files = append(files, lock)
 	}
-	process, gone, err := startProcess(dir, argv(os.Geteuid() == 0, dir < 0), &os.ProcAttr{
+	process, err := startProcess(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: files,
 		Sys:   attr,
 	})
 	if err != nil {
-		return nil, nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
+		return nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
 	}
-	return process, gone, said, nil
+	return process, said, nil
+}
+
+// A child is a process that was started here, and how it ended, once gone is closed.
+type child struct {
+	*os.Process
+	gone   chan struct{}
+	status syscall.WaitStatus
+	err    error
 }
 
 // startProcess starts a process on a thread that lives as long: the parent-death signal, which one
 // without a directory has, follows the thread. Else its working directory is dir, whether or not its
 // user could get there. A descriptor would not do: it leads to the mounts of this
 // namespace, of which the new one can use none.
-func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Process, gone <-chan struct{}, err error) {
-	started, ended := make(chan struct{}), make(chan struct{})
+func startProcess(dir int, words []string, attr *os.ProcAttr) (_ *child, err error) {
+	started, c := make(chan struct{}), &child{gone: make(chan struct{})}
 	go proc.OnOwnThread(func() {
 		if dir < 0 {
 			attr.Dir, attr.Sys.Pdeathsig = "/", syscall.SIGKILL
@@ -279,18 +288,21 @@ func startProcess(dir int, words []string, attr *os.ProcAttr) (process *os.Proce
 			err = unix.Fchdir(dir)
 		}
 		if err == nil {
-			process, err = os.StartProcess(words[0], words, attr)
+			c.Process, err = os.StartProcess(words[0], words, attr)
 		}
 		failed := err != nil
 		close(started)
 		if !failed {
-			proc.Await(process.Pid)
-			process.Wait()
-			close(ended)
+			proc.Await(c.Pid)
+			var state *os.ProcessState
+			if state, c.err = c.Process.Wait(); c.err == nil {
+				c.status = state.Sys().(syscall.WaitStatus)
+			}
+			close(c.gone)
 		}
 	})
 	<-started
-	return process, ended, err
+	return c, err
 }
 
 // ambient is what an ordinary user's holder keeps, over its own namespace

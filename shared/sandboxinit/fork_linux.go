@@ -137,7 +137,9 @@ func (u *unborn) close() {
 func (u *unborn) fork() *ExecError {
 	flags := uintptr(unix.SIGCHLD)
 	if u.locked {
-		flags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS // these two at once have the kernel lock the mounts
+		// The first two at once have the kernel lock the mounts. An init that was started before there was a
+		// control group is not at the top of its cgroup namespace.
+		flags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP
 	}
 	// What is not dumpable belongs to root, and is traced by nobody: without that, this process could not
 	// write the child's map, nor be its tracer. Other commands are in user namespaces of their own.

@@ -18,6 +18,8 @@ const (
 	initArg = "sbxhost-init"
 	// waitArg is of an init that is given the command's stdio later.
 	waitArg = "sbxhost-init-wait"
+	// AloneArg is of an init that is told later what else it is: see [holder.StartAlone].
+	AloneArg = "sbxhost-init-alone"
 	// traceArg is of the tracer.
 	traceArg = "sbxhost-init-trace"
 )

@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/frame"
 	"github.com/sbxhost/sbxhost/shared/holder"
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared/traced"
 )
 
@@ -52,12 +53,14 @@ func role(is string, fds []int) func() int {
 	case is == initArg && len(fds) == 2: // see ServingArgv
 		return func() int { return runServing(control, fds[1]) }
 	case is == initArg && len(fds) == 3: // see MakingArgv
-		return func() int { return runMaking(control, [2]int(fds[1:])) }
+		return func() int { return runMaking(control, [2]int(fds[1:]), nil) }
 	case is == waitArg && len(fds) == 1:
 		return func() int { return runWaiting(control, -1) }
 	case is == waitArg && len(fds) == 2: // see dropByExec
 		return func() int { return runWaiting(control, fds[1]) }
 	case len(fds) > 1:
+	case is == AloneArg:
+		return runAlone
 	case is == traceArg:
 		return func() int { return runTracer(control) }
 	}
@@ -73,8 +76,45 @@ func runServing(control, sockets int) int {
 	return newSupervisor().run(control, sockets)
 }
 
-// runMaking is an init that makes its sandbox itself.
-func runMaking(control int, others [2]int) int {
+// runAlone is an init that makes its sandbox and the tree, and has started before either was known.
+func runAlone() int {
+	if code := closeEyes(); code != 0 {
+		return code
+	}
+	// Of what this process executes nothing may gain a capability. A holder's thread would have emptied the
+	// bounding set for that; here each thread has one, and to empty them all takes 2 ms.
+	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	runtime.LockOSThread() // which dropByExec takes with it
+	if err == syscall.ENOTSUP {
+		err = confine.NoNewPrivileges()
+	}
+	if err != nil {
+		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
+	}
+	alone, words := holder.Settle()
+	if len(words) != 5 {
+		return proc.Failed // who has started it has ended, or needs none
+	}
+	os.Args = words // as of MakingArgv
+	var fds [3]int
+	for i := range fds {
+		fds[i], _ = parseFD(words[2+i])
+	}
+	return runMaking(fds[0], [2]int(fds[1:]), alone)
+}
+
+// onEachThread makes a system call on each thread. The error is ENOTSUP in a program with C in it.
+//
+//go:uintptrescapes
+func onEachThread(call, a, b uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// runMaking is an init that makes its sandbox itself, and the tree, too, where it is alone.
+func runMaking(control int, others [2]int, alone *holder.Solitude) int {
 	if code := closeEyes(); code != 0 {
 		return code
 	}
@@ -85,7 +125,7 @@ func runMaking(control int, others [2]int) int {
 	} else if err != nil {
 		return proc.Complain("reading what is to be made", err)
 	}
-	making, failed := holder.Make(box, others, []int{0, 1, 2})
+	making, failed := holder.Make(box, others, []int{0, 1, 2}, alone)
 	unix.Close(others[0])
 	unix.Close(others[1])
 	if failed != nil {
@@ -189,7 +229,7 @@ func closeEyes() int {
 }
 
 // dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
-// executing something is nothing since the holder emptied the bounding set.
+// executing something is nothing since the holder emptied the bounding set; see runAlone, too.
 func dropCapabilities(kept, control, resets int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {
@@ -202,11 +242,7 @@ func dropCapabilities(kept, control, resets int) error {
 func capsetAll(kept int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}} // a tracer inherits them
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])), 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return onEachThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])))
 }
 
 // dropLocking gives up what a command's namespaces are made with. In a program with C in it the init keeps it.

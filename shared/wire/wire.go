@@ -52,6 +52,10 @@ const (
 // for each step costs a tenth of a command's time.
 const ProcessorsEnv = "GOMAXPROCS"
 
+// OnceEnv names the variable that tells our engines, where it is there, that the host runs one command
+// and ends. It is about speed alone.
+const OnceEnv = "SBXHOST_ENGINE_ONCE"
+
 // TempDirPrefix begins the name of a private directory for sockets. What lies there
 // under such a name for an hour is removed by a host.
 const TempDirPrefix = "sbxhost-"
