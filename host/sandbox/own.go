@@ -53,12 +53,9 @@ func (p *Pool) giveIdle(sb *Open) bool {
 	return true
 }
 
-// leaveOwned is called when the command of a sandbox has ended: one in whose session nothing was
-// written is for the next one, and another goes.
+// leaveOwned is called when the command of a sandbox has ended. Also one in whose session nothing was written is
+// over: its overlays would go on not finding what has come to lie beneath them since it was looked for.
 func (p *Pool) leaveOwned(sb *Open) {
-	if sb.Engine.Usable() && sb.owned.session.AsMade() && p.giveIdle(sb) {
-		return
-	}
 	go func() {
 		p.endOwned(sb)
 		sb.owned.ahead()
@@ -124,7 +121,6 @@ const aheadTimeout = 30 * time.Second
 
 // own makes a sandbox that was opened one of a session of its own.
 func (p *Pool) own(sb *Open, s *slot, o *session.Own, t Target, via Route) {
-	o.Made()
 	sb.owned = &owned{session: o, slot: s, ahead: func() { p.openAhead(t, via) }, ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
