@@ -94,6 +94,10 @@ type Options struct {
 	// command, for the next one. Zero means 100 milliseconds, negative not at all.
 	// Close removes it in any case.
 	Linger time.Duration
+	// Usage, if set, is what engines take over of whom the commands are for, in a program that runs them for
+	// other processes: nil is what this process has. An engine that is not written in Go, by this project's
+	// package shared, takes nothing over.
+	Usage *wire.Usage
 	// StartTimeout bounds the start of an engine's process; zero means 10
 	// seconds.
 	StartTimeout time.Duration

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // Identity is what the kernel knows of a process that a command which it starts would
@@ -89,6 +90,17 @@ var (
 	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
 )
 
+// fixed is the part of an identity that nobody can be given.
+func (id Identity) fixed() Identity {
+	id.files, id.schedule = maps.Clone(id.files), id.schedule[1:]
+	delete(id.files, "limits")
+	delete(id.files, "oom_score_adj")
+	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
+		return strings.HasPrefix(line, "Umask:") || strings.HasPrefix(line, "Cpus_allowed:")
+	})
+	return id
+}
+
 // Confinement is the part of an identity that says what a process may reach.
 func (id Identity) Confinement() Identity {
 	id.files, id.schedule = maps.Clone(id.files), nil
@@ -143,38 +155,47 @@ func procOf(socket int) (string, error) {
 var errNoNewPrivs = errors.New("no_new_privs is set, so that it may be confined in a way that nobody sees")
 
 // Same refuses a process that has connected to a socket unless its identity is want. Who
-// is confined otherwise than the server would leave its confinement by it.
-func Same(socket int, want Identity) error {
+// is confined otherwise than the server would leave its confinement by it. Unless want is a confinement, it gives
+// how much the process may use, which may differ.
+func Same(socket int, want Identity) (*wire.Usage, error) {
 	proc, err := procOf(socket)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err != nil {
-		return os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
+		return nil, os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
 	}
 	defer unix.Close(pidfd)
 	peer, err := identityOf(proc)
 	if err != nil {
-		return err
-	}
-	if want.confinement {
-		peer = peer.Confinement()
-	}
-	// It may be confined by Landlock, which nobody sees from outside.
-	if !want.confinement && slices.ContainsFunc(peer.status, func(line string) bool {
-		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) != "0"
-	}) {
-		return errNoNewPrivs
-	}
-	if what := want.Differs(peer); what != "" {
-		return fmt.Errorf("its %s differs", what)
+		return nil, err
 	}
 	// The number was its own while that was read, if it is alive still.
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
-		return errors.New("it has ended")
+		return nil, errors.New("it has ended")
 	}
-	return nil
+	if want.confinement {
+		if what := want.Differs(peer.Confinement()); what != "" {
+			return nil, fmt.Errorf("its %s differs", what)
+		}
+		return nil, nil
+	}
+	// It may be confined by Landlock, which nobody sees from outside.
+	if !slices.ContainsFunc(peer.status, func(line string) bool {
+		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) == "0"
+	}) {
+		return nil, errNoNewPrivs
+	}
+	what := want.fixed().Differs(peer.fixed())
+	if what == "" {
+		what = want.cannotGive(peer)
+	}
+	if what != "" {
+		return nil, fmt.Errorf("its %s differs", what)
+	}
+	usage, err := peer.Usage()
+	return &usage, err
 }
 
 // Genuine refuses a server that is not program, run by this user in the namespaces of this

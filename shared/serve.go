@@ -60,7 +60,11 @@ func Serve(engine Engine) {
 	}
 	log := hclog.New(&hclog.LoggerOptions{Level: logLevel(), Output: os.Stderr, JSONFormat: true})
 	takeLog(log)
-	if err := serve(engine, log); err != nil {
+	err := takeUsage()
+	if err == nil {
+		err = serve(engine, log)
+	}
+	if err != nil {
 		log.Error("the engine cannot start", "error", err)
 		os.Exit(1)
 	}

@@ -415,7 +415,7 @@ func runDocument(t *testing.T, d document, bin string, module, shell []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell[0], append(shell[1:], script.String())...)
 	cmd.Dir = dir
-	cmd.Env = append(slices.Clone(module), "HOME="+home, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb")
+	cmd.Env = append(slices.Clone(module), "HOME="+home, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb", "SBX_SERVE=off")
 	for i, entry := range cmd.Env {
 		if dir, ok := strings.CutPrefix(entry, "PATH="); ok {
 			cmd.Env[i] = "PATH=" + bin + ":" + dir + ":/usr/local/bin:/usr/bin:/bin"

@@ -113,7 +113,7 @@ var rules = []rule{
 	{packages: "config", ours: []string{"config/source", "egress", "host", "host/launch", "paths", "host/env", "host/view", "policy", "shared", "glob"}},
 	{packages: "inforce", ours: []string{"approvals", "config", "config/source", "host", "hostpath", "policy", "shared", "shared/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "telemetry", others: []string{}},
-	{packages: "serve", ours: []string{"hostpath", "shared/frame", "shared/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "serve", ours: []string{"hostpath", "shared/frame", "shared/proc", "shared/wire"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"hostpath", "serve"}},
 	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "config/source", "host", "hostpath", "inforce", "shared"}, others: []string{"golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
@@ -121,8 +121,8 @@ var rules = []rule{
 	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "approvals", "config/source", "host", "hostpath", "inforce", "policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
 	{packages: "cmd/sbxhost/internal/trace", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "host", "hostpath", "telemetry"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "approvals", "config", "egress", "host", "host/launch", "inforce", "policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "audit", "egress", "host", "hostpath", "policy", "serve", "shared", "shared/frame", "telemetry"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "approvals", "host", "hostpath", "inforce", "serve", "shared", "shared/frame", "shared/proc", "workspace"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "audit", "egress", "host", "hostpath", "policy", "serve", "shared", "shared/frame", "shared/wire", "telemetry"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "approvals", "host", "host/launch", "hostpath", "inforce", "serve", "shared", "shared/frame", "shared/proc", "workspace"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/trace", "config", "host", "host/view", "shared"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "approvals", "config", "config/source", "inforce"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "inforce"}, others: []string{}},
@@ -520,4 +520,43 @@ var (
 
 func namesCommand(text string) bool {
 	return text != "sbxhost" && commandName.MatchString(text) || strings.Contains(text, " ") && commandFlag.MatchString(text)
+}
+
+// A server runs commands of many processes: none gets what is the server's own. So nothing that it is made of
+// reads the environment, the directory or the home of its process but what says whether this is an engine.
+func TestServersReadNothingOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	own := regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|ExpandEnv|Getwd|UserHomeDir|UserCacheDir|UserConfigDir)\b|\bexec\.LookPath\b`)
+	allowed := map[string]string{
+		"host/host.go":           "Options.fillIn, of what a program leaves to the library",
+		"host/launch/builtin.go": "whether this process is an engine",
+		"serve/ask_linux.go":     "of a client, for its own command",
+	}
+	read := map[string]bool{}
+	for _, dir := range []string{"cmd/sbxhost/internal", "inforce", "config", "host", "workspace", "egress", "approvals", "audit", "policy", "hostpath", "scan", "stubs", "sessiondir", "review", "serve"} {
+		err := filepath.WalkDir("../"+dir, func(p string, d os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(p)
+			for line := range strings.Lines(string(text)) {
+				code, _, _ := strings.Cut(line, "//")
+				if found := own.FindString(code); found != "" {
+					name := strings.TrimPrefix(p, "../")
+					if read[name] = true; allowed[name] == "" {
+						t.Errorf("%s has %s", name, found)
+					}
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for name := range allowed {
+		if !read[name] {
+			t.Errorf("%s reads nothing any more", name)
+		}
+	}
 }

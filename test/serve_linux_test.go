@@ -145,8 +145,9 @@ func TestServeWhom(t *testing.T) {
 	}{
 		{"plainly", "", nil, true},
 		{"again", "", nil, true},
-		{"another umask", "umask 0177", nil, false},
-		{"another limit", "ulimit -c 0; ulimit -v 1000000000", nil, false},
+		{"another umask", "umask 0027", nil, true},
+		{"another limit", "ulimit -c 0; ulimit -f 123456", nil, true},
+		{"another limit of open files", "ulimit -n 500", nil, false},
 		{"without a server's directory", "unset XDG_RUNTIME_DIR; export SBX_SERVE=off", nil, false},
 		{"another variable", "export STEP=2; cd ..; cd project", nil, true},
 		{"another directory", "mkdir -p sub; cd sub", nil, true},
@@ -291,6 +292,37 @@ func procText(t *testing.T, path string) string {
 func statOf(t *testing.T, pid string, field int) string {
 	_, rest, _ := strings.Cut(procText(t, "/proc/"+pid+"/stat"), ") ")
 	return strings.Fields(rest)[field-3]
+}
+
+// A command has its own client's umask, limits, priority and processors, as by exec, also while others run, and
+// what is written for it has its client's umask.
+func TestServeGivesUsage(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	const show = "umask; ulimit -f; ulimit -s; ulimit -l; nice; grep Cpus_allowed: /proc/self/status; cat /proc/self/oom_score_adj"
+	for _, sandbox := range []string{"fast", "open"} {
+		for _, before := range []string{"", "umask 0027", "ulimit -f 123456; ulimit -S -s 4096", "renice -n 7 $$ >/dev/null", "taskset -p 1 $$ >/dev/null", "echo 300 >/proc/self/oom_score_adj"} {
+			var got [2]string
+			for i, way := range []string{"export SBX_SERVE=on", "export SBX_SERVE=off"} {
+				result := fmt.Sprintf("%s/home/%d.json", s.dir, i)
+				cmd := s.sbx(way+"\n"+before, "-quiet", "-sandbox", sandbox, "-result", result, "-c", show)
+				out, err := cmd.Output() // what sbxhost says comes in any order
+				info, lost := os.Stat(result)
+				if err != nil || lost != nil {
+					t.Fatalf("%s %q: %v, %v: %s", way, before, err, lost, out)
+				}
+				got[i] = string(out) + info.Mode().String()
+			}
+			if got[0] != got[1] {
+				t.Errorf("%s, %q: served\n%s\nand alone\n%s", sandbox, before, got[0], got[1])
+			}
+		}
+	}
+	status := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve", "-status")
+	status.Env = s.env
+	if out, err := status.CombinedOutput(); err != nil || strings.Contains(string(out), "Not served") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // What a client gets is the command's: bytes, status, signals, and its end.
@@ -532,7 +564,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	// Whoever asks it tells it, also who is confined otherwise, or gone before it looks.
 	confined := s.sbx("", "--", "echo", "x")
-	confined.Path, confined.Args = "/bin/sh", append([]string{"sh", "-c", `umask 027; exec "$0" "$@"`, confined.Path}, confined.Args[1:]...)
+	confined.Path, confined.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 500; exec "$0" "$@"`, confined.Path}, confined.Args[1:]...)
 	if out, err := confined.Output(); err != nil || string(out) != "x\n" {
 		t.Errorf("%q, %v", out, err)
 	}

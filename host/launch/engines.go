@@ -29,6 +29,7 @@ type Options struct {
 	Home         string                      // of the caller, for sources that begin with ~/
 	LookupEnv    func(string) (string, bool) // of the caller
 	OneShot      bool                        // of the host's Options
+	Usage        *wire.Usage                 // what engines take over; nil is this process's own
 	StartTimeout time.Duration               // zero means ten seconds
 	Logger       hclog.Logger                // of what engines log; not nil
 	WritableDir  func(p string) string       // the directory with p that commands can write to, as a message names it; or ""

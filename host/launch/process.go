@@ -20,6 +20,7 @@ func (s *Engines) launch(ctx context.Context, p program) (*dial.Launched, error)
 		return nil, p.failed(err)
 	}
 	defer release()
+	cmd.Env = append(slices.Clip(cmd.Env), s.o.Usage.Environ()...)
 	process, err := dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: s.o.StartTimeout, Logger: s.o.Logger.Named(p.name), SocketDirs: s.socketDirs()})
 	if err != nil {
 		failed := &Error{Engine: p.name, Source: p.source, Err: err}

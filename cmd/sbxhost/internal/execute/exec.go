@@ -137,9 +137,12 @@ func (e *Execution) openPlaces(o host.Options) (err error) {
 		if e.output, err = openPlace("-result", e.resultPath, e.Dir, setup.CommandDirs(e.App, o, e.resultPath)); err != nil {
 			return err
 		}
+		e.output.ready = e.Remote.asClient
 	}
 	if e.eventsTo != "" && e.events == nil {
-		e.events, err = openEvents(e.eventsTo, e.Dir, setup.CommandDirs(e.App, o, e.eventsTo))
+		if e.events, err = openEvents(e.eventsTo, e.Dir, setup.CommandDirs(e.App, o, e.eventsTo)); err == nil && e.Remote != nil {
+			err = e.Remote.asClient(e.events.file) // no descriptor of the client's comes here
+		}
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/serve"
 	"github.com/sbxhost/sbxhost/shared/frame"
+	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // Remote is a client of ours, for whom a command runs. Nil is our own caller.
@@ -29,6 +30,7 @@ type Remote struct {
 	Stderr  *HeldBack
 	Signals chan os.Signal
 	Life    context.Context // ends with the client
+	Usage   *wire.Usage     // what it may use; nil in a kept session
 	Settled bool            // how the command ends is for the client
 	Why     string          // it is not
 	Typed   bool            // what it gives as standard input is typed at its terminal
@@ -91,6 +93,14 @@ func (r *Remote) caller(a *cli.App) *host.Caller {
 // done: nothing was run.
 func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.Settled }
 
+// asClient gives a file that was made for the client the rights that it would have had of that.
+func (r *Remote) asClient(f *os.File) error {
+	if r == nil || r.Usage == nil {
+		return nil
+	}
+	return f.Chmod(os.FileMode(0o644 &^ r.Usage.Umask))
+}
+
 // suspend stops the client.
 func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Nothing{}) }
 
@@ -105,6 +115,7 @@ func (r *Remote) errors(stderr io.Writer) io.Writer {
 // host gives the Host for a setup.
 func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHost, error) {
 	if r != nil {
+		s.Options.Usage = r.Usage
 		return r.Take(ctx, a, s)
 	}
 	h, err := host.New(ctx, s.Options)

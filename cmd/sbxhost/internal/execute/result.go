@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,9 @@ type Result struct {
 // resultFile is where -result goes. Its directory is held open from before the
 // command runs, so that the command cannot lead the result elsewhere.
 type resultFile struct {
-	dir  *hostpath.Dir
-	name string
+	dir   *hostpath.Dir
+	name  string
+	ready func(*os.File) error // of the file that was written; may be nil
 }
 
 // openPlace finds out, by doing, that what a flag names can be written, and removes an
@@ -88,7 +90,7 @@ func (r *resultFile) write(res *Result) (err error) {
 	defer r.dir.Close()
 	text, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
-		err = replace.Put(r.dir, r.name, append(text, '\n'), 0o644, nil)
+		err = replace.Put(r.dir, r.name, append(text, '\n'), 0o644, r.ready)
 	}
 	if err != nil {
 		return fmt.Errorf("-result: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -137,6 +138,13 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	s, err := servedSetup(a, s)
 	if err != nil {
 		return nil, err
+	}
+	engine := s.Options.Sandboxes[s.Sandbox].Engine
+	if launch.IsAuto(engine) {
+		engine = "docker" // of those that are declared "auto" takes it alone
+	}
+	if _, declared := s.Options.Engines[engine]; declared {
+		return nil, fmt.Errorf("engine %q is declared, and may not take over the limits of its command's caller", engine)
 	}
 	key, err := servedKey(s)
 	if err != nil {

@@ -62,7 +62,7 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 			return err
 		}
 		if *detached {
-			unix.Umask(0o077)
+			serve.LeaveCaller()
 		}
 		listener, remove, err := listen(dir)
 		if err != nil {
@@ -333,7 +333,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, "the server's program was replaced"
 	}
 	var same error
-	if err := r.raw.Control(func(fd uintptr) { same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
+	if err := r.raw.Control(func(fd uintptr) { r.Usage, same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
 		err = errors.Join(err, same)
 		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", err))
 		return 0, err.Error()
