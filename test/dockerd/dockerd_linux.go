@@ -217,43 +217,6 @@ func (d *Daemon) Admit(uid int) error {
 	return errors.Join(os.Chmod(d.dir, 0o711), os.Chown(d.Socket, uid, -1))
 }
 
-// Listen gives a listener at the daemon's loopback, which is not the machine's.
-func (d *Daemon) Listen() (l net.Listener, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and it ends with the goroutine, since it is not like others any more
-		l, err = d.listen()
-	}()
-	<-done
-	return l, err
-}
-
-func (d *Daemon) listen() (net.Listener, error) {
-	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", d.pid))
-	if err != nil {
-		return nil, err
-	}
-	defer space.Close()
-	if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, os.NewSyscallError("setns", err)
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	defer unix.Close(fd)
-	loopback, err := unix.NewIfreq("lo")
-	if err != nil {
-		return nil, err
-	}
-	loopback.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, loopback); err != nil {
-		return nil, os.NewSyscallError("lo up", err)
-	}
-	return net.Listen("tcp4", "127.0.0.1:0")
-}
-
 // Stop ends the daemon and removes its directory.
 func (d *Daemon) Stop() {
 	if d.client.Transport != nil {
