@@ -38,8 +38,8 @@ func TestPlanNeedsNoMac(t *testing.T) {
 	if len(plan.Documents) != 2 || !strings.HasPrefix(plan.Documents[0].Text, "(version 1)\n(deny default") || !strings.Contains(plan.Documents[1].Text, "= /Users/me/p\n") {
 		t.Errorf("Documents = %+v", plan.Documents)
 	}
-	if !slices.Contains(plan.Mounts, shared.PlannedMount{Op: "hide", Destination: "/Users/me/p/secrets", Why: `deny_paths "/Users/me/p/secrets/"`}) || len(plan.Notes) == 0 {
-		t.Errorf("Mounts = %+v, Notes = %q", plan.Mounts, plan.Notes)
+	if len(plan.Notes) == 0 {
+		t.Error("no notes")
 	}
 	if _, err := sandbox.Start(t.Context(), cmd, shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), reasonElsewhere) {
 		t.Errorf("Start = %v", err)

@@ -37,7 +37,6 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 	}
 	return shared.Plan{
 		Argv:      e.argv("<profile>", profile, cmd.Args[0], cmd.Args[1:]),
-		Mounts:    p.steps(at),
 		Documents: []shared.PlanDocument{{Name: "profile", Text: profile.text}, {Name: "parameters", Text: profile.list()}},
 		Notes:     notes(spec),
 	}, nil
@@ -51,48 +50,4 @@ func (p *profile) list() string {
 		b.WriteString(parameter.name + " = " + quote(parameter.value) + "\n")
 	}
 	return b.String()
-}
-
-func (p *policy) steps(at places) (steps []shared.PlannedMount) {
-	step := func(op, destination, why string) {
-		steps = append(steps, shared.PlannedMount{Op: op, Destination: destination, Why: why})
-	}
-	if p.spec.Filesystem == shared.FilesystemHost {
-		step("read", "/", "filesystem")
-	} else {
-		step("read", "<minimal>", "filesystem")
-	}
-	for _, h := range p.hiddenAround {
-		step("hide", h.path, h.origin)
-	}
-	for _, a := range p.areas {
-		if a.writable {
-			step("write", a.path, a.origin)
-		} else {
-			step("read", a.path, a.origin)
-		}
-	}
-	step("write", at.temp, "TMPDIR")
-	if at.home != "" {
-		step("write", at.home, "HOME")
-	}
-	for _, c := range p.protected {
-		step("protect", c.place(), c.origin)
-	}
-	for _, c := range p.hidden {
-		step("hide", c.place(), c.origin)
-	}
-	return steps
-}
-
-// place is what is hidden or protected, for people.
-func (c restriction) place() string {
-	if c.path != "" {
-		return c.path
-	}
-	var list []string
-	for _, q := range c.patterns {
-		list = append(list, q.regex(true))
-	}
-	return strings.Join(list, " ")
 }
