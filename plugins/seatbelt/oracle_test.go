@@ -66,8 +66,9 @@ func anyCase(pattern, names []string) bool {
 	if len(names) == 0 {
 		return false
 	}
+	first := strings.ReplaceAll(pattern[0], "[a-c]", "?") // a set is any character
 	for _, name := range []string{names[0], strings.ToLower(names[0]), foldAPFS(names[0])} {
-		for _, wanted := range []string{strings.ToLower(pattern[0]), foldAPFS(pattern[0])} {
+		for _, wanted := range []string{strings.ToLower(first), foldAPFS(first)} {
 			if ok, err := path.Match(wanted, name); err == nil && ok {
 				return anyCase(pattern[1:], names[1:])
 			}

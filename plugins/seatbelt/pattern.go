@@ -2,7 +2,6 @@ package seatbelt
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,66 +40,17 @@ func parsePattern(text string) (pattern, error) {
 			switch part.Kind {
 			case glob.Text:
 				s.expr += foldLiteral(part.Text)
-			case glob.One:
+			case glob.One, glob.OneOf: // of a set any, which denies more
 				s.expr += anyOne
 			case glob.Many:
 				if i == 0 || name.Parts[i-1].Kind != glob.Many {
 					s.expr += "[^/]*"
 				}
-			case glob.OneOf:
-				s.expr += foldSet(part)
 			}
 		}
 		p.segments = append(p.segments, s)
 	}
 	return p, nil
-}
-
-// foldSet is the expression for one character of a set. A set of letters and digits
-// keeps its meaning, in either case; any other is any character, which denies more.
-func foldSet(part glob.Part) string {
-	var set strings.Builder
-	without := "" // what a negated set excludes, as long as each can stand in one
-	simple, spelled := true, true
-	for pair := range slices.Chunk(part.Ranges, 2) {
-		low, high := pair[0], pair[1]
-		if low == high && (between(low, low, '0', '9') || between(low|32, low|32, 'a', 'z') || strings.ContainsRune("._-", low)) {
-			without += string(low)
-		} else {
-			spelled = false
-		}
-		switch {
-		case between(low, high, '0', '9'), between(low, high, 'a', 'z'), between(low, high, 'A', 'Z'):
-			set.WriteString(setRange(low, high))
-			if low > '9' {
-				set.WriteString(setRange(low^32, high^32))
-			}
-			// The long s and the Kelvin sign are letters in another case.
-			simple = simple && !(low|32 <= 'k' && 'k' <= high|32 || low|32 <= 's' && 's' <= high|32)
-		default:
-			simple = false
-		}
-	}
-	switch {
-	case part.Negate && spelled:
-		// Not in another case: a negated set denies the less the more it excludes.
-		if strings.Contains(without, "-") {
-			without = strings.ReplaceAll(without, "-", "") + "-" // where it is no range
-		}
-		return "[^/" + without + "]"
-	case !simple || part.Negate:
-		return anyOne
-	}
-	return "[" + set.String() + "]"
-}
-
-func between(low, high, from, to rune) bool { return from <= low && high <= to }
-
-func setRange(low, high rune) string {
-	if low == high {
-		return string(low)
-	}
-	return string(low) + "-" + string(high)
 }
 
 // literal gives the path of the host that a pattern without wildcards is.
