@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ func New() shared.Engine {
 type engine struct {
 	shared.Engine
 	sessions sessions
+	starting sync.Mutex         // held while early is being filled
 	early    chan *holder.Alone // one that StartEarly has started
 
 	prober nsengine.Prober

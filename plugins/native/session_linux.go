@@ -105,8 +105,13 @@ func (e *engine) StartEarly(ctx context.Context) {
 		}
 		return
 	}
-	if a, err := s.startAlone(true); err == nil {
+	e.starting.Lock()
+	a, err := s.startAlone(true)
+	if err == nil {
 		e.early <- a
+	}
+	e.starting.Unlock()
+	if err == nil {
 		<-ctx.Done()
 		if a := e.takeEarly(); a != nil {
 			a.Discard() // the first sandbox was another
@@ -118,7 +123,10 @@ func (s *session) startAlone(network bool) (*holder.Alone, error) {
 	return holder.StartAlone(s.config, sandboxinit.AloneArg, network)
 }
 
+// takeEarly waits for one that is being started.
 func (e *engine) takeEarly() *holder.Alone {
+	e.starting.Lock()
+	defer e.starting.Unlock()
 	select {
 	case a := <-e.early:
 		return a
