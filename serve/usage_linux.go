@@ -23,8 +23,6 @@ var limitNames = map[string]int{
 	"Max realtime priority": unix.RLIMIT_RTPRIO, "Max realtime timeout": unix.RLIMIT_RTTIME,
 }
 
-const filesLimit = "Max open files"
-
 // Usage is what a command of such a process would have.
 func (id Identity) Usage() (u wire.Usage, err error) {
 	for _, line := range id.status {
