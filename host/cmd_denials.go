@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/host/facts"
 	"github.com/sbxhost/sbxhost/host/launch"
 	"github.com/sbxhost/sbxhost/host/sandbox"
+	"github.com/sbxhost/sbxhost/host/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -67,15 +68,21 @@ func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []En
 			return set[name] != true && slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
-		Machine:      witness{&facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
+		Machine:      witness{held: opened.Resolved.Holds, Witness: &facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
 	}
 }
 
 // witness is of this machine and of what holds places on it.
-type witness struct{ *facts.Witness }
+type witness struct {
+	*facts.Witness
+	held []view.Hold // of the command
+}
 
 // Stub reports whether something looks like a stub that is a directory.
 func (w witness) Stub(p string) bool {
+	if slices.ContainsFunc(w.held, func(h view.Hold) bool { return h.Path == p && !h.File }) {
+		return true // it may be gone by now
+	}
 	info, err := os.Lstat(p)
 	return err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 == 0
 }

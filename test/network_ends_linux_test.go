@@ -101,7 +101,7 @@ print("all")`
 
 // Whoever is killed, connections end on both sides, no port stays taken, and no process stays.
 func (m *netMachine) killed(t *testing.T) {
-	const host, engine, holder, init, command = 0, 1, 2, 3, 4 // each is a child of the one before
+	const host, engine, init, command = 0, 1, 2, 3 // each is a child of the one before
 	for name, c := range map[string]struct {
 		who    int
 		signal syscall.Signal
@@ -110,7 +110,6 @@ func (m *netMachine) killed(t *testing.T) {
 		"the host, asked": {host, syscall.SIGTERM, 0},
 		"the host":        {host, syscall.SIGKILL, 0},
 		"the engine":      {engine, syscall.SIGKILL, 125},
-		"the holder":      {holder, syscall.SIGKILL, 125},
 		"the init":        {init, syscall.SIGKILL, 125},
 		"the command":     {command, syscall.SIGKILL, 128 + 9},
 	} {

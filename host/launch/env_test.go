@@ -40,7 +40,7 @@ func TestEnvironmentOfOthers(t *testing.T) {
 func TestEnvironmentOfOnce(t *testing.T) {
 	t.Parallel()
 	for _, once := range []bool{false, true} {
-		s, err := New(Options{Builtins: Builtins{engines: map[string]shared.Engine{"mine": nil}}, OneShot: once, WritableDir: func(string) string { return "" }})
+		s, err := New(Options{Builtins: Builtins{engines: map[string]shared.Engine{"mine": nil}}, OneShot: once, LookupEnv: func(string) (string, bool) { return "", false }, WritableDir: func(string) string { return "" }})
 		if err != nil {
 			t.Fatal(err)
 		}
