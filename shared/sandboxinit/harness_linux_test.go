@@ -44,6 +44,9 @@ var (
 func each(t *testing.T, test func(t *testing.T, w way)) {
 	t.Helper()
 	for _, w := range []way{direct, locked, bwrapLean, bwrapSelf} {
+		if w.locked && os.Getuid() != 0 {
+			continue // who is no init of an engine, with capabilities in its namespaces, cannot map itself
+		}
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			w.require(t)
