@@ -135,7 +135,11 @@ func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 			}
 		}
 	}
-	if !by.Locked && len(by.Filter) > 0 { // else the child enters that, and loads the filter
+	if by.Locked { // the child enters that, and loads the filter
+		if err := confine.NoNewPrivileges(); err != nil {
+			return execError(OpFilter, "", err)
+		}
+	} else if len(by.Filter) > 0 {
 		if err := confine.Filter(by.Filter); err != nil {
 			return execError(OpFilter, "", err)
 		}
