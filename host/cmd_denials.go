@@ -78,12 +78,12 @@ type witness struct {
 	held []view.Hold // of the command
 }
 
-// Stub reports whether something looks like a stub that is a directory.
+// Stub reports whether something looks like a stub that is a directory, or was one and is gone.
 func (w witness) Stub(p string) bool {
-	if slices.ContainsFunc(w.held, func(h view.Hold) bool { return h.Path == p && !h.File }) {
-		return true // it may be gone by now
-	}
 	info, err := os.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return slices.ContainsFunc(w.held, func(h view.Hold) bool { return h.Path == p && !h.File })
+	}
 	return err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 == 0
 }
 
