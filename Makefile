@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
 ENGINES := native bwrap landlock seatbelt noop docker
-PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./shared/sandboxinit/sbxhost-init ./integrations/nomad/nomad-driver-sbxhost \
+PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./cmd/sbxhost-init ./integrations/nomad/nomad-driver-sbxhost \
 	$(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 # All is built in one way, so that each package is compiled once: for programs and for tests,
 # by root and, from a copy of the cache and in another directory, by an ordinary user. gRPC
@@ -51,7 +51,7 @@ PACKAGES = $(filter-out $(foreach p,$(call NAMED,all),$(p) $(p)/%),$(shell $(GO)
 # a C compiler all run without. A short run has it for those that need neither gRPC nor
 # net/http: to compile these once more takes longer than their tests.
 SYNC     = $(filter-out $(addprefix $(MODULE)/,plugins/% shared/enginetest shared/enginetest/% test/%),$(shell $(GO) list -f '{{range .Imports}}{{if eq . "sync"}}{{$$.ImportPath}}{{end}}{{end}}' ./...))
-RACED    = $(if $(shell command -v $${CC:-cc}),$(if $(SHORT),$(addprefix $(MODULE)/,review scan shared/holder stubs workspace),$(SYNC)))
+RACED    = $(if $(shell command -v $${CC:-cc}),$(if $(SHORT),$(addprefix $(MODULE)/,internal/review internal/scan internal/engine/holder internal/stubs workspace),$(SYNC)))
 RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 
 # Tests start programs that are built once, apart from bin/: an engine takes the init that
@@ -104,7 +104,7 @@ typecheck: CHECK = $(call TOOL,typecheck)
 typecheck: ## whether everything would compile for the other systems
 	GOOS=darwin GOARCH=arm64 $(CHECK) work
 	GOOS=linux GOARCH=arm64 $(CHECK) work
-	GOOS=windows GOARCH=amd64 $(CHECK) ./glob ./paths ./shared/seccomp ./shared/wire ./telemetry
+	GOOS=windows GOARCH=amd64 $(CHECK) ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire ./internal/telemetry
 	GOOS=windows GOARCH=amd64 $(CHECK) -tests=false ./config ./host
 
 cross: ## vets and links everything for the other systems
@@ -114,7 +114,7 @@ cross: ## vets and links everything for the other systems
 	GOOS=darwin GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=amd64 $(GO) build work
 	GOOS=windows GOARCH=amd64 $(GO) build ./config ./host
-	GOOS=windows GOARCH=amd64 $(GO) vet ./glob ./paths ./shared/seccomp ./shared/wire ./telemetry
+	GOOS=windows GOARCH=amd64 $(GO) vet ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire ./internal/telemetry
 
 staticcheck:
 	$(call TOOL,staticcheck) $(PACKAGES)

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
 // block is one kind of block: its attributes, how each is read into a T, and how its

@@ -7,9 +7,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

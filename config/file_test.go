@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // FileName is the name of a configuration file that is found, not named. Other tools have

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // fakeStat knows the paths given, as files, or as directories when they end in

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

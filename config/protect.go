@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/glob"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/glob"
 )
 
 // pathPatterns are paths and patterns of package glob. They stay as they were

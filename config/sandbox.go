@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // builtinEngines are the names that `engine` takes without an engine block.

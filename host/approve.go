@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

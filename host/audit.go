@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/sbxhost/sbxhost/audit"
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

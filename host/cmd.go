@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/host/stdio"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
+	"github.com/sbxhost/sbxhost/internal/stdio"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

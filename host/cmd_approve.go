@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sbxhost/sbxhost/audit"
-	"github.com/sbxhost/sbxhost/host/denial"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/denial"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sbxhost/sbxhost/audit"
-	"github.com/sbxhost/sbxhost/host/denial"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/session"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/denial"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

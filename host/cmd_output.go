@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/host/stdio"
+	"github.com/sbxhost/sbxhost/internal/stdio"
 )
 
 // Output runs the command and returns what it wrote to its standard output. An

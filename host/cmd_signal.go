@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // gh writes a program of that name which notes that it ran.

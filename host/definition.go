@@ -1,10 +1,10 @@
 package host
 
 import (
-	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/host/session"
-	"github.com/sbxhost/sbxhost/host/view"
-	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/session"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // program puts an executable file at a path.

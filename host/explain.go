@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/host/session"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
+	"github.com/sbxhost/sbxhost/internal/session"
 )
 
 // Explain says exactly what Start would do, and runs nothing but the engine.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/host/view"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // Host runs commands in sandboxes. It is safe for concurrent use.

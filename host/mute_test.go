@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // muteEngine is the variable with which the test binary is such an engine.

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 
-	"github.com/sbxhost/sbxhost/audit"
-	"github.com/sbxhost/sbxhost/egress"
-	"github.com/sbxhost/sbxhost/host/denial"
-	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/denial"
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

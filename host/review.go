@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
 )
 
 // Reviews lists the reviews of the workspace, by name: those that were applied as a whole, and can be

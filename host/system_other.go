@@ -11,10 +11,10 @@ import (
 	"os/exec"
 	"runtime"
 
-	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/host/sandbox"
-	"github.com/sbxhost/sbxhost/policy"
-	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )

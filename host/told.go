@@ -7,8 +7,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/host/facts"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/facts"
 )
 
 // Told gives what commands of any Host with this store have made or changed, that acts outside of sandboxes, and that

@@ -5,10 +5,10 @@ package host
 import (
 	"slices"
 
-	"github.com/sbxhost/sbxhost/host/env"
-	"github.com/sbxhost/sbxhost/host/facts"
-	"github.com/sbxhost/sbxhost/host/session"
-	"github.com/sbxhost/sbxhost/review"
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 

@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // serveDebug serves engine until an interrupt, to whoever is told how on

@@ -3,7 +3,7 @@ package shared
 import (
 	"encoding/json"
 
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // MarshalJSON gives what `ENGINE describe` prints: an object with name,

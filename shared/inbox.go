@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // channel is an inbox, and what sends to it.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"

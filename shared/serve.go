@@ -19,9 +19,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/proc"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // logEnv names the environment variable with the level from which an engine

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/sbxhost/sbxhost/shared/dial"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 

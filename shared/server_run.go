@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // A servedProcess is a command whose call of Run lasts.

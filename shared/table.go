@@ -5,7 +5,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // An Entry says what a command sees at one path inside, and beneath it as far as

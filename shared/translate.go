@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // The translations to messages are total. Those from messages refuse what

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/internal/dial"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"github.com/sbxhost/sbxhost/shared/wire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 // A failure is a command that fails of its sandbox as people meet it.

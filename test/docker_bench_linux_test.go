@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 )
 
 // BenchmarkDocker has a Host with an engine of its own, and all protections that

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 )
 
 // dockerLayout builds sbxhost as it is installed with the docker engine, and
@@ -34,7 +34,7 @@ func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 		t.Fatal(err)
 	}
 	layout = filepath.Join(t.TempDir(), "bin")
-	build(t, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
+	build(t, layout, "cmd/sbxhost", "plugins/docker/sbxhost-engine-docker", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init")
 	return top, layout, d
 }
 

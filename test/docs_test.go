@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/config/source"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // What the documents show is held to by these tests. The conventions:

@@ -14,38 +14,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // executor is the one function that prepares to execute a program of the host, which was found by the
 // one checked search: see package hostpath.
-const executor = "hostpath/execute.go Command"
+const executor = "internal/hostpath/execute.go Command"
 
 // executes are the functions, by file or directory, that execute programs without it.
 var executes = map[string]string{
-	"shared/dial/launch.go Launch":                       "starts an engine's program by the command that host/launch has from hostpath",
-	"cmd/sbxhost/internal/engines/conformance.go RunKit": "copies that command for each process of the engine",
-	"host/launch/pin_linux.go executePinned":             "executes by descriptor the program that hostpath has checked and whose checksum was verified",
-	"host/launch/pin_other.go executePinned":             "executes a private copy of such a program",
-	"cmd/sbx/main.go main":                               "becomes the sbxhost beside it, which hostpath has checked",
-	"shared/cmdengine/forker.go process":                 "starts a launcher, which its engine has checked, or the init",
-	"plugins/bwrap/engine_linux.go launch":               "names the launcher that locate has checked, for cmdengine",
-	"plugins/seatbelt/launch.go launch":                  "names sandbox-exec by its fixed path, for cmdengine",
-	"plugins/landlock/engine_linux.go launch":            "names the init, for cmdengine",
-	"plugins/native/engine_linux.go launch":              "is for cmdengine, and names no program",
-	"plugins/noop/noop.go launch":                        "names the command itself: this engine isolates nothing",
-	"shared/holder/start_linux.go startProcess":          "executes this very program again, as a session's holder",
-	"shared/holder/server_linux.go fork":                 "executes the init, by the descriptor of this very program",
-	"shared/containerinit/line_linux.go forkInit":        "is in a container, and executes this very program again",
-	"shared/sandboxinit/init_linux.go dropByExec":        "is inside the sandbox, and executes this very program again",
-	"shared/sandboxinit/fork_linux.go clone":             "is inside the sandbox, and executes the command",
-	"host/launch/find.go File":                           "gives the path of an engine to people",
-	"shared/sandboxinit/fork_linux.go startersNOFILE":    "executes nothing: the call fails, and restores a limit by that",
-	"shared/sandboxinit/tracer_linux.go beginTraced":     "is inside the sandbox, and executes this very program again",
-	"shared/enginetest":                                  "the kit for engines' authors: what it starts outside is itself, /bin/sh and /bin/ps",
-	"docs/examples":                                      "what the documents quote: engines that name their launchers",
-	"examples":                                           "what others write",
-	"test":                                               "runs in tests and benchmarks alone",
+	"internal/dial/launch.go Launch":                           "starts an engine's program by the command that internal/launch has from hostpath",
+	"cmd/sbxhost/internal/engines/conformance.go RunKit":       "copies that command for each process of the engine",
+	"internal/launch/pin_linux.go executePinned":               "executes by descriptor the program that hostpath has checked and whose checksum was verified",
+	"internal/launch/pin_other.go executePinned":               "executes a private copy of such a program",
+	"cmd/sbx/main.go main":                                     "becomes the sbxhost beside it, which hostpath has checked",
+	"shared/cmdengine/forker.go process":                       "starts a launcher, which its engine has checked, or the init",
+	"plugins/bwrap/engine_linux.go launch":                     "names the launcher that locate has checked, for cmdengine",
+	"plugins/seatbelt/launch.go launch":                        "names sandbox-exec by its fixed path, for cmdengine",
+	"plugins/landlock/engine_linux.go launch":                  "names the init, for cmdengine",
+	"plugins/native/engine_linux.go launch":                    "is for cmdengine, and names no program",
+	"plugins/noop/noop.go launch":                              "names the command itself: this engine isolates nothing",
+	"internal/engine/holder/start_linux.go startProcess":       "executes this very program again, as a session's holder",
+	"internal/engine/holder/server_linux.go fork":              "executes the init, by the descriptor of this very program",
+	"internal/engine/containerinit/line_linux.go forkInit":     "is in a container, and executes this very program again",
+	"internal/engine/sandboxinit/init_linux.go dropByExec":     "is inside the sandbox, and executes this very program again",
+	"internal/engine/sandboxinit/fork_linux.go clone":          "is inside the sandbox, and executes the command",
+	"internal/launch/find.go File":                             "gives the path of an engine to people",
+	"internal/engine/sandboxinit/fork_linux.go startersNOFILE": "executes nothing: the call fails, and restores a limit by that",
+	"internal/engine/sandboxinit/tracer_linux.go beginTraced":  "is inside the sandbox, and executes this very program again",
+	"shared/enginetest":                                        "the kit for engines' authors: what it starts outside is itself, /bin/sh and /bin/ps",
+	"docs/examples":                                            "what the documents quote: engines that name their launchers",
+	"examples":                                                 "what others write",
+	"test":                                                     "runs in tests and benchmarks alone",
 }
 
 // executing are the names by which Go code executes a program, by package.
@@ -57,9 +57,9 @@ var executing = map[string][]string{
 	"github.com/creack/pty": {"Start", "StartWithSize", "StartWithAttrs"},
 }
 
-// notHost are directories of modules that are no part of what users run: tools builds releases and
-// generates code, on the machines of those who work on this.
-var notHost = []string{"tools"}
+// notHost are directories that are no part of what users run: tools builds releases and
+// generates code, internal/testing serves tests, on the machines of those who work on this.
+var notHost = []string{"tools", "internal/testing"}
 
 // TestOneFunctionExecutes finds every call by which this project executes a program, in whichever module:
 // a command can put a git, a pager or a less into a directory of its user's PATH, so that no program of the

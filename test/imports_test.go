@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 const module = "github.com/sbxhost/sbxhost"
@@ -44,94 +44,94 @@ type rule struct {
 }
 
 var rules = []rule{
-	{packages: "paths", others: []string{}, pure: true},
-	{packages: "hostpath", others: []string{"golang.org/x/sys"}},
-	{packages: "gitindex", others: []string{}, pure: true},
-	{packages: "workspace", ours: []string{"gitindex", "hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "sessiondir", ours: []string{"hostpath", "paths"}, others: []string{"golang.org/x/sys"}},
-	{packages: "review", ours: []string{"gitindex", "hostpath", "paths", "sessiondir"}, others: []string{"golang.org/x/sys"}},
-	{packages: "glob", others: []string{}},
-	{packages: "scan", ours: []string{"glob", "hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "stubs", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "egress", others: []string{"golang.org/x/net/idna"}, pure: true},
-	{packages: "egress/gate", ours: []string{"egress"}, others: []string{"golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"}},
-	{packages: "policy", ours: []string{"shared"}, others: []string{}},
-	{packages: "approvals", ours: []string{"hostpath", "shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "audit", ours: []string{"hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/frame", others: []string{"golang.org/x/sys"}},
-	{packages: "shared/proc", others: []string{"golang.org/x/sys"}},
-	{packages: "shared/holder", ours: []string{"shared/frame", "shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/containerinit", ours: []string{"shared/frame", "shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/orphans", ours: []string{"shared/proc", "shared/sandboxinit"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/sandboxinit/confine", ours: []string{"hostpath", "shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/sandboxinit/trace", ours: []string{"shared/traced"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/sandboxinit", ours: []string{"hostpath", "shared/containerinit", "shared/frame", "shared/holder", "shared/proc", "shared/sandboxinit/confine", "shared/sandboxinit/trace", "shared/traced"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/sandboxinit/sbxhost-init", ours: []string{"shared/sandboxinit"}, others: []string{}},
+	{packages: "internal/paths", others: []string{}, pure: true},
+	{packages: "internal/hostpath", others: []string{"golang.org/x/sys"}},
+	{packages: "internal/gitindex", others: []string{}, pure: true},
+	{packages: "workspace", ours: []string{"internal/gitindex", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/sessiondir", ours: []string{"internal/hostpath", "internal/paths"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/review", ours: []string{"internal/gitindex", "internal/hostpath", "internal/paths", "internal/sessiondir"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/glob", others: []string{}},
+	{packages: "internal/scan", ours: []string{"internal/glob", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/stubs", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/egress", others: []string{"golang.org/x/net/idna"}, pure: true},
+	{packages: "internal/egress/gate", ours: []string{"internal/egress"}, others: []string{"golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"}},
+	{packages: "internal/policy", ours: []string{"shared"}, others: []string{}},
+	{packages: "internal/approvals", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/audit", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/frame", others: []string{"golang.org/x/sys"}},
+	{packages: "internal/proc", others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/holder", ours: []string{"internal/frame", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/containerinit", ours: []string{"internal/frame", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/orphans", ours: []string{"internal/proc", "internal/engine/sandboxinit"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/sandboxinit/confine", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/sandboxinit/trace", ours: []string{"internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/sandboxinit", ours: []string{"internal/hostpath", "internal/engine/containerinit", "internal/frame", "internal/engine/holder", "internal/proc", "internal/engine/sandboxinit/confine", "internal/engine/sandboxinit/trace", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost-init", ours: []string{"internal/engine/sandboxinit"}, others: []string{}},
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
-	{packages: "shared/wire", others: []string{"github.com/hashicorp/go-plugin"}},
-	{packages: "shared", ours: []string{"shared/enginepb", "shared/frame", "shared/proc", "shared/sandboxinit", "shared/wire"}},
-	{packages: "shared/dial", ours: []string{"shared", "shared/enginepb", "shared/frame", "shared/proc", "shared/wire"}},
-	{packages: "shared/cmdengine/cgroup", ours: []string{"hostpath", "shared/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/cmdengine", ours: []string{"hostpath", "shared", "shared/orphans", "shared/proc", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/holder", "shared/cmdengine/cgroup", "shared/traced"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/wire", others: []string{"github.com/hashicorp/go-plugin"}},
+	{packages: "shared", ours: []string{"shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
+	{packages: "internal/dial", ours: []string{"shared", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
+	{packages: "internal/engine/cgroup", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/cmdengine", ours: []string{"internal/hostpath", "shared", "internal/engine/orphans", "internal/proc", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/holder", "internal/engine/cgroup", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/actor", ours: []string{}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/enginetest/internal/scene", ours: []string{"shared", "shared/dial", "shared/enginetest/internal/actor", "shared/scratch"}, others: []string{"github.com/creack/pty"}},
-	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/sandboxinit/confine", "shared/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
-	{packages: "shared/enginetest/internal/contract", ours: []string{"shared", "shared/dial", "shared/enginepb", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "shared/proc", "shared/wire"}, others: []string{"github.com/creack/pty", "golang.org/x/sys", "google.golang.org/grpc"}},
-	{packages: "shared/enginetest", ours: []string{"hostpath", "shared", "shared/dial", "shared/enginetest/internal/*", "shared/sandboxinit", "shared/wire"}, others: []string{}},
-	{packages: "shared/traced", ours: []string{"shared/frame"}, others: []string{}},
-	{packages: "shared/seccomp", ours: []string{"shared/traced"}, others: []string{"golang.org/x/net/bpf"}},
-	{packages: "shared/mountplan", ours: []string{"hostpath", "shared", "shared/holder"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/nsengine", ours: []string{"shared", "shared/mountplan", "shared/cmdengine/cgroup", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/scratch", ours: []string{"hostpath", "shared"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/gated", ours: []string{"egress", "egress/gate", "shared", "shared/sandboxinit"}, others: []string{}},
-	{packages: "plugins/native", ours: []string{"egress/gate", "shared", "shared/gated", "shared/wire", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/holder", "shared/mountplan", "shared/nsengine", "shared/sandboxinit", "shared/scratch"}},
-	{packages: "plugins/bwrap", ours: []string{"egress/gate", "hostpath", "shared", "shared/gated", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit"}},
-	{packages: "plugins/landlock", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/mountplan", "shared/nsengine", "shared/sandboxinit", "shared/sandboxinit/confine", "shared/scratch", "shared/seccomp"}},
+	{packages: "shared/enginetest/internal/scene", ours: []string{"shared", "internal/dial", "shared/enginetest/internal/actor", "internal/engine/scratch"}, others: []string{"github.com/creack/pty"}},
+	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "internal/engine/sandboxinit/confine", "internal/engine/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
+	{packages: "shared/enginetest/internal/contract", ours: []string{"shared", "internal/dial", "shared/enginepb", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "internal/proc", "internal/wire"}, others: []string{"github.com/creack/pty", "golang.org/x/sys", "google.golang.org/grpc"}},
+	{packages: "shared/enginetest", ours: []string{"internal/hostpath", "shared", "internal/dial", "shared/enginetest/internal/*", "internal/engine/sandboxinit", "internal/wire"}, others: []string{}},
+	{packages: "internal/engine/traced", ours: []string{"internal/frame"}, others: []string{}},
+	{packages: "shared/seccomp", ours: []string{"internal/engine/traced"}, others: []string{"golang.org/x/net/bpf"}},
+	{packages: "internal/engine/mountplan", ours: []string{"internal/hostpath", "shared", "internal/engine/holder"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/nsengine", ours: []string{"shared", "internal/engine/mountplan", "internal/engine/cgroup", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/scratch", ours: []string{"internal/hostpath", "shared"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/gated", ours: []string{"internal/egress", "internal/egress/gate", "shared", "internal/engine/sandboxinit"}, others: []string{}},
+	{packages: "plugins/native", ours: []string{"internal/egress/gate", "shared", "internal/engine/gated", "internal/wire", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/holder", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit", "internal/engine/scratch"}},
+	{packages: "plugins/bwrap", ours: []string{"internal/egress/gate", "internal/hostpath", "shared", "internal/engine/gated", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit"}},
+	{packages: "plugins/landlock", ours: []string{"internal/hostpath", "shared", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/scratch", "shared/seccomp"}},
 	{packages: "plugins/docker/internal/definition", ours: []string{"shared"}, others: []string{"github.com/opencontainers/image-spec"}},
-	{packages: "plugins/docker/internal/owner", ours: []string{"hostpath", "shared/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "plugins/docker/internal/owner", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "plugins/docker/internal/daemon", ours: []string{"plugins/docker/internal/definition", "shared"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
-	{packages: "plugins/docker/internal/plan", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "paths", "shared", "shared/cmdengine", "shared/containerinit"}, others: []string{"github.com/moby/moby", "github.com/opencontainers/image-spec"}},
-	{packages: "plugins/docker/internal/vessel", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/plan", "egress/gate", "shared", "shared/cmdengine", "shared/containerinit", "shared/gated", "shared/sandboxinit", "shared/wire"}, others: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/opencontainers/image-spec", "golang.org/x/sys"}},
-	{packages: "plugins/docker/internal/image", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "plugins/docker/internal/owner", "plugins/docker/internal/plan", "hostpath", "paths", "shared"}, others: []string{"github.com/moby", "github.com/containerd/errdefs", "github.com/opencontainers/image-spec"}},
+	{packages: "plugins/docker/internal/plan", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "internal/paths", "shared", "shared/cmdengine", "internal/engine/containerinit"}, others: []string{"github.com/moby/moby", "github.com/opencontainers/image-spec"}},
+	{packages: "plugins/docker/internal/vessel", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/plan", "internal/egress/gate", "shared", "shared/cmdengine", "internal/engine/containerinit", "internal/engine/gated", "internal/engine/sandboxinit", "internal/wire"}, others: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/opencontainers/image-spec", "golang.org/x/sys"}},
+	{packages: "plugins/docker/internal/image", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "plugins/docker/internal/owner", "plugins/docker/internal/plan", "internal/hostpath", "internal/paths", "shared"}, others: []string{"github.com/moby", "github.com/containerd/errdefs", "github.com/opencontainers/image-spec"}},
 	{packages: "plugins/docker/internal/caches", ours: []string{"plugins/docker/internal/daemon", "plugins/docker/internal/definition", "plugins/docker/internal/owner", "plugins/docker/internal/plan", "shared"}, others: []string{"github.com/moby/moby", "github.com/containerd/errdefs"}},
-	{packages: "plugins/docker/internal/kept", ours: []string{"plugins/docker/internal/definition", "plugins/docker/internal/owner", "plugins/docker/internal/plan", "plugins/docker/internal/vessel", "shared", "shared/cmdengine", "shared/containerinit", "shared/sandboxinit"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
-	{packages: "plugins/docker", ours: []string{"plugins/docker/internal/*", "shared", "shared/gated", "shared/cmdengine", "shared/containerinit", "shared/sandboxinit", "shared/seccomp"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
-	{packages: "plugins/seatbelt", ours: []string{"egress/gate", "glob", "hostpath", "shared", "shared/gated", "shared/cmdengine", "shared/sandboxinit", "shared/scratch"}},
-	{packages: "plugins/*", ours: []string{"hostpath", "shared", "shared/cmdengine", "shared/sandboxinit"}},
+	{packages: "plugins/docker/internal/kept", ours: []string{"plugins/docker/internal/definition", "plugins/docker/internal/owner", "plugins/docker/internal/plan", "plugins/docker/internal/vessel", "shared", "shared/cmdengine", "internal/engine/containerinit", "internal/engine/sandboxinit"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
+	{packages: "plugins/docker", ours: []string{"plugins/docker/internal/*", "shared", "internal/engine/gated", "shared/cmdengine", "internal/engine/containerinit", "internal/engine/sandboxinit", "shared/seccomp"}, others: []string{"github.com/moby/moby", "golang.org/x/sys"}},
+	{packages: "plugins/seatbelt", ours: []string{"internal/egress/gate", "internal/glob", "internal/hostpath", "shared", "internal/engine/gated", "shared/cmdengine", "internal/engine/sandboxinit", "internal/engine/scratch"}},
+	{packages: "plugins/*", ours: []string{"internal/hostpath", "shared", "shared/cmdengine", "internal/engine/sandboxinit"}},
 	{packages: "plugins/internal/inside", ours: []string{"shared"}, others: []string{}}, // for tests alone
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "host/view", ours: []string{"egress", "hostpath", "workspace", "glob", "scan", "shared"}, others: []string{}, pure: true},
-	{packages: "host/denial", ours: []string{"audit", "egress", "host/view", "hostpath", "paths", "shared"}, others: []string{}, pure: true},
-	{packages: "host/env", ours: []string{"host/view"}, others: []string{}, pure: true},
-	{packages: "host/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
-	{packages: "host/facts", ours: []string{"host/env", "host/view", "approvals", "glob", "hostpath", "scan", "sessiondir", "shared", "stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
-	{packages: "host/session", ours: []string{"host/view", "hostpath", "sessiondir", "shared", "shared/proc", "stubs"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
-	{packages: "host/launch", ours: []string{"hostpath", "paths", "shared", "shared/dial", "shared/orphans", "shared/sandboxinit", "shared/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "host/sandbox", ours: []string{"host/facts", "host/launch", "host/session", "host/view", "policy", "review", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "host", ours: []string{"egress", "host/*", "hostpath", "policy", "approvals", "audit", "review", "sessiondir", "workspace", "stubs", "shared", "shared/wire"}},
-	{packages: "config/source", others: []string{"github.com/hashicorp/hcl/v2", "github.com/mitchellh/go-wordwrap"}},
-	{packages: "config", ours: []string{"config/source", "egress", "host", "host/launch", "paths", "host/env", "host/view", "policy", "shared", "glob"}},
-	{packages: "inforce", ours: []string{"approvals", "config", "config/source", "host", "hostpath", "policy", "shared", "shared/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "telemetry", others: []string{}},
-	{packages: "serve", ours: []string{"hostpath", "shared/frame", "shared/proc", "shared/wire"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbx", ours: []string{"hostpath", "serve"}},
-	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "config/source", "host", "hostpath", "inforce", "shared"}, others: []string{"golang.org/x/term"}},
+	{packages: "internal/view", ours: []string{"internal/egress", "internal/hostpath", "workspace", "internal/glob", "internal/scan", "shared"}, others: []string{}, pure: true},
+	{packages: "internal/denial", ours: []string{"internal/audit", "internal/egress", "internal/view", "internal/hostpath", "internal/paths", "shared"}, others: []string{}, pure: true},
+	{packages: "internal/env", ours: []string{"internal/view"}, others: []string{}, pure: true},
+	{packages: "internal/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
+	{packages: "internal/facts", ours: []string{"internal/env", "internal/view", "internal/approvals", "internal/glob", "internal/hostpath", "internal/scan", "internal/sessiondir", "shared", "internal/stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
+	{packages: "internal/session", ours: []string{"internal/view", "internal/hostpath", "internal/sessiondir", "shared", "internal/proc", "internal/stubs"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
+	{packages: "internal/launch", ours: []string{"internal/hostpath", "internal/paths", "shared", "internal/dial", "internal/engine/orphans", "internal/engine/sandboxinit", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "internal/sandbox", ours: []string{"internal/facts", "internal/launch", "internal/session", "internal/view", "internal/policy", "internal/review", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "host", ours: []string{"internal/denial", "internal/egress", "internal/env", "internal/facts", "internal/launch", "internal/sandbox", "internal/session", "internal/stdio", "internal/view", "internal/hostpath", "internal/policy", "internal/approvals", "internal/audit", "internal/review", "internal/sessiondir", "workspace", "internal/stubs", "shared", "internal/wire"}},
+	{packages: "internal/source", others: []string{"github.com/hashicorp/hcl/v2", "github.com/mitchellh/go-wordwrap"}},
+	{packages: "config", ours: []string{"internal/source", "internal/egress", "host", "internal/launch", "internal/paths", "internal/env", "internal/view", "internal/policy", "shared", "internal/glob"}},
+	{packages: "internal/inforce", ours: []string{"internal/approvals", "config", "internal/source", "host", "internal/hostpath", "internal/policy", "shared", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "internal/telemetry", others: []string{}},
+	{packages: "internal/serve", ours: []string{"internal/hostpath", "internal/frame", "internal/proc", "internal/wire"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbx", ours: []string{"internal/hostpath", "internal/serve"}},
+	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "shared"}, others: []string{"golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
-	{packages: "cmd/sbxhost/internal/replace", ours: []string{"cmd/sbxhost/internal/cli", "config/source", "hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "approvals", "config/source", "host", "hostpath", "inforce", "policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
-	{packages: "cmd/sbxhost/internal/trace", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "host", "hostpath", "telemetry"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "approvals", "config", "egress", "host", "host/launch", "inforce", "policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "audit", "egress", "host", "hostpath", "policy", "serve", "shared", "shared/frame", "shared/wire", "telemetry"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "approvals", "host", "host/launch", "hostpath", "inforce", "serve", "shared", "shared/frame", "shared/proc", "workspace"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/trace", "config", "host", "host/view", "shared"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "approvals", "config", "config/source", "inforce"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "inforce"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/engines", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "config", "host", "host/launch", "inforce", "shared", "shared/dial", "shared/enginetest"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/doctor", ours: []string{"approvals", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/engines", "cmd/sbxhost/internal/setup", "host", "hostpath", "shared", "shared/cmdengine/cgroup", "shared/enginetest", "shared/nsengine", "shared/sandboxinit/confine"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "config/source", "host", "shared", "shared/enginetest", "shared/proc", "shared/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "config/source", "host", "hostpath", "inforce", "policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
-	{packages: "cmd/sbxhost-telemetry", ours: []string{"telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
-	{packages: "integrations/nomad", ours: []string{"config", "config/source", "host", "hostpath", "plugins/*", "shared", "shared/proc"}},
+	{packages: "cmd/sbxhost/internal/replace", ours: []string{"cmd/sbxhost/internal/cli", "internal/source", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "internal/approvals", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
+	{packages: "cmd/sbxhost/internal/trace", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "host", "internal/hostpath", "internal/telemetry"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/launch", "internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "internal/audit", "internal/egress", "host", "internal/hostpath", "internal/policy", "internal/serve", "shared", "internal/frame", "internal/wire", "internal/telemetry"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "internal/inforce", "internal/serve", "shared", "internal/frame", "internal/proc", "workspace"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/trace", "config", "host", "internal/view", "shared"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "internal/approvals", "config", "internal/source", "internal/inforce"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "internal/inforce"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/engines", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "config", "host", "internal/launch", "internal/inforce", "shared", "internal/dial", "shared/enginetest"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/doctor", ours: []string{"internal/approvals", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/engines", "cmd/sbxhost/internal/setup", "host", "internal/hostpath", "shared", "internal/engine/cgroup", "shared/enginetest", "internal/engine/nsengine", "internal/engine/sandboxinit/confine"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "internal/source", "host", "shared", "shared/enginetest", "internal/proc", "internal/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
+	{packages: "cmd/sbxhost-telemetry", ours: []string{"internal/telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
+	{packages: "integrations/nomad", ours: []string{"config", "internal/source", "host", "internal/hostpath", "plugins/*", "shared", "internal/proc"}},
 	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad"}, others: []string{}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
@@ -139,29 +139,29 @@ var rules = []rule{
 	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/native"}},
 	{packages: "test/bench/floor", ours: []string{}},
 	{packages: "test/bench", ours: []string{"host"}, others: []string{}},
-	{packages: "test/*", ours: []string{"host", "shared", "shared/*", "plugins/*"}},
+	{packages: "internal/testing/*", ours: []string{}},
 }
 
 // exclusive are foreign modules that one room alone may import.
 var exclusive = map[string][]string{
-	"github.com/hashicorp/hcl/v2":     {"config", "config/source", "docs/examples/ownformat"},
+	"github.com/hashicorp/hcl/v2":     {"config", "internal/source", "docs/examples/ownformat"},
 	"github.com/zclconf/go-cty":       {"config", "integrations/nomad"},
 	"github.com/hashicorp/nomad":      {"integrations/nomad"},
 	"google.golang.org/protobuf":      {"test/bench/floor", "shared/enginepb", "integrations/nomad"},
-	"google.golang.org/grpc":          {"test/bench/floor", "shared", "shared/dial", "shared/enginepb", "shared/enginetest/internal/contract", "integrations/nomad"},
-	module + "/shared/enginepb":       {"shared", "shared/dial", "shared/enginetest/internal/contract"},
+	"google.golang.org/grpc":          {"test/bench/floor", "shared", "internal/dial", "shared/enginepb", "shared/enginetest/internal/contract", "integrations/nomad"},
+	module + "/shared/enginepb":       {"shared", "internal/dial", "shared/enginetest/internal/contract"},
 	"github.com/rogpeppe/go-internal": {"cmd/sbxhost/internal/prompt"}, // its diff; all else is for tests
-	"github.com/hashicorp/go-plugin":  {"test/bench/floor", "shared", "shared/dial", "shared/wire", "integrations/nomad"},
+	"github.com/hashicorp/go-plugin":  {"test/bench/floor", "shared", "internal/dial", "internal/wire", "integrations/nomad"},
 	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
 	"github.com/modelcontextprotocol": {"cmd/sbxhost-mcp"},
-	"github.com/moby":                 {"plugins/docker", "plugins/docker/internal/*", "test/dockerd"},
+	"github.com/moby":                 {"plugins/docker", "plugins/docker/internal/*", "internal/testing/dockerd"},
 }
 
 // never are what an engine's executable must not link, however indirectly: it
 // would cost every command its initialisation.
 var never = []string{
 	"github.com/hashicorp/hcl", "github.com/zclconf/go-cty", "go.opentelemetry.io/otel/exporters",
-	module + "/host", module + "/config", module + "/workspace", module + "/sessiondir", module + "/policy", module + "/approvals", module + "/audit",
+	module + "/host", module + "/config", module + "/workspace", module + "/internal/sessiondir", module + "/internal/policy", module + "/internal/approvals", module + "/internal/audit",
 }
 
 func TestImportRules(t *testing.T) {
@@ -227,37 +227,37 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"plugins/bwrap", module + "/plugins/noop"},
 		{"plugins/bwrap", module + "/shared/enginepb"},
 		{"workspace", module + "/shared"},
-		{"paths", module + "/shared"},
-		{"paths", "os"},
-		{"egress", "net"},
-		{"egress", module + "/shared"},
-		{"egress/gate", module + "/shared"},
-		{"host/view", "os/exec"},
-		{"host/view", module + "/host"},
-		{"host/denial", "net"},
-		{"host/stdio", module + "/host/view"},
-		{"host/session", module + "/host"},
-		{"host/facts", module + "/host/session"},
-		{"host/sandbox", module + "/host"},
-		{"host/sandbox", module + "/audit"},
-		{"host/launch", module + "/host/sandbox"},
+		{"internal/paths", module + "/shared"},
+		{"internal/paths", "os"},
+		{"internal/egress", "net"},
+		{"internal/egress", module + "/shared"},
+		{"internal/egress/gate", module + "/shared"},
+		{"internal/view", "os/exec"},
+		{"internal/view", module + "/host"},
+		{"internal/denial", "net"},
+		{"internal/stdio", module + "/internal/view"},
+		{"internal/session", module + "/host"},
+		{"internal/facts", module + "/internal/session"},
+		{"internal/sandbox", module + "/host"},
+		{"internal/sandbox", module + "/internal/audit"},
+		{"internal/launch", module + "/internal/sandbox"},
 		{"workspace", "github.com/hashicorp/go-hclog"},
 		{"shared", "github.com/hashicorp/hcl/v2"},
 		{"host", "github.com/hashicorp/hcl/v2/hclsyntax"},
 		{"host", module + "/config"},
-		{"shared/sandboxinit", module + "/shared"},
-		{"shared/sandboxinit/confine", module + "/shared/sandboxinit"},
-		{"shared/sandboxinit/trace", module + "/shared/frame"},
+		{"internal/engine/sandboxinit", module + "/shared"},
+		{"internal/engine/sandboxinit/confine", module + "/internal/engine/sandboxinit"},
+		{"internal/engine/sandboxinit/trace", module + "/internal/frame"},
 		{"shared/enginetest/internal/scene", module + "/shared/enginetest/internal/probes"},
 		{"shared/enginetest/internal/probes", module + "/shared/enginetest/internal/contract"},
 		{"shared/enginetest/internal/contract", module + "/shared/enginetest"},
 		{"shared/enginetest/internal/actor", module + "/shared"},
 		{"shared/enginetest", module + "/shared/enginepb"},
-		{"shared", module + "/shared/dial"},
-		{"shared/wire", module + "/shared"},
+		{"shared", module + "/internal/dial"},
+		{"internal/wire", module + "/shared"},
 		{"host", "github.com/hashicorp/go-plugin"},
-		{"host", module + "/shared/dial"},
-		{"host/launch", module + "/host"},
+		{"host", module + "/internal/dial"},
+		{"internal/launch", module + "/host"},
 		{"config", module + "/plugins/bwrap"},
 		{"cmd/sbxhost", module + "/shared/enginepb"},
 		{"cmd/sbxhost/internal/cli", module + "/cmd/sbxhost/internal/setup"},
@@ -302,7 +302,7 @@ func (r rule) allows(name, imported string) error {
 		return errors.New("it is pure, and looks at nothing")
 	}
 	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
-		if ours == "paths" {
+		if ours == "internal/paths" {
 			return nil // for everybody
 		}
 		for _, pattern := range r.ours {
@@ -350,7 +350,7 @@ func list(t *testing.T, goos string, patterns ...string) []listed {
 
 // told are the packages that look at nothing of their own process's environment, home
 // or current directory: a server for many clients has as many of each. cmd reads them.
-var told = []string{"host", "config", "inforce", "workspace", "scan", "policy", "approvals", "audit", "stubs", "glob", "paths", "hostpath"}
+var told = []string{"host", "config", "workspace", "internal/inforce", "internal/scan", "internal/policy", "internal/approvals", "internal/audit", "internal/stubs", "internal/glob", "internal/paths", "internal/hostpath", "internal/view", "internal/facts", "internal/sandbox", "internal/session", "internal/env", "internal/denial", "internal/launch", "internal/stdio"}
 
 // readsProcess are the functions that may, all the same.
 var readsProcess = map[string]string{
@@ -470,7 +470,7 @@ func TestLibraryNamesNoCommands(t *testing.T) {
 		}
 	}
 	literals := 0
-	for _, room := range []string{"host", "config", "shared", "workspace", "policy", "approvals", "audit", "hostpath", "sessiondir", "stubs"} {
+	for _, room := range []string{"host", "config", "shared", "workspace", "internal/policy", "internal/approvals", "internal/audit", "internal/hostpath", "internal/sessiondir", "internal/stubs"} {
 		err := filepath.WalkDir("../"+room, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") {
 				return err
@@ -528,12 +528,12 @@ func TestServersReadNothingOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	own := regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|ExpandEnv|Getwd|UserHomeDir|UserCacheDir|UserConfigDir)\b|\bexec\.LookPath\b`)
 	allowed := map[string]string{
-		"host/host.go":           "Options.fillIn, of what a program leaves to the library",
-		"host/launch/builtin.go": "whether this process is an engine",
-		"serve/ask_linux.go":     "of a client, for its own command",
+		"host/host.go":                "Options.fillIn, of what a program leaves to the library",
+		"internal/launch/builtin.go":  "whether this process is an engine",
+		"internal/serve/ask_linux.go": "of a client, for its own command",
 	}
 	read := map[string]bool{}
-	for _, dir := range []string{"cmd/sbxhost/internal", "inforce", "config", "host", "workspace", "egress", "approvals", "audit", "policy", "hostpath", "scan", "stubs", "sessiondir", "review", "serve"} {
+	for _, dir := range []string{"cmd/sbxhost/internal", "internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve"} {
 		err := filepath.WalkDir("../"+dir, func(p string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
 				return err

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 )
 
 // failedCase is a line of `engines test -failed`.
@@ -24,7 +24,7 @@ var failedCase = regexp.MustCompile(`(?m)^  (?:failed|leaked|control-failed) +(\
 func TestLandlockInside(t *testing.T) {
 	t.Parallel()
 	layout := filepath.Join(t.TempDir(), "bin")
-	build(t, layout, "cmd/sbxhost", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
+	build(t, layout, "cmd/sbxhost", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init")
 	program := filepath.Join(layout, "sbxhost")
 	kit := []string{program, "engines", "test", "-failed", "landlock"}
 

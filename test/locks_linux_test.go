@@ -55,7 +55,7 @@ func withoutLocks(t *testing.T, cmd *exec.Cmd) (output string, err error) {
 func TestNoLocks(t *testing.T) {
 	t.Parallel()
 	bin, dir := t.TempDir(), t.TempDir()
-	build(t, bin, "cmd/sbxhost", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init")
+	build(t, bin, "cmd/sbxhost", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init")
 	work, home, config := filepath.Join(dir, "work"), filepath.Join(dir, "home"), filepath.Join(dir, "config.hcl")
 	for _, sub := range []string{home, filepath.Join(work, ".git/objects"), filepath.Join(work, ".git/refs")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // nested are the modules of this repository that require the one at its top.
@@ -115,7 +115,7 @@ func TestGoInstall(t *testing.T) {
 	}
 	modcache := t.TempDir()
 	downloaded := filepath.Join(strings.TrimSpace(string(alone(t, "..", "env", "GOMODCACHE"))), "cache", "download")
-	for _, pkg := range []string{"cmd/sbxhost", "shared/sandboxinit/sbxhost-init", "cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad/nomad-driver-sbxhost", "plugins/docker/sbxhost-engine-docker"} {
+	for _, pkg := range []string{"cmd/sbxhost", "cmd/sbxhost-init", "cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad/nomad-driver-sbxhost", "plugins/docker/sbxhost-engine-docker"} {
 		// Nothing is built: that the source compiles is what all other tests hold.
 		cmd := exec.Command("go", "install", "-n", module+"/"+pkg+"@"+version)
 		cmd.Dir = t.TempDir()

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/test/netns"
+	"github.com/sbxhost/sbxhost/internal/testing/netns"
 )
 
 // netStage says, in a process that TestNetworkByName has started, what it is for.

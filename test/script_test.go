@@ -18,13 +18,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 // engineBinaries are the lean executables that may stand beside sbxhost.
 var engineBinaries = [...]string{
 	"plugins/native/sbxhost-engine-native", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/noop/sbxhost-engine-noop", "plugins/seatbelt/sbxhost-engine-seatbelt",
-	"shared/sandboxinit/sbxhost-init",
+	"cmd/sbxhost-init",
 }
 
 // layoutScripts are those of what differs from layout to layout: what is started, and how

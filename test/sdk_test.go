@@ -19,7 +19,7 @@ import (
 )
 
 // sdk are the packages of which an engine's author reads the documentation.
-var sdk = []string{"shared", "shared/cmdengine", "shared/cmdengine/cgroup", "shared/enginetest", "shared/sandboxinit"}
+var sdk = []string{"shared", "shared/cmdengine", "shared/enginetest"}
 
 // Every exported name says what it promises: each constant, variable, function, type,
 // method and field.

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/gitindex"
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // How a project root is tied to its git directory.

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 const (

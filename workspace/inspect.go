@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/gitindex"
+	"github.com/sbxhost/sbxhost/internal/gitindex"
 )
 
 const (

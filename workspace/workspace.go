@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // preflight bounds how long New waits for one root. A dead network mount blocks

@@ -16,8 +16,8 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/serve"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
 // The status of sbxhost where it has failed itself, see the help of exec.

@@ -25,9 +25,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/plugins/seatbelt"

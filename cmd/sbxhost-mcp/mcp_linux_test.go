@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 var builtins host.Builtins

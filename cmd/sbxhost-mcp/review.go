@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 type reviewArguments struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 func TestReview(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/sbxhost/sbxhost/telemetry"
+	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
 const scope = "github.com/sbxhost/sbxhost"

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 func TestMain(m *testing.M) {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 
-	"github.com/sbxhost/sbxhost/telemetry"
+	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
 // checkSettings refuses headers and endpoints that cannot be read. The exporters

@@ -31,7 +31,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 // A receiver takes OTLP, over http and over gRPC.

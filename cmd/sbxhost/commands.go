@@ -22,8 +22,8 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 func run(builtins host.Builtins, args []string) int {

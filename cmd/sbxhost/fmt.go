@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 const statusUnformatted = 1

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

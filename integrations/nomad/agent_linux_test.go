@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/test/netns"
+	"github.com/sbxhost/sbxhost/internal/testing/netns"
 )
 
 // The tests here have a real agent, a server and a client in one, on the loopback device of

@@ -26,9 +26,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/config/source"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"
 	"github.com/sbxhost/sbxhost/shared"

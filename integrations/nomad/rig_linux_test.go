@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/proc"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 // The tests here are the agent's side: they start the driver as an agent does, and speak
@@ -74,7 +74,7 @@ func newRig(t *testing.T) *rig {
 // driverProgram is the driver, with sbxhost-init beside it.
 func driverProgram(tb testing.TB) string {
 	tb.Helper()
-	dir, err := programs.Dir("integrations/nomad/nomad-driver-sbxhost", "shared/sandboxinit/sbxhost-init")
+	dir, err := programs.Dir("integrations/nomad/nomad-driver-sbxhost", "cmd/sbxhost-init")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/nomad/plugins/drivers/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // usage is what processes have used.

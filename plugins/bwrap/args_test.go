@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // oneOfEach is a plan with every kind of step that bubblewrap makes.

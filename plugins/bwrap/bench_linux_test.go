@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
 )
 
 // BenchmarkBare is the yardstick: bubblewrap alone.

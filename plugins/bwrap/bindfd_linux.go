@@ -6,9 +6,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // bindsFD reports whether a launcher is taken to bind by descriptor. It is,

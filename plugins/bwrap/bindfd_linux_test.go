@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // A bubblewrap without --bind-fd is found out by its first refusal, and works.

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 func TestDiagnose(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // attemptOutside runs the attempts without a sandbox.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
 
 // needGroups gives the mechanism that holds limits here, and skips where there

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // identity is what a probe's result holds for: this launcher file, on this boot.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
-	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 // The benchmarks come in pairs that take turns, so that what else the machine

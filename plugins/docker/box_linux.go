@@ -12,6 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/caches"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
@@ -22,9 +25,6 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
-	"github.com/sbxhost/sbxhost/shared/gated"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 

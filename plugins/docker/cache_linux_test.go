@@ -11,10 +11,10 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 // cached lists the volumes of caches of some projects, and removes them with

@@ -11,9 +11,9 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 const composeFile = `

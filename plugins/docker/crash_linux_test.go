@@ -16,12 +16,12 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/test/dockerd"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // crashEnv has the test binary be an engine that is to be killed: it names the
@@ -151,7 +151,7 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(init)
-	if err := errors.Join(os.Chmod(init, 0o755), programs.Copy(init, "shared/sandboxinit/sbxhost-init")); err != nil {
+	if err := errors.Join(os.Chmod(init, 0o755), programs.Copy(init, "cmd/sbxhost-init")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Admit(4242); err != nil {

@@ -16,13 +16,13 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/test/dockerd"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // startedDocker is the tests' daemon, and a client of it.
@@ -53,7 +53,7 @@ var testDaemon = sync.OnceValues(func() (startedDocker, error) {
 // inside: the test binary may be linked dynamically, and is nothing to run in an
 // image without a loader.
 func initDir() (string, error) {
-	return programs.Dir("shared/sandboxinit/sbxhost-init", "shared/enginetest/testdata/probe")
+	return programs.Dir("cmd/sbxhost-init", "shared/enginetest/testdata/probe")
 }
 
 var startedDaemon atomic.Bool

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 // opened opens a sandbox with the progress that it made.

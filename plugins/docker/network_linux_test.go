@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/egress"
+	"github.com/sbxhost/sbxhost/internal/egress"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

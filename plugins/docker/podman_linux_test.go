@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/test/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 )
 
 // daemonEnv has the tests of this package go by one of otherDaemons in place of

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/gated"
 )
 
 // Probe asks the daemon who it is. It starts no container: which image there is

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
-	"github.com/sbxhost/sbxhost/test/dockerd"
 )
 
 // both runs a test in fresh containers and in a reused one.

@@ -14,13 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // environ is a command's environment, with what the wants show: PATH without the directories that

@@ -4,9 +4,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
+	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
-	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
 // private are a command's own directories, in place of the home and of /tmp.

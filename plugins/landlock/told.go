@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

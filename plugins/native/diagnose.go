@@ -5,9 +5,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 // What a machine refuses is of no use; a shortage, and what is about a path, is not.

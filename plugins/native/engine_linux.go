@@ -9,14 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/gated"
-	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/mountplan"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // New makes the engine. It looks at nothing before it is used.

@@ -1,8 +1,8 @@
 package native
 
 import (
+	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/nsengine"
 )
 
 const version = "0.1.0-dev"

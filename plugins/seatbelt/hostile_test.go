@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

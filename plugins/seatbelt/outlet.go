@@ -8,9 +8,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/gated"
 )
 
 // An outlet is the proxy by which one command reaches the names that its Spec lists. Nil is

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/internal/glob"
 )
 
 // A pattern is one entry of Spec.Deny or Spec.Protect, as package glob reads it. One

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/glob"
+	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

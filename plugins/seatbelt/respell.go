@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/glob"
-	"github.com/sbxhost/sbxhost/paths"
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

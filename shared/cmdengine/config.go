@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // Config is an engine. Only Info and Launch, or Begin, are needed. The functions are

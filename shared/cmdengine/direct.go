@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/proc"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // reapPatience bounds the wait for processes that were killed: one that the

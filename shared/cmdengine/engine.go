@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
 
 type engine struct {

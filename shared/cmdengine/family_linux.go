@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // family is the children of a launcher, held by descriptors that cannot come to

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // forker makes all processes of an engine from one OS thread. The kernel sends

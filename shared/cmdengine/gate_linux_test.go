@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // gated is an engine whose launcher is a shell script, with a gate for each command.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // roleVariable makes the test binary something else than the tests.

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // Patience is how long each of two ends of a sandbox may outlive the other

@@ -7,12 +7,12 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/orphans"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // startInside starts a command through an init in a launcher.

@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/orphans"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // insideRun is a command that an init runs inside a launcher.

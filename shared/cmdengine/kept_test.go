@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/testing/fields"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/fields"
 )
 
 // What holds for all that runs in a kept session is compared by its values: of secrets, and of lists, many

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
-	"github.com/sbxhost/sbxhost/shared/holder"
-	"github.com/sbxhost/sbxhost/shared/orphans"
-	"github.com/sbxhost/sbxhost/shared/proc"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // A Launch says how a launcher is started.

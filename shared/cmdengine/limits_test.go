@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
 )
 
 func TestHoldings(t *testing.T) {

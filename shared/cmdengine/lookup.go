@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // LookPath finds a command as a shell in dir with that environment would, in

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // reap kills what is left of the group while its leader, a zombie, still holds

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
-	"github.com/sbxhost/sbxhost/test/dockerd"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // containers is the docker engine as it is installed, on a daemon of the test's
@@ -30,7 +30,7 @@ func containers(t *testing.T) (shared.Engine, enginetest.Options) {
 	}
 	t.Cleanup(d.Stop)
 	dir := t.TempDir()
-	if err := programs.Copy(dir, "shared/enginetest/testdata/probe", "shared/sandboxinit/sbxhost-init", "plugins/docker/sbxhost-engine-docker"); err != nil {
+	if err := programs.Copy(dir, "shared/enginetest/testdata/probe", "cmd/sbxhost-init", "plugins/docker/sbxhost-engine-docker"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(programs.Remove)

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
-	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 func TestMain(m *testing.M) {

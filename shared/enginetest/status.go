@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/dial"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/contract"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"

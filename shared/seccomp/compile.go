@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"github.com/sbxhost/sbxhost/shared/traced"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
 )
 
 // Where struct seccomp_data has what a filter looks at.

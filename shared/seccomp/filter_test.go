@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"github.com/sbxhost/sbxhost/shared/traced"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

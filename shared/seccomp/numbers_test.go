@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared/traced"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
 )
 
 // kernelNumbers are the calls of both architectures by golang.org/x/sys, by

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/test/programs"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
 // TestWhole runs the benchmark, shortened, over binaries of this tree; a short run, of its
@@ -17,7 +17,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
-	if err := programs.Copy(bin, "cmd/sbxhost", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "shared/sandboxinit/sbxhost-init"); err != nil {
+	if err := programs.Copy(bin, "cmd/sbxhost", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(programs.Remove)

@@ -62,8 +62,8 @@ pay=$work/pay
 mkdir -p "$pay/bin" "$pay/src"
 export CGO_ENABLED=0 GOOS=linux GOARCH="$arch"
 (cd "$top" && go build -trimpath -tags grpcnotrace -ldflags '-s -w' -o "$pay/bin/" \
-	./cmd/sbxhost ./plugins/bwrap/sbxhost-engine-bwrap ./plugins/noop/sbxhost-engine-noop ./shared/sandboxinit/sbxhost-init)
-for package in shared/seccomp shared/sandboxinit shared/holder shared/cmdengine shared/cmdengine/cgroup plugins/bwrap host; do
+	./cmd/sbxhost ./plugins/bwrap/sbxhost-engine-bwrap ./plugins/noop/sbxhost-engine-noop ./cmd/sbxhost-init)
+for package in shared/seccomp internal/engine/sandboxinit internal/engine/holder shared/cmdengine internal/engine/cgroup plugins/bwrap host; do
 	mkdir -p "$pay/src/$package"
 	(cd "$top" && go test -c -tags grpcnotrace -o "$pay/src/$package/test" "./$package")
 	[ ! -d "$top/$package/testdata" ] || cp -r "$top/$package/testdata" "$pay/src/$package/"

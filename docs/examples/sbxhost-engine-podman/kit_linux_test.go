@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
+	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
-	"github.com/sbxhost/sbxhost/test/dockerd"
-	"github.com/sbxhost/sbxhost/test/programs"
 )
 
 // kit is the contract, and of the probes those that this engine's words answer
@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 		run = smoke
 	}
 	env := storage(t)
-	dir, err := programs.Dir("docs/examples/sbxhost-engine-podman", "shared/sandboxinit/sbxhost-init", "shared/enginetest/testdata/probe")
+	dir, err := programs.Dir("docs/examples/sbxhost-engine-podman", "cmd/sbxhost-init", "shared/enginetest/testdata/probe")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ for way in login service; do
 	# Without those that build a program or read Go's sources: Go is not there.
 	[ $way = login ] || continue
 	tests $way shared/seccomp 'TestCalls|TestRefusedAltogether|TestOtherEntries'
-	tests $way shared/sandboxinit 'TestExitCodes|TestDeathBySignal|TestFilter|TestRefused|TestScope|TestSignals|TestTTY' -test.skip '/^(direct|bwrap)$'
+	tests $way internal/engine/sandboxinit 'TestExitCodes|TestDeathBySignal|TestFilter|TestRefused|TestScope|TestSignals|TestTTY' -test.skip '/^(direct|bwrap)$'
 	tests $way plugins/bwrap 'Filter' -test.v
 done
 finish

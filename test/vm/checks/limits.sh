@@ -62,7 +62,7 @@ held() {
 tested() {
 	environment="$environment SBXHOST_REQUIRE=bwrap,python3,cgroup"
 	tests "$1" plugins/bwrap 'TestLimits|TestForkBomb|TestMemoryBalloon|TestProcessorTime|TestTooSmallLimits|TestManySmallProcesses' -test.v
-	[ "$1" = login ] || tests "$1" shared/cmdengine/cgroup . -test.v
+	[ "$1" = login ] || tests "$1" internal/engine/cgroup . -test.v
 }
 
 case $1 in

@@ -9,9 +9,9 @@ import (
 	"unicode/utf16"
 
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/config/source"
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

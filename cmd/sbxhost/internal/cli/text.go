@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 func TestSpans(t *testing.T) {

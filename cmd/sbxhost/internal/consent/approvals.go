@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 type ApprovalJSON struct {

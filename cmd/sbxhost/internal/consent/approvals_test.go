@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/approvals"
+	"github.com/sbxhost/sbxhost/internal/approvals"
 )
 
 func TestScopeText(t *testing.T) {

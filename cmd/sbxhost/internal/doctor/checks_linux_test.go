@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/shared/cmdengine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 )
 
 // What doctor says of groups is what the engines decide: a group that can be made and

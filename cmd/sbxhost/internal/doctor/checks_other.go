@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // examinePlatform tries the launcher of macOS. No engine isolates on other systems.

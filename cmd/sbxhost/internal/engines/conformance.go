@@ -19,7 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/shared/dial"
+	"github.com/sbxhost/sbxhost/internal/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 )
 
 func TestNetworkLines(t *testing.T) {

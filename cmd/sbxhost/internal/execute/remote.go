@@ -14,9 +14,9 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/serve"
-	"github.com/sbxhost/sbxhost/shared/frame"
-	"github.com/sbxhost/sbxhost/shared/wire"
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // Remote is a client of ours, for whom a command runs. Nil is our own caller.

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // Result is what -result writes, as docs/result.schema.json has it. Fields may be added; version

@@ -17,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 

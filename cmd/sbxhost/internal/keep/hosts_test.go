@@ -9,16 +9,16 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/sbxhost/sbxhost/approvals"
-	"github.com/sbxhost/sbxhost/audit"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/testing/fields"
 	"github.com/sbxhost/sbxhost/plugins/noop"
-	"github.com/sbxhost/sbxhost/policy"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/test/fields"
 )
 
 // others are values of what package fields cannot make.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/hostpath"
-	"github.com/sbxhost/sbxhost/shared/proc"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // keeping is a keeper that another command has started.

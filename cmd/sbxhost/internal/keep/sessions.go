@@ -17,11 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // listedSession is a session as -json gives it.

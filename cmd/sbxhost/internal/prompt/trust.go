@@ -10,7 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // errNoTerminal says that there is nobody to ask.

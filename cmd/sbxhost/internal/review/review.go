@@ -15,7 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // reviewed is one change as -json gives it.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/egress"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
 // Flags are the flags that exec and explain share: which sandbox, what to

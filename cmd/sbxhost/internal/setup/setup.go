@@ -16,9 +16,9 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/host/launch"
-	"github.com/sbxhost/sbxhost/inforce"
-	"github.com/sbxhost/sbxhost/policy"
+	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

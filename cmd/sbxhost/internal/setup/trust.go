@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sbxhost/sbxhost/approvals"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/inforce"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // KeepTrust goes on trusting a file that sbxhost itself has changed. The path is

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/telemetry"
+	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
 // Span is the trace of one command. Nil traces nothing.

@@ -16,7 +16,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/sbxhost/sbxhost/hostpath"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"

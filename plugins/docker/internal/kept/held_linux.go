@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // A Held is a vessel in which one command runs after another, or beside it.

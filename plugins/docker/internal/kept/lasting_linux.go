@@ -16,11 +16,11 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 // The labels of a container that lasts for a named session: the session and the

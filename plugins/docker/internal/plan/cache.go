@@ -10,9 +10,9 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 // The labels of a cache's volume: whose it is, by the number of a user of this

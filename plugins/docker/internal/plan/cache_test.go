@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
 )
 
 func TestCacheVolumes(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
-	"github.com/sbxhost/sbxhost/shared/containerinit"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // maxSocketPath is what sockaddr_un holds, with its NUL.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"os"
 
-	"github.com/sbxhost/sbxhost/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/gated"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // An Outlet is the way out of a container that has no network, for one command: a gate in

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit"
 )
 
 // A Run is a command that an init runs in a vessel.

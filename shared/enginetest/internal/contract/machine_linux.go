@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
-	"github.com/sbxhost/sbxhost/shared/proc"
 )
 
 // peakMemory is the most that a process ever had in memory at once.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/dial"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/dial"
 )
 
 // processRules are about an engine in a process of its own.

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"github.com/sbxhost/sbxhost/shared/wire"
 )
 
 // What follows are calls that no Engine, Sandbox or Process can make.

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
-	"github.com/sbxhost/sbxhost/shared/sandboxinit/confine"
 )
 
 // inheritDirectory opens the secret's directory so that every child of this

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
-	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
 // namespace is a probe that a namespace is not the host's.

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/dial"
-	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
 // A Kit is what all scenes of a run share. What is exported of it is told with enginetest.Options.

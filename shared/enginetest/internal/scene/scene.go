@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
-	"github.com/sbxhost/sbxhost/shared/scratch"
 )
 
 // A Place says what a scene is for.

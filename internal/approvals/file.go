@@ -1,0 +1,181 @@
+//go:build unix
+
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// maxFile bounds what is read: far more than a person approves.
+const maxFile = 64 << 20
+
+// lockPatience is how long a writer waits for the others; tests have many.
+var lockPatience = 10 * time.Second
+
+// read gives the file's text; nil where there is no file.
+func (d document) read() ([]byte, error) {
+	dir, err := d.openDir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return d.readIn(dir)
+}
+
+// openDir opens the directory of the store, which nobody else may be able to
+// write to: he could replace the file whatever its mode.
+func (d document) openDir() (*os.File, error) {
+	dir, err := os.OpenFile(d.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	if reason := foreign(&st); reason != "" {
+		dir.Close()
+		return nil, &TamperedError{Path: d.dir, Reason: reason}
+	}
+	return dir, nil
+}
+
+// foreign says why somebody else could have written a file.
+func foreign(st *unix.Stat_t) string {
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Sprintf("belongs to user %d, not to you (%d)", st.Uid, os.Geteuid())
+	case st.Mode&0o022 != 0:
+		return fmt.Sprintf("can be written by others (mode %#o)", st.Mode&0o777)
+	}
+	return ""
+}
+
+func (d document) readIn(dir *os.File) ([]byte, error) {
+	// O_NONBLOCK: a fifo put there would hold us up.
+	fd, err := unix.Openat(int(dir.Fd()), d.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch err {
+	case nil:
+	case unix.ENOENT:
+		return nil, nil
+	case unix.ELOOP:
+		return nil, d.tampered("is a symlink")
+	default:
+		return nil, &fs.PathError{Op: "open", Path: d.path(), Err: err}
+	}
+	f := os.NewFile(uintptr(fd), d.path())
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: d.path(), Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, d.tampered("is not a regular file")
+	}
+	if reason := foreign(&st); reason != "" {
+		return nil, d.tampered("%s", reason)
+	}
+	if st.Nlink > 1 { // it has none once a writer has replaced it
+		return nil, d.tampered("has another name, by which it can be written")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxFile:
+		return nil, d.tampered("is longer than %d bytes", maxFile)
+	case len(text) == 0:
+		return nil, d.tampered("is empty")
+	}
+	return text, nil
+}
+
+// update replaces the file's text by what change makes of it, under a lock
+// that every writer takes. A nil text changes nothing.
+func (d document) update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
+	if err := MakeDir(d.dir); err != nil {
+		return err
+	}
+	dir, err := d.openDir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	unlock, err := d.lock(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := d.readIn(dir)
+	if err != nil {
+		return err
+	}
+	text, err := change(old)
+	if err != nil || text == nil {
+		return err
+	}
+	return d.replace(dir, text)
+}
+
+// lock takes the lock of all writers. The lock has a file of its own, since
+// that of the store is replaced.
+func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	fd, err := hostpath.LockAt(ctx, int(dir.Fd()), d.name+".lock", unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%s: another process holds the lock: %w", d.path(), ctx.Err())
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.dir, err)
+	}
+	return func() { hostpath.Unlock(fd) }, nil
+}
+
+// replace puts the text in place, whole or not at all. The caller holds the
+// lock, so that what lies under the temporary name was left by a killed writer.
+func (d document) replace(dir *os.File, text []byte) (err error) {
+	at, temp := int(dir.Fd()), d.name+".new"
+	fail := func(op string, err error) error {
+		return &fs.PathError{Op: op, Path: filepath.Join(d.dir, temp), Err: err}
+	}
+	if err := unix.Unlinkat(at, temp, 0); err != nil && err != unix.ENOENT {
+		return fail("remove", err)
+	}
+	fd, err := unix.Openat(at, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fail("create", err)
+	}
+	f := os.NewFile(uintptr(fd), filepath.Join(d.dir, temp))
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = unix.Renameat(at, temp, at, d.name)
+	}
+	if err != nil {
+		unix.Unlinkat(at, temp, 0)
+		return fmt.Errorf("%s: %w", d.path(), err)
+	}
+	// Some file systems have no way to sync a directory. The file is in place.
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	return nil
+}

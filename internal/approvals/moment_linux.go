@@ -1,0 +1,50 @@
+package approvals
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// Now gives the present moment.
+func Now() (Moment, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Moment{}, fmt.Errorf("this boot's id: %w", err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return Moment{}, fmt.Errorf("time since boot: %w", err)
+	}
+	return Moment{Boot: strings.TrimSpace(string(boot)), Elapsed: time.Duration(now.Nano())}, nil
+}
+
+// noAuditSession is what the kernel gives a process that nobody has logged in
+// for: (uint32)-1.
+const noAuditSession = "4294967295"
+
+// LoginSession names the login session that this process belongs to: the one
+// that the kernel keeps for its audit, which no process can leave, or the
+// session of its terminal, told from earlier ones of that number by the time
+// at which its leader started.
+func LoginSession() (string, error) {
+	if id, err := os.ReadFile("/proc/self/sessionid"); err == nil {
+		if s := strings.TrimSpace(string(id)); s != noAuditSession && s != "" {
+			return "login:" + s, nil
+		}
+	}
+	leader, err := unix.Getsid(0)
+	if err != nil || leader <= 0 {
+		return "", ErrNoSession
+	}
+	start := proc.Stat(leader, proc.StatStart)
+	if start == "" {
+		return "", fmt.Errorf("%w: its leader has ended", ErrNoSession)
+	}
+	return fmt.Sprintf("sid:%d@%s", leader, start), nil
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// lockPatience is how long a writer waits for the others. Each needs microseconds,
+// but on a busy machine one that has the lock may wait long for a CPU. Tests have many.
+var lockPatience = 15 * time.Second
+
+func (l *Log) append(r Record) error {
+	f, err := l.open(0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+			return err
+		}
+		f, err = l.open(os.O_CREATE)
+	}
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%s is a symlink, which is not followed: name the file that it leads to", l.path)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // which gives up the lock
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: l.path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%s is not a regular file", l.path)
+	}
+	if err := l.planted(&st); err != nil {
+		return err
+	}
+	if err := lock(f); err != nil {
+		return err
+	}
+	if err := write(f, r); err != nil {
+		return err
+	}
+	unix.Flock(int(f.Fd()), unix.LOCK_UN) // others need not wait for the disk
+	if err := l.sync(f); !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	return nil // a file system without a disk
+}
+
+// write appends the record to the file, of which the caller holds the lock.
+func write(f *os.File, r Record) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
+	if r.Time.IsZero() {
+		r.Time = time.Now() // while nobody else writes, so that times are in order
+	}
+	line := r.line()
+	if size > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], size-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' { // a writer was killed in the middle of a line
+			line = append([]byte("\n"), line...)
+		}
+	}
+	n, err := f.Write(line)
+	if err != nil && n > 0 {
+		// Half a line would say something else than what is so.
+		err = errors.Join(err, f.Truncate(size))
+	}
+	return err
+}
+
+// planted refuses the file of a stranger, who could have put it into a directory
+// that is everybody's, to read the log and to change it. The administrator's, and
+// that of whose directory it is, are theirs to give; so is what an administrator
+// has made for others, such as the account that ships the log.
+func (l *Log) planted(st *unix.Stat_t) error {
+	if int(st.Uid) == os.Geteuid() || st.Uid == 0 {
+		return nil
+	}
+	var dir unix.Stat_t
+	if err := unix.Stat(filepath.Dir(l.path), &dir); err != nil {
+		return &fs.PathError{Op: "stat", Path: filepath.Dir(l.path), Err: err}
+	}
+	// Where nobody but root or us could have put it, it was meant.
+	ours := (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
+	if dir.Uid != st.Uid && !ours {
+		return fmt.Errorf("%s belongs to user %d, not to you (%d), and its directory does not: log to a directory of your own", l.path, st.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// open never follows a symlink at the file's place, nor waits for the reader of
+// a fifo: each could have been put there to lead the log elsewhere.
+func (l *Log) open(flags int) (*os.File, error) {
+	return os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
+}
+
+func lock(f *os.File) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	switch err := hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX); {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return fmt.Errorf("%s: another process holds the lock for longer than %v", f.Name(), lockPatience)
+	default:
+		return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+}

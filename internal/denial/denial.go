@@ -1,0 +1,383 @@
+package denial
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Denial is something that a sandbox kept from its command.
+type Denial struct {
+	Path      string `json:"path"`      // what it is about, as the command sees it; empty where it is no path
+	Host      string `json:"host"`      // the name or address and port, likewise
+	Operation string `json:"operation"` // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
+	Reason    string `json:"reason"`    // one sentence for people
+	// Attribute of the definition that holds it; empty where none does.
+	Attribute string `json:"attribute"`
+	// At is FILE:LINE of that, where the reader of the configuration has filled it in.
+	At string `json:"at"`
+	// Value is what that attribute would have to be, in HCL, for the command to be let:
+	// "true", `"/data"`. It is empty where nothing is proposed.
+	Value string `json:"-"`
+	// Element says that Attribute is a list, and Value one more element of it.
+	Element bool `json:"-"`
+	// Engine is the one that the definition would have to name for it; empty where it does.
+	Engine string `json:"-"`
+	// Change is the change of the definition that Value asks for, for people.
+	Change string `json:"change"`
+	// Guess says that the command's words led here and not what was seen: that something is
+	// denied is certain, that the command failed of it is not.
+	Guess bool `json:"guess"`
+	// more is how many others this one stands for; see Add.
+	more int
+}
+
+// change is what would let it, in a form that a definition takes.
+func (f *Failure) change(d *Denial) string {
+	switch {
+	case d.Value == "":
+		return ""
+	case d.Attribute == "network" && f.Spec.Network.Mode == shared.NetworkNone:
+		return "network = [" + d.Value + "]"
+	case d.Element:
+		return "add " + d.Value + " to " + d.Attribute
+	}
+	if block, name, ok := strings.Cut(d.Attribute, "."); ok && !strings.Contains(block, "[") {
+		change := fmt.Sprintf("%s { %s = %s }", block, name, d.Value)
+		if d.Engine != "" {
+			change = fmt.Sprintf("engine = %q and %s", d.Engine, change)
+		}
+		return change
+	}
+	return d.Attribute + " = " + d.Value
+}
+
+// A Failure is a command that did not succeed, and what is known of it.
+type Failure struct {
+	Sandbox  string // its name
+	Spec     *shared.Spec
+	Command  shared.Command
+	NotFound bool // there was no such command
+	// Succeeded says that it is none, but a command that was traced, or of which LeavesFiles is true.
+	Succeeded bool
+	Said      []byte // the beginning and the end of its standard error
+	// Traced are the calls at which it failed, the latest first.
+	Traced  []shared.TracedCall
+	Network []audit.NetworkUse
+	Told    []Denial // by its engine
+	// Option reports whether the engine has an option of a name, which is not set.
+	Option func(name string) bool
+	// Auto is the engine where the definition names none: only one that is named takes options.
+	Auto string
+	// ByPermission says that the engine has the kernel refuse what cannot be written as it
+	// refuses what a file's mode does not allow: another's is a read-only file system.
+	ByPermission bool
+	Machine      Machine
+	lines        []line // of commands
+}
+
+// Machine answers what a Failure asks of the machine.
+type Machine interface {
+	// Follow walks along a path of the host.
+	Follow(path string) view.Way
+	// Program is where the caller's PATH has a program, or its own path if that is absolute;
+	// "" where there is none.
+	Program(name string) string
+	// Dropped says why a directory of the caller's PATH is not in the command's; "" where it
+	// is, or nobody knows.
+	Dropped(dir string) string
+	// Listens reports whether something listens on a port of the host's loopback.
+	Listens(port uint16) bool
+	// Variable reports whether the caller has a variable that was not passed on.
+	Variable(name string) bool
+	// Stub reports whether a path of the host's is there for the command's time alone, so that
+	// the command does not create it.
+	Stub(path string) bool
+	// Withheld says what a path gives that is never proposed: credentials, a way out of the
+	// sandbox. It is "" for every other.
+	Withheld(path string) string
+}
+
+// maxDenials bounds what is told of one command.
+const maxDenials = 32
+
+// Add adds to a list of what is told of one command. What it has no place for is counted, by its last.
+func Add(list []Denial, d Denial) []Denial {
+	if len(list) < maxDenials {
+		return append(list, d)
+	}
+	last := &list[maxDenials-1]
+	more := max(last.more, 1) + 1
+	*last = Denial{Operation: "use", Reason: fmt.Sprintf("%d further denials are not listed", more), Guess: d.Guess, more: more}
+	return list
+}
+
+// Denials are what is known, what is certain first.
+func (f *Failure) Denials() []Denial {
+	list := slices.Clone(f.Told)
+	add := func(more ...Denial) {
+		for _, d := range more {
+			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
+				d.Change = f.change(&d)
+				list = append(list, d)
+			}
+		}
+	}
+	add(f.refusedNames()...)
+	switch {
+	case f.NotFound:
+		add(f.program(f.Command.Args[0]))
+	case f.Succeeded:
+		add(f.complaints()...)
+	default:
+		add(f.complaints()...)
+		if len(list) == len(f.Told) {
+			add(f.ofWords())
+		}
+	}
+	add(f.traced()...)
+	list = withoutVague(list)
+	certain := slices.DeleteFunc(slices.Clone(list), func(d Denial) bool { return d.Guess })
+	guesses := slices.DeleteFunc(list, func(d Denial) bool { return !d.Guess })
+	list = nil
+	for _, d := range append(certain, guesses...) {
+		list = Add(list, d)
+	}
+	return list
+}
+
+// sameDenial reports whether a second one says nothing new.
+func sameDenial(have, d *Denial) bool {
+	if d.Attribute == "network" && have.Attribute == "network" && d.Value != "" && d.Value == have.Value {
+		return true
+	}
+	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
+}
+
+// refusedNames are what a list of names has refused. They are no guesses, but where several commands share
+// a network.
+func (f *Failure) refusedNames() (list []Denial) {
+	for _, u := range f.Network {
+		if !u.Allowed && u.Name != "" {
+			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, By: u.By}, u.Reason)
+			if ofPrivate(u.Reason) {
+				d.Value = f.private(u.Name)
+			}
+			d.Guess = u.By != "" // that it was this command's
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func refusedName(d egress.Decision, reason string) Denial {
+	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason), Element: true}
+	switch {
+	case reason == egress.ReasonUnlisted:
+		denied.Value = rule(d.Name, d.Port)
+	case reason == egress.ReasonPort(d.Port):
+		denied.Value = rule(d.Target(), 0)
+	}
+	return denied
+}
+
+// rule is the least that lets a name be reached, as an element of network; "" where none does. HTTP
+// and HTTPS are what a rule without a port allows.
+func rule(name string, port uint16) string {
+	if port != 0 && port != 80 && port != 443 {
+		name = (&egress.Decision{Name: name, Port: port}).Target()
+	}
+	if _, err := egress.ParseRule(name); err != nil || !strings.ContainsAny(name, ".:") {
+		return ""
+	}
+	return text(name)
+}
+
+// private is an element of network that lets a name that may be reached lead to a private address.
+func (f *Failure) private(name string) string {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	if err != nil {
+		return ""
+	}
+	colon := ":"
+	if ports := rules.Ports(name); len(ports) != 2 || ports[0].Number != 80 || ports[1].Number != 443 {
+		for _, port := range ports {
+			name, colon = name+colon+strconv.Itoa(int(port.Number)), ","
+		}
+	}
+	return text(name + " private")
+}
+
+// ofPrivate reports whether the gate refuses an address for want of the word private alone.
+func ofPrivate(reason string) bool {
+	addr, _, _ := strings.Cut(reason, " ")
+	ip, err := netip.ParseAddr(addr)
+	return err == nil && egress.CheckAddress(ip, true, nil) == nil
+}
+
+// withoutVague leaves out guesses about the network that say less than others.
+func withoutVague(list []Denial) []Denial {
+	says := func(d *Denial) int {
+		switch {
+		case d.Attribute != "network" || !d.Guess || d.Value != "":
+			return 2
+		case d.Host != "":
+			return 1
+		}
+		return 0
+	}
+	most := 0
+	for i := range list {
+		if list[i].Attribute == "network" {
+			most = max(most, says(&list[i]))
+		}
+	}
+	return slices.DeleteFunc(list, func(d Denial) bool { return says(&d) < most })
+}
+
+// unlisted is about a name that nobody has tried to reach.
+func (f *Failure) unlisted(name string, port uint16) Denial {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	if canonical, ok := egress.Canonical(name); ok {
+		name = canonical
+	}
+	if err != nil || rules.Allow(name, port) {
+		return Denial{}
+	}
+	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonUnlisted)
+}
+
+// otherPort is about a port of a name that others of it may be reached at. Not every gate sees that
+// somebody tries to.
+func (f *Failure) otherPort(name string, port uint16) Denial {
+	rules, err := egress.ParseRules(f.Spec.Network.Names)
+	name, ok := egress.Canonical(name)
+	if err != nil || !ok || f.Spec.Network.Mode != shared.NetworkNames || len(rules.Ports(name)) == 0 || rules.Allow(name, port) {
+		return Denial{}
+	}
+	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonPort(port))
+}
+
+// noNetwork is about a command without a network; "" for what is known of where it wanted to. A
+// definition lists no addresses, and the whole network is never the least.
+func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
+	if f.Spec.Network.Mode != shared.NetworkNone {
+		return Denial{}
+	}
+	d := Denial{Host: host, Operation: "connect", Attribute: "network", Guess: true}
+	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
+	switch {
+	case host != "":
+		d.Value, d.Element = rule(host, port), true
+		d.Reason += ", and the command looked for " + hostpath.Line(host)
+	case who != "":
+		d.Reason += fmt.Sprintf("; %s may need one", who)
+	}
+	return d
+}
+
+// hostPort is about a port of the host's loopback that the command found closed on its own.
+func (f *Failure) hostPort(port uint16) Denial {
+	n := &f.Spec.Network
+	if n.Mode == shared.NetworkHost || port == 0 || slices.Contains(n.HostPorts, port) || !f.Machine.Listens(port) {
+		return Denial{}
+	}
+	return Denial{
+		Host: "localhost:" + strconv.Itoa(int(port)), Operation: "connect", Attribute: "host_ports", Value: strconv.Itoa(int(port)), Element: true, Guess: true,
+		Reason: fmt.Sprintf("port %d of this machine's loopback is not reached from sandbox %q, which has a loopback of its own", port, f.Sandbox),
+	}
+}
+
+// program is about a program that was not found.
+func (f *Failure) program(name string) Denial {
+	if strings.Contains(name, "/") && !path.IsAbs(name) {
+		return Denial{} // of the workspace, which shows
+	}
+	p := f.Machine.Program(name)
+	if p == "" {
+		return Denial{}
+	}
+	d := Denial{Path: p, Operation: "execute", Attribute: "bind_paths"}
+	if !strings.Contains(name, "/") {
+		if why := f.Machine.Dropped(path.Dir(p)); why != "" {
+			d.Attribute, d.Reason = "env", why
+			return d
+		}
+	}
+	if view.Shows(f.Spec, p) != "" {
+		return Denial{}
+	}
+	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
+	if f.Machine.Withheld(p) == "" {
+		d.Value, d.Element = text(p), true
+		if p != name { // PATH has directories
+			d.Value = text(path.Dir(p))
+		}
+	}
+	return d
+}
+
+// limit is about a limit that the command may have reached.
+func (f *Failure) limit(name string, bound uint64, twice string) Denial {
+	if bound == 0 {
+		return Denial{}
+	}
+	attribute := "limits." + name
+	return Denial{Operation: "use", Attribute: attribute, Value: twice, Guess: true,
+		Reason: fmt.Sprintf("sandbox %q has %s, which the command seems to have reached", f.Sandbox, attribute)}
+}
+
+func (f *Failure) memory() Denial {
+	return f.limit("memory", f.Spec.Limits.Memory, size(2*f.Spec.Limits.Memory))
+}
+
+// option is about a system call that an option of the engine's would let.
+func (f *Failure) option(name, what string) Denial {
+	if !f.Option(name) {
+		return Denial{}
+	}
+	return Denial{Operation: "call", Attribute: "config." + name, Value: "true", Engine: f.Auto, Guess: true,
+		Reason: fmt.Sprintf("sandbox %q refuses %s", f.Sandbox, what)}
+}
+
+// text is a string of HCL's.
+func text(s string) string {
+	s = strconv.Quote(hostpath.Line(s))
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(s)
+}
+
+// size is a number of bytes as a definition has it.
+func size(n uint64) string {
+	for _, unit := range [...]struct {
+		name  string
+		bytes uint64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return strconv.Quote(strconv.FormatUint(n/unit.bytes, 10) + unit.name)
+		}
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// Told is what an engine's event of a violation says.
+func Told(e *shared.Event) Denial {
+	d := Denial{Operation: e.Details["operation"], Attribute: e.Details["attribute"], Reason: e.Message}
+	if limit := e.Details["limit"]; limit != "" {
+		d.Operation, d.Attribute = "use", "limits."+limit
+	}
+	if target := e.Details["path"]; path.IsAbs(target) {
+		d.Path = target
+	} else {
+		d.Host = target
+	}
+	return d
+}

@@ -1,0 +1,408 @@
+package denial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// machine is one of which everything is told.
+type machine struct {
+	files    map[string]view.Kind
+	links    map[string]string
+	programs map[string]string
+	dropped  string
+	ports    []uint16
+	vars     []string
+	withheld map[string]string
+}
+
+func (m *machine) Follow(p string) view.Way {
+	if to := m.links[p]; to != "" {
+		return view.Way{End: to, Links: []string{p}, Kind: m.files[to]}
+	}
+	return view.Way{End: p, Kind: m.files[p]}
+}
+func (m *machine) Program(name string) string { return m.programs[name] }
+func (m *machine) Dropped(string) string      { return m.dropped }
+func (m *machine) Listens(port uint16) bool   { return slices.Contains(m.ports, port) }
+func (m *machine) Variable(name string) bool  { return slices.Contains(m.vars, name) }
+func (m *machine) Stub(p string) bool         { return p == "/src/p/.vscode" }
+func (m *machine) Withheld(p string) string   { return m.withheld[p] }
+
+func someMachine() *machine {
+	return &machine{
+		files: map[string]view.Kind{
+			"/data/set.csv": view.File, "/src/p/in.txt": view.File, "/tmp/x": view.File, "/var/lib/dpkg/lock-frontend": view.File, "/home/me/.ssh/id": view.File, "/usr/share": view.Directory,
+			"/data": view.Directory, "/tools/bin/x": view.File, "/srv/lib": view.Directory, "/src/p/.env": view.File, "/run/app.sock": view.Socket, "/away/file": view.File,
+		},
+		links:    map[string]string{"/src/p/link": "/away/file"},
+		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
+		ports:    []uint16{5432}, vars: []string{"API_URL"},
+		withheld: map[string]string{"/home/me/.ssh/id": "credentials"},
+	}
+}
+
+func someSpec() *shared.Spec {
+	return &shared.Spec{Home: "/home/me", Table: []shared.Entry{
+		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
+		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
+		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginAbove},
+		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: `approvals.mode = "deny"`},
+		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: `deny_paths "keys"`},
+		{Source: "/src/p/.git/config", Path: "/workspace/.git/config", Access: shared.ReadOnly, Why: "protected: git config"},
+		{Source: "/src/p/.vscode", Path: "/workspace/.vscode", Access: shared.ReadOnly, Why: "protected: by default, .vscode"},
+	}}
+}
+
+// told is a denial as one line.
+func told(d *Denial) string {
+	line := strings.TrimSpace(fmt.Sprintf("%s %s%s", d.Operation, d.Path, d.Host))
+	if d.Attribute != "" {
+		line += " by " + d.Attribute
+	}
+	if change := d.Change; change != "" {
+		line += ": " + change
+	}
+	if d.Guess {
+		line += "?"
+	}
+	return line
+}
+
+func check(t *testing.T, name string, f *Failure, want []string) {
+	t.Helper()
+	f.Sandbox = "fast"
+	if f.Spec == nil {
+		f.Spec = someSpec()
+	}
+	if f.Machine == nil {
+		f.Machine = someMachine()
+	}
+	f.Auto = "fast"
+	f.Option = func(name string) bool { return name != "none" }
+	var got []string
+	list := f.Denials()
+	for i := range list {
+		if got = append(got, told(&list[i])); !strings.Contains(list[i].Reason, "fast") && list[i].Reason == "" {
+			t.Errorf("%s: a denial without a reason: %+v", name, list[i])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+	}
+}
+
+// What the arguments of a command name, and its output does not.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	network := []string{"connect by network?"}
+	named := []string{`connect example.com by network: network = ["example.com"]?`}
+	shown := func(p string) string { return fmt.Sprintf("read %s by bind_paths: add %q to bind_paths?", p, p) }
+	for _, tt := range []struct {
+		args, script string
+		on           bool // a network
+		want         []string
+	}{
+		{args: "curl https://example.com", want: named},
+		{args: "/usr/bin/curl https://example.com", want: named},
+		{args: "curl https://example.com", on: true},
+		{args: "curl http://localhost:3000/x"}, {args: "curl -sS 127.0.0.1:3000"}, {args: "curl http://[::1]:3000"},
+		{args: "curl https://localhost.example.com", want: []string{`connect localhost.example.com by network: network = ["localhost.example.com"]?`}},
+		{args: "curl http://example.com:8080/x", want: []string{`connect example.com by network: network = ["example.com:8080"]?`}},
+		{args: "git clone ssh://git@example.com/x", want: []string{`connect example.com by network: network = ["example.com"]?`}},
+		{args: "curl --unix-socket /var/run/none.sock http://x/"}, {args: "curl http://192.0.2.1/", want: network},
+		{args: "git fetch /data", want: nil}, {args: "git fetch /data/set.csv", want: []string{shown("/data/set.csv")}},
+		{script: "cd keys && cat id", want: []string{"read /workspace/keys/id by deny_paths?"}}, {script: "cd \"$X\" && cat keys/id"}, {script: "(cd x; true); cat keys/id"},
+		{args: "mount /data/set.csv /mnt"},
+		{args: "npm ci", want: network},
+		{args: "npm --silent ci", want: network},
+		{args: "npm test"},
+		{args: "npm run install"},
+		{args: "git -C sub fetch", want: network},
+		{args: "git commit -m fetch"},
+		{args: "python3 -m pip install x", want: network},
+		{args: "python3 install"},
+		{args: "go build ./..."},
+		{args: "curl", want: network},
+		{script: "cd x && npm ci; npm test", want: network},
+		{script: "if ! CI=1 npm ci; then exit 1; fi", want: network},
+		{script: "echo \"use curl\" # curl"},
+		{script: "out=$(curl -s x)", want: network},
+		{args: "sh -c"},
+		{args: "cat /data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "tool --in=/data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "cat ../data/set.csv", want: []string{shown("/data/set.csv")}},
+		{args: "cat /data/../tmp/x", want: []string{shown("/tmp/x")}},
+		{args: "cat /home/me/.ssh/id /data/set.csv", want: []string{"read /home/me/.ssh/id?"}},
+		{args: "cat .env", want: []string{"read /workspace/.env by approvals.mode?"}},
+		{args: "sign --key=keys/id", want: []string{"read /workspace/keys/id by deny_paths?"}},
+		{args: "cat in.txt none -k"},
+		{args: "cat /no/such /usr/share /proc/1 / /data /data/deep"},
+		{args: "/tools/bin/x"},
+		{args: "cat /src/p/in.txt", want: []string{"read /src/p/in.txt?"}},
+		{args: "cat link", want: []string{shown("/away/file")}},
+		{args: "connect /run/app.sock", want: []string{`connect /run/app.sock by unix_sockets?`}},
+		{script: "cat '/data/set.csv' | sort", want: []string{shown("/data/set.csv")}},
+		{args: "scp /data/set.csv host:", want: []string{shown("/data/set.csv")}},
+		{args: "git config user.name x"}, {args: "git config --get none"}, {args: "pre-commit install"}, {args: "git add -A"}, {args: "cat config"},
+		{args: "git commit -m add"}, {args: "add"},
+	} {
+		spec := someSpec()
+		if tt.on {
+			spec.Network.Mode = shared.NetworkHost
+		}
+		check(t, tt.args+tt.script, &Failure{Spec: spec, Command: shared.Command{Args: strings.Fields(tt.args), Script: tt.script, Dir: "/workspace"}}, tt.want)
+	}
+}
+
+// What programs of all kinds write when something fails.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	const shown = `read /srv/lib by bind_paths: add "/srv/lib" to bind_paths?`
+	for said, want := range map[string][]string{
+		"cat: /srv/lib: No such file or directory":                                                                 {shown},
+		"cc1: error: /srv/lib/: No such file or directory\n":                                                       {shown},
+		"FileNotFoundError: [Errno 2] No such file or directory: '/srv/lib'":                                       {shown},
+		"Error: ENOENT: no such file or directory, open '/srv/lib'":                                                {shown},
+		"open /srv/lib: no such file or directory":                                                                 {shown},
+		"java.io.FileNotFoundException: /srv/lib (No such file or directory)":                                      {shown},
+		"\x1b[31mcat: \x1b[1m/srv/lib\x1b[0m: No such file or directory\x1b[0m\r\n":                                {shown},
+		"make: *** No rule to make target '/srv/lib', needed by 'all'.  Stop.":                                     {shown},
+		"cat: /srv/gone: No such file or directory":                                                                nil,
+		"main.c:1:10: fatal error: missing.h: No such file or directory":                                           nil,
+		"cat: /home/me/.ssh/id: No such file or directory":                                                         {"read /home/me/.ssh/id?"},
+		"cat: keys/id: No such file or directory":                                                                  {"read /workspace/keys/id by deny_paths?"},
+		"cat: keys: Permission denied":                                                                             {"read /workspace/keys by deny_paths?"},
+		"cat: link: No such file or directory":                                                                     {`read /away/file by bind_paths: add "/away/file" to bind_paths?`},
+		"touch: cannot touch '/opt/new': Read-only file system":                                                    {"write /opt/new?"},
+		"touch: cannot touch '/workspace/new': Read-only file system":                                              nil,
+		"error: could not lock config file .git/config: Read-only file system":                                     {"write /workspace/.git/config by git?"},
+		"cp: cannot create regular file '.git/config': Read-only file system":                                      {"write /workspace/.git/config by git?"},
+		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                           {"write /workspace/.vscode/tasks.json by protect_paths_except?"},
+		"mv: cannot move '.git' to 'x': Device or resource busy":                                                   {"write /workspace/.git by git?"},
+		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                          {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
+		"sh: 1: mytool: not found":                                                                                 {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"bash: line 1: mytool: command not found":                                                                  {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"zsh:1: command not found: mytool":                                                                         {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		`exec: "mytool": executable file not found in $PATH`:                                                       {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"sh: 1: sh: not found":                                                                                     nil,
+		"sh: 1: nothing: not found":                                                                                nil,
+		"404 page not found":                                                                                       nil,
+		"curl: (6) Could not resolve host: registry.npmjs.org":                                                     {`connect registry.npmjs.org by network: network = ["registry.npmjs.org"]?`},
+		"npm error code EAI_AGAIN\nnpm error request to https://r.example/x failed, reason: getaddrinfo EAI_AGAIN": {`connect r.example by network: network = ["r.example"]?`},
+		"socket.gaierror: [Errno -3] Temporary failure in name resolution":                                         {"connect by network?"},
+		"java.net.UnknownHostException: repo.example.org":                                                          {`connect repo.example.org by network: network = ["repo.example.org"]?`},
+		"<pip._vendor.urllib3.connection.HTTPSConnection object>: [Errno -3] Temporary failure in name resolution": {"connect by network?"},
+		"HTTPSConnectionPool(host='pypi.org', port=443): Temporary failure in name resolution":                     {`connect pypi.org by network: network = ["pypi.org"]?`},
+		"ssh: Could not resolve hostname git.example.com: Temporary failure in name resolution":                    {`connect git.example.com by network: network = ["git.example.com:22"]?`},
+		"ssh: Could not resolve hostname host: Temporary failure in name resolution":                               {`connect host by network: network = ["host:22"]?`},
+		"psql: could not translate host name \"db.example\" to address: Name or service not known":                 {"connect by network?"},
+		"W: Failed to fetch http://deb.example/x  Temporary failure resolving 'deb.example'":                       {`connect deb.example by network: network = ["deb.example"]?`},
+		"getaddrinfo ENOTFOUND api.example.com":                                                                    {`connect api.example.com by network: network = ["api.example.com"]?`},
+		"dial tcp: lookup proxy.golang.org: no such host":                                                          {`connect proxy.golang.org by network: network = ["proxy.golang.org"]?`},
+		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server":                  {"connect 192.0.2.1:80 by network?"},
+		"curl: (7) Failed to connect to x port 80 after 0 ms: Couldn't connect to server":                          nil,
+		"Failed to connect to bus: Host is down":                                                                   nil,
+		"connect: Network is unreachable":                                                                          {"connect by network?"},
+		"could not connect to /run/app.sock":                                                                       {"connect /run/app.sock by unix_sockets?"},
+		"touch: cannot touch '/data/new': Read-only file system":                                                   {"write /data/new?"},
+		"bash: line 1: ../data/new: Read-only file system":                                                         {"write /data/new?"},
+		"touch: cannot touch '/srv/lib/new': No such file or directory":                                            {"write /srv/lib/new?"},
+		"cat: /srv/lib/new: No such file or directory":                                                             nil,
+		"mkdir: cannot create directory '.vscode': File exists":                                                    {"write /workspace/.vscode by protect_paths_except?"},
+		"mkdir: cannot create directory 'keys': File exists":                                                       nil,
+		"error: could not write config file .git/config: Device or resource busy":                                  {"write /workspace/.git/config by git?"},
+		"error: keys/id: can only add regular files, symbolic links or git-directories":                            {"read /workspace/keys/id by deny_paths?"},
+		"error: key does not contain a section: nosuch":                                                            nil,
+		"cat: .vscode: Permission denied":                                                                          nil,
+		"git@github.com: Permission denied (publickey).":                                                           nil,
+		"ping: socket: Operation not permitted":                                                                    {"call?"},
+		"ping: permission denied (are you root?)":                                                                  {"call?"},
+		"Error: listen EACCES: permission denied 0.0.0.0:80":                                                       {"call?"},
+		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                     nil,
+		"Bad owner or permissions on /etc/ssh/ssh_config":                                                          {"use /etc/ssh/ssh_config?"},
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":        nil,
+		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or directory)":            {`read /var/lib/dpkg/lock-frontend by bind_paths?`},
+		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused":                  {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                                               {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                                               nil,
+		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                                             {"call by config.ptrace: engine = \"fast\" and config { ptrace = true }?"},
+		"unshare: unshare failed: Operation not permitted":                                                         {"call by config.nested_userns: engine = \"fast\" and config { nested_userns = true }?"},
+		"mount: /mnt: permission denied.":                                                                          {"call?"},
+		"sh: 1: Cannot fork":                                                                                       {"use by limits.pids: limits { pids = 16 }?"},
+		"BlockingIOError: [Errno 11] Resource temporarily unavailable":                                             nil,
+		"os.fork()\nBlockingIOError: [Errno 11] Resource temporarily unavailable":                                  {"use by limits.pids: limits { pids = 16 }?"},
+		"cp: error writing 'big': No space left on device":                                                         nil,
+		"MemoryError": {`use by limits.memory: limits { memory = "128MiB" }?`},
+		"OSError: [Errno 24] Too many open files: '/x'":       {"use by limits.open_files: limits { open_files = 64 }?"},
+		"dd: error writing '/tmp/x': No space left on device": {`use by limits.temp_size: limits { temp_size = "16MiB" }?`},
+		"sh: 1: API_URL: parameter not set":                   {`read by env_passthrough: add "API_URL" to env_passthrough?`},
+		"KeyError: OTHER_URL is not set":                      nil,
+		"just some text, and /srv/lib":                        nil,
+		"":                                                    nil,
+	} {
+		spec := someSpec()
+		spec.Limits = shared.Limits{PIDs: 8, Memory: 64 << 20, OpenFiles: 32, TempSize: 8 << 20}
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}, Dir: "/workspace"}, Said: []byte(said)}, want)
+	}
+}
+
+// What git writes when it goes on without a file, with status 0. Other words of a command that
+// succeeded tell nothing.
+func TestLeftByGit(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][]string{
+		"error: unable to unlink old '.vscode/settings.json': Read-only file system\r\nSwitched to branch 'x'\n": {"write /workspace/.vscode/settings.json by protect_paths_except?"},
+		"warning: unable to unlink '.vscode': Device or resource busy":                                           {"write /workspace/.vscode by protect_paths_except?"},
+		"Rebasing (1/2)\rerror: unable to create file .vscode/two words: Read-only file system":                  {"write /workspace/.vscode/two words by protect_paths_except?"},
+		"error: unable to unlink old 'keys/id': Device or resource busy":                                         {"read /workspace/keys/id by deny_paths?"},
+		"error: unable to unlink old 'in.txt': Device or resource busy":                                          nil,
+		"error: unable to unlink old '.vscode/settings.json': Permission denied":                                 nil,
+		"error: Your local changes to the following files would be overwritten by checkout:\n\t.vscode/x":        nil,
+		"^@error: unable to unlink old '.vscode/typed': Read-only file system":                                   {"write /workspace/.vscode/typed by protect_paths_except?"},
+		"touch: cannot touch '.vscode/x': Read-only file system":                                                 nil,
+		"curl: (6) Could not resolve host: registry.npmjs.org":                                                   nil,
+		"": nil,
+	} {
+		if want != nil && !LeavesFiles([]byte(said)) {
+			t.Errorf("%q is passed by", said)
+		}
+		for _, dir := range []string{"/workspace", "/workspace/sub/deeper"} {
+			check(t, dir+": "+said, &Failure{Succeeded: true, Command: shared.Command{Args: []string{"curl", "/data/set.csv"}, Dir: dir}, Said: []byte(said)}, want)
+		}
+	}
+	check(t, "failed", &Failure{Command: shared.Command{Args: []string{"git"}, Dir: "/workspace/sub"},
+		Said: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
+		[]string{"write /workspace/.vscode/x by protect_paths_except?"})
+}
+
+func TestSetIDFiles(t *testing.T) {
+	t.Parallel()
+	said := []byte("chmod: changing permissions of 'tool': Operation not permitted")
+	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Said: said}, []string{"call?"})
+	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Said: said}, []string{"call?"})
+	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Said: said}, nil)
+}
+
+func TestNotFound(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"mytool":       {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths`},
+		"/tools/bin/x": {`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths`},
+		"none":         nil, "sh": nil, "./x": nil,
+	} {
+		check(t, name, &Failure{NotFound: true, Command: shared.Command{Args: []string{name}, Dir: "/workspace"}}, want)
+	}
+	m := someMachine()
+	m.dropped = "PATH entry is inside the workspace"
+	check(t, "dropped", &Failure{NotFound: true, Command: shared.Command{Args: []string{"mytool"}}, Machine: m}, []string{"execute /tools/bin/mytool by env"})
+}
+
+func TestRefusedNames(t *testing.T) {
+	t.Parallel()
+	spec := someSpec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	check(t, "names", &Failure{Spec: spec, Command: shared.Command{Args: []string{"curl"}}, Network: []audit.NetworkUse{
+		{Name: "a.example", Port: 443, Allowed: true}, {Name: "b.example", Reason: "no rule allows it"}, {Name: "b.example", Reason: "no rule allows it"},
+		{Name: "c.example", Port: 8443, Reason: "no rule allows it"}, {Name: "d.example", Port: 443, Reason: "its address is private"},
+		{Name: "192.0.2.1", Port: 443, Reason: "no rule allows it"}, {Reason: "for various reasons"},
+		{Name: "a.example", Port: 22, Reason: egress.ReasonPort(22)}, {Name: "e.example", Port: 443, Reason: egress.ReasonPort(443)},
+		{Name: "f.example", By: egress.OfSession, Reason: "no rule allows it"},
+	}}, []string{
+		`connect b.example by network: add "b.example" to network`, `connect c.example:8443 by network: add "c.example:8443" to network`,
+		"connect d.example:443 by network", "connect 192.0.2.1:443 by network",
+		`connect a.example:22 by network: add "a.example:22" to network`, `connect e.example:443 by network: add "e.example:443" to network`,
+		`connect f.example by network: add "f.example" to network?`,
+	})
+}
+
+// An address is reached by no name of a list.
+func TestUnnamedAddress(t *testing.T) {
+	t.Parallel()
+	spec := someSpec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	for said, want := range map[string][]string{
+		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server": {"connect 192.0.2.1:80 by network?"},
+		"connect ENETUNREACH 192.0.2.1:443 - Local (0.0.0.0:0)":                                   {"connect 192.0.2.1:443 by network?"},
+		"connect ECONNREFUSED 198.18.1.2:443":                                                     nil, // a name has it
+		"Failed to connect to a.example (192.0.2.1) port 443: Connection refused":                 nil,
+		// Nor does every gate see that a port is tried which no rule has.
+		"curl: (7) Failed to connect to a.example port 22 after 0 ms: Couldn't connect to server":  {`connect a.example:22 by network: add "a.example:22" to network?`},
+		"curl: (7) Failed to connect to a.example port 443 after 0 ms: Couldn't connect to server": nil,
+		"connection to a.example:5432 failed: Connection refused":                                  {`connect a.example:5432 by network: add "a.example:5432" to network?`},
+		"connection to b.example:5432 failed: Connection refused":                                  nil, // which its nameserver tells
+	} {
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Said: []byte(said)}, want)
+	}
+}
+
+// However much an engine tells, the list is short, and says how much there is not in it.
+func TestManyDenials(t *testing.T) {
+	t.Parallel()
+	var told []Denial
+	for i := range 10 * maxDenials {
+		told = Add(told, Denial{Path: fmt.Sprint("/", i), Operation: "read", Reason: "denied"})
+	}
+	f := &Failure{Told: told, Spec: someSpec(), Machine: someMachine(), Option: func(string) bool { return true }, Network: []audit.NetworkUse{{Name: "b.example", Reason: "no rule allows it"}}}
+	list := f.Denials()
+	if last := list[len(list)-1]; len(told) != maxDenials || len(list) != maxDenials || list[maxDenials-2].Path != "/30" || last.Reason != "290 further denials are not listed" {
+		t.Errorf("%d and %d, the last %+v", len(told), len(list), last)
+	}
+}
+
+// What an engine tells comes first, and words say nothing new of it.
+func TestToldComesFirst(t *testing.T) {
+	t.Parallel()
+	check(t, "told", &Failure{
+		Told:    []Denial{{Path: "/workspace/keys/id", Operation: "file-read-data", Attribute: "deny_paths[0]", Reason: "denied"}},
+		Command: shared.Command{Args: strings.Fields("cat keys/id /data/set.csv"), Dir: "/workspace"},
+	}, []string{"file-read-data /workspace/keys/id by deny_paths[0]"})
+}
+
+// A text of HCL's is one, whatever it says.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"/a b": `"/a b"`, `/a"b`: `"/a\"b"`, "/${env.X}%{if}": `"/$${env.X}%%{if}"`} {
+		if got := text(in); got != want {
+			t.Errorf("%q is %s, want %s", in, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{1 << 30: `"1GiB"`, 96 << 20: `"96MiB"`, 3 << 10: `"3KiB"`, 1001: "1001"} {
+		if got := size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+// Arguments and output come from anywhere: nothing about them may break this, and no
+// number of them makes it long.
+func FuzzDenials(f *testing.F) {
+	f.Add("curl\x00../../..", "a=$(b; c) # d\n\"e' &&", "/workspace", "cat: '/a': No such file or directory")
+	f.Add("git\x00-C\x00-c\x00fetch", "", "/", "\x1b]0;x\x07getaddrinfo ENOTFOUND [::1]:99999 API_URL not set")
+	f.Fuzz(func(t *testing.T, args, script, dir, said string) {
+		m := someMachine()
+		failed := &Failure{
+			Sandbox: "s", Command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir}, Said: []byte(said),
+			Spec: &shared.Spec{Table: []shared.Entry{{Path: "/tmp", Access: shared.Private}, {Path: "/workspace/a"}}}, Machine: m, Option: func(string) bool { return true },
+		}
+		for _, missing := range [...]bool{false, true} {
+			failed.NotFound = missing
+			list := failed.Denials()
+			if len(list) > maxDenials {
+				t.Errorf("%d denials", len(list))
+			}
+			for i := range list {
+				if strings.ContainsAny(list[i].Change, "\n\x1b") {
+					t.Errorf("a change of more than a line: %q", list[i].Change)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package denial
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// absolute is a path as a command named it in a directory; "" where that is not known.
+func (f *Failure) absolute(dir, word string) string {
+	switch {
+	case strings.HasPrefix(word, "~/") && f.Spec.Home != "":
+		return path.Join(f.Spec.Home, word[2:])
+	case path.IsAbs(word):
+		return path.Clean(word)
+	case dir == "":
+		return ""
+	}
+	return path.Join(dir, word)
+}
+
+// notSeen is about a path that a command did not find.
+func (f *Failure) notSeen(p string) Denial {
+	entry, host := shared.Cover(f.Spec.Table, p)
+	if entry != nil && entry.Access == shared.Hidden && entry.Why != view.OriginAbove {
+		return f.hidden(p, entry)
+	}
+	inside := view.Shows(f.Spec, p)
+	if inside != p {
+		way := f.Machine.Follow(p)
+		if way.Err != nil || way.Kind == view.Absent {
+			return Denial{}
+		}
+		if inside != "" {
+			return Denial{Path: p, Operation: "read", Reason: fmt.Sprintf("%s of this machine is %s in sandbox %q", hostpath.Quote(p), hostpath.Quote(inside), f.Sandbox)}
+		}
+		return f.notShown(p, way)
+	}
+	// A symlink that shows can lead to what does not.
+	if host == "" {
+		host = p
+	}
+	way := f.Machine.Follow(host)
+	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" {
+		return Denial{}
+	}
+	return f.notShown(way.End, way)
+}
+
+func (f *Failure) notShown(p string, way view.Way) Denial {
+	d := Denial{Path: p, Operation: "read", Attribute: "bind_paths", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
+	for _, place := range [...]string{p, way.End} {
+		if gives := f.Machine.Withheld(place); gives != "" {
+			d.Attribute, d.Reason = "", d.Reason+": it gives "+gives
+			return d
+		}
+	}
+	switch {
+	case way.Kind == view.Socket: // of which nobody knows what it gives
+		d.Attribute, d.Operation = "unix_sockets", "connect"
+	case !locks(p):
+		d.Value, d.Element = text(p), true
+	}
+	return d
+}
+
+// locks reports whether a path looks like the lock of a service of the system's.
+func locks(p string) bool {
+	return strings.Contains(path.Base(p), "lock") && (strings.HasPrefix(p, "/var/") || strings.HasPrefix(p, "/run/"))
+}
+
+func (f *Failure) hidden(p string, entry *shared.Entry) Denial {
+	return Denial{Path: p, Operation: "read", Attribute: attributeOf(entry.Why),
+		Reason: fmt.Sprintf("%s is hidden in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)}
+}
+
+// notWritten is about a path that a command could not write, rename or remove.
+func (f *Failure) notWritten(p string) Denial {
+	entry, _ := shared.Cover(f.Spec.Table, p)
+	if entry == nil {
+		if view.WritableInside(f.Spec, p) {
+			return Denial{}
+		}
+		if d := f.notSeen(p); d.Reason != "" {
+			return d
+		}
+		return Denial{Path: p, Operation: "write", Reason: fmt.Sprintf("%s is read-only in sandbox %q: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)}
+	}
+	d := Denial{Path: p, Operation: "write", Attribute: attributeOf(entry.Why)}
+	switch entry.Access {
+	case shared.Hidden:
+		if entry.Why == view.OriginAbove {
+			d.Reason = fmt.Sprintf("%s lies beside what sandbox %q shows of that directory: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)
+			return d
+		}
+		return f.hidden(p, entry)
+	case shared.ReadOnly:
+		d.Reason = fmt.Sprintf("%s is read-only in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)
+		switch {
+		case d.Attribute == "read_only":
+			d.Value = "false"
+		case strings.HasPrefix(d.Attribute, "bind_paths["):
+			d.Value = fmt.Sprintf("{ host = %s, read_only = false }", text(entry.Source))
+		}
+		return d
+	}
+	// Writable itself, and yet it keeps what lies in it from being led elsewhere.
+	for _, pin := range shared.Pins(f.Spec.Table) {
+		if pin.Path == p {
+			d.Attribute = attributeOf(pin.Why)
+			d.Reason = fmt.Sprintf("%s cannot be renamed or removed in sandbox %q, for what lies in it (%s)", hostpath.Quote(p), f.Sandbox, pin.Why)
+			return d
+		}
+	}
+	return Denial{}
+}
+
+// attributeOf is the attribute that an entry's reason speaks of; empty for none.
+func attributeOf(why string) string {
+	switch {
+	case why == "workspace":
+		return "read_only"
+	case strings.HasPrefix(why, "protected: git") || strings.HasPrefix(why, "git: "):
+		return "git"
+	case strings.HasPrefix(why, view.OriginSocket):
+		return "unix_sockets"
+	case strings.HasPrefix(why, "protected: protect_paths"):
+		return "protect_paths"
+	case strings.HasPrefix(why, "protected: by default"):
+		return "protect_paths_except"
+	}
+	name, _, _ := strings.Cut(why, " ")
+	name = strings.TrimRight(name, ":,")
+	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "workspace.", "approvals."} {
+		if strings.HasPrefix(name, known) {
+			return name
+		}
+	}
+	return ""
+}
+
+// notMade is about a path that a command could not make for want of the directory, and outside could.
+func (f *Failure) notMade(p string) Denial {
+	d := f.notSeen(path.Dir(p))
+	if d.Attribute == "bind_paths" { // to write there asks for more than to see it
+		d.Path, d.Operation, d.Attribute, d.Value = p, "write", "", ""
+	}
+	return d
+}
+
+// taken is about a path at which a command finds something for the sandbox's sake alone.
+func (f *Failure) taken(p string) Denial {
+	if entry, host := shared.Cover(f.Spec.Table, p); entry == nil || entry.Path != p || host == "" || !f.Machine.Stub(host) {
+		return Denial{}
+	}
+	return f.notWritten(p)
+}

@@ -1,0 +1,450 @@
+package denial
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A cause is what a line of a command's output tells of a failure.
+type cause int
+
+const (
+	absent      cause = iota // there is no such file
+	unwritable               // it cannot be written, renamed or removed
+	refused                  // no permission
+	taken                    // there is something already
+	full                     // no space
+	unresolved               // a name that has no address
+	unreachable              // no connection
+	processes                // no further process
+	exhausted                // no memory
+	descriptors              // no further open file
+	noProgram                // a shell found no such command
+	unset                    // a variable is missing
+)
+
+// phrases are how programs tell of a cause: the C library's words for errors, those of
+// shells and well-known tools, in lower case, and the names of error numbers that Node
+// prints, in upper case.
+var phrases = map[cause][]string{
+	absent: {"no such file or directory", "ENOENT", "does not exist", "directory nonexistent", "cannot find",
+		"can't open", "could not open", "no rule to make target", "is the docker daemon running", "could not connect", "couldn't connect", "failed to connect",
+		"can only add regular files"},
+	unwritable:  {"read-only file system", "EROFS", "resource busy", "EBUSY", "cross-device link", "EXDEV"},
+	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted", "must be superuser"},
+	taken:       {"file exists", "EEXIST"},
+	full:        {"no space left on device", "ENOSPC"},
+	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo"},
+	unreachable: {"network is unreachable", "ENETUNREACH", "connection refused", "ECONNREFUSED", "could not connect", "couldn't connect", "failed to connect", "connectexception"},
+	processes:   {"resource temporarily unavailable", "cannot fork", "can't fork", "can't start new thread", "EAGAIN"},
+	exhausted:   {"memoryerror", "out of memory", "cannot allocate memory", "bad_alloc", "ENOMEM", "memory exhausted"},
+	descriptors: {"too many open files", "EMFILE"},
+	noProgram:   {"not found"},
+	unset:       {"not set", "unset", "must be set", "unbound variable", "is required", "missing environment", "undefined"},
+}
+
+// What is looked at of a command's output is bounded, as the output is its own.
+const (
+	maxLines  = 2000
+	maxLine   = 1 << 10
+	maxWords  = 48
+	maxLookup = 200 // paths
+)
+
+// patterns are what is looked for in a line. They are compiled when a command has failed, and
+// not at the start of every program.
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left *regexp.Regexp }) {
+	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
+	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
+	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
+	p.endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
+	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect to (?:host )?|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
+	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
+	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
+	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
+	return p
+})
+
+// LeavesFiles reports whether git says in a command's standard error that it has left files of a
+// work tree as they were. It goes on after that, and `git checkout` ends with status 0.
+func LeavesFiles(said []byte) bool {
+	return bytes.Contains(said, []byte(": unable to unlink ")) || bytes.Contains(said, []byte(": unable to create "))
+}
+
+// leftByGit is the file that a line of git's says it has left as it was, since nobody can write it.
+func leftByGit(line string) string {
+	m := patterns().left.FindStringSubmatch(line)
+	if m == nil || !slices.Contains(causes(line), unwritable) {
+		return ""
+	}
+	return m[1] + m[2]
+}
+
+// inWorkTree is a path that git names from the top of a work tree, wherever in that it was run.
+func (f *Failure) inWorkTree(name string) string {
+	for dir := range paths.Up(f.Command.Dir) {
+		p := path.Join(dir, name)
+		if e, _ := shared.Cover(f.Spec.Table, p); e != nil && e.Access != shared.ReadWrite && e.Path != dir && paths.Inside(dir, e.Path) {
+			return p
+		}
+	}
+	return f.absolute(f.dir(), name)
+}
+
+// complaints are what the command's standard error tells of that its sandbox explains: of one that
+// succeeded, the files that git has left.
+func (f *Failure) complaints() (list []Denial) {
+	lookups := 0
+	lines := strings.FieldsFunc(string(f.Said), func(r rune) bool { return r == '\n' || r == '\r' })
+	for _, line := range lines[max(0, len(lines)-maxLines):] {
+		line = patterns().escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
+		if name := leftByGit(line); name != "" {
+			if lookups++; lookups <= maxLookup {
+				list = append(list, f.notWritten(f.inWorkTree(name)))
+			}
+			continue
+		}
+		if f.Succeeded {
+			continue
+		}
+		if d := f.ofTool(line); d.Reason != "" {
+			list = append(list, d)
+			continue
+		}
+		for _, c := range causes(line) {
+			switch c {
+			case absent, unwritable, refused, taken:
+				for _, p := range f.subjects(line) {
+					if lookups++; lookups > maxLookup {
+						break
+					}
+					d := f.ofPath(c, p)
+					if d.Reason == "" && c == absent && makes(line) {
+						d = f.notMade(p)
+					}
+					list = append(list, d)
+				}
+				if c == refused {
+					list = append(list, f.ofCall(line))
+				}
+			case full:
+				list = append(list, f.full(line))
+			case unresolved:
+				name := f.hostIn(line)
+				list = append(list, f.noNetwork(name, f.portOf(name, line), ""))
+			case unreachable:
+				list = append(list, f.unreachable(line))
+			case processes:
+				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Said, []byte("fork")) {
+					list = append(list, f.limit("pids", f.Spec.Limits.PIDs, strconv.FormatUint(2*f.Spec.Limits.PIDs, 10)))
+				}
+			case exhausted:
+				list = append(list, f.memory())
+			case descriptors:
+				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, strconv.FormatUint(2*f.Spec.Limits.OpenFiles, 10)))
+			case noProgram:
+				list = append(list, f.program(missingProgram(line)))
+			case unset:
+				list = append(list, f.missingVariable(line))
+			}
+		}
+	}
+	for i := range list {
+		list[i].Guess = true // a line can say anything
+	}
+	return slices.DeleteFunc(list, func(d Denial) bool { return d.Reason == "" })
+}
+
+// causes are those that a line tells of.
+func causes(line string) (found []cause) {
+	lower := strings.ToLower(line)
+	for c := absent; c <= unset; c++ {
+		if slices.ContainsFunc(phrases[c], func(phrase string) bool { return strings.Contains(lower, phrase) || strings.Contains(line, phrase) }) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// ofPath is about a path that a line names besides a cause.
+func (f *Failure) ofPath(c cause, p string) Denial {
+	switch c {
+	case unwritable:
+		return f.notWritten(p)
+	case refused:
+		if entry, _ := shared.Cover(f.Spec.Table, p); entry == nil || entry.Access != shared.Hidden && (entry.Access != shared.ReadOnly || !f.ByPermission) {
+			return Denial{} // the file's own mode
+		}
+		return f.notWritten(p)
+	case taken:
+		return f.taken(p)
+	}
+	return f.notSeen(p)
+}
+
+// makes reports whether a line is about something that was to be made.
+func makes(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "creat") || strings.Contains(line, "touch") || strings.Contains(line, "writ")
+}
+
+// full is about a place without space: what is limited is /tmp and the private home, not a disk.
+func (f *Failure) full(line string) Denial {
+	subjects := f.subjects(line)
+	for _, p := range subjects {
+		if entry, _ := shared.Cover(f.Spec.Table, p); entry != nil && entry.Source != "" {
+			return Denial{}
+		}
+	}
+	d := f.limit("temp_size", f.Spec.Limits.TempSize, size(2*f.Spec.Limits.TempSize))
+	if len(subjects) == 0 {
+		d.Value = "" // it may be a disk
+	}
+	return d
+}
+
+// calls are system calls that a filter refuses, by words in the line that tells of them.
+var calls = []struct{ word, option, what string }{
+	{"ptrace", "ptrace", "ptrace(2), by which debuggers and tracers work"},
+	{"unshare", "nested_userns", "namespaces of the command's own"},
+	{"namespace", "nested_userns", "namespaces of the command's own"},
+	{"clone(", "nested_userns", "namespaces of the command's own"},
+}
+
+// ofCall is about a system call that was refused.
+func (f *Failure) ofCall(line string) Denial {
+	lower := strings.ToLower(line)
+	for _, call := range calls {
+		if strings.Contains(lower, call.word) {
+			return f.option(call.option, call.what)
+		}
+	}
+	switch {
+	case strings.HasPrefix(lower, "chmod: ") && slices.ContainsFunc(f.commands(), setsID):
+		return Denial{Operation: "call", Reason: "no sandbox lets a command make set-id files"}
+	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Said, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
+		return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
+	}
+	return Denial{}
+}
+
+func hasLowPort(l line) bool { return patterns().lowPort.MatchString(strings.Join(l.words[1:], " ")) }
+
+// services are sockets by the words of programs that do not reach them.
+var services = []struct{ words, variable, path string }{
+	{"docker daemon", "DOCKER_HOST", "/var/run/docker.sock"},
+	{"connect to bus", "", "/run/dbus/system_bus_socket"},
+	{"connect to system bus", "", "/run/dbus/system_bus_socket"},
+	{"open display", "DISPLAY", "/tmp/.X11-unix"},
+	{"cannot connect to x server", "DISPLAY", "/tmp/.X11-unix"},
+}
+
+// ofTool is about what tools of a system's want and no definition lets, by their own words. What these
+// name besides is not to be opened for them.
+func (f *Failure) ofTool(said string) Denial {
+	lower := strings.ToLower(said)
+	runs := func(programs ...string) bool {
+		return slices.ContainsFunc(f.commands(), func(l line) bool { return slices.Contains(programs, path.Base(l.words[0])) })
+	}
+	d := Denial{Operation: "call"}
+	switch {
+	case (strings.HasPrefix(lower, "mount: ") || strings.HasPrefix(lower, "umount: ")) && f.Option("nested_userns"):
+		d.Reason = "no command mounts anything in a sandbox"
+		return d
+	case strings.HasPrefix(lower, "ping: ") || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
+		d.Reason = "no sandbox lets a command open raw sockets, as ping does"
+		return d
+	case strings.HasPrefix(said, "E: ") && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
+		if !view.WritableInside(f.Spec, "/usr/bin") {
+			d.Operation, d.Reason = "write", fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)
+			return d
+		}
+	case strings.HasPrefix(lower, "bad owner or permissions on "):
+		d.Path, d.Operation = f.absolute("", strings.TrimSpace(said[len("bad owner or permissions on "):])), "use"
+		d.Reason = fmt.Sprintf("%s is another user's, and in sandbox %q all other users look like nobody", hostpath.Quote(d.Path), f.Sandbox)
+		return d
+	}
+	for _, s := range services {
+		if !strings.Contains(lower, s.words) {
+			continue
+		}
+		if d := f.notSeen(s.path); d.Reason != "" {
+			d.Value = ""
+			return d
+		}
+		if s.variable != "" && f.Machine.Variable(s.variable) {
+			return Denial{Operation: "read", Attribute: "env_passthrough", Reason: "variable " + s.variable + ", which says where that is, is set and not passed on"}
+		}
+	}
+	return Denial{}
+}
+
+// setsID reports whether words are a chmod that makes a set-id file.
+func setsID(l line) bool {
+	words := l.words
+	if len(words) < 2 || path.Base(words[0]) != "chmod" {
+		return false
+	}
+	return slices.ContainsFunc(words[1:], func(mode string) bool {
+		n, err := strconv.ParseUint(mode, 8, 16)
+		return err == nil && n&0o6000 != 0 || err != nil && strings.ContainsAny(mode, "+=") && strings.Contains(mode, "s")
+	})
+}
+
+// unreachable is about a connection that was not made.
+func (f *Failure) unreachable(line string) Denial {
+	address := ""
+	var unnamed Denial // an address that no name led to
+	for _, m := range patterns().endpoint.FindAllStringSubmatch(line, 8) {
+		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
+		if m[1] == "localhost" || ip.IsLoopback() {
+			return f.hostPort(number(m[2]))
+		} else if err == nil {
+			address = m[1] + ":" + m[2]
+			if unnamed.Reason == "" && f.Spec.Network.Mode == shared.NetworkNames && !egress.Fake(ip) {
+				unnamed = f.unlisted(ip.String(), number(m[2]))
+			}
+		} else if other := f.otherPort(m[1], number(m[2])); other.Reason != "" {
+			return other
+		}
+	}
+	name := f.hostIn(line)
+	switch {
+	case !strings.Contains(name, "."): // of a socket, more likely
+		name = ""
+		if unnamed.Reason != "" {
+			return unnamed
+		}
+		if lower := strings.ToLower(line); address == "" && !strings.Contains(lower, "unreachable") {
+			return Denial{}
+		}
+	}
+	return f.noNetwork(cmp.Or(name, address), f.portOf(name, line), "")
+}
+
+// hostIn is the name of a host that a line says was looked for: that of a URL, one that was looked
+// up, or a name of the command's own arguments. Much looks like a name: java.net.
+func (f *Failure) hostIn(said string) string {
+	if m := patterns().sought.FindStringSubmatch(said); m != nil {
+		return strings.Trim(m[1], ".")
+	}
+	asked := f.text()
+	for _, name := range patterns().hostname.FindAllString(said, 8) {
+		if strings.Contains(asked, name) {
+			return name
+		}
+	}
+	if m := patterns().sought.FindAllStringSubmatch(asked, 2); len(m) == 1 {
+		return m[0][1]
+	}
+	return ""
+}
+
+// portOf is the port that a line or the command has with a name; 0 where neither says.
+func (f *Failure) portOf(name, said string) uint16 {
+	asked := f.text()
+	for _, text := range [...]string{said, asked} {
+		for _, m := range patterns().endpoint.FindAllStringSubmatch(text, 8) {
+			if m[1] == name {
+				return number(m[2])
+			}
+		}
+	}
+	if strings.HasPrefix(said, "ssh: ") || strings.Contains(asked, "@"+name+":") {
+		return 22
+	}
+	return 0
+}
+
+func number(text string) uint16 {
+	n, _ := strconv.ParseUint(text, 10, 16)
+	return uint16(n)
+}
+
+// subjects are the paths that a line may be about: what is quoted, and words with a slash,
+// and what lies between two colons.
+func (f *Failure) subjects(line string) (list []string) {
+	add := func(word string) {
+		word = strings.TrimPrefix(strings.TrimPrefix(word, "unix://"), "file://")
+		if word == "" || strings.HasPrefix(word, "-") || strings.Contains(word, "://") || strings.IndexByte(word, 0) >= 0 || len(list) == maxWords {
+			return
+		}
+		dir := f.dir()
+		if strings.Contains(line, "cd: ") { // which has not led there
+			dir = f.Command.Dir
+		}
+		if p := f.absolute(dir, word); p != "/" && p != "" && !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	for _, m := range patterns().quoted.FindAllStringSubmatch(line, maxWords) {
+		add(strings.Join(m[1:], ""))
+	}
+	line = patterns().quoted.ReplaceAllString(line, " ")
+	parts := strings.Split(line, ": ")
+	for _, part := range parts[min(1, len(parts)-1):] { // the first is the program that says it
+		if part = strings.TrimLeft(strings.TrimRight(part, " .,"), " "); !strings.ContainsAny(part, " \t") {
+			add(strings.TrimSuffix(part, ":"))
+		}
+	}
+	for _, word := range strings.Fields(line) {
+		if f.isProgram(strings.TrimSuffix(word, ":")) {
+			continue
+		}
+		if word = strings.TrimRight(strings.Trim(word, ",;:()[]<>"), "."); strings.Contains(word, "/") {
+			if _, value, ok := strings.Cut(word, "="); ok {
+				word = value
+			}
+			add(word)
+		}
+	}
+	return list
+}
+
+// missingProgram is the name in a shell's "sh: 1: NAME: not found", "bash: line 1: NAME:
+// command not found", "zsh: command not found: NAME", or in Go's `exec: "NAME": executable
+// file not found in $PATH`.
+func missingProgram(line string) string {
+	if m := patterns().quoted.FindStringSubmatch(line); m != nil && strings.Contains(line, "executable file not found") {
+		return strings.Join(m[1:], "")
+	}
+	if _, name, ok := strings.Cut(line, "command not found: "); ok {
+		return strings.TrimSpace(name)
+	}
+	before, ok := strings.CutSuffix(strings.TrimSpace(line), "not found")
+	if !ok {
+		return ""
+	}
+	before = strings.TrimSuffix(strings.TrimSuffix(before, "command "), ": ")
+	name := before[strings.LastIndex(before, ": ")+1:]
+	if name = strings.TrimSpace(name); strings.ContainsAny(name, " \t") {
+		return ""
+	}
+	return name
+}
+
+// missingVariable is about a variable of the caller's that the command does not have.
+func (f *Failure) missingVariable(line string) Denial {
+	for _, name := range patterns().variable.FindAllString(line, 8) {
+		if !f.Machine.Variable(name) {
+			continue
+		}
+		return Denial{Operation: "read", Attribute: "env_passthrough", Value: text(name), Element: true,
+			Reason: "variable " + hostpath.Line(name) + " is set and not passed on"}
+	}
+	return Denial{}
+}

@@ -1,0 +1,216 @@
+//go:build unix
+
+package dial
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/wire"
+	"github.com/sbxhost/sbxhost/shared"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
+	"google.golang.org/grpc"
+)
+
+// New gives the engine at the other end of conn. The files of a command's stdio are
+// handed over by the channel of the same engine process.
+//
+// No engine makes a Wait last for ever: thirty seconds after it was to kill a command
+// whose end it does not tell, the call is given up, with ErrBroken. A status that no
+// process can have is ErrBroken, too.
+//
+// The connection and the channel stay the caller's.
+func New(conn grpc.ClientConnInterface, ch *Channel) shared.Engine {
+	return &client{engine: pb.NewEngineClient(conn), channel: ch, patience: endPatience}
+}
+
+// endPatience is how long an engine may take to tell the end of a command that it was
+// to kill. One that starts a launcher which clears up gives that twenty seconds.
+const endPatience = 30 * time.Second
+
+// client is an Engine behind gRPC.
+type client struct {
+	engine  pb.EngineClient
+	channel *Channel
+
+	patience time.Duration
+}
+
+func (c *client) Info(ctx context.Context) (shared.Info, error) {
+	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
+	if err != nil {
+		return shared.Info{}, errorFromStatus(err)
+	}
+	return infoFromPB(reply), nil
+}
+
+func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
+	reply, err := c.engine.Probe(ctx, &pb.ProbeRequest{})
+	if err != nil {
+		return shared.Probe{}, errorFromStatus(err)
+	}
+	return probeFromPB(reply), nil
+}
+
+// firstReply makes a call whose stream outlives ctx and waits under ctx for the
+// first message that passing does not take, where it is not nil. On success the stream ends by cancel alone.
+func firstReply[M any](ctx context.Context, passing func(*M) bool, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
+	_ grpc.ServerStreamingClient[M], _ *M, cancel context.CancelFunc, _ error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	stream, err := call(streamCtx)
+	var first *M
+	if err == nil {
+		first, err = stream.Recv()
+		for err == nil && passing != nil && passing(first) {
+			first, err = stream.Recv()
+		}
+	}
+	if !stop() && err == nil {
+		err = ctx.Err() // which has cancelled what was about to be given
+	}
+	if err == nil {
+		return stream, first, cancel, nil
+	}
+	cancel()
+	err = errorFromStatus(err)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = ctx.Err()
+	}
+	return nil, nil, nil, err
+}
+
+func (c *client) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
+	passing := func(reply *pb.OpenReply) bool {
+		if reply.GetProgress() == nil {
+			return false
+		}
+		shared.Progress(ctx, eventFromPB(reply.GetProgress()))
+		return true
+	}
+	_, reply, cancel, err := firstReply(ctx, passing, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec)})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &clientSandbox{client: c, id: reply.GetSandboxId(), release: cancel}, nil
+}
+
+// clientSandbox is a Sandbox behind gRPC.
+type clientSandbox struct {
+	client  *client
+	id      string
+	release context.CancelFunc // ends the call of Open
+	closed  atomic.Bool        // Close was called
+	gone    atomic.Bool        // Close has succeeded
+
+	mu     sync.Mutex
+	untold []shared.Event
+}
+
+// Untold is as of [shared.Teller].
+func (s *clientSandbox) Untold() []shared.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.untold
+	s.untold = nil
+	return list
+}
+
+func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, error) {
+	if s.closed.Load() {
+		return shared.Plan{}, errSandboxClosed()
+	}
+	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: commandToPB(&cmd)})
+	if err != nil {
+		return shared.Plan{}, errorFromStatus(err)
+	}
+	return planFromPB(reply), nil
+}
+
+func (s *clientSandbox) Close(ctx context.Context) error {
+	s.closed.Store(true)
+	if s.gone.Load() {
+		return nil
+	}
+	reply, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
+	s.mu.Lock()
+	for _, e := range reply.GetEvents() {
+		s.untold = append(s.untold, eventFromPB(e))
+	}
+	s.mu.Unlock()
+	err = errorFromStatus(err)
+	if err != nil && !errors.Is(err, shared.ErrEngineLost) { // gone with all it had
+		return err
+	}
+	s.gone.Store(true)
+	s.release()
+	return nil
+}
+
+func errSandboxClosed() error {
+	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
+}
+
+// NotAskedError is of a command that its engine was not asked to start: nothing of it has run.
+type NotAskedError struct{ Err error }
+
+func (e *NotAskedError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *NotAskedError) Unwrap() error { return e.Err }
+
+func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+	if s.closed.Load() {
+		return nil, errSandboxClosed()
+	}
+	if err := stdio.Validate(); err != nil {
+		return nil, err
+	}
+	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
+	if err := s.client.sendStdio(ctx, req, stdio); err != nil {
+		return nil, &NotAskedError{err}
+	}
+	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
+		return s.client.engine.Run(ctx, req)
+	})
+	if err != nil {
+		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
+			s.client.channel.abandon(wire.FilesToken(req.StdioToken))
+		}
+		return nil, err
+	}
+	if first.GetStarted() == nil {
+		cancel()
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not say that the command was started"}
+	}
+	p.id, p.cancel = first.GetStarted().GetProcessId(), cancel
+	go p.follow(stream)
+	return p, nil
+}
+
+// sendStdio sends the files ahead of the request that names them.
+func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared.Stdio) error {
+	var files []*os.File
+	for i, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
+		if f != nil {
+			req.StdioPresent |= 1 << i
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	t, err := c.channel.send(ctx, files)
+	req.StdioToken = t[:]
+	return err
+}

@@ -1,0 +1,281 @@
+//go:build unix
+
+package dial
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/wire"
+)
+
+// runner starts an engine's process for go-plugin, and keeps what is told of it.
+type runner struct {
+	cmd     *exec.Cmd
+	log     tail
+	exited  chan struct{} // closed when the process is reaped
+	drained chan struct{} // closed when all that it logged was read
+
+	stdout, stderr io.ReadCloser
+
+	mu        sync.Mutex
+	running   bool // there is a process, or was one
+	killed    bool // also before there was one
+	state     *os.ProcessState
+	firstLine string
+}
+
+func newRunner(cmd *exec.Cmd) *runner {
+	return &runner{cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+}
+
+// Start starts the process from a thread that lives until the process is
+// gone: the kernel sends Pdeathsig when the forking *thread* ends.
+func (r *runner) Start(context.Context) error {
+	stdoutRead, stdoutWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	stderrRead, stderrWrite, err := os.Pipe()
+	if err != nil {
+		stdoutRead.Close()
+		stdoutWrite.Close()
+		return err
+	}
+	r.cmd.Stdout, r.cmd.Stderr = stdoutWrite, stderrWrite
+
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := r.cmd.Start()
+		stdoutWrite.Close()
+		stderrWrite.Close()
+		started <- err
+		if err != nil {
+			return
+		}
+		r.reap()
+		close(r.exited)
+	}()
+	if err := <-started; err != nil {
+		stdoutRead.Close()
+		stderrRead.Close()
+		return err
+	}
+	r.mu.Lock()
+	r.running = true
+	killed := r.killed
+	r.mu.Unlock()
+	if killed {
+		r.Kill(context.Background())
+	}
+	r.stdout = r.handshakeOnly(stdoutRead)
+	r.stderr = &logReader{file: stderrRead, tail: &r.log, drained: r.drained}
+	return nil
+}
+
+// handshakeOnly gives the first line of the process's output and drains the
+// rest: an engine that prints must not block on a full pipe, and one that
+// prints a line without end must not fill memory.
+func (r *runner) handshakeOnly(stdout *os.File) io.ReadCloser {
+	reader, writer := io.Pipe()
+	go func() {
+		defer stdout.Close()
+		buffered := bufio.NewReaderSize(stdout, 4096)
+		line, _ := buffered.ReadSlice('\n') // an error still gives what was read
+		r.mu.Lock()
+		r.firstLine = string(line)
+		r.mu.Unlock()
+		writer.Write(line)
+		writer.Close()
+		io.Copy(io.Discard, buffered)
+	}()
+	return reader
+}
+
+func (r *runner) started() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running
+}
+
+// gone reports whether the process has ended, if it is not reaped yet either.
+func (r *runner) gone() bool {
+	select {
+	case <-r.exited:
+		return true
+	default:
+	}
+	ended := false
+	err := r.cmd.Process.WithHandle(func(pidfd uintptr) { // which some systems do not have
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		ended = n == 1 && err == nil
+	})
+	return ended || errors.Is(err, os.ErrProcessDone) // reaped this moment
+}
+
+// Wait waits for the process to be reaped.
+func (r *runner) Wait(context.Context) error {
+	<-r.exited
+	return nil
+}
+
+// Kill kills the process, as soon as there is one; its commands die with it.
+func (r *runner) Kill(context.Context) error {
+	r.mu.Lock()
+	r.killed = true
+	r.mu.Unlock()
+	// The group: what an engine has started and left in it holds its output.
+	if err := r.signal(syscall.SIGKILL); err != os.ErrProcessDone {
+		return err
+	}
+	return nil
+}
+
+// signal sends a signal to the process's group.
+func (r *runner) signal(sig syscall.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.running || r.state != nil {
+		return os.ErrProcessDone
+	}
+	return syscall.Kill(-r.cmd.Process.Pid, sig)
+}
+
+func (r *runner) Stdout() io.ReadCloser { return r.stdout }
+func (r *runner) Stderr() io.ReadCloser { return r.stderr }
+func (r *runner) Name() string          { return r.cmd.Path }
+
+func (r *runner) ID() string {
+	if !r.started() {
+		return ""
+	}
+	return strconv.Itoa(r.cmd.Process.Pid)
+}
+
+// Diagnose is go-plugin's question for more; explain says it better.
+func (r *runner) Diagnose(context.Context) string { return "" }
+
+// PluginToHost and HostToPlugin: both live in one file system and network.
+func (r *runner) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+func (r *runner) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// explain turns go-plugin's error into one that says what the engine did.
+func (r *runner) explain(err error, timeout time.Duration) error {
+	r.mu.Lock()
+	first, state := strings.TrimSpace(r.firstLine), r.state
+	r.mu.Unlock()
+	if !r.started() {
+		if _, missing := os.Stat("/proc/self"); missing != nil && runtime.GOOS == "linux" {
+			return errors.New("could not be executed, because no /proc is mounted here: mount -t proc proc /proc")
+		}
+		if _, gone := os.Stat(r.cmd.Path); errors.Is(err, fs.ErrNotExist) && gone == nil {
+			return fmt.Errorf("could not be executed, because the interpreter that its first line or its ELF header names does not exist: %w", err)
+		}
+		return fmt.Errorf("could not be executed: %w", err)
+	}
+	if strings.HasPrefix(err.Error(), "timeout while waiting for plugin") {
+		state = nil // go-plugin has killed it for this
+	} else if state == nil {
+		// Its end, if it is about to come, says more than go-plugin does.
+		select {
+		case <-r.exited:
+			r.mu.Lock()
+			state = r.state
+			r.mu.Unlock()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	fields := strings.Split(first, "|")
+	switch {
+	case first == "" && state != nil:
+		return fmt.Errorf("ended before it was ready: %v", state)
+	case first == "":
+		return fmt.Errorf("did not say that it is ready within %v: it hangs, or is no engine", timeout)
+	case len(fields) < 4 || !isNumber(fields[0]) || !isNumber(fields[1]):
+		return fmt.Errorf("does not speak the engine protocol: it printed %q", clip(first, 80))
+	case fields[0] != strconv.Itoa(plugin.CoreProtocolVersion):
+		return fmt.Errorf("speaks version %s of go-plugin's handshake, and this program version %d; install a matching release of either", clip(fields[0], 20), plugin.CoreProtocolVersion)
+	case fields[1] != strconv.Itoa(int(wire.Handshake.ProtocolVersion)):
+		return fmt.Errorf("speaks engine protocol version %s, and this program version %d; install a matching release of either", clip(fields[1], 20), wire.Handshake.ProtocolVersion)
+	case len(fields) < 5 || fields[4] != string(plugin.ProtocolGRPC):
+		return fmt.Errorf("does not speak gRPC, which is what engines speak: it printed %q", clip(first, 80))
+	}
+	return err
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 32)
+	return err == nil
+}
+
+// clip shortens text that an engine chose.
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "..."
+	}
+	return s
+}
+
+// logReader is an engine's log, the end of which it keeps.
+type logReader struct {
+	file    *os.File
+	tail    *tail
+	drained chan struct{}
+	once    sync.Once
+}
+
+func (l *logReader) Read(b []byte) (int, error) {
+	n, err := l.file.Read(b)
+	l.tail.Write(b[:n])
+	if err != nil {
+		l.once.Do(func() { close(l.drained) })
+	}
+	return n, err
+}
+
+func (l *logReader) Close() error { return l.file.Close() }
+
+// tail keeps the end of what an engine logs.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailSize = 8 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(t.buf)), "?")
+}

@@ -1,0 +1,419 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+// A conn is a connection of the sandbox, and the one outside that it goes on in.
+type conn struct {
+	gate     *Gate
+	inner    net.Conn
+	decision egress.Decision // told at the end
+	begun    time.Time
+	quiet    bool // nothing is told, or all was
+
+	mu             sync.Mutex
+	outer          net.Conn // once it is dialled
+	ended          bool
+	sent, received atomic.Int64
+}
+
+func (g *Gate) newConn(inner net.Conn) *conn {
+	c := &conn{gate: g, inner: inner, begun: time.Now()}
+	if at, ok := inner.LocalAddr().(*net.TCPAddr); ok {
+		c.decision.Port = uint16(at.Port)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil { // Close has already ended the others
+		c.close(reset)
+	}
+	g.conns[c] = struct{}{}
+	return c
+}
+
+// end comes after all else.
+func (c *conn) end() {
+	c.close(func(half net.Conn) { half.Close() })
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	c.gate.progress.Add(1)
+	c.tell()
+}
+
+// tell has the connection's decision told, once.
+func (c *conn) tell() {
+	if c.quiet {
+		return
+	}
+	c.quiet = true
+	d := &c.decision
+	d.Sent, d.Received, d.Duration = uint64(c.sent.Load()), uint64(c.received.Load()), time.Since(c.begun)
+	c.gate.decided(*d)
+}
+
+// close ends both halves.
+func (c *conn) close(end func(half net.Conn)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	end(c.inner)
+	if c.outer != nil {
+		end(c.outer)
+	}
+}
+
+// reset ends the sandbox's connection so that it looks like an error there.
+func (c *conn) reset() { reset(c.inner) }
+
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// refused is for what the rules do not allow.
+func (c *conn) refused(reason string) { c.unserved(false, reason, nil) }
+
+// failed is for what they do, and that does not work.
+func (c *conn) failed(err error) { c.unserved(c.decision.Allowed, err.Error(), nil) }
+
+// unserved ends a connection that leads nowhere, with a reply if it was asked for as a proxy is. It is told
+// before the command can know of it, and end by it.
+func (c *conn) unserved(allowed bool, reason string, reply []byte) {
+	c.decision.Allowed, c.decision.Reason = allowed, reason
+	c.tell()
+	if reply != nil {
+		c.part(reply)
+	}
+	c.reset()
+}
+
+// serveName passes on a connection to an address that stands for a name.
+func (g *Gate) serveName(c *conn) {
+	local := c.inner.LocalAddr().(*net.TCPAddr).AddrPort()
+	fake := local.Addr().Unmap()
+	n := g.names.behind(fake)
+	if n == nil {
+		c.quiet = fake.IsLoopback() // nobody listens there
+		c.decision.Name = fake.String()
+		c.refused(noName)
+		return
+	}
+	c.decision.Name = n.name
+	port, ok := portAmong(n.ports, c.decision.Port)
+	if !ok {
+		c.refused(egress.ReasonPort(c.decision.Port))
+		return
+	}
+	first, ok := c.greeted(c.inner, n.name)
+	if !ok {
+		return
+	}
+	if g.inject.has(n.name, port.Number) {
+		g.inject.serve(c, n, first)
+		return
+	}
+	outer, failed := g.reach(c, n, port)
+	if failed != nil {
+		c.missed(failed, nil)
+		return
+	}
+	c.pass(outer, first)
+}
+
+const noName = "no name has this address"
+
+func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
+	i := slices.IndexFunc(ports, func(p egress.Port) bool { return p.Number == number })
+	if i < 0 {
+		return egress.Port{}, false
+	}
+	return ports[i], true
+}
+
+// greeted reads the first bytes of the connection, from r, and holds them against the name,
+// on ports where they have one. It is false of what was refused.
+func (c *conn) greeted(r io.Reader, want string) (first []byte, ok bool) {
+	greeting := greetings[c.decision.Port]
+	if greeting == nil {
+		return nil, true
+	}
+	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
+	first, err := greeting.check(r, want)
+	var broken *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
+		return nil, false
+	case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
+		c.quiet = len(first) == 0 // it was opened, and closed again
+		c.refused("the connection ended before it named its server")
+		return nil, false
+	case err != nil:
+		c.refused(err.Error())
+		return nil, false
+	}
+	c.inner.SetReadDeadline(time.Time{})
+	return first, true
+}
+
+// unreached is why there is no connection to a name.
+type unreached struct {
+	why verdict
+	err error
+}
+
+func (c *conn) missed(u *unreached, reply []byte) {
+	c.unserved(c.decision.Allowed && u.why != forbidden, u.err.Error(), reply)
+}
+
+// reach connects to a port of a name for a connection.
+func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, failed *unreached) {
+	c.decision.Allowed = true
+	outer, c.decision.Address, failed = g.connectName(n, port)
+	return outer, failed
+}
+
+// connectName connects to a port of a name.
+func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address string, failed *unreached) {
+	if err := g.lookup(g.ctx, n); err != nil {
+		return nil, "", &unreached{unreachable, err}
+	}
+	list, err := n.addresses(port)
+	if err != nil {
+		return nil, "", &unreached{forbidden, err}
+	}
+	outer, addr, err := g.dial(list, port.Number)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, "", &unreached{closed, err}
+	case err != nil:
+		return nil, "", &unreached{unreachable, err}
+	}
+	return outer, addr.String(), nil
+}
+
+// pass sends what has been read, and then everything else.
+func (c *conn) pass(outer net.Conn, first []byte) {
+	if !c.join(outer) {
+		return
+	}
+	if len(first) > 0 {
+		n, err := outer.Write(first)
+		c.sent.Add(int64(n))
+		if err != nil {
+			c.failed(err)
+			return
+		}
+		first = nil
+	}
+	c.relay(outer)
+}
+
+// stagger is after how long the next address is tried beside those before it (RFC 8305).
+const stagger = 300 * time.Millisecond
+
+// dialled is how the attempt to connect to an address has ended.
+type dialled struct {
+	net.Conn
+	netip.Addr
+	error
+}
+
+// dial connects to the first of the addresses that answers.
+func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	results := make(chan dialled)
+	open := 0
+	next := func() {
+		addr := list[0]
+		list = list[1:]
+		open++
+		g.wg.Go(func() {
+			if !g.dials.take(ctx) {
+				results <- dialled{error: ctx.Err()}
+				return
+			}
+			defer g.dials.give()
+			c, err := g.config.Dial(ctx, netip.AddrPortFrom(addr, port))
+			results <- dialled{c, addr, err}
+		})
+	}
+	var first error
+	timer := time.NewTimer(stagger)
+	defer timer.Stop()
+	for next(); ; {
+		select {
+		case r := <-results:
+			open--
+			if r.error == nil {
+				cancel()
+				late := open
+				g.wg.Go(func() { hangUp(results, late) })
+				return r.Conn, r.Addr, nil
+			}
+			if first == nil {
+				first = r.error
+			}
+			if len(list) == 0 && open == 0 {
+				return nil, netip.Addr{}, first
+			}
+		case <-timer.C:
+		}
+		if len(list) > 0 {
+			next()
+			timer.Reset(stagger)
+		}
+	}
+}
+
+// hangUp closes the connections that come too late.
+func hangUp(results <-chan dialled, attempts int) {
+	for range attempts {
+		if r := <-results; r.error == nil {
+			r.Conn.Close()
+		}
+	}
+}
+
+// join makes outer end with the connection; false if that has already ended.
+func (c *conn) join(outer net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		outer.Close()
+		return false
+	}
+	c.outer = outer
+	c.gate.progress.Add(1)
+	return true
+}
+
+// relay copies in both directions until both have ended. Each ends by itself. Once the
+// gate closes, only what comes from inside counts.
+func (c *conn) relay(outer net.Conn) {
+	if !c.join(outer) {
+		return
+	}
+	received := make(chan struct{})
+	c.gate.wg.Go(func() {
+		defer close(received)
+		if pump(c.inner, outer, &c.received) == errReset {
+			c.reset()
+		}
+	})
+	switch err := pump(outer, c.inner, &c.sent); err {
+	case errReset:
+		reset(outer)
+	case nil:
+		// A command that has only ended its own direction still hears the server. Without one,
+		// a server that says nothing would keep the connection open for ever.
+		select {
+		case <-received:
+			return
+		default:
+			c.gate.wg.Go(func() {
+				if gone(c.inner) {
+					reset(outer)
+				}
+			})
+		}
+	}
+	select {
+	case <-received:
+	case <-c.gate.closing.Done():
+	}
+}
+
+// errReset: the connection that was read from ended by an error.
+var errReset = errors.New("connection reset")
+
+// small is what a buffer takes; more goes through a pipe of the kernel's (splice). Neither
+// is held while nothing comes, but for a pipe in the middle of a bulk that follows large
+// pieces of that size together.
+const (
+	small = 32 << 10
+	bulk  = 4 << 20
+)
+
+var buffers = sync.Pool{New: func() any { return new([small]byte) }}
+
+// pump copies from one connection to another, and passes the end on.
+func pump(to, from net.Conn, count *atomic.Int64) error {
+	take, waiting := receiver(from)
+	limited, large, more := io.LimitedReader{R: from}, 0, false
+	for {
+		var (
+			n, size int
+			err     error
+		)
+		if more {
+			size, err = waiting()
+		}
+		switch {
+		case err != nil:
+		case size > small:
+			if large += size; large > bulk {
+				size = bulk
+			}
+			limited.N = int64(size)
+			var spliced int64
+			spliced, err = io.Copy(to, &limited)
+			n = int(spliced)
+		default:
+			large = 0
+			n, err = take(to)
+			more = n == small // there is more in the kernel, perhaps
+		}
+		count.Add(int64(n))
+		switch {
+		case err == io.EOF:
+			if half, ok := to.(interface{ CloseWrite() error }); ok {
+				half.CloseWrite()
+			}
+			return nil
+		case err != nil && wasReset(from):
+			return errReset
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// copyOnce copies what one read gives.
+func copyOnce(to io.Writer, from io.Reader) (int, error) {
+	buffer := buffers.Get().(*[small]byte)
+	defer buffers.Put(buffer)
+	n, err := from.Read(buffer[:])
+	if n == 0 {
+		return 0, err
+	}
+	return to.Write(buffer[:n])
+}
+
+func (c *conn) moved() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := uint64(c.sent.Load() + c.received.Load())
+	if c.outer != nil && !c.ended {
+		sum += delivered(c.outer)
+	}
+	return sum
+}

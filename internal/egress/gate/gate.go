@@ -1,0 +1,360 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+// Kind says what socket is asked for.
+type Kind byte
+
+const (
+	TCP4 Kind = iota
+	TCP6
+	UDP4
+	Resets4 // raw: what comes by TCP, of which the gate looks at resets
+)
+
+// Sockets makes an unbound socket in the sandbox's network namespace.
+type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
+
+// Config has what a gate needs.
+type Config struct {
+	Rules egress.Rules
+	// Sockets must be there, but for a Proxy with a Listener.
+	Sockets Sockets
+	// HostPorts of the sandbox, of 127.0.0.1 and [::1], lead to those of the host's loopback.
+	HostPorts []uint16
+	// Proxy takes the place of the nameserver; nil: there is a nameserver.
+	Proxy *Proxy
+	// Inject puts credentials into requests; nil: there are none. It is not for a Proxy.
+	Inject *Injection
+	// Lookup asks the host's resolver; nil: net.DefaultResolver, without its search domains
+	// for a name that has a dot.
+	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
+	// (HostPorts); nil: net.Dialer.
+	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Own gives the machine's own addresses; nil: those of its interfaces.
+	Own func() []netip.Prefix
+	// Resets has the gate ask Sockets for one of Resets4, by which it sees what nobody listens
+	// for: the kernel refuses connections to ports of names that no rule has.
+	Resets bool
+	// Memory is the limit of the command's memory, in bytes, of which the gate holds a quarter at
+	// the most; 0: there is none.
+	Memory uint64
+
+	bounds *bounds // by a test; nil: boundsOf(Memory)
+}
+
+// Bounds in time; see bounds for others. A command can use up each of them, and harms nobody by it.
+const (
+	lookupTimeout   = 10 * time.Second
+	dialTimeout     = 30 * time.Second
+	greetingTimeout = 30 * time.Second
+	// drainTimeout is for how long Close waits for connections of which none gets on.
+	drainTimeout = 5 * time.Second
+)
+
+// A Gate serves one sandbox.
+type Gate struct {
+	config Config
+	// ctx ends everything.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// closing ends when the sandbox has: nothing new comes from there, nor goes there.
+	closing context.Context
+	close   context.CancelFunc
+	once    sync.Once
+	wg      sync.WaitGroup
+
+	bounds   bounds
+	out, in  slots
+	dials    slots // attempts to connect outside
+	names    names
+	log      log
+	inject   *injector // nil where there are no credentials
+	resets   resets
+	progress atomic.Uint64 // anything that gets on
+
+	listening sync.Mutex
+	proxyAt   netip.AddrPort // once Start has returned
+	mu        sync.Mutex
+	listeners map[netip.AddrPort]*listener
+	conns     map[*conn]struct{}
+}
+
+// Start has all listen in the sandbox when it returns. A port of HostPorts that it cannot have
+// is a [HostPortError]. The context is for Start alone; the gate lives until Close.
+func Start(ctx context.Context, config Config) (*Gate, error) {
+	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
+		return nil, errors.New("gate: no Sockets")
+	}
+	if config.Inject != nil && config.Proxy != nil {
+		return nil, errors.New("gate: a proxy injects no credentials")
+	}
+	if config.Lookup == nil {
+		config.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", absolute(name))
+		}
+	}
+	if config.Dial == nil {
+		config.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		}
+	}
+	if config.Own == nil {
+		config.Own = own
+	}
+	b := boundsOf(config.Memory)
+	if config.bounds != nil {
+		b = *config.bounds
+	}
+	g := &Gate{
+		config: config, bounds: b,
+		out: make(slots, b.connections), in: make(slots, b.connections), dials: make(slots, 2*b.connections),
+		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
+	}
+	g.names.init()
+	g.inject = newInjector(g, config.Inject)
+	g.log.hearers = map[*hearer]bool{}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.closing, g.close = context.WithCancel(g.ctx)
+	if config.Resets {
+		if err := g.watchResets(ctx); err != nil {
+			g.Close()
+			return nil, &ResetsError{err}
+		}
+	}
+	// Before the proxy, to which the kernel gives any port that is free.
+	for _, port := range config.HostPorts {
+		if err := g.hostPort(port); err != nil {
+			g.Close()
+			return nil, &HostPortError{port, err}
+		}
+	}
+	begin, what := g.serveNames, "nameserver"
+	if config.Proxy != nil {
+		begin, what = g.beginProxy, "proxy"
+	}
+	if err := begin(ctx); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("the sandbox's %s: %w", what, err)
+	}
+	return g, nil
+}
+
+// absolute keeps the host's resolver from trying a name below its search domains, where it
+// is another name. A name of one part has no other meaning.
+func absolute(name string) string {
+	if strings.Contains(name, ".") {
+		return name + "."
+	}
+	return name
+}
+
+// own are the addresses of the machine's interfaces. If they cannot be told, any could be.
+func own() (list []netip.Prefix) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	}
+	for _, a := range addrs {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			addr := prefix.Addr().Unmap()
+			list = append(list, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
+	return list
+}
+
+// A HostPortError tells why the sandbox cannot have a port of the host.
+type HostPortError struct {
+	Port uint16
+	Err  error
+}
+
+func (e *HostPortError) Error() string {
+	return fmt.Sprintf("port %d of the sandbox: %v", e.Port, e.Err)
+}
+
+func (e *HostPortError) Unwrap() error { return e.Err }
+
+// A ResetsError tells why a gate with Resets cannot see them.
+type ResetsError struct{ Err error }
+
+func (e *ResetsError) Error() string {
+	return fmt.Sprintf("connections to ports that no rule has are refused and not reported: %v", e.Err)
+}
+
+func (e *ResetsError) Unwrap() error { return e.Err }
+
+func (g *Gate) hostPort(port uint16) error {
+	for _, to := range []netip.AddrPort{netip.AddrPortFrom(loopback4, port), netip.AddrPortFrom(loopback6, port)} {
+		err := g.listen(to, g.serveHostPort)
+		if to.Addr() == loopback6 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
+			return nil // no IPv6 here
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+)
+
+func (g *Gate) serveHostPort(c *conn) {
+	c.decision.Name, c.decision.Allowed = "localhost", true
+	port := c.decision.Port
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	to := netip.AddrPortFrom(loopback4, port)
+	outer, err := g.config.Dial(ctx, to)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		to = netip.AddrPortFrom(loopback6, port)
+		if second, err6 := g.config.Dial(ctx, to); err6 == nil {
+			outer, err = second, nil
+		}
+	}
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.decision.Address = to.Addr().String()
+	c.relay(outer)
+}
+
+// Publish listens on the host, and leads to the sandbox's loopback. It gives the address
+// that it listens on. There are no decisions about it.
+func (g *Gate) Publish(p egress.Publish) (netip.AddrPort, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(p.Listen))
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	return at, g.add(&listener{TCPListener: l, at: at, slots: g.in, serve: func(c *conn) { g.serveInside(c, p.Inside) }})
+}
+
+func (g *Gate) serveInside(c *conn, port uint16) {
+	c.quiet = true
+	// Not until closing alone: a command can serve one connection and end before we know that
+	// we are connected, and what it has said is on its way.
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	defer cancel()
+	inside, err := g.connect(ctx, TCP4, netip.AddrPortFrom(loopback4, port))
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		inside, err = g.connect(ctx, TCP6, netip.AddrPortFrom(loopback6, port))
+	}
+	if err != nil {
+		c.reset()
+		return
+	}
+	outside := c.inner
+	c.mu.Lock()
+	c.inner = inside
+	c.mu.Unlock()
+	c.relay(outside)
+}
+
+// Close ends the gate. The sandbox has ended before, or ends by it: what is on its way out
+// of there goes out first, for as long as it gets on. When Close returns, nothing is left.
+func (g *Gate) Close() error {
+	g.once.Do(func() {
+		g.mu.Lock()
+		g.close()
+		for _, l := range g.listeners {
+			l.SetDeadline(time.Unix(1, 0))
+		}
+		g.mu.Unlock()
+		done := make(chan struct{})
+		go func() {
+			g.wg.Wait()
+			close(done)
+		}()
+		g.drain(done)
+		g.mu.Lock()
+		g.cancel()
+		for c := range g.conns {
+			c.close(reset)
+		}
+		g.mu.Unlock()
+		<-done
+		g.inject.close()
+		g.resets.close()
+		g.log.close()
+	})
+	return nil
+}
+
+// drain waits until nothing gets on any more.
+func (g *Gate) drain(done <-chan struct{}) {
+	tick := time.NewTicker(drainTimeout / 20)
+	defer tick.Stop()
+	last, since := g.moved(), time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case now := <-tick.C:
+			if moved := g.moved(); moved != last {
+				last, since = moved, now
+			} else if now.Sub(since) >= drainTimeout {
+				return
+			}
+		}
+	}
+}
+
+// moved changes whenever a connection gets on.
+func (g *Gate) moved() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sum := g.progress.Load()
+	for c := range g.conns {
+		sum += c.moved()
+	}
+	return sum
+}
+
+func (g *Gate) isClosing() bool { return g.closing.Err() != nil }
+
+// slots bound how many do something at once.
+type slots chan struct{}
+
+// try takes a slot if there is one.
+func (s slots) try() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// take waits for a slot.
+func (s slots) take(ctx context.Context) bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s slots) give() { <-s }

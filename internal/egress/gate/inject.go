@@ -1,0 +1,429 @@
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+// An Injection puts credentials into requests. The gate is then the TLS server of their
+// hosts for the sandbox, and a client of the real ones, on port 443. All other connections
+// are passed on as they are.
+type Injection struct {
+	// Certificate is for all hosts of Credentials, by an authority that programs inside trust.
+	Certificate tls.Certificate
+	Credentials []Credential
+	// Roots are whom the gate trusts to name the real hosts; nil: whom this machine trusts.
+	Roots *x509.CertPool
+
+	renewed atomic.Pointer[[]Credential]
+}
+
+// Renew gives the credentials, which are these in all else, other values. Every request gets those from
+// now on, of gates that have begun, too.
+func (of *Injection) Renew(credentials []Credential) { of.renewed.Store(&credentials) }
+
+// current are the credentials with their newest values.
+func (of *Injection) current() []Credential {
+	if renewed := of.renewed.Load(); renewed != nil {
+		return *renewed
+	}
+	return of.Credentials
+}
+
+// A Credential is a value that a command does not have. Where a request to one of Hosts has
+// Placeholder in Header, also encoded as Basic authentication has it, Value takes its place.
+// Everywhere else it stays what it is.
+type Credential struct {
+	Hosts              []string // as egress.Canonical gives them
+	Header             string
+	Placeholder, Value string
+}
+
+// injectPort is where hosts of credentials are.
+const injectPort = 443
+
+// An injector has the requests of one gate to hosts of credentials.
+type injector struct {
+	gate *Gate
+	of   *Injection
+
+	begin    sync.Once
+	accepted chan net.Conn
+	server   http.Server
+	served   chan struct{} // closed when server has ended; nil before it has begun
+	// one and two are for the requests of HTTP/1 and of HTTP/2, which go on as what they are.
+	one, two http.Transport
+	proxy    httputil.ReverseProxy
+
+	places   slots // connections from the command
+	sessions slots // those of HTTP/2
+	requests slots // of HTTP/2
+
+	mu    sync.Mutex
+	hosts map[string]reached
+}
+
+// reached is a host that was connected to.
+type reached struct {
+	*name
+	address string // the last one that was dialled
+}
+
+func newInjector(g *Gate, of *Injection) *injector {
+	if of == nil {
+		return nil
+	}
+	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{},
+		places: make(slots, g.bounds.injected), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
+}
+
+// has reports whether connections to a port of a name end here.
+func (in *injector) has(name string, port uint16) bool {
+	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c Credential) bool { return slices.Contains(c.Hosts, name) })
+}
+
+// start is for the first connection: most commands make none.
+func (in *injector) start() {
+	// Neither says what is in a request, but they say it to who runs the engine.
+	silent := stdlog.New(io.Discard, "", 0)
+	for _, t := range [...]*http.Transport{&in.one, &in.two} {
+		t.DialContext, t.TLSClientConfig, t.DisableCompression = in.dial, &tls.Config{RootCAs: in.of.Roots}, true
+		t.TLSHandshakeTimeout, t.ExpectContinueTimeout, t.IdleConnTimeout = greetingTimeout, greetingTimeout, in.gate.bounds.idle
+		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = maxIdle, maxIdle, maxResponse
+	}
+	// Also for what nobody waits for any more: a request can be given up before its host has answered.
+	in.one.MaxConnsPerHost, in.two.MaxConnsPerHost = cap(in.places), cap(in.requests)
+	in.two.ForceAttemptHTTP2, in.two.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: download, MaxReceiveBufferPerStream: download}
+	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: in, FlushInterval: -1, ErrorLog: silent,
+		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			t, why := terminatedOf(r), told(err)
+			if !errors.Is(err, context.Canceled) { // that the command did not wait for it is no reason
+				t.note(why)
+			}
+			http.Error(w, fmt.Sprintf("sbxhost: %s:%d: %s", t.of.decision.Name, injectPort, why), http.StatusBadGateway)
+		}}
+	in.server = http.Server{
+		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, IdleTimeout: in.gate.bounds.idle, DisableGeneralOptionsHandler: true,
+		MaxHeaderBytes: in.gate.bounds.header,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: in.gate.bounds.streams, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: upload, MaxReceiveBufferPerStream: upload},
+		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, GetConfigForClient: in.version},
+		BaseContext:    func(net.Listener) context.Context { return in.gate.ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
+		},
+	}
+	in.served = make(chan struct{})
+	go func() {
+		defer close(in.served)
+		in.server.ServeTLS(handedOver{in}, "", "")
+	}()
+}
+
+// version offers HTTP/2 where there is a place for it, and HTTP/1 alone otherwise.
+func (in *injector) version(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	t := hello.Conn.(*terminated)
+	if !slices.Contains(hello.SupportedProtos, "h2") {
+		return nil, nil
+	}
+	if t.session = in.sessions.try(); t.session {
+		return nil, nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// RoundTrip sends a request on in the version that it came in.
+func (in *injector) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.ProtoMajor == 2 {
+		return in.two.RoundTrip(r)
+	}
+	return in.one.RoundTrip(r)
+}
+
+// close comes when no connection is left.
+func (in *injector) close() {
+	if in == nil {
+		return
+	}
+	in.begin.Do(func() {}) // not any more
+	if in.served != nil {
+		in.server.Close()
+		<-in.served
+		in.one.CloseIdleConnections()
+		in.two.CloseIdleConnections()
+	}
+}
+
+// serve has the requests of a connection answered. Of it first has been read.
+func (in *injector) serve(c *conn, n *name, first []byte) {
+	in.begin.Do(in.start)
+	in.mu.Lock()
+	if _, known := in.hosts[n.name]; !known {
+		in.hosts[n.name] = reached{name: n}
+	}
+	in.mu.Unlock()
+	c.decision.Allowed = true
+	if !in.gate.enter(in.places, in.gate.ctx, n.name, injectPort, "connections to hosts of credentials are open") {
+		c.reset()
+		return
+	}
+	defer in.places.give()
+	t := &terminated{Conn: c.inner, of: c, first: first, closed: make(chan struct{})}
+	select {
+	case in.accepted <- t:
+		<-t.closed
+	case <-in.gate.ctx.Done():
+		c.reset()
+	}
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.requests.Wait()
+	if t.session {
+		in.sessions.give()
+	}
+	in.mu.Lock()
+	c.decision.Address = in.hosts[n.name].address
+	in.mu.Unlock()
+	c.decision.Reason = t.failed
+}
+
+// dial connects to a host of credentials.
+func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, err
+	}
+	in.mu.Lock()
+	n := in.hosts[host].name
+	in.mu.Unlock()
+	port, _ := portAmong(n.ports, injectPort)
+	outer, address, missed := in.gate.connectName(n, port)
+	if missed != nil {
+		return nil, notDialled{missed.err}
+	}
+	in.mu.Lock()
+	in.hosts[host] = reached{name: n, address: address}
+	in.mu.Unlock()
+	return outside{outer, context.AfterFunc(in.gate.ctx, func() { outer.Close() })}, nil
+}
+
+// outside is a connection to a host of credentials. It ends with the gate, in the middle of an answer
+// that its host does not end, too.
+type outside struct {
+	net.Conn
+	stop func() bool
+}
+
+func (o outside) Close() error {
+	o.stop()
+	return o.Conn.Close()
+}
+
+// notDialled is why a host was not connected to.
+type notDialled struct{ error }
+
+// told says why a request had no answer. Other errors quote what the host has sent, which can
+// have the credential in it.
+func told(err error) string {
+	var dial notDialled
+	var network net.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &dial), errors.As(err, &network), errors.As(err, &certificate):
+		return err.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ended the connection without an answer"
+	}
+	return "it gave no valid answer"
+}
+
+// rewrite makes the request for the real host.
+func (in *injector) rewrite(r *httputil.ProxyRequest) {
+	host := terminatedOf(r.In).of.decision.Name
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", host, r.In.Host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	for _, c := range in.of.current() {
+		if !slices.Contains(c.Hosts, host) {
+			continue
+		}
+		values := r.Out.Header[textproto.CanonicalMIMEHeaderKey(c.Header)]
+		for i, value := range values {
+			values[i] = c.put(value)
+		}
+	}
+}
+
+// put puts the credential into a header's value.
+func (c *Credential) put(value string) string {
+	scheme, encoded, ok := strings.Cut(value, " ")
+	if ok && strings.EqualFold(scheme, "Basic") {
+		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+		if err != nil || !strings.Contains(string(text), c.Placeholder) {
+			return value
+		}
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(text), c.Placeholder, c.Value)))
+	}
+	return strings.ReplaceAll(value, c.Placeholder, c.Value)
+}
+
+// misdirected says why a request is not one for the host that the connection is to, or "".
+// The credential goes by that host, and a server behind it may go by any of these.
+func misdirected(r *http.Request, host string) string {
+	name, port, hasPort := strings.Cut(r.Host, ":")
+	canonical, ok := egress.Canonical(name)
+	sni, _ := egress.Canonical(r.TLS.ServerName)
+	second, hasSecond := r.Header["Host"] // HTTP/2 has :authority, and may have this beside it
+	switch {
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace || r.Method == "TRACK":
+		// These lead on to another host, or give back what the request has in it.
+		return fmt.Sprintf("requests with the method %s are not passed on where a credential is put in", r.Method)
+	case r.URL.Host != "" || r.URL.Scheme != "":
+		return "the request has a whole URL, as a proxy is asked"
+	case !ok || canonical != host || hasPort && port != "443":
+		return fmt.Sprintf("the HTTP request is for %s", shown(r.Host))
+	case hasSecond && (len(second) != 1 || second[0] != r.Host):
+		return "the HTTP request has several Hosts"
+	case sni != host:
+		return fmt.Sprintf(greetings[injectPort].differs, shown(r.TLS.ServerName))
+	}
+	return ""
+}
+
+// ServeHTTP passes on a request, if it is for the host that the connection is to.
+func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := terminatedOf(r)
+	if !t.enter() {
+		return
+	}
+	defer t.requests.Done()
+	if why := misdirected(r, t.of.decision.Name); why != "" {
+		in.gate.decided(egress.Decision{Name: t.of.decision.Name, Port: injectPort, Reason: why})
+		w.Header().Set("Connection", "close")
+		http.Error(w, "sbxhost: "+why, http.StatusMisdirectedRequest)
+		return
+	}
+	if r.ProtoMajor == 2 {
+		if !in.gate.enter(in.requests, r.Context(), t.of.decision.Name, injectPort, "requests of HTTP/2 are not answered yet") {
+			return
+		}
+		defer in.requests.give()
+	}
+	// An answer can begin before the request has ended. HTTP/2 has that anyway.
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	in.proxy.ServeHTTP(w, r)
+}
+
+// terminated is a connection of the sandbox that ends here.
+type terminated struct {
+	net.Conn
+	of      *conn
+	first   []byte                    // is read before anything else
+	session bool                      // it has a place among the connections of HTTP/2; final once TLS has begun
+	until   atomic.Pointer[time.Time] // when a write ends that somebody has set a time for; nil for none
+
+	close    sync.Once
+	closed   chan struct{}
+	mu       sync.Mutex
+	ended    bool // no request begins any more
+	failed   string
+	requests sync.WaitGroup
+}
+
+type terminatedKey struct{}
+
+func terminatedOf(r *http.Request) *terminated {
+	return r.Context().Value(terminatedKey{}).(*terminated)
+}
+
+func (t *terminated) Read(p []byte) (n int, err error) {
+	if len(t.first) > 0 {
+		n, t.first = copy(p, t.first), t.first[min(len(p), len(t.first)):]
+	} else {
+		n, err = t.Conn.Read(p)
+	}
+	t.of.sent.Add(int64(n))
+	return n, err
+}
+
+// Write takes no longer than stuck, however much was taken of what was written before.
+func (t *terminated) Write(p []byte) (int, error) {
+	until := time.Now().Add(t.of.gate.bounds.stuck)
+	if set := t.until.Load(); set != nil && set.Before(until) {
+		until = *set
+	}
+	t.Conn.SetWriteDeadline(until)
+	n, err := t.Conn.Write(p)
+	t.of.received.Add(int64(n))
+	return n, err
+}
+
+func (t *terminated) SetWriteDeadline(at time.Time) error {
+	if t.until.Store(nil); !at.IsZero() {
+		t.until.Store(&at)
+	}
+	return t.Conn.SetWriteDeadline(at)
+}
+
+func (t *terminated) SetDeadline(at time.Time) error {
+	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
+}
+
+func (t *terminated) Close() error {
+	err := t.Conn.Close()
+	t.close.Do(func() { close(t.closed) })
+	return err
+}
+
+// enter is false once the connection has ended.
+func (t *terminated) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.requests.Add(1)
+	}
+	return !t.ended
+}
+
+// note keeps why a request had no answer.
+func (t *terminated) note(why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = clip(why)
+}
+
+// handedOver is the listener of the server.
+type handedOver struct{ *injector }
+
+func (h handedOver) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.accepted:
+		return c, nil
+	case <-h.gate.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (handedOver) Close() error   { return nil }
+func (handedOver) Addr() net.Addr { return &net.TCPAddr{} }
+
+type copyBuffers struct{}
+
+func (copyBuffers) Get() []byte  { return buffers.Get().(*[small]byte)[:] }
+func (copyBuffers) Put(b []byte) { buffers.Put((*[small]byte)(b)) }

@@ -1,0 +1,166 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+// unprivileged is the first port that a command may listen on itself. From there on each name has
+// listeners of its own: the one whose name was asked for longest ago makes way for others, and its
+// name's next question brings it back.
+const unprivileged = 1024
+
+// A listener passes on connections.
+type listener struct {
+	*net.TCPListener
+	at    netip.AddrPort
+	slots slots
+	serve func(*conn)
+	asked time.Time // last, of a listener for one name
+	gone  atomic.Bool
+}
+
+// listen listens inside of the sandbox, if the gate does not already do.
+func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
+	g.listening.Lock() // one at a time, or two would listen on one port
+	defer g.listening.Unlock()
+	g.mu.Lock()
+	l, backlog := g.listeners[at], waiting
+	if l != nil {
+		l.asked = time.Now()
+	} else if egress.Fake(at.Addr()) {
+		count, _ := g.single()
+		backlog = max(waiting/(1+count), waitingLeast)
+	}
+	g.mu.Unlock()
+	if l != nil {
+		return nil
+	}
+	kind := TCP4
+	if at.Addr().Is6() {
+		kind = TCP6
+	}
+	file, err := g.config.Sockets(g.closing, kind)
+	if err != nil {
+		return err
+	}
+	tcp, err := listenTCP(file, at, backlog)
+	if err != nil {
+		return err
+	}
+	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, asked: time.Now()})
+}
+
+// add has a listener's connections accepted, unless the gate closes.
+func (g *Gate) add(l *listener) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isClosing() {
+		l.Close()
+		return net.ErrClosed
+	}
+	if egress.Fake(l.at.Addr()) {
+		g.makeWay()
+	}
+	g.listeners[l.at] = l
+	g.wg.Go(func() { g.accept(l) })
+	return nil
+}
+
+// single counts the listeners for single names, and gives the one that was asked for longest ago.
+func (g *Gate) single() (count int, oldest *listener) {
+	for at, l := range g.listeners {
+		if !egress.Fake(at.Addr()) {
+			continue
+		}
+		if count++; oldest == nil || l.asked.Before(oldest.asked) {
+			oldest = l
+		}
+	}
+	return count, oldest
+}
+
+// makeWay closes the listener that was asked for longest ago, if there are too many.
+func (g *Gate) makeWay() {
+	if count, oldest := g.single(); count >= g.bounds.listeners {
+		oldest.gone.Store(true)
+		oldest.Close()
+		delete(g.listeners, oldest.at)
+	}
+}
+
+func (g *Gate) accept(l *listener) {
+	defer l.Close()
+	for pause := time.Millisecond; ; {
+		tcp, err := l.AcceptTCP()
+		if err != nil && g.isClosing() {
+			if l.slots == g.in {
+				return
+			}
+			// What the command connected to in its last moment may still wait here.
+			if tcp, err = acceptWaiting(l.TCPListener); err != nil {
+				return
+			}
+		}
+		if l.gone.Load() && err != nil {
+			return
+		}
+		if err != nil { // no descriptor is left: others end
+			select {
+			case <-time.After(pause):
+				pause = min(2*pause, time.Second)
+			case <-g.closing.Done():
+			}
+			continue
+		}
+		pause = time.Millisecond
+		g.progress.Add(1)
+		if !g.admit(l, tcp) {
+			tcp.Close()
+			return
+		}
+		c := g.newConn(tcp)
+		g.wg.Go(func() {
+			defer l.slots.give()
+			defer c.end()
+			l.serve(c)
+		})
+	}
+}
+
+// admit waits for a place for a connection.
+func (g *Gate) admit(l *listener, c *net.TCPConn) bool {
+	if l.slots == g.in {
+		return g.in.take(g.ctx) // it is not the command's
+	}
+	at := c.LocalAddr().(*net.TCPAddr).AddrPort()
+	name := at.Addr().Unmap().String()
+	if n := g.names.behind(at.Addr().Unmap()); n != nil {
+		name = n.name
+	}
+	return g.enter(g.out, g.ctx, name, at.Port(), "connections are open")
+}
+
+// enter waits for a slot, and has it told where there is none: of what they are full.
+func (g *Gate) enter(s slots, ctx context.Context, name string, port uint16, full string) bool {
+	if s.try() {
+		return true
+	}
+	g.decided(egress.Decision{Name: name, Port: port, Allowed: true, Reason: fmt.Sprintf("%d %s, and more of them wait", cap(s), full)})
+	return s.take(ctx)
+}
+
+// connect connects to the sandbox's loopback.
+func (g *Gate) connect(ctx context.Context, kind Kind, to netip.AddrPort) (net.Conn, error) {
+	file, err := g.config.Sockets(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return connectTCP(ctx, file, to)
+}

@@ -1,0 +1,303 @@
+package gate
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+const (
+	// fresh is for how long a lookup counts, stale for how long one that went wrong does.
+	fresh, stale = lifetime * time.Second, time.Second
+	// maxAddresses of one name are looked at.
+	maxAddresses = 16
+)
+
+// names are those that were asked for and are allowed.
+type names struct {
+	mu     sync.Mutex
+	byName map[string]*name
+	byFake map[netip.Addr]*name
+}
+
+// A name that a rule allows.
+type name struct {
+	name  string
+	ports []egress.Port
+	fake  netip.Addr // valid once the name has been found
+
+	mu    sync.Mutex // held for a lookup, so that there is one at a time
+	until time.Time  // what was found counts
+	// checked are addresses that may be dialled, trusted those that also may be with Private.
+	checked, trusted []netip.Addr
+	refused          error // why an address is not among checked
+	err              error // of the lookup
+}
+
+func (ns *names) init() {
+	ns.byName, ns.byFake = map[string]*name{}, map[netip.Addr]*name{}
+}
+
+// at gives a name that is known, or makes it.
+func (ns *names) at(text string, ports []egress.Port) *name {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	n := ns.byName[text]
+	if n == nil {
+		n = &name{name: text, ports: ports}
+		ns.byName[text] = n
+	}
+	return n
+}
+
+func (ns *names) behind(fake netip.Addr) *name {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.byFake[fake]
+}
+
+// settle gives a name that has been found its address, unless there are too many.
+func (ns *names) settle(n *name, most int) (netip.Addr, bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if other := ns.byName[n.name]; other != nil && other.fake.IsValid() {
+		return other.fake, true // n was forgotten meanwhile
+	}
+	if !n.fake.IsValid() {
+		const first, all = 198<<24 | 18<<16 | 1<<8, 1<<17 - 1<<8
+		if len(ns.byFake) >= min(most, all) {
+			delete(ns.byName, n.name)
+			return netip.Addr{}, false
+		}
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], first+uint32(len(ns.byFake)))
+		n.fake = netip.AddrFrom4(b)
+		ns.byFake[n.fake] = n
+		ns.byName[n.name] = n
+	}
+	return n.fake, true
+}
+
+func tooManyNames(most int) error {
+	return fmt.Errorf("%d names have been asked for, and no more are given", most)
+}
+
+// forget drops a name that was not found.
+func (ns *names) forget(n *name) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if !n.fake.IsValid() && ns.byName[n.name] == n {
+		delete(ns.byName, n.name)
+	}
+}
+
+// lookup has a name's addresses looked up and checked, unless that was done a moment ago.
+func (g *Gate) lookup(ctx context.Context, n *name) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if time.Now().Before(n.until) {
+		return n.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := g.config.Lookup(limited, n.name)
+	if err == nil && len(found) == 0 {
+		err = &net.DNSError{Err: "no such host", Name: n.name, IsNotFound: true}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		n.until = time.Now().Add(stale)
+		if n.err == nil && len(n.trusted) > 0 && !notFound(err) {
+			return nil // what was found before has been checked
+		}
+		n.checked, n.trusted, n.refused, n.err = nil, nil, nil, err
+		return err
+	}
+	n.until, n.err = time.Now().Add(fresh), nil
+	n.checked, n.trusted, n.refused = nil, nil, nil
+	own := g.config.Own()
+	for _, addr := range found[:min(len(found), maxAddresses)] {
+		addr = addr.Unmap()
+		if err := egress.CheckAddress(addr, true, own); err == nil {
+			n.trusted = append(n.trusted, addr)
+		}
+		err := egress.CheckAddress(addr, false, own)
+		switch {
+		case err == nil:
+			n.checked = append(n.checked, addr)
+		case egress.Fake(addr):
+			n.refused = fmt.Errorf("the host's resolver answers with %s, which stands for a name in another proxy of this kind; it must give real addresses", addr)
+		default:
+			n.refused = err
+		}
+	}
+	return nil
+}
+
+func notFound(err error) bool {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return ok && dns.IsNotFound
+}
+
+// addresses are what may be dialled for a port, or why none may.
+func (n *name) addresses(port egress.Port) ([]netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.checked
+	if port.Private {
+		list = n.trusted
+	}
+	if len(list) == 0 && n.refused != nil {
+		return nil, n.refused
+	}
+	return list, n.err
+}
+
+// answer replies to a message of DNS; nil is no reply.
+func (g *Gate) answer(message []byte) []byte {
+	q, reply, ok := parseQuestion(message)
+	if !ok {
+		return reply
+	}
+	ports := g.config.Rules.Ports(q.name)
+	if len(ports) == 0 {
+		if !q.reverse() {
+			name := q.name
+			if name == "" {
+				name = shown(q.asked.Name.String())
+			}
+			g.decided(egress.Decision{Name: name, Reason: egress.ReasonUnlisted})
+		}
+		return q.reply(dnsmessage.RCodeNameError, netip.Addr{})
+	}
+	if q.asked.Type != dnsmessage.TypeA && q.asked.Type != dnsmessage.TypeALL {
+		return q.reply(dnsmessage.RCodeSuccess, netip.Addr{})
+	}
+	n := g.names.at(q.name, ports)
+	fake, code := g.open(n)
+	return q.reply(code, fake)
+}
+
+// open finds a name and listens on its ports, before anybody is told its address.
+func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
+	if err := g.lookup(g.closing, n); g.isClosing() {
+		return netip.Addr{}, dnsmessage.RCodeServerFailure
+	} else if err != nil {
+		g.names.forget(n)
+		g.decided(egress.Decision{Name: n.name, Allowed: true, Reason: err.Error()})
+		if notFound(err) {
+			return netip.Addr{}, dnsmessage.RCodeNameError
+		}
+		return netip.Addr{}, dnsmessage.RCodeServerFailure
+	}
+	var (
+		usable  []uint16
+		refused error
+	)
+	for _, port := range n.ports {
+		if _, err := n.addresses(port); err == nil {
+			usable = append(usable, port.Number)
+		} else {
+			refused = err
+		}
+	}
+	if len(usable) == 0 {
+		g.names.forget(n)
+		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
+		return netip.Addr{}, dnsmessage.RCodeNameError
+	}
+	fake, ok := g.names.settle(n, g.bounds.names)
+	if !ok {
+		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.bounds.names).Error()})
+		return netip.Addr{}, dnsmessage.RCodeServerFailure
+	}
+	listens := false
+	for _, port := range usable {
+		to := netip.AddrPortFrom(fake, port)
+		if port < unprivileged {
+			to = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
+		}
+		err := g.listen(to, g.serveName)
+		switch {
+		case err == nil:
+			listens = true
+		case errors.Is(err, syscall.EADDRINUSE):
+			g.decided(egress.Decision{Name: n.name, Port: port, Reason: fmt.Sprintf("something in the sandbox listens on port %d itself", port)})
+		case !g.isClosing():
+			g.decided(egress.Decision{Name: n.name, Port: port, Allowed: true, Reason: err.Error()})
+		}
+	}
+	if !listens {
+		return netip.Addr{}, dnsmessage.RCodeServerFailure
+	}
+	return fake, dnsmessage.RCodeSuccess
+}
+
+// Nameserver is the address that the sandbox's resolv.conf must name.
+const Nameserver = "198.18.0.1"
+
+func nameserver() netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(Nameserver), 53)
+}
+
+// serveNames listens for questions by UDP. No answer is too long for that, so nobody asks by TCP.
+func (g *Gate) serveNames(ctx context.Context) error {
+	file, err := g.config.Sockets(ctx, UDP4)
+	if err != nil {
+		return err
+	}
+	if err := makeLocal(file, netip.MustParsePrefix(egress.FakeRange)); err != nil {
+		file.Close()
+		return err
+	}
+	packets, err := bindUDP(file, nameserver())
+	if err != nil {
+		return err
+	}
+	g.wg.Go(func() { g.servePackets(packets) })
+	return nil
+}
+
+func (g *Gate) servePackets(packets *net.UDPConn) {
+	end := sync.OnceFunc(func() { packets.Close() }) // the second call waits for the first
+	defer end()
+	defer context.AfterFunc(g.closing, end)()
+	busy := make(slots, g.bounds.questions)
+	buffer := make([]byte, datagram)
+	for {
+		n, from, err := packets.ReadFromUDPAddrPort(buffer)
+		if g.isClosing() {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		message := append([]byte(nil), buffer[:n]...)
+		// More wait in the socket's buffer, and what does not fit there is lost, as in any
+		// network: who asks asks again.
+		if !busy.take(g.closing) {
+			return
+		}
+		g.wg.Go(func() {
+			defer busy.give()
+			if reply := g.answer(message); reply != nil {
+				packets.WriteToUDPAddrPort(reply, from)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+)
+
+// resets are how the sandbox's kernel refuses connections for which nobody listens. A command
+// would try in vain, and nobody would be told.
+type resets struct {
+	gate    *Gate
+	packets net.PacketConn // nil where they are not seen
+	raw     syscall.RawConn
+
+	mu   sync.Mutex
+	lost uint32
+}
+
+// maxResets are read in one go: a command can make as many as it likes.
+const maxResets = 1024
+
+func (g *Gate) watchResets(ctx context.Context) error {
+	file, err := g.config.Sockets(ctx, Resets4)
+	if err != nil {
+		return err
+	}
+	packets, err := net.FilePacketConn(file)
+	file.Close()
+	if err != nil {
+		return err
+	}
+	r := &g.resets
+	r.gate, r.packets = g, packets
+	r.raw, err = packets.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = filterResets(packets.(syscall.Conn))
+	}
+	if err != nil {
+		return err // Close closes it
+	}
+	g.wg.Go(func() {
+		defer context.AfterFunc(g.closing, func() { packets.SetReadDeadline(time.Unix(1, 0)) })()
+		r.raw.Read(func(fd uintptr) bool {
+			r.take(int(fd))
+			return false
+		})
+	})
+	return nil
+}
+
+// read reads what is there. What a command has got an answer to is.
+func (r *resets) read() {
+	if r.packets != nil {
+		r.raw.Control(func(fd uintptr) { r.take(int(fd)) })
+	}
+}
+
+func (r *resets) take(fd int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range maxResets {
+		from, lost, ok := readReset(fd)
+		if !ok {
+			return
+		}
+		if missed := lost - r.lost; missed > 0 {
+			r.lost = lost
+			r.gate.missed(uint64(missed))
+		}
+		r.gate.unheard(from)
+	}
+}
+
+func (r *resets) close() {
+	if r.packets != nil {
+		r.read()
+		r.packets.Close()
+	}
+}
+
+// unheard is about a connection that nobody listened for.
+func (g *Gate) unheard(to netip.AddrPort) {
+	d := egress.Decision{Name: to.Addr().String(), Port: to.Port()}
+	n := g.names.behind(to.Addr())
+	if n == nil {
+		if d.Reason = noName; to.Addr() != nameserver().Addr() { // which some ask by TCP after UDP
+			g.decided(d)
+		}
+		return
+	}
+	d.Name = n.name
+	if port, ok := portAmong(n.ports, to.Port()); !ok {
+		d.Reason = egress.ReasonPort(to.Port())
+	} else if _, err := n.addresses(port); err != nil {
+		d.Reason = err.Error()
+	} else {
+		d.Allowed, d.Reason = true, "nobody listens for it any more: the name has to be looked up again"
+	}
+	g.decided(d)
+}

@@ -1,0 +1,328 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// Group is the group of one command, in one or more hierarchies, or a scope of systemd's.
+type Group struct {
+	members []member
+	scope   *scope
+}
+
+// member is the group's directory in one hierarchy, locked for as long as it is open.
+type member struct {
+	part part
+	dir  string
+	lock *os.File
+}
+
+// New makes the group. It is nil where the Decision needs none.
+func (d Decision) New() (*Group, error) {
+	if d.Empty() {
+		return nil, nil
+	}
+	g := &Group{}
+	if d.via != nil {
+		g.scope = &scope{manager: d.via, limits: d.limits, unit: newName() + ".scope"}
+	}
+	for _, p := range d.parts {
+		m, err := newMember(p)
+		if err != nil {
+			g.Remove()
+			return nil, err
+		}
+		g.members = append(g.members, m)
+		for _, c := range p.hold {
+			if err := d.limits.write(p.place.Version, m.dir, c); err != nil {
+				g.Remove()
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+// newMember makes a directory and locks it. One that another engine takes for
+// abandoned in between is given up for the next.
+func newMember(p part) (member, error) {
+	for range 64 { // many may sweep at this moment
+		m := member{part: p, dir: filepath.Join(p.place.Dir, newName())}
+		err := os.Mkdir(m.dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return member{}, err
+		}
+		if m.lock, err = lock(m.dir); err == nil {
+			return m, nil
+		}
+		unix.Rmdir(m.dir)
+	}
+	return member{}, fmt.Errorf("no group could be kept in %s", p.place.Dir)
+}
+
+// lock opens dir and keeps others from taking it for abandoned.
+func lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		// A sweep may have had it, and removed it, in between.
+		_, err = os.Lstat(dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// period is the time, in microseconds, over which processor time is counted: the
+// kernel's own default.
+const period = 100_000
+
+func (l Limits) write(version int, dir string, c Controller) error {
+	set := func(name, value string) error {
+		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
+	}
+	// The kernel takes no less than a millisecond.
+	quota := strconv.FormatUint(uint64(max(1000, math.Floor(l.CPUs*period))), 10)
+	bytes := strconv.FormatUint(l.Memory, 10)
+	switch {
+	case c == PIDs:
+		return set("pids.max", strconv.FormatUint(l.PIDs, 10))
+	case version == 2 && c == CPU:
+		return set("cpu.max", quota+" "+strconv.Itoa(period))
+	case version == 2:
+		if err := set("memory.max", bytes); err != nil {
+			return err
+		}
+		return unlessAbsent(set("memory.swap.max", "0"))
+	case c == CPU:
+		if err := set("cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+			return err
+		}
+		// More than a group around this one has, as in a container, could never be used:
+		// version 1 refuses it, and that group holds the limit.
+		if err := set("cpu.cfs_quota_us", quota); !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		return nil
+	}
+	if err := set("memory.limit_in_bytes", bytes); err != nil {
+		return err
+	}
+	// Memory and swap together. A kernel that does not count swap is kept from using it.
+	err := set("memory.memsw.limit_in_bytes", bytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return unlessAbsent(set("memory.swappiness", "0"))
+	}
+	return err
+}
+
+func unlessAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Directory is the group's in the hierarchy of version 2, in which a process can be
+// born, and nil where it has none there.
+func (g *Group) Directory() *os.File {
+	if g != nil {
+		for _, m := range g.members {
+			if m.part.place.Version == 2 {
+				return m.lock
+			}
+		}
+	}
+	return nil
+}
+
+// Start calls start with attributes by which the process that it starts is born inside
+// the group. Where that fails, as before Linux 5.7 or by a filter around this process
+// that lets no clone3 through, it is started outside, and Add moves it.
+func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
+	dir := g.Directory()
+	if dir == nil {
+		return start()
+	}
+	attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
+	err := start()
+	if err != nil {
+		attr.UseCgroupFD, attr.CgroupFD = false, 0
+		err = start()
+	}
+	return err
+}
+
+// Add moves pid, a process that is not reaped yet, and all that it has forked into the
+// hierarchies in which it was not born. None of these processes may run a
+// command's code yet. What they fork meanwhile is found: a child that is born
+// after its parent was moved is born inside, and one that was born before is seen by then.
+func (g *Group) Add(pid int) error {
+	if g == nil {
+		return nil
+	}
+	if g.scope != nil {
+		return g.scope.adopt(pid)
+	}
+	for _, m := range g.members {
+		if m.has(pid) {
+			continue // it was born there, which saves the cost of a move
+		}
+		moved := map[int]bool{}
+		for {
+			before := len(moved)
+			if err := m.add(pid, moved); err != nil {
+				return err
+			}
+			if len(moved) == before {
+				break // also of what was orphaned meanwhile nobody is left
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether pid is in the group. That of version 1 is as empty as it was made.
+func (m member) has(pid int) bool {
+	if m.part.place.Version != 2 {
+		return false
+	}
+	text, _ := os.ReadFile(filepath.Join(m.dir, "cgroup.procs"))
+	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
+}
+
+// maxTree bounds a walk that only a process which is no launcher could make long.
+const maxTree = 1000
+
+// add moves those who are not in moved yet of pid and its descendants.
+func (m member) add(pid int, moved map[int]bool) error {
+	if !moved[pid] {
+		if len(moved) >= maxTree {
+			return fmt.Errorf("the launcher has forked more than %d processes", maxTree)
+		}
+		moved[pid] = true
+		err := os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		if errors.Is(err, unix.ESRCH) {
+			return nil // it has ended
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, child := range proc.Children(pid) {
+		if err := m.add(child, moved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Killed is how many processes the kernel has killed in the group because its
+// memory was used up. It is zero once a scope is gone, with the last process in it.
+func (g *Group) Killed() uint64 {
+	if g == nil {
+		return 0
+	}
+	if g.scope != nil {
+		if g.scope.events == nil {
+			return 0
+		}
+		var text [1024]byte
+		n, _ := g.scope.events.ReadAt(text[:], 0)
+		return oomKills(string(text[:n]))
+	}
+	for _, m := range g.members {
+		for _, c := range m.part.hold {
+			if c != Memory {
+				continue
+			}
+			name := "memory.events"
+			if m.part.place.Version == 1 {
+				name = "memory.oom_control"
+			}
+			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			if err != nil {
+				return 0
+			}
+			return oomKills(string(text))
+		}
+	}
+	return 0
+}
+
+// Usage is what the group's processes have used: time of processors, and the most bytes of
+// memory at once. Each is zero where no file of the group's counts it. A scope is
+// gone with its last process, and tells neither.
+func (g *Group) Usage() (cpu time.Duration, memory uint64) {
+	if g == nil {
+		return 0, 0
+	}
+	for _, m := range g.members {
+		number := func(name string) uint64 {
+			text, _ := os.ReadFile(filepath.Join(m.dir, name))
+			n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+			return n
+		}
+		if m.part.place.Version == 1 {
+			cpu = max(cpu, time.Duration(number("cpuacct.usage")))
+			memory = max(memory, number("memory.max_usage_in_bytes"))
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(m.dir, "cpu.stat"))
+		cpu = max(cpu, time.Duration(field(string(text), "usage_usec"))*time.Microsecond)
+		memory = max(memory, number("memory.peak")) // since Linux 5.19
+	}
+	return cpu, memory
+}
+
+// Remove ends what is left in the group and removes it. What the kernel does
+// not let go of in time is left to a sweep.
+func (g *Group) Remove() {
+	if g == nil {
+		return
+	}
+	for _, m := range g.members {
+		empty(m.dir)
+		m.lock.Close()
+	}
+	g.members = nil
+	if g.scope != nil && g.scope.events != nil {
+		g.scope.events.Close()
+	}
+}
+
+// oomKills finds the count in memory.events of version 2, or memory.oom_control of version 1.
+func oomKills(text string) uint64 { return field(text, "oom_kill") }
+
+// field finds a number by its name, in a file with one of each a line.
+func field(text, name string) uint64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.ParseUint(f[1], 10, 64)
+			return n
+		}
+	}
+	return 0
+}

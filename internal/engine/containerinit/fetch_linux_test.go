@@ -1,0 +1,225 @@
+package containerinit_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// fetching is an init that was started by its command line alone.
+type fetching struct {
+	t    *testing.T
+	line *net.UnixConn
+	cmd  *exec.Cmd
+	diag strings.Builder
+}
+
+// bwrap is a launcher that makes a pid namespace.
+var bwrap = []string{
+	"bwrap", "--unshare-all", "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL",
+	"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--chdir", "/",
+}
+
+// requireBwrap skips where bwrap is missing or of no use, unless it must be there.
+func requireBwrap(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command(bwrap[0], append(bwrap[1:], "true")...).CombinedOutput()
+	if err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "bwrap") {
+		t.Fatalf("bwrap is required: %v: %s", err, out)
+	}
+	t.Skipf("no bwrap here: %v: %s", err, out)
+}
+
+// fetch starts the lean init by the launcher, if there is one, with a socket that it is
+// to find, and meets it there.
+func fetch(t *testing.T, launcher []string, argv func(string) []string) *fetching {
+	t.Helper()
+	if launcher != nil {
+		requireBwrap(t)
+	}
+	dir, err := os.MkdirTemp("", "fetch-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := slices.Clone(launcher)
+	if launcher != nil { // whose /tmp is another
+		words = append(words, "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir)
+	}
+	words = slices.Concat(words, []string{bin}, argv(socket))
+	f := &fetching{t: t, cmd: exec.Command(words[0], words[1:]...)}
+	f.cmd.Env = []string{"LEAKED=yes", "PATH=/usr/bin:/bin"}
+	f.cmd.Stderr = &f.diag
+	if err := f.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.line.Close()
+		if f.cmd.Wait(); t.Failed() {
+			t.Logf("init: %s", f.diag.String())
+		}
+	})
+	if f.line, err = l.AcceptUnix(); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	return f
+}
+
+// run hands one command over and gives its sandboxinit.Conn and output.
+func (f *fetching) run(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
+	f.t.Helper()
+	conn, r, err := f.begin(number, cmd)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return conn, r
+}
+
+func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File, error) {
+	f.t.Helper()
+	engineEnd, initEnd, err := sandboxinit.Pair()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { r.Close() })
+	message, rights := containerinit.Handover(number, initEnd, [3]*os.File{null, w, w}, nil)
+	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
+	w.Close()
+	initEnd.Close() // or the end of the init would not be seen
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	conn := sandboxinit.NewConn(engineEnd)
+	f.t.Cleanup(func() { conn.Close() })
+	return conn, r, conn.Start(f.t.Context(), cmd)
+}
+
+func (f *fetching) ended() uint64 {
+	f.t.Helper()
+	message := make([]byte, containerinit.HandoverSize)
+	if _, err := io.ReadFull(f.line, message); err != nil {
+		f.t.Fatal(err)
+	}
+	return containerinit.Ended(message)
+}
+
+func everything(t *testing.T, r io.Reader) string {
+	t.Helper()
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	for name, launcher := range map[string][]string{"direct": nil, "bwrap": bwrap} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := fetch(t, launcher, containerinit.FetchArgv)
+			conn, out := f.run(0, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
+			status, err := conn.Wait()
+			if err != nil || status.Code != 3 {
+				t.Errorf("got %+v, %v", status, err)
+			}
+			// 0, 1, 2 and the directory itself.
+			if got := everything(t, out); !strings.Contains(got, "A=1\n") || strings.Contains(got, "LEAKED") || !strings.HasSuffix(got, "\n4\n") {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestFetchNobodyThere(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(bin, containerinit.FetchArgv("/nosuch/socket")...)
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != containerinit.Unreachable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	f := fetch(t, bwrap, containerinit.KeepArgv)
+	env := []string{"PATH=/usr/bin:/bin"}
+	// One that stays beside those that end.
+	beside, _ := f.run(1, sandboxinit.Command{Args: []string{"sleep", "1000"}, Env: env})
+	left, out := f.run(2, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo made"}, Env: env})
+	if status, err := left.Wait(); err != nil || status.Code != 0 {
+		t.Errorf("got %+v, %v", status, err)
+	}
+	if got := everything(t, out); got != "made\n" || f.ended() != 2 {
+		t.Errorf("got %q", got)
+	}
+	look := sandboxinit.Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env}
+	conn, out := f.run(3, look)
+	conn.Wait()
+	if got := everything(t, out); got != "1\n" || f.ended() != 3 {
+		t.Errorf("beside one that runs: %q of sleep", got)
+	}
+	if err := beside.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := beside.Wait(); err != nil || status.Signal != 9 || f.ended() != 1 {
+		t.Errorf("killed: %+v, %v", status, err)
+	}
+	// An init that is killed cannot see to what its command has started; the
+	// keeper does, before it says that it is done.
+	killed, _, err := f.begin(4, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 & kill -KILL $PPID; sleep 1000"}, Env: env})
+	if err == nil { // it may be killed before it has said that the command runs
+		_, err = killed.Wait()
+	}
+	if !errors.Is(err, sandboxinit.ErrInitLost) || f.ended() != 4 {
+		t.Errorf("got %v", err)
+	}
+	conn, out = f.run(5, look)
+	conn.Wait()
+	if got := everything(t, out); got != "0\n" || f.ended() != 5 {
+		t.Errorf("after one whose init was killed: %q of sleep", got)
+	}
+	// No command ends pid 1.
+	conn, _ = f.run(6, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "kill -KILL 1; kill -TERM 1; kill -SEGV 1; true"}, Env: env})
+	if status, err := conn.Wait(); err != nil || f.ended() != 6 {
+		t.Errorf("got %+v, %v", status, err)
+	}
+}
+
+// TestKeepElsewhere: a keeper kills all that it can see, so it must not begin
+// where it is not pid 1.
+func TestKeepElsewhere(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(bin, containerinit.KeepArgv("/nosuch/socket")...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != proc.Failed || !strings.Contains(string(out), "keeping a namespace") {
+		t.Errorf("got %v: %s", err, out)
+	}
+}

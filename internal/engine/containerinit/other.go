@@ -1,0 +1,14 @@
+//go:build !linux
+
+package containerinit
+
+import (
+	"errors"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// Main is of use where there are namespaces.
+func Main([]string, string, func(_, _ int) int) int {
+	return proc.Complain("starting in a container", errors.ErrUnsupported)
+}

@@ -1,0 +1,114 @@
+package containerinit
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// runStay is the whole life of a keeper that outlives its first engine.
+func runStay(path, initArg string) int {
+	l, code := dialKeeper(path)
+	if code != 0 {
+		return code
+	}
+	_, fds, err := l.receiveWith(settled, settled)
+	if err != nil {
+		return proc.Complain("fetching the socket", err)
+	}
+	listener, file := fds[0], fds[1]
+	k := newKeeper(initArg)
+	go k.serve(l)
+	go k.awaitRemoval(file)
+	for {
+		fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			go k.serve(line(fd))
+		case unix.EINTR, unix.ECONNABORTED:
+		default:
+			return proc.Complain("accepting an engine", err)
+		}
+	}
+}
+
+// settled is how many descriptors a settlement has.
+const settled = 2
+
+// serve takes the commands of one engine, until it is gone.
+func (k *keeper) serve(l line) {
+	c := &client{line: l}
+	for {
+		number, fds, err := l.receive()
+		if err == nil {
+			err = k.begin(c, number, fds)
+			frame.CloseAll(fds)
+		}
+		if err == nil {
+			continue
+		}
+		if err != io.EOF {
+			proc.Complain("starting an init", err)
+		}
+		k.mu.Lock()
+		c.gone = true // its number may be another's from now on
+		syscall.Close(int(l))
+		k.mu.Unlock()
+		return
+	}
+}
+
+// removalCheck is how often to look whether a file is still there, in
+// milliseconds, should nobody tell.
+const removalCheck = 10_000
+
+// awaitRemoval ends everything once a file has no name any more and no command runs.
+func (k *keeper) awaitRemoval(file int) {
+	// A user has few of these. Without one, what follows takes longer.
+	told, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err == nil {
+		_, err = unix.InotifyAddWatch(told, "/proc/self/fd/"+strconv.Itoa(file), unix.IN_ATTRIB|unix.IN_DELETE_SELF)
+	}
+	if err != nil {
+		told = -1
+	}
+	said := make([]byte, 4096)
+	for {
+		var st unix.Stat_t
+		if err := unix.Fstat(file, &st); err != nil || st.Nlink == 0 {
+			break
+		}
+		ready := []unix.PollFd{{Fd: int32(told), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(ready, removalCheck); n > 0 {
+			unix.Read(told, said)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.leaving = true
+	if len(k.running) == 0 {
+		proc.Exit(0)
+	}
+}
+
+func dialKeeper(path string) (l line, code int) {
+	if os.Getpid() != 1 {
+		// It kills all that it can see, which must be its own namespace alone.
+		return -1, proc.Complain("keeping a namespace", syscall.EPERM)
+	}
+	if l, code = dial(path); code != 0 {
+		return l, code
+	}
+	if err := proc.CloseOnExecFrom(3); err != nil {
+		return -1, proc.Complain("setting fds close-on-exec", err)
+	}
+	// Any command could otherwise end the others with one kill of pid 1.
+	proc.IgnoreSignals()
+	return l, 0
+}

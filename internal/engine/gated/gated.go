@@ -1,0 +1,164 @@
+// Package gated carries out the network of a Spec by a gate (package egress/gate), for engines
+// whose sandboxes have a network of their own, or none.
+package gated
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Network is what a Spec lets a sandbox reach and be reached by, but for the host's network
+// as a whole.
+type Network struct {
+	named     bool // a list of names is asked for
+	rules     egress.Rules
+	hostPorts []uint16
+	publish   []egress.Publish
+	inject    *gate.Injection // nil where no credentials are
+	memory    uint64          // the limit of it, 0 for none
+}
+
+// Read gives nil where nothing is passed.
+func Read(of *shared.Spec) (*Network, error) {
+	spec := &of.Network
+	if !spec.Gated() {
+		return nil, nil
+	}
+	n := &Network{named: spec.Mode == shared.NetworkNames, hostPorts: spec.HostPorts, memory: of.Limits.Memory}
+	var err error
+	if n.rules, err = egress.ParseRules(spec.Names); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "network", Message: err.Error()}
+	}
+	for i, text := range spec.Publish {
+		p, err := egress.ParsePublish(text)
+		if err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: fmt.Sprintf("publish[%d]", i), Message: err.Error()}
+		}
+		n.publish = append(n.publish, p)
+	}
+	n.inject, err = injection(&spec.Inject)
+	return n, err
+}
+
+// injection gives nil where there are no credentials.
+func injection(spec *shared.Injection) (*gate.Injection, error) {
+	if len(spec.Credentials) == 0 {
+		return nil, nil
+	}
+	of := &gate.Injection{Credentials: credentials(spec.Credentials)}
+	var err error
+	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
+		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
+	}
+	return of, nil
+}
+
+func credentials(list []shared.Credential) (out []gate.Credential) {
+	for _, c := range list {
+		out = append(out, gate.Credential{Hosts: c.Hosts, Header: c.Header, Placeholder: c.Placeholder, Value: string(c.Value)})
+	}
+	return out
+}
+
+// Renew gives the credentials, which are these in all else, other values, also in gates that have
+// begun. Nil has none.
+func (n *Network) Renew(list []shared.Credential) {
+	if n != nil && n.inject != nil {
+		n.inject.Renew(credentials(list))
+	}
+}
+
+// A Way is how a gate and a sandbox meet.
+type Way struct {
+	// Sockets makes sockets inside; see Inside. Nil where sandboxes have no network of their own.
+	Sockets gate.Sockets
+	// Proxy is for sandboxes in which addresses cannot stand for names.
+	Proxy *gate.Proxy
+	// Resets says that Sockets gives one of [sandboxinit.Resets].
+	Resets bool
+}
+
+// ByProxy is what a Probe tells of an engine that claims [shared.FeatureNetworkProxy].
+const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_PROXY and ALL_PROXY reach nothing"
+
+// A Gate is one of a sandbox, of which events tell.
+type Gate struct {
+	*gate.Gate
+	notes []shared.Event
+}
+
+// Resets reports whether there are connections that the gate hears of by its sandbox's resets alone.
+func (n *Network) Resets() bool { return n != nil && n.named && len(n.rules) > 0 }
+
+// Hear has emit told of what is reached and refused from now on, until stop or the gate's end, and
+// of each refusal once. In a session several commands hear of one gate.
+func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
+	for _, note := range g.notes {
+		emit(note)
+	}
+	return g.Gate.Hear(func(d egress.Decision) {
+		if session {
+			d.By = egress.OfSession
+		}
+		emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
+	})
+}
+
+// Begin starts a gate.
+func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
+	config := gate.Config{Rules: n.rules, Sockets: way.Sockets, HostPorts: n.hostPorts, Proxy: way.Proxy, Inject: n.inject, Memory: n.memory,
+		Resets: way.Resets && n.Resets()}
+	g, err := gate.Start(ctx, config)
+	var notes []shared.Event
+	if unseen, ok := errors.AsType[*gate.ResetsError](err); ok {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: unseen.Error()})
+		config.Resets = false
+		g, err = gate.Start(ctx, config)
+	}
+	if err != nil {
+		attribute := "network"
+		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
+			attribute = fmt.Sprintf("host_ports[%d]", slices.Index(n.hostPorts, port.Port))
+		}
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
+	}
+	for i, p := range n.publish {
+		if _, err := g.Publish(p); err != nil {
+			g.Close()
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
+				Message: "listening on the host: " + err.Error(), Hint: "another command may have the port: publish another one"}
+		}
+	}
+	return &Gate{g, notes}, nil
+}
+
+// Environment is a command's, with the variables by which programs find the proxy of a gate in
+// the place of others of these names.
+func (n *Network) Environment(env []string, g *Gate) []string {
+	if !n.named {
+		return env
+	}
+	return With(env, g.Environment())
+}
+
+// With gives env the variables of more, "name=value", in the place of those of these names.
+func With(env, more []string) []string {
+	names := map[string]bool{}
+	for _, v := range more {
+		name, _, _ := strings.Cut(v, "=")
+		names[name] = true
+	}
+	kept := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return names[name]
+	})
+	return append(kept, more...)
+}

@@ -1,0 +1,103 @@
+package holder
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// processName is the name of a holder in the list of processes.
+const processName = "sbxhost-holder"
+
+// Main is the life of a holder, in a process that [Wanted] its arguments. It
+// returns the exit status.
+func Main(args []string) int {
+	// First of all: commands have this process's uid, if not its namespaces.
+	if proc.Hide() != nil {
+		return proc.Failed
+	}
+	proc.SetName(processName)
+	unix.CloseOnExec(clientFD)
+	unix.Close(binaryFD)
+	unix.Umask(0)
+
+	first, err := newConn(clientFD)
+	if err != nil {
+		return proc.Failed
+	}
+	if e := apart([2]int{mountFD, userFD}); e != nil {
+		first.write(msgFailed, &refusal{why: *e})
+		return proc.Failed
+	}
+	unix.Close(mountFD)
+	unix.Close(userFD)
+	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, listener: -1}
+	begin, serve := s.begin, s.accept
+	if args[2] == alone {
+		begin, serve = s.beginAlone, func() { <-s.over }
+	}
+	if e := begin(); e != nil {
+		first.write(msgFailed, &refusal{why: *e})
+		return proc.Failed
+	}
+	s.admit(first)
+	serve()
+	return 0
+}
+
+// beginAlone makes the file system of a holder that has one client and is known to nobody
+// else.
+func (s *server) beginAlone() (e *MountError) {
+	s.over = make(chan struct{})
+	s.space, e = newSpace(-1)
+	return e
+}
+
+// Names in the holder's directory.
+const (
+	lockName   = "lock"   // locked for the life of a holder, by who starts it
+	socketName = "socket" // what clients connect to
+)
+
+// begin makes the file system of the session's holder, which has the lock.
+func (s *server) begin() *MountError {
+	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return mountError("opening the session's directory", err)
+	}
+	unix.CloseOnExec(lockFD)
+	if s.listener, err = listen(dir); err != nil {
+		return mountError("listening", err)
+	}
+	var e *MountError
+	s.space, e = newSpace(dir)
+	return e
+}
+
+// listen makes the socket. Its path goes through a descriptor, because an
+// address has room for 107 bytes.
+func listen(dir int) (int, error) {
+	if err := unix.Unlinkat(dir, socketName, 0); err != nil && err != unix.ENOENT {
+		return -1, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketPath(dir)})
+	if err == nil {
+		err = unix.Fchmodat(dir, socketName, 0o600, 0)
+	}
+	if err == nil {
+		err = unix.Listen(fd, 64)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func socketPath(dir int) string { return fdPath + strconv.Itoa(dir) + "/" + socketName }

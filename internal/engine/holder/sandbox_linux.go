@@ -1,0 +1,277 @@
+package holder
+
+import (
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// A Making is the sandbox of an init that is being made.
+type Making struct {
+	b *builder
+	// Resets is the socket that was asked for, -1 where there is none.
+	Resets int
+}
+
+// Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
+// init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
+// must drop when the sandbox is complete. others are descriptors of the mount and the user
+// namespace of who had it started: in one of these, or as another process than pid 1, it
+// would take the root directory away from a whole machine. stdio are the init's descriptors. One that is
+// alone makes the tree before.
+func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *MountError) {
+	if os.Getpid() != 1 && !(box.Member && below()) {
+		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
+	}
+	if failed := apart(others); failed != nil {
+		return nil, failed
+	}
+	if alone != nil {
+		if failed := alone.build(box.Tree); failed != nil {
+			return nil, failed
+		}
+	}
+	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
+	failed := m.b.open()
+	if failed == nil {
+		// What is mounted from here on is this sandbox's own; what of the tree is put back comes to it.
+		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
+			failed = mountError("following the mounts of a tree", err)
+		}
+	}
+	if failed == nil {
+		failed = m.steps(box.Steps)
+	}
+	if failed == nil {
+		failed = names(box)
+	}
+	if failed != nil {
+		m.b.close()
+		return nil, failed
+	}
+	if box.Resets {
+		// Later the init has no right to. Who asks for it does without.
+		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
+			m.Resets = fd
+		}
+	}
+	return m, nil
+}
+
+// below reports whether this process is in a pid namespace below that of the host's /proc.
+func below() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err == nil && len(strings.Fields(proc.StatusField(string(status), "NSpid"))) > 1
+}
+
+// Complete makes tree 0 the root directory.
+func (m *Making) Complete() *MountError {
+	defer m.b.close()
+	return pivot()
+}
+
+// steps does an encoded list of them; an empty one has none.
+func (m *Making) steps(plan Plan) *MountError {
+	if plan.encoded == "" {
+		return nil
+	}
+	steps, err := decodePlan([]byte(plan.encoded))
+	if err != nil {
+		return mountError("reading the steps of a sandbox", err)
+	}
+	umask := unix.Umask(0) // the command's
+	defer unix.Umask(umask)
+	for i, o := range steps {
+		if failed := m.b.step(o); failed != nil {
+			return at(failed, i)
+		}
+	}
+	return nil
+}
+
+// names gives the namespaces what they lack when they are new.
+func names(box Sandbox) *MountError {
+	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
+		// A name that resolves in every /etc/hosts and says nothing of the host.
+		if err := unix.Sethostname([]byte("localhost")); err != nil {
+			return mountError("sethostname", err)
+		}
+	}
+	if box.Namespaces&unix.CLONE_NEWNET != 0 {
+		if err := loopbackUp(); err != nil {
+			return mountError("bringing up the loopback interface", err)
+		}
+	}
+	return nil
+}
+
+// namespaceNames are those of the namespaces in which nothing must be mounted by who
+// is still in them.
+var namespaceNames = [...]string{"mnt", "user"}
+
+// apart reports, by an error, that this process is in a namespace of its starter's.
+func apart(others [2]int) *MountError {
+	for i, name := range namespaceNames {
+		var of, own unix.Stat_t
+		var fs unix.Statfs_t
+		err := unix.Fstat(others[i], &of)
+		if err == nil {
+			err = unix.Fstatfs(others[i], &fs)
+		}
+		if err == nil {
+			err = unix.Stat("/proc/thread-self/ns/"+name, &own)
+		}
+		if err != nil {
+			return mountError("looking at the namespaces", err)
+		}
+		if fs.Type != unix.NSFS_MAGIC || of.Ino == own.Ino {
+			return &MountError{Index: -1, Call: "looking at the namespaces", Reason: "the " + name + " namespace is not this process's own"}
+		}
+	}
+	return nil
+}
+
+// OwnNamespaces opens what [Make] is to compare: the mount and the user namespace of
+// this process.
+func OwnNamespaces() (files []*os.File, err error) {
+	for _, name := range namespaceNames {
+		f, err := os.Open("/proc/self/ns/" + name)
+		if err != nil {
+			for _, f := range files {
+				f.Close()
+			}
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// initCaps is what an init has over its namespaces while it completes them, and until its command has
+// those in which its mounts are locked.
+var initCaps = append([]uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}, LockingCaps...)
+
+// LockingCaps are for a user namespace in which all users are what they are, root too.
+var LockingCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETFCAP}
+
+// pivot makes tree 0 the root directory.
+func pivot() *MountError {
+	if err := unix.Chdir(Trees + "/0"); err != nil {
+		return mountError("chdir", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return mountError("pivot_root", err)
+	}
+	// The old root lies over the new one now.
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return mountError("unmounting the old root", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return mountError("chdir", err)
+	}
+	return nil
+}
+
+// fresh makes one of the steps that are a sandbox's alone.
+func (b *builder) fresh(o Op, dest string) *MountError {
+	switch o.Kind {
+	case Graft:
+		// Moved, and not copied: of a copy the kernel leaves out what is mounted on something that
+		// the host has just then moved out of the tree's top, as it does with what holds a place.
+		fd, err := openBeneath(b.trees, strings.TrimPrefix(o.Source, "/"))
+		if err != nil {
+			return mountError("opening a tree", err)
+		}
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return mountError("fstat", err)
+		}
+		return b.put(fd, dest, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	case Seal:
+		fd, err := openBeneath(b.trees, dest)
+		if err != nil {
+			return mountError("open", err)
+		}
+		defer unix.Close(fd)
+		return b.cloneOnto(dest, fd, fd, "", unix.MOUNT_ATTR_RDONLY|locked)
+	case Processes:
+		fd, failed := fileSystem("proc", locked|unix.MOUNT_ATTR_NOEXEC)
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(fd)
+		return b.put(fd, dest, true)
+	case Pseudoterminals:
+		fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
+		if failed != nil {
+			return failed
+		}
+		defer unix.Close(fd)
+		return b.put(fd, dest, true)
+	}
+	return b.console(dest)
+}
+
+// console shows the terminal that a command is given by a name: its descriptor is of a
+// devpts that the sandbox does not have.
+func (b *builder) console(dest string) *MountError {
+	if len(b.stdio) < 2 {
+		return mountError("looking for the terminal", unix.EBADF)
+	}
+	var want, have unix.Stat_t
+	if err := unix.Fstat(b.stdio[1], &want); err != nil {
+		return mountError("fstat", err)
+	}
+	name, err := os.Readlink(Host + fdPath + strconv.Itoa(b.stdio[1]))
+	if err != nil {
+		return mountError("looking for the terminal", err)
+	}
+	fd, err := openBeneath(b.host, strings.TrimPrefix(path.Clean(name), "/"))
+	if err != nil {
+		return nil // of another container, perhaps: it has no name here
+	}
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &have); err != nil || have.Dev != want.Dev || have.Ino != want.Ino {
+		return nil
+	}
+	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// loopbackUp is for a network namespace that has nothing else.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifreq, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifreq.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
+}
+
+// forInits has what this thread executes get the capabilities that are given it as
+// ambient ones at most, whoever it runs as.
+func forInits(caps []uintptr) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if err := unix.Capget(&header, &have[0]); err != nil {
+		return err
+	}
+	have[0].Inheritable, have[1].Inheritable = 0, 0
+	for _, c := range caps {
+		have[c/32].Inheritable |= 1 << (c % 32)
+	}
+	if err := unix.Capset(&header, &have[0]); err != nil {
+		return err
+	}
+	return proc.EmptyBounds()
+}

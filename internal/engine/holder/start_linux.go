@@ -1,0 +1,418 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// Connect gives a connection to the session's holder, which it starts where
+// there is none. Without a session it starts one for this connection alone.
+func Connect(ctx context.Context, config Config) (*Client, error) {
+	if config.Dir == "" {
+		c, log, err := begin(ctx, -1, nil, config)
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return newClient(c, log), nil
+	}
+	uid := os.Geteuid()
+	if config.User != nil {
+		uid = int(config.User.Uid)
+	}
+	dir, err := directory(config, uid)
+	if err != nil {
+		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+	}
+	defer unix.Close(dir)
+	lock, err := openLock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+	}
+	defer lock.Close() // a holder that is started here has it, too
+	for {
+		c, err := dial(ctx, dir, uid)
+		log := func() string { return "" }
+		if absent(err) {
+			if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+				c, log, err = begin(ctx, dir, lock, config)
+			}
+		}
+		switch {
+		case err == nil:
+			return newClient(c, log), nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != unix.EAGAIN && !ended(err):
+			return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+		}
+		// Somebody else has the lock: one who starts a holder, or a holder that is about to
+		// end.
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// absent reports whether nobody listens any more, or yet.
+func absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || ended(err)
+}
+
+// directory opens the holder's own directory in the session's, and makes it.
+func directory(config Config, uid int) (int, error) {
+	session, err := unix.Open(config.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: config.Dir, Err: err}
+	}
+	defer unix.Close(session)
+	var st unix.Stat_t
+	if err := unix.Fstat(session, &st); err != nil {
+		return -1, &os.PathError{Op: "stat", Path: config.Dir, Err: err}
+	}
+	if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
+		return -1, fmt.Errorf("the session directory %q is another user's, or others can write to it", config.Dir)
+	}
+	dir, failed := makeDirs(session, Place, "u"+strconv.Itoa(uid))
+	if failed != nil {
+		return -1, failed
+	}
+	err = unix.Fstat(dir, &st)
+	if err == nil && int(st.Uid) != uid {
+		if config.User == nil || os.Geteuid() != 0 {
+			err = unix.EPERM
+		} else {
+			// The session's directory keeps the user out; the holder gets a descriptor.
+			err = unix.Fchownat(dir, "", uid, int(config.User.Gid), unix.AT_EMPTY_PATH)
+		}
+	}
+	if err != nil {
+		unix.Close(dir)
+		return -1, os.NewSyscallError("opening the holder's directory", err)
+	}
+	return dir, nil
+}
+
+// dial connects to a holder that is there and waits for its first word.
+func dial(ctx context.Context, dir, uid int) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	// EAGAIN: as many wait for it as can.
+	err = retry(ctx, func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)}) })
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || int(cred.Uid) != uid {
+		unix.Close(fd)
+		return nil, errors.Join(errors.New("the session's holder is another user's"), err)
+	}
+	c, err := newConn(fd)
+	if err != nil {
+		return nil, err
+	}
+	if cred.Pid > 0 { // and not in a namespace that this one is below
+		c.holder, _ = os.FindProcess(int(cred.Pid))
+	}
+	return await(ctx, c)
+}
+
+// lockRetry is how often is tried again what somebody else keeps for a moment.
+const lockRetry = 5 * time.Millisecond
+
+// retry does, until ctx ends, what others can be in the way of: the kernel is never
+// asked to wait, as they may be stopped.
+func retry(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return err
+		}
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func await(ctx context.Context, c *conn) (*conn, error) {
+	stop := context.AfterFunc(ctx, c.close)
+	err := hello(c)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.killStopped()
+		c.close()
+		c.discard()
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin starts a holder, with a directory and its lock or, where that is negative, for
+// the caller alone.
+func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn, log func() string, err error) {
+	ours, theirs, err := socketpair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	process, log, err := spawn(dir, argv(os.Geteuid() == 0, dir < 0), 0, theirs, lock, config)
+	if err != nil {
+		unix.Close(ours)
+		return nil, nil, err
+	}
+	theirs.Close()
+	if c, err = newConn(ours); err != nil {
+		return nil, nil, err
+	}
+	c.holder, c.gone = process.Process, process.gone
+	c, err = await(ctx, c)
+	if ended(err) {
+		// Not one that was about to go: this one has just begun.
+		err = errors.New("it ended before it was ready")
+		if said := log(); said != "" {
+			err = fmt.Errorf("%w; it said: %s", err, said)
+		}
+	}
+	return c, log, err
+}
+
+// openLock opens the lock that a session's holder has for its life.
+func openLock(dir int) (*os.File, error) {
+	fd, err := unix.Openat(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, os.NewSyscallError("opening the lock", err)
+	}
+	return os.NewFile(uintptr(fd), lockName), nil
+}
+
+func socketpair() (ours int, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, os.NewSyscallError("socketpair", err)
+	}
+	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
+}
+
+// spawn executes the holder in namespaces of its own, and more of them where it is an init. One with a
+// directory belongs to all clients, and ends with the last connection. One that is alone dies with this
+// process, even if somebody has stopped it.
+func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, said func() string, err error) {
+	attr, err := namespaces(config.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	attr.Cloneflags |= more
+	binary, err := config.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer binary.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+	log, said, err := openLog()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	spaces, err := OwnNamespaces()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		for _, f := range spaces {
+			f.Close()
+		}
+	}()
+	files := append([]*os.File{null, log, log, first, binary}, spaces...)
+	if lock != nil {
+		files = append(files, lock)
+	}
+	process, err := startProcess(dir, words, &os.ProcAttr{
+		// One processor: it waits and passes on.
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: files,
+		Sys:   attr,
+	})
+	if err != nil {
+		return nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
+	}
+	return process, said, nil
+}
+
+// A child is a process that was started here, and how it ended, once gone is closed.
+type child struct {
+	*os.Process
+	gone   chan struct{}
+	status syscall.WaitStatus
+	err    error
+}
+
+// startProcess starts a process on a thread that lives as long: the parent-death signal, which one
+// without a directory has, follows the thread. Else its working directory is dir, whether or not its
+// user could get there. A descriptor would not do: it leads to the mounts of this
+// namespace, of which the new one can use none.
+func startProcess(dir int, words []string, attr *os.ProcAttr) (_ *child, err error) {
+	started, c := make(chan struct{}), &child{gone: make(chan struct{})}
+	go proc.OnOwnThread(func() {
+		if dir < 0 {
+			attr.Dir, attr.Sys.Pdeathsig = "/", syscall.SIGKILL
+		} else if err = unix.Unshare(unix.CLONE_FS); err == nil {
+			err = unix.Fchdir(dir)
+		}
+		if err == nil {
+			c.Process, err = os.StartProcess(words[0], words, attr)
+		}
+		failed := err != nil
+		close(started)
+		if !failed {
+			proc.Await(c.Pid)
+			var state *os.ProcessState
+			if state, c.err = c.Process.Wait(); c.err == nil {
+				c.status = state.Sys().(syscall.WaitStatus)
+			}
+			close(c.gone)
+		}
+	})
+	<-started
+	return c, err
+}
+
+// ambient is what an ordinary user's holder keeps, over its own namespace
+// alone, when it is executed: to mount, to enter a sandbox that it completes, and
+// for the kernel's work in overlays.
+var ambient = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+	unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, its refused connections, and to give none of these away
+	unix.CAP_SETUID, unix.CAP_SETGID, // for the users of a command's own namespace
+}
+
+func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Credential: user}
+	one := func(id uint32) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1}}
+	}
+	switch {
+	case user != nil && os.Geteuid() == 0:
+		// That user's rights and no others: root's files are nobody's in there.
+		attr.UidMappings, attr.GidMappings = one(user.Uid), one(user.Gid)
+		seen := map[uint32]bool{user.Gid: true}
+		for _, g := range user.Groups {
+			if !seen[g] {
+				attr.GidMappings = append(attr.GidMappings, one(g)...)
+				seen[g] = true
+			}
+		}
+		attr.GidMappingsEnableSetgroups = true
+		if user.Uid != 0 {
+			attr.AmbientCaps = ambient
+		}
+	case os.Geteuid() == 0:
+		// All users, so that the owners of files are what they are.
+		var err error
+		if attr.UidMappings, err = IdentityMap("/proc/self/uid_map"); err == nil {
+			attr.GidMappings, err = IdentityMap("/proc/self/gid_map")
+		}
+		if err != nil {
+			return nil, err
+		}
+		// One level down it may be denied for good, as `unshare -r` does it.
+		allowed, err := os.ReadFile("/proc/self/setgroups")
+		attr.GidMappingsEnableSetgroups = err == nil && string(allowed) == "allow\n"
+	default:
+		attr.UidMappings, attr.GidMappings = one(uint32(os.Geteuid())), one(uint32(os.Getegid()))
+		attr.AmbientCaps = ambient
+	}
+	return attr, nil
+}
+
+// IdentityMap maps every user that there is here to itself.
+func IdentityMap(path string) ([]syscall.SysProcIDMap, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := parseIDMap(string(b))
+	if len(m) == 0 {
+		return nil, fmt.Errorf("%s makes no sense", path)
+	}
+	return m, nil
+}
+
+func parseIDMap(text string) []syscall.SysProcIDMap {
+	var m []syscall.SysProcIDMap
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			return nil
+		}
+		inside, err := strconv.ParseUint(f[0], 10, 32)
+		size, err2 := strconv.ParseUint(f[2], 10, 32)
+		if err != nil || err2 != nil || size == 0 {
+			return nil
+		}
+		m = append(m, syscall.SysProcIDMap{ContainerID: int(inside), HostID: int(inside), Size: int(size)})
+	}
+	return m
+}
+
+// maxSaid is what is quoted of a crash.
+const maxSaid = 1 << 10
+
+// openLog gives a file in memory for a holder's last words, and reads them, once, as one
+// line.
+func openLog() (log *os.File, said func() string, err error) {
+	fd, err := unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("opening the log", err)
+	}
+	log = os.NewFile(uintptr(fd), "log")
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		log.Close()
+		return nil, nil, os.NewSyscallError("opening the log", err)
+	}
+	kept := os.NewFile(uintptr(own), "log")
+	return log, func() string {
+		defer kept.Close()
+		return oneLine(io.NewSectionReader(kept, 0, maxSaid))
+	}, nil
+}
+
+func oneLine(r io.Reader) string {
+	b, _ := io.ReadAll(io.LimitReader(r, maxSaid))
+	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,147 @@
+package holder
+
+import (
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+const wireVersion = 10
+
+const (
+	msgHello   byte = 'H' // holder -> client, first: pair
+	msgOverlay byte = 'L' // client -> holder: overlayOf
+	msgTree    byte = 'T' // client -> holder: planned; nobody answers
+	msgRun     byte = 'R' // client -> holder: run; with files
+	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
+	msgFailed  byte = 'E' // holder -> client: refusal
+	msgExit    byte = 'X' // holder -> client: pair
+	msgCovered byte = 'V' // holder -> client: covered
+	msgSame    byte = 'S' // client -> holder: pair; holder -> client: pair
+)
+
+const (
+	maxPayload = 8 << 20
+	maxOps     = 50_000
+	maxWords   = 10_000
+)
+
+// sandboxNamespaces are those that a sandbox can have for itself: CLONE_NEWNS, NEWCGROUP,
+// NEWUTS, NEWIPC, NEWPID and NEWNET.
+const sandboxNamespaces = 1<<17 | 1<<25 | 1<<26 | 1<<27 | 1<<29 | 1<<30
+
+// steps are those of a plan.
+type steps []Op
+
+func (s *steps) Fields(c *frame.Codec) {
+	frame.List(c, (*[]Op)(s), 21, func(o *Op) {
+		frame.Byte(c, &o.Kind)
+		c.Text(&o.Source)
+		c.Text(&o.Dest)
+		frame.Int(c, &o.Perms)
+		c.Long(&o.Size)
+		if o.Kind >= kinds {
+			c.Fail("no such step")
+		}
+	})
+	if len(*s) > maxOps {
+		c.Fail("too many steps")
+	}
+}
+
+func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
+
+func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*steps)(&ops)) }
+
+// A pair is a request and one number more.
+type pair struct {
+	request uint32
+	value   uint32 // of a hello the version, done the pid or 0, exit the wait status, same the request of the run, and back 1 or 0
+}
+
+func (m *pair) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	frame.Int(c, &m.value)
+}
+
+// A planned is a tree that a run is about to ask for.
+type planned struct{ plan string }
+
+func (m *planned) Fields(c *frame.Codec) { c.Text(&m.plan) }
+
+// A run is the request to start an init.
+type run struct {
+	request uint32
+	umask   uint32 // of the init, and so of the command
+	plan    string // encoded: equal plans are equal strings
+	argv    []string
+
+	namespaces uint32 // of its sandbox
+	files      uint32 // how many come with the message
+	grouped    bool   // the last of them is the directory of a control group, and not for the init
+	first      bool   // it is pid 1 of namespaces that others join
+	ahead      bool   // it waits for a command, and the tree is looked at when there is one
+	joins      uint32 // the request of that one, or 0
+}
+
+func (m *run) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	frame.Int(c, &m.umask)
+	frame.Int(c, &m.namespaces)
+	frame.Int(c, &m.files)
+	c.Flag(&m.grouped)
+	c.Flag(&m.first)
+	c.Flag(&m.ahead)
+	frame.Int(c, &m.joins)
+	c.Text(&m.plan)
+	c.Texts(&m.argv)
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 || m.first && m.joins != 0 {
+		c.Fail("no such run")
+	}
+}
+
+// A refusal says why a request was not carried out, or why a holder could not begin.
+type refusal struct {
+	request uint32
+	why     MountError
+}
+
+func (m *refusal) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	m.why.Fields(c)
+}
+
+// Fields implements [frame.Message].
+func (e *MountError) Fields(c *frame.Codec) {
+	frame.Int(c, &e.Index)
+	frame.Int(c, &e.Errno)
+	c.Text(&e.Call)
+	c.Text(&e.Reason)
+	c.Flag(&e.Shared)
+}
+
+// An overlayOf asks for the overlay of a directory.
+type overlayOf struct {
+	request uint32
+	source  string
+}
+
+func (m *overlayOf) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	c.Text(&m.source)
+	if len(m.source) == 0 || m.source[0] != '/' {
+		c.Fail("no absolute path")
+	}
+}
+
+// A covered tells of a mount that was put back where the host had taken it away, or why it could not
+// be.
+type covered struct {
+	request uint32 // of the first init of those that see it
+	dest    string
+	reason  string
+}
+
+func (m *covered) Fields(c *frame.Codec) {
+	frame.Int(c, &m.request)
+	c.Text(&m.dest)
+	c.Text(&m.reason)
+}

@@ -1,0 +1,107 @@
+package mountplan
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Held is what this machine holds of one Spec's session.
+type Held struct {
+	// Holder says whether the session has one, which keeps overlays and the home.
+	// Reason is why it has no overlays, or "" where there is no session.
+	Holder bool
+	Reason string
+	// Refused are the overlays that there cannot be, by source, and why; Foreign
+	// those of another user's directory.
+	Refused map[string]string
+	Foreign map[string]bool
+	// Nameserver is the address that alone answers questions for names; "" leaves them to
+	// what the host has.
+	Nameserver string
+}
+
+// Overlay says why a directory is no overlay here; empty where it is.
+func (h *Held) Overlay(source string) string {
+	switch {
+	case h.Refused[source] != "":
+		return h.Refused[source]
+	case h.Holder:
+		return ""
+	case h.Reason != "":
+		return h.Reason
+	}
+	return "there is no session to keep the writes"
+}
+
+// Overlap refuses, of the overlays of a Spec, those whose layers would lie in
+// one another. It is pure.
+func Overlap(spec *shared.Spec) map[string]string {
+	refused := map[string]string{}
+	for _, m := range spec.Table {
+		if m.Access != shared.Overlay {
+			continue
+		}
+		if dir := spec.Session.Dir; dir != "" && (paths.Inside(m.Source, dir) || paths.Inside(dir, m.Source)) {
+			refused[m.Source] = "the session's own directory and it lie in one another"
+		}
+		cover, _ := shared.Cover(spec.Table, path.Dir(m.Path))
+		if cover != nil && cover.Access == shared.ReadOnly {
+			continue // the outer one does not show there: nothing is written to both
+		}
+		for _, other := range spec.Table {
+			if other.Access == shared.Overlay && other.Source != m.Source && paths.Inside(other.Source, m.Source) {
+				refused[m.Source] = fmt.Sprintf("it lies in %q, which has an overlay itself", other.Source)
+			}
+		}
+	}
+	return refused
+}
+
+// sessionEvents tells what a command gets less of than its session promises.
+func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
+	var out []shared.Event
+	degraded := func(mechanism, attribute, path, format string, args ...any) {
+		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
+			Details: map[string]string{"mechanism": mechanism, "attribute": attribute, "path": path}})
+	}
+	for _, m := range spec.Table {
+		if m.Access != shared.Overlay {
+			continue
+		}
+		if reason := h.Overlay(m.Source); reason != "" && reason == h.Reason {
+			continue // package cmdengine tells what an engine does not claim
+		} else if reason != "" {
+			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
+		} else if h.Foreign[m.Source] {
+			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
+		}
+	}
+	return out
+}
+
+// Events tells what a command gets less of than was asked for, and what holds the
+// limits that are this engine's own matter.
+func Events(h *Held, spec *shared.Spec) []shared.Event {
+	out := sessionEvents(h, spec)
+	limit := func(set bool, name, mechanism string) {
+		if set {
+			out = append(out, shared.Event{Kind: shared.EventLimit, Message: fmt.Sprintf("limits.%s is held by %s", name, mechanism),
+				Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": "held"}})
+		}
+	}
+	limit(spec.Limits.OpenFiles > 0, "open_files", "RLIMIT_NOFILE")
+	limit(spec.Limits.TempSize > 0, "temp_size", "tmpfs size")
+	return out
+}
+
+// Notes are the events as a plan shows them.
+func Notes(events []shared.Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Message)
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package mountplan
+
+import (
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// Look gathers the facts of this machine.
+func Look() *Facts {
+	var memory uint64
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) == nil {
+		memory = uint64(si.Totalram) * uint64(max(si.Unit, 1))
+	}
+	f := gather(hostTree{}, uint32(os.Geteuid()), memory)
+	f.tree = bareTree{}
+	return f
+}
+
+// OpenSource opens what is to be bound. No component may be a symlink: the
+// path was resolved before, and what has become one since was planted.
+func OpenSource(name string) (*os.File, error) {
+	fd, err := hostpath.OpenNoSymlinks(name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// bareTree is the real file system as the planner walks it, name by name: a path
+// of which a directory has become a symlink meanwhile is an error, not what that
+// leads to.
+type bareTree struct{ hostTree }
+
+func (bareTree) lstat(p string) (entry, error) {
+	info, err := Lstat(p)
+	return entryOf(p, info, err)
+}
+
+// Lstat is os.Lstat of a path of which no component may be a symlink.
+func Lstat(p string) (fs.FileInfo, error) {
+	f, err := OpenSource(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
+}

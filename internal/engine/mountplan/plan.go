@@ -1,0 +1,96 @@
+package mountplan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Plan gives the steps that make the view of a sandbox's commands, in order. It
+// looks at the host through f alone, often at one path, and changes nothing.
+func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
+	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+	if spec.User != nil {
+		p.uid = spec.User.UID
+	}
+	table, err := p.table()
+	if err != nil {
+		return nil, err
+	}
+	for i := range table {
+		table[i].Asked = true
+	}
+	ops := slices.Concat(p.base(table), table, p.seal(table))
+	return ops, bounded(ops)
+}
+
+// What a command can make must not cost more than seconds to hide: so many steps
+// take about one, and a message to a holder has room for so many bytes of paths.
+const (
+	maxSteps     = 8000
+	maxStepBytes = 4 << 20
+)
+
+// bounded refuses a plan of too many steps, and names the directory that most of
+// them lie in: a command can make directories faster than anybody finds them.
+func bounded(ops []Op) error {
+	size := 0
+	for _, o := range ops {
+		size += len(o.Source) + len(o.Dest)
+	}
+	if len(ops) <= maxSteps && size <= maxStepBytes {
+		return nil
+	}
+	dests := make([]string, len(ops))
+	for i, o := range ops {
+		dests[i] = o.Dest
+	}
+	dir, n := hostpath.MostIn(dests)
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths",
+		Message: fmt.Sprintf("hiding and protecting takes %d mounts with %d bytes of paths, more than %d or %d; %d of them lie in %s",
+			len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir)),
+		Hint: "remove what is not needed there, or hide a directory as a whole by its name in deny_paths"}
+}
+
+type planner struct {
+	facts    *Facts
+	held     *Held
+	spec     *shared.Spec
+	uid      uint32
+	tempSize uint64
+}
+
+// shellSize is for the mount points in a hidden directory alone.
+const shellSize = 64 << 10
+
+// pinned adds what keeps the directories above a step in their places.
+func pinned(ops []Op) []Op {
+	table := make([]shared.Entry, len(ops))
+	for i, o := range ops {
+		table[i] = shared.Entry{Path: o.Dest, Source: o.Source, Access: shared.Private, Why: o.Why}
+		switch o.Kind {
+		case ROBind:
+			table[i].Access = shared.ReadOnly
+		case Bind:
+			table[i].Access = shared.ReadWrite
+		case Overlay:
+			table[i].Access = shared.Overlay
+		}
+	}
+	for _, pin := range shared.Pins(table) {
+		ops = append(ops, Op{Kind: Pin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
+	}
+	slices.SortFunc(ops, func(a, b Op) int { return paths.Compare(a.Dest, b.Dest) })
+	// No mount point can be made in what hides a directory: where there are some, it
+	// is memory that is made read-only last.
+	for i, n := 0, len(ops); i+1 < n; i++ {
+		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
+			o.Kind, o.Perms, o.Size = Shell, 0o755, shellSize
+			ops = append(ops, Op{Kind: RemountRO, Dest: o.Dest, Why: o.Why})
+		}
+	}
+	return ops
+}

@@ -1,0 +1,120 @@
+package nsengine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Rlimits are what the init sets for a command.
+func Rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
+	// No core dumps: they would be written to the workspace, or by the
+	// host's handler, with the command's memory in them.
+	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	if n := spec.Limits.OpenFiles; n > 0 {
+		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
+	}
+	return limits
+}
+
+// TellRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
+func TellRooted(p *shared.Probe) {
+	if confine.Rooted(nil, false) == nil {
+		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: that takes Linux 5.19 with Landlock to prevent")
+	}
+}
+
+const probeTimeout = 30 * time.Second
+
+// A Prober finds out whether an engine works here. Only success is kept: what
+// failed may have been put right since.
+type Prober struct {
+	mu     sync.Mutex
+	probed map[any]shared.Probe
+}
+
+// Probe runs the smallest command in the engine's strictest sandbox. key tells what the result
+// holds for; facts are told in any case, and more adds what else is known of an engine that works.
+func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, key any, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if kept, ok := p.probed[key]; ok {
+		kept.Facts = maps.Clone(kept.Facts)
+		return kept, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	result := shared.Probe{Ready: true}
+	if err := try(ctx, e); err != nil {
+		result = NotReady(err)
+	}
+	result.Facts = facts
+	facts["kernel"] = content("/proc/sys/kernel/osrelease")
+	if result.Ready {
+		tellLimits(host, &result)
+		more(ctx, &result)
+	}
+	if ctx.Err() != nil {
+		return shared.Probe{}, ctx.Err()
+	}
+	if result.Ready {
+		p.probed = map[any]shared.Probe{key: result}
+		result.Facts = maps.Clone(facts)
+	}
+	return result, nil
+}
+
+func try(ctx context.Context, e shared.Engine) error {
+	sandbox, err := e.Open(ctx, shared.Spec{Sandbox: "probe", BestEffort: true})
+	if err != nil {
+		return err
+	}
+	defer sandbox.Close(context.WithoutCancel(ctx))
+	process, err := sandbox.Start(ctx, shared.Command{Args: []string{"/bin/sh", "-c", ":"}, Dir: "/", Timeout: probeTimeout}, shared.Stdio{})
+	if err != nil {
+		return err
+	}
+	result, err := process.Wait(ctx)
+	if err == nil && !result.Status.Success() {
+		err = errors.New("a command that does nothing failed inside: " + result.Status.String())
+	}
+	return err
+}
+
+// NotReady is the probe of an engine that failed by err.
+func NotReady(err error) shared.Probe {
+	p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
+	if e, ok := errors.AsType[*shared.Error](err); ok {
+		p.Reason, p.Fix = e.Message, e.Hint
+	}
+	return p
+}
+
+// tellLimits tells what holds each limit here, and which none can hold.
+func tellLimits(host cgroup.Host, p *shared.Probe) {
+	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+	var unheld []string
+	for _, l := range [...]struct {
+		name       string
+		controller cgroup.Controller
+	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
+		p.Facts[l.name] = d.Mechanism(l.controller)
+		if p.Facts[l.name] == "" {
+			p.Facts[l.name] = "not held"
+			unheld = append(unheld, l.name)
+		}
+	}
+	if len(unheld) > 0 {
+		p.Degraded = append(p.Degraded, "no control group is to be had that would hold "+strings.Join(unheld, ", ")+": required, they are refused")
+	}
+}

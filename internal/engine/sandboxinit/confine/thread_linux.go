@@ -1,0 +1,44 @@
+package confine
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// NoNewPrivileges is required of who lacks CAP_SYS_ADMIN, and due to every command in a sandbox.
+func NoNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// Filter puts the calling thread under a filter of system calls, for good, and sets
+// no_new_privs.
+func Filter(program []byte) error {
+	if err := NoNewPrivileges(); err != nil {
+		return err
+	}
+	fprog := Program(program)
+	if _, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Program is a filter that is not empty as the kernel takes it.
+func Program(filter []byte) unix.SockFprog {
+	return unix.SockFprog{Len: uint16(len(filter) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
+}
+
+// GiveUpCapabilities takes all capabilities from the calling thread, and from what it executes:
+// it sets no_new_privs. An ordinary user who has none may not limit what can be gained by executing a
+// file, and gains nothing by that then.
+func GiveUpCapabilities() error {
+	if err := NoNewPrivileges(); err != nil {
+		return err
+	}
+	if err := proc.EmptyBounds(); err != nil && err != unix.EPERM {
+		return err
+	}
+	return proc.SetCapabilities(0, 0, 0)
+}

@@ -1,0 +1,434 @@
+//go:build unix
+
+package sandboxinit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+// ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] when the
+// init ended without a report: the launcher failed before the init ran, or
+// something killed it.
+var ErrInitLost = errors.New("the sandbox ended without a report")
+
+// requestTimeout bounds a write to an init that does not read: it drains its
+// socket at once unless the command has taken it over.
+const requestTimeout = 5 * time.Second
+
+// Pair returns the two ends of a control socket, both close-on-exec. The init's
+// end goes to the launcher (exec.Cmd.ExtraFiles) and must be closed here once
+// the launcher runs, or the end of the init is not seen.
+func Pair() (engineEnd, initEnd *os.File, err error) {
+	fds, err := socketpair()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	// Non-blocking before NewFile, so that the runtime's poller takes it and
+	// Close wakes a reader. The flag belongs to this end alone.
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		syscall.Close(fds[0])
+		syscall.Close(fds[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init"), nil
+}
+
+// Conn is the engine's end of the control socket of one init, which runs one
+// command. Its methods may be called from any goroutine. What the init sends is
+// taken as the command's word: bounded, checked, and believed only about the
+// command itself.
+type Conn struct {
+	f *os.File
+
+	writing sync.Mutex // one request at a time on the wire
+
+	mu    sync.Mutex
+	state connState
+
+	started  chan struct{} // closed when startErr and is are final
+	startErr error
+	is       started
+
+	ended  chan struct{} // closed when status, calls, used and endErr are final
+	status Status
+	calls  []traced.Call
+	used   Used
+	endErr error
+}
+
+type connState int
+
+const (
+	connNew connState = iota
+	connStarted
+	connClosed
+)
+
+// NewConn takes over the engine's end of a [Pair].
+func NewConn(engineEnd *os.File) *Conn {
+	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// Start sends the command and waits until it runs. The error is an *[ExecError]
+// if it could not be started, wraps [ErrInitLost] if there is no init (the
+// launcher's own stderr tells why), and is the context's if that ends first, in
+// which case the sandbox is torn down. A Conn starts one command.
+func (c *Conn) Start(ctx context.Context, cmd Command) error {
+	request, err := encodeCommand(&cmd)
+	if err != nil {
+		return err
+	}
+	return c.begin(ctx, request)
+}
+
+// Reside has the init, which must be pid 1, run no command: it stays, and reaps what others
+// leave in its pid namespace, until it is killed or c is closed. It is like Start otherwise.
+func (c *Conn) Reside(ctx context.Context) error {
+	return c.begin(ctx, frame.Encode(kindReside, nothing{}, 0))
+}
+
+func (c *Conn) begin(ctx context.Context, request []byte) error {
+	c.mu.Lock()
+	state := c.state
+	if state == connNew {
+		c.state = connStarted
+	}
+	c.mu.Unlock()
+	switch state {
+	case connStarted:
+		return errors.New("this control socket has started its command already")
+	case connClosed:
+		return os.ErrClosed
+	}
+
+	go c.read()
+	// Closing is what unblocks a write of 16 MiB to a launcher that hangs.
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	c.writing.Lock()
+	_, err := c.f.Write(request)
+	c.writing.Unlock()
+	if err != nil && !gone(err) {
+		c.Close()
+	}
+	// Also after a failed write: an init that stopped reading may have said why.
+	<-c.started
+	if err == nil || c.startErr != nil {
+		err = c.startErr
+	} else {
+		err = lost(err)
+	}
+	if !stop() && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Make tells an init of [MakingArgv] what to make, before Start. Start returns a
+// *[holder.MountError] for what could not be made.
+func (c *Conn) Make(box *holder.Sandbox) error {
+	return c.send(func() error {
+		_, err := c.f.Write(frame.Encode(kindSandbox, box, 4096))
+		return err
+	})
+}
+
+// Confine tells an init, before Complete, what its command will be kept from. The thread that will start
+// the command gives that up at once, which takes a millisecond. The command is then
+// [Command.Confined], and Start gives what the kernel refused.
+func (c *Conn) Confine(by *Confinement) error {
+	return c.send(func() error {
+		_, err := c.f.Write(frame.Encode(kindConfine, by, by.size()))
+		return err
+	})
+}
+
+// Complete has it completed, before Start, or gives an init of [WaitingArgv] what it waits for. stdio is the command's. sockets, if not nil, is the
+// init's end of a [NewSockets], and is closed.
+func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
+	raw, err := c.f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	// Fd makes a file blocking, which is how a command expects to find it.
+	files := []int{int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd())}
+	if sockets != nil {
+		defer sockets.Close()
+		files = append(files, int(sockets.Fd()))
+	}
+	return c.send(func() error {
+		return frame.Send(raw, frame.Encode(kindComplete, nothing{}, 0), files...)
+	})
+}
+
+// GiveUp ends an init that has no command yet, and gives what it has said of what it could not
+// make, a *[holder.MountError], or else nil.
+func (c *Conn) GiveUp() error {
+	c.mu.Lock()
+	fresh := c.state == connNew
+	if fresh {
+		c.state = connStarted
+	}
+	c.mu.Unlock()
+	raw, err := c.f.SyscallConn()
+	if !fresh || err != nil {
+		return nil
+	}
+	c.f.SetReadDeadline(time.Now().Add(requestTimeout))
+	raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // to an init that waits it is the end
+	go c.read()
+	<-c.started
+	if said, ok := errors.AsType[*holder.MountError](c.startErr); ok {
+		return said
+	}
+	return nil
+}
+
+// send bounds the time of a message to an init that does not run its command yet.
+func (c *Conn) send(write func() error) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
+	err := write()
+	c.f.SetWriteDeadline(time.Time{})
+	if err != nil && gone(err) {
+		return nil // it has said why, or its launcher has
+	}
+	return err
+}
+
+// Scoped reports, once Start has returned nil, whether the kernel holds what
+// [Command.Scope] asked for.
+func (c *Conn) Scoped() bool { return c.running() && c.is.scoped }
+
+// Rooted is likewise of [Command.Rooted].
+func (c *Conn) Rooted() bool { return c.running() && c.is.rooted }
+
+// running reports whether the init has said that the command was started.
+func (c *Conn) running() bool {
+	select {
+	case <-c.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// Done is closed when [Conn.Wait] will not block.
+func (c *Conn) Done() <-chan struct{} { return c.ended }
+
+// Wait waits for the command to end. An error means that how it ended is
+// unknown. Processes that the command left behind end with pid 1, a moment
+// later: wait for the launcher, too, before what was bound is taken away.
+func (c *Conn) Wait() (Status, error) {
+	c.mu.Lock()
+	state := c.state
+	c.mu.Unlock()
+	if state == connNew {
+		return Status{}, errors.New("wait: no command was started")
+	}
+	<-c.ended
+	return c.status, c.endErr
+}
+
+// Traced gives, once Wait has returned nil, the calls at which a command with [Command.Trace]
+// failed, the latest first. One that was killed by [Conn.Kill] tells none.
+func (c *Conn) Traced() []traced.Call {
+	select {
+	case <-c.ended:
+		return c.calls
+	default:
+		return nil
+	}
+}
+
+// Used gives, once Wait has returned, what the command has used. It is zero of one that was
+// killed by [Conn.Kill]: nobody has waited for it.
+func (c *Conn) Used() Used {
+	select {
+	case <-c.ended:
+		return c.used
+	default:
+		return Used{}
+	}
+}
+
+// Signal sends signal n, by its number on the system that runs the init, to the
+// command's process group. The error is [os.ErrProcessDone] if the command has ended.
+func (c *Conn) Signal(n int) error {
+	if n < 1 || n > maxSignal {
+		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
+	}
+	return c.request(frame.Encode(kindSignal, &signalling{n}, 1))
+}
+
+// Kill asks the init to end at once, which kills every process of the sandbox.
+// Wait then reports death by SIGKILL unless the command was faster. It asks a
+// process that the command may have tampered with: where nothing follows, kill the
+// launcher.
+func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, nothing{}, 0)) }
+
+// Doom has the end of a command that is [Command.Apart], whatever it comes of, be that of all that it
+// has started.
+func (c *Conn) Doom() error { return c.request(frame.Encode(kindDoom, nothing{}, 0)) }
+
+func (c *Conn) request(message []byte) error {
+	select {
+	case <-c.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	select {
+	case <-c.started:
+	default:
+		return errors.New("no command was started yet")
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
+	n, err := c.f.Write(message)
+	if err == nil {
+		return nil
+	}
+	if n > 0 {
+		// Half a message is out: nothing after it would be understood.
+		c.Close()
+	}
+	if gone(err) {
+		// The init is gone; what it said last is on its way to read.
+		<-c.ended
+		if c.endErr == nil {
+			return os.ErrProcessDone
+		}
+		return c.endErr
+	}
+	return err
+}
+
+// Close gives up the connection. An init that still runs takes it for the end
+// of the engine: it kills everything inside and ends.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	state := c.state
+	c.state = connClosed
+	c.mu.Unlock()
+	if state == connClosed {
+		return nil
+	}
+	if state == connNew {
+		c.finish(lost(os.ErrClosed), Status{})
+	}
+	return c.f.Close()
+}
+
+// HangUp ends the conversation with an init that is gone, or should be. What that has said before is still read,
+// however late: [Conn.Close] would take it away from a reader who has not got to it.
+func (c *Conn) HangUp() {
+	if raw, err := c.f.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	}
+}
+
+// finish makes the outcome final. Only read calls it after Start, and only the
+// first Close before.
+func (c *Conn) finish(err error, status Status) {
+	c.status, c.endErr = status, err
+	select {
+	case <-c.started:
+	default:
+		c.startErr = err
+		close(c.started)
+	}
+	close(c.ended)
+}
+
+func (c *Conn) read() {
+	status, err := c.converse()
+	c.finish(err, status)
+	if errors.Is(err, ErrProtocol) {
+		c.Close() // ends an honest init, and frees a dishonest one's buffers
+	}
+}
+
+// converse reads what one init may say, in the only order in which it says it.
+func (c *Conn) converse() (status Status, err error) {
+	k, payload, err := frame.Read(c.f, maxReport)
+	if err != nil {
+		return Status{}, lost(err)
+	}
+	var said frame.Message
+	switch k {
+	case kindRefused:
+		said = &ExecError{}
+	case kindUnmade:
+		said = &holder.MountError{}
+	case kindStarted:
+		said = &started{}
+	default:
+		return Status{}, frame.Malformed("neither started nor refused")
+	}
+	if err := frame.Decode(payload, said); err != nil {
+		return Status{}, err
+	}
+	if err, refused := said.(error); refused {
+		return Status{}, err
+	}
+	c.is = *said.(*started)
+	close(c.started)
+	k, payload, err = frame.Read(c.f, max(maxReport, traced.MaxReport))
+	if err == nil && k == kindTraced {
+		var report traced.Report
+		if err := frame.Decode(payload, &report); err != nil {
+			return Status{}, err
+		}
+		c.calls = report.Calls
+		k, payload, err = frame.Read(c.f, maxReport)
+	}
+	if err == nil && k == kindUsed {
+		if err := frame.Decode(payload, &c.used); err != nil {
+			return Status{}, err
+		}
+		k, payload, err = frame.Read(c.f, maxReport)
+	}
+	switch {
+	case err != nil:
+		return Status{}, lost(err)
+	case k != kindStatus:
+		return Status{}, frame.Malformed("out of turn")
+	}
+	if err := frame.Decode(payload, &status); err != nil {
+		return Status{}, err
+	}
+	return status, nil
+}
+
+// lost gives the loss of the peer its sentinel, and leaves out what adds nothing.
+func lost(err error) error {
+	switch {
+	case errors.Is(err, ErrProtocol):
+		return err
+	case err == io.EOF, gone(err):
+		return ErrInitLost
+	}
+	return &lostError{err}
+}
+
+// gone reports whether the other end of the socket is closed.
+func gone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string   { return ErrInitLost.Error() + ": " + e.cause.Error() }
+func (e *lostError) Unwrap() []error { return []error{ErrInitLost, e.cause} }

@@ -1,0 +1,373 @@
+package sandboxinit
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+)
+
+// Limits, a namespace of one's own and what a command is kept from belong to a process, so they are
+// made between fork and exec, where Go's own packages do a part of that alone. The child is a copy of
+// one thread of a Go program: it can neither allocate nor call a function that may grow the stack.
+// So everything is prepared before, and the child makes system calls alone, as in syscall.forkAndExecInChild.
+
+// The Go runtime keeps these names for programs that fork themselves.
+//
+//go:linkname runtime_BeforeFork syscall.runtime_BeforeFork
+func runtime_BeforeFork()
+
+//go:linkname runtime_AfterFork syscall.runtime_AfterFork
+func runtime_AfterFork()
+
+//go:linkname runtime_AfterForkInChild syscall.runtime_AfterForkInChild
+func runtime_AfterForkInChild()
+
+// An unborn is a command between fork and exec.
+type unborn struct {
+	path      *byte
+	argv, env []*byte
+	files     []int // become 0, 1, 2 and so on
+	tty       bool
+	locked    bool
+	watched   bool // its map is written, or it is traced
+	ruleset   int  // of Landlock, for who is locked; negative for none
+	limits    []Rlimit
+	filters   []unix.SockFprog
+	steps     []int32 // what fails with each of filters
+	caps      unix.CapUserHeader
+	none      [2]unix.CapUserData
+	// ours and theirs are a socket, by which the child is told to go on, and says what has failed. It is
+	// close-on-exec: its end is success.
+	ours, theirs int
+	pid          int
+	failed       failure
+	name         string // of the file
+}
+
+// A failure is what the child says: the step, what it was about, and the errno.
+type failure struct{ step, index, errno int32 }
+
+// The steps at which the child can fail.
+const (
+	stepFork int32 = iota
+	stepTTY
+	stepLandlock
+	stepRlimit // index is that of the limit
+	stepFilter
+	stepTrace
+	stepExec
+)
+
+// ops are the steps for [ExecError].
+var ops = [...]string{OpFork, OpTTY, OpLandlock, OpRlimit, OpFilter, OpTrace, OpExec}
+
+// prepare makes all that the child needs. by is what the thread that forks is kept from; who is
+// locked is kept from it between fork and exec, as under it no namespaces are made.
+func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unborn, refused *ExecError) {
+	u = &unborn{tty: cmd.TTY, locked: by.Locked, watched: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
+	defer func() {
+		if refused != nil {
+			u.close()
+		}
+	}()
+	var err error
+	if u.path, err = syscall.BytePtrFromString(prog.Path); err == nil {
+		if u.argv, err = syscall.SlicePtrFromStrings(prog.Argv); err == nil {
+			u.env, err = syscall.SlicePtrFromStrings(cmd.Env)
+		}
+	}
+	if err != nil {
+		return u, execError(OpExec, prog.Path, err)
+	}
+	if by.Locked {
+		if root := by.root(); root != nil {
+			if u.ruleset, err = root.Ruleset(files[:3]...); err != nil {
+				return u, execError(OpLandlock, restricted(err), err)
+			}
+		}
+		u.filter(by.Filter, stepFilter)
+	}
+	u.filter(cmd.Trace, stepTrace)
+	u.caps.Version = unix.LINUX_CAPABILITY_VERSION_3
+	u.limits = append([]Rlimit{startersNOFILE()}, cmd.Rlimits...)
+	pair, err := socketpair()
+	if err != nil {
+		return u, execError(OpFork, "", err)
+	}
+	u.ours, u.theirs = pair[0], pair[1]
+	for _, fd := range [...]*int{&u.theirs, &u.ruleset} { // not to be closed by what becomes 0, 1, 2 or 3
+		if *fd < 0 || *fd > scriptFD {
+			continue
+		}
+		above, err := unix.FcntlInt(uintptr(*fd), unix.F_DUPFD_CLOEXEC, scriptFD+1)
+		if err != nil {
+			return u, execError(OpFork, "", err)
+		}
+		unix.Close(*fd)
+		*fd = above
+	}
+	return u, nil
+}
+
+func (u *unborn) filter(program []byte, step int32) {
+	if len(program) > 0 {
+		u.filters, u.steps = append(u.filters, confine.Program(program)), append(u.steps, step)
+	}
+}
+
+// close closes what this process has of it.
+func (u *unborn) close() {
+	for _, fd := range [...]*int{&u.ours, &u.theirs, &u.ruleset} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// fork makes the child, which waits to [unborn.begin]. The thread is what the command inherits.
+func (u *unborn) fork() *ExecError {
+	flags := uintptr(unix.SIGCHLD)
+	if u.locked {
+		// The first two at once have the kernel lock the mounts. An init that was started before there was a
+		// control group is not at the top of its cgroup namespace.
+		flags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP
+	}
+	// What is not dumpable belongs to root, and is traced by nobody: without that, this process could not
+	// write the child's map, nor be its tracer. Other commands are in user namespaces of their own.
+	if u.watched {
+		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
+	pid, errno := u.clone(flags)
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	unix.Close(u.theirs)
+	u.theirs = -1
+	if errno != 0 {
+		op := OpFork
+		if u.locked && errno != syscall.EAGAIN && errno != syscall.ENOMEM {
+			op = OpNamespaces
+		}
+		return &ExecError{op, "", errno}
+	}
+	if u.pid = pid; !u.locked {
+		return nil
+	}
+	err := u.identity("uid_map", os.Geteuid())
+	if err == nil {
+		// Without it an ordinary user cannot write the other map, with it a command no longer shed a
+		// group that is kept from a file.
+		if err = u.write("setgroups", "deny"); err == nil || err == syscall.ENOENT {
+			err = u.identity("gid_map", os.Getegid())
+		}
+	}
+	if err != nil {
+		u.end()
+		return execError(OpNamespaces, "", err)
+	}
+	return nil
+}
+
+// identity maps what a file of /proc maps, or one number alone, to itself.
+func (u *unborn) identity(file string, own int) error {
+	list, err := holder.IdentityMap("/proc/self/" + file)
+	if err != nil {
+		list = []syscall.SysProcIDMap{{ContainerID: own, HostID: own, Size: 1}}
+	}
+	var text []byte
+	for _, m := range list {
+		text = fmt.Appendln(text, m.ContainerID, m.HostID, m.Size)
+	}
+	return u.write(file, string(text))
+}
+
+// write writes a file of the child in /proc, at once.
+func (u *unborn) write(file, text string) error {
+	fd, err := syscall.Open("/proc/"+strconv.Itoa(u.pid)+"/"+file, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	_, err = syscall.Write(fd, []byte(text))
+	return err
+}
+
+// begin has the child execute the program.
+func (u *unborn) begin() *ExecError {
+	u.proceed()
+	refused := u.outcome()
+	if refused != nil {
+		u.end()
+	}
+	return refused
+}
+
+// proceed tells the child to go on.
+func (u *unborn) proceed() { controlSocket(u.ours).send([]byte{0}) }
+
+// outcome waits for the child to report a failure or to be replaced.
+func (u *unborn) outcome() *ExecError {
+	defer u.close()
+	f := &u.failed
+	if _, err := io.ReadFull(controlSocket(u.ours), unsafe.Slice((*byte)(unsafe.Pointer(f)), unsafe.Sizeof(*f))); err != nil {
+		return nil // executed; or dead, as its wait status will tell
+	}
+	errno := syscall.Errno(f.errno)
+	switch f.step {
+	case stepExec:
+		return execFailure(u.name, errno)
+	case stepRlimit:
+		return &ExecError{OpRlimit, resourceName(u.limits[f.index].Resource), errno}
+	}
+	return &ExecError{ops[f.step], "", errno}
+}
+
+// end ends a child that has executed nothing.
+func (u *unborn) end() {
+	u.close()
+	syscall.Kill(u.pid, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(u.pid, nil, 0, nil); err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// clone is the fork, and in the child all until exec. There it does not return.
+//
+// After runtime_BeforeFork, and in the child to its end, nothing may allocate, nor be called that may grow
+// the stack: with RLIMIT_AS, and in a copy of one thread of many, there is no runtime that could.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
+	var (
+		r    uintptr
+		i    int
+		step int32
+		at   int
+	)
+	runtime_BeforeFork()
+	r, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, flags, 0, 0, 0, 0, 0)
+	if errno != 0 || r != 0 {
+		runtime_AfterFork()
+		return int(r), errno
+	}
+	runtime_AfterForkInChild()
+
+	// The end of the parent must be seen here. It gives no answer when it ends, or gives up.
+	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(u.ours), 0, 0)
+	r, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(u.theirs), uintptr(unsafe.Pointer(&u.failed)), 1)
+	if errno != 0 || r != 1 {
+		goto exit
+	}
+	// It is a copy of the parent, with its descriptors, and nobody's to look at any more.
+	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
+		goto failed
+	}
+	// A session is also the process group that signals are sent to.
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
+		goto failed
+	}
+	for i = 0; i < len(u.files); i++ {
+		if u.files[i] == i { // only of what is behind stdio: it is close-on-exec
+			_, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(i), syscall.F_SETFD, 0)
+		} else {
+			_, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(u.files[i]), uintptr(i), 0)
+		}
+		if errno != 0 {
+			goto failed
+		}
+	}
+	if u.tty {
+		step = stepTTY
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_IOCTL, 0, syscall.TIOCSCTTY, 1); errno != 0 {
+			goto failed
+		}
+	}
+	if u.locked {
+		// All that it can do in its namespaces goes before the limits, which a capability would pass, and
+		// before anything of the command: it could take the mounts apart.
+		step = stepFork
+		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+			goto failed
+		}
+		for i = 0; ; i++ {
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0, 0)
+			if errno == syscall.EINVAL {
+				break // past the last one that this kernel has
+			}
+			if errno != 0 {
+				goto failed
+			}
+		}
+		if _, _, errno = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&u.caps)), uintptr(unsafe.Pointer(&u.none)), 0); errno != 0 {
+			goto failed
+		}
+		if u.ruleset >= 0 {
+			step = stepLandlock
+			if _, _, errno = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(u.ruleset), 0, 0); errno != 0 {
+				goto failed
+			}
+		}
+	}
+	step = stepRlimit
+	for i = 0; i < len(u.limits); i++ {
+		at = i
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(u.limits[i].Resource), uintptr(unsafe.Pointer(&u.limits[i].Soft)), 0, 0, 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	for i = 0; i < len(u.filters); i++ {
+		step = u.steps[i]
+		if _, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&u.filters[i]))); errno != 0 {
+			goto failed
+		}
+	}
+	step = stepExec
+	_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(u.path)), uintptr(unsafe.Pointer(&u.argv[0])), uintptr(unsafe.Pointer(&u.env[0])))
+
+failed:
+	u.failed.step, u.failed.index, u.failed.errno = step, int32(at), int32(errno)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(u.theirs), uintptr(unsafe.Pointer(&u.failed)), unsafe.Sizeof(u.failed))
+exit:
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
+	}
+}
+
+// startersNOFILE is the limit of descriptors that this process was started with, which is the
+// command's: Go's package syscall raises the soft one. It restores it for its own exec alone. So exec
+// nothing, and raise it again.
+func startersNOFILE() Rlimit {
+	var now, before syscall.Rlimit
+	syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now)
+	_ = syscall.Exec("", []string{""}, nil)
+	syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before)
+	syscall.Setrlimit(syscall.RLIMIT_NOFILE, &now)
+	return Rlimit{unix.RLIMIT_NOFILE, before.Cur, before.Max}
+}
+
+func resourceName(n int) string {
+	names := [...]string{
+		unix.RLIMIT_CPU: "CPU", unix.RLIMIT_FSIZE: "FSIZE", unix.RLIMIT_DATA: "DATA",
+		unix.RLIMIT_STACK: "STACK", unix.RLIMIT_CORE: "CORE", unix.RLIMIT_RSS: "RSS",
+		unix.RLIMIT_NPROC: "NPROC", unix.RLIMIT_NOFILE: "NOFILE", unix.RLIMIT_MEMLOCK: "MEMLOCK",
+		unix.RLIMIT_AS: "AS", unix.RLIMIT_LOCKS: "LOCKS", unix.RLIMIT_SIGPENDING: "SIGPENDING",
+		unix.RLIMIT_MSGQUEUE: "MSGQUEUE", unix.RLIMIT_NICE: "NICE", unix.RLIMIT_RTPRIO: "RTPRIO",
+		unix.RLIMIT_RTTIME: "RTTIME",
+	}
+	if n >= 0 && n < len(names) {
+		return "RLIMIT_" + names[n]
+	}
+	return "resource " + strconv.Itoa(n)
+}

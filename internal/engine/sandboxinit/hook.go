@@ -1,0 +1,117 @@
+//go:build unix
+
+package sandboxinit
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// What argv[1] of a process says that it is. Descriptors follow.
+const (
+	initArg = "sbxhost-init"
+	// waitArg is of an init that is given the command's stdio later.
+	waitArg = "sbxhost-init-wait"
+	// AloneArg is of an init that is told later what else it is: see [holder.StartAlone].
+	AloneArg = "sbxhost-init-alone"
+	// traceArg is of the tracer.
+	traceArg = "sbxhost-init-trace"
+)
+
+// hooked says that this program's main has called [Hook]. It is process-wide
+// because it is a fact about the process's main: only then is it safe to
+// execute the program again and expect an init.
+var hooked atomic.Bool
+
+// Hook makes a program able to serve as the init, as a session's holder and in a
+// container. It must be the first statement of main. In a process that was started to be
+// one of them, by [Argv], package holder or package containerinit, it is that and does
+// not return; otherwise it notes that the program called it and returns at once.
+func Hook() {
+	if holder.Wanted(os.Args) {
+		proc.Exit(holder.Main(os.Args))
+	}
+	if containerinit.Wanted(os.Args) {
+		proc.Exit(containerinit.Main(os.Args, initArg, runServing))
+	}
+	if run := wanted(os.Args); run != nil {
+		proc.Exit(run())
+	}
+	hooked.Store(true)
+}
+
+// wanted gives the life of a process with these arguments; nil if it is not to be one of ours.
+func wanted(args []string) (run func() int) {
+	if len(args) < 3 {
+		return nil
+	}
+	var fds []int
+	for _, word := range args[2:] {
+		fd, ok := parseFD(word)
+		if !ok {
+			return nil
+		}
+		fds = append(fds, fd)
+	}
+	return role(args[1], fds)
+}
+
+// Argv returns the command line that a launcher runs inside the sandbox, with
+// the fd numbers that the launcher's child inherits: the executable from
+// [Binary.Open], and the init's end of the control socket. The command's
+// stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
+func Argv(binaryFD, controlFD int) []string {
+	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
+}
+
+// ServingArgv is Argv for an init that makes sockets for who has the other end of the line
+// socketsFD, the init's end of a [NewSockets].
+func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
+	return append(Argv(binaryFD, controlFD), strconv.Itoa(socketsFD))
+}
+
+// WaitingArgv is Argv for an init that has no sandbox to make. It is given the command's stdin,
+// stdout and stderr by [Conn.Complete]: nothing follows its controlFD.
+func WaitingArgv(binaryFD, controlFD int) []string {
+	argv := Argv(binaryFD, controlFD)
+	argv[1] = waitArg
+	return argv
+}
+
+// IsLauncher reports whether words are the command line of a launcher to which [Argv]
+// was appended.
+func IsLauncher(words []string) bool {
+	n := len(words)
+	if n > 1 && words[n-2] != initArg { // ServingArgv
+		n--
+	}
+	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+		return false
+	}
+	_, ok := parseFD(words[n-1])
+	return ok
+}
+
+// MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
+// prepared. It is told by [Conn.Make] what there is to make and given the command's stdin,
+// stdout and stderr by [Conn.Complete]: nothing follows its controlFD. mountFD and userFD are the
+// descriptors of the mount and the user namespace of who asks for that, which
+// the init must not be in.
+func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {
+	return append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
+}
+
+// parseFD accepts the canonical decimal form of an fd above the standard ones.
+func parseFD(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 3 || n > 1<<20 || strconv.Itoa(n) != s {
+		return 0, false
+	}
+	return n, true
+}

@@ -1,0 +1,216 @@
+package sandboxinit
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// child is the started command.
+type child struct {
+	pid            int
+	scoped, rooted bool
+	// unborn is one that is traced, before it goes on: its tracer sees to that.
+	unborn *unborn
+}
+
+// start runs the command with fds control+1 to control+3 as its stdio.
+// from is the thread that starts it, nil for a new one.
+func start(cmd *Command, control int, from *confined) (child, *ExecError) {
+	if refused := inPlace(cmd.Mounts); refused != nil {
+		return child{}, refused
+	}
+	if cmd.Dir != "" {
+		// The init itself moves there, so that a relative name of the command
+		// means the same to the checks here and to exec.
+		if err := syscall.Chdir(cmd.Dir); err != nil {
+			return child{}, execError(OpChdir, cmd.Dir, err)
+		}
+	}
+	if cmd.TTY {
+		if _, err := unix.IoctlGetTermios(control+1, unix.TCGETS); err != nil {
+			return child{}, execError(OpTTY, "", err)
+		}
+	}
+	prog, refused := Resolve(cmd.Args, cmd.Script, cmd.Env, "", scriptFD)
+	if refused != nil {
+		return child{}, refused
+	}
+	files := []int{control + 1, control + 2, control + 3}
+	if prog.Script != "" {
+		script, err := Sealed("script", prog.Script)
+		if err != nil {
+			return child{}, execError(OpScript, "", err)
+		}
+		defer script.Close()
+		files = append(files, int(script.Fd()))
+	}
+	if from == nil {
+		if from, refused = confineThread(&cmd.Confinement, cmd.TTY, control+1, control+2, control+3); refused != nil {
+			return child{}, refused
+		}
+	}
+	u, refused := prepare(cmd, from.by, prog, files)
+	if refused == nil {
+		from.run(func() { refused = u.fork() })
+	}
+	if refused != nil {
+		u.close()
+		return child{}, refused
+	}
+	c := child{u.pid, from.scoped, from.rooted, u}
+	if from.by.Locked {
+		// With what its namespaces were made with it could take the mounts apart: it has this process's user number.
+		if err := dropLocking(); err != nil {
+			u.end()
+			return c, execError(OpFork, "", err)
+		}
+	}
+	if len(cmd.Trace) > 0 {
+		return c, nil
+	}
+	return c, u.begin()
+}
+
+// confined is a thread that has put itself into a Landlock domain, or
+// under a filter of system calls, which its child inherits and the rest of the
+// init is not in: its signals still reach the command, while the command's no longer
+// reach the init. Nor does the first thread fork where there is neither: it blocks signals
+// meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
+type confined struct {
+	by             *Confinement
+	scoped, rooted bool
+	work           chan func()
+	done           chan struct{}
+}
+
+// confineThread makes one. stdio are the command's, where they are there; tty says that it has a
+// terminal.
+func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
+	c := &confined{by: by, work: make(chan func()), done: make(chan struct{})}
+	bound := make(chan *ExecError)
+	go proc.OnOwnThread(func() {
+		refused := c.bind(by, tty, stdio)
+		if bound <- refused; refused == nil {
+			(<-c.work)()
+			close(c.done)
+		}
+	})
+	return c, <-bound
+}
+
+// run does something on the thread, once, which ends with that.
+func (c *confined) run(f func()) {
+	c.work <- f
+	<-c.done
+}
+
+// bind keeps the calling thread from what a command is kept from.
+func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
+	if by.Landlock != nil {
+		var terminal []int
+		if tty {
+			terminal = stdio[:1]
+		}
+		err := by.Landlock.Enter(terminal...)
+		if err == nil {
+			err = confine.GiveUpCapabilities()
+		}
+		if err != nil {
+			return execError(OpLandlock, restricted(err), err)
+		}
+	}
+	root := by.root()
+	if c.rooted = root != nil; !c.rooted {
+		c.scoped = by.Scope && confine.Scope.Enter() == nil
+	} else {
+		if c.scoped = root.Scoped != 0; !by.Locked {
+			if err := root.Enter(stdio...); err != nil {
+				return execError(OpLandlock, restricted(err), err)
+			}
+		}
+	}
+	if by.Locked { // the child enters that, and loads the filter
+		if err := confine.NoNewPrivileges(); err != nil {
+			return execError(OpFilter, "", err)
+		}
+	} else if len(by.Filter) > 0 {
+		if err := confine.Filter(by.Filter); err != nil {
+			return execError(OpFilter, "", err)
+		}
+	}
+	return nil
+}
+
+// root is the domain of Rooted, and nil without, or where the kernel has none.
+func (by *Confinement) root() *confine.Landlock {
+	if !by.Rooted {
+		return nil
+	}
+	return confine.Rooted(by.Writable, by.Scope)
+}
+
+// restricted is the path that Landlock was refused for, if it was one.
+func restricted(err error) string {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Path
+	}
+	return ""
+}
+
+// scriptFD is where the shell finds a long script: behind the command's stdio.
+const scriptFD = 3
+
+// execFailure finds out whether the file is missing or its interpreter.
+func execFailure(path string, errno syscall.Errno) *ExecError {
+	if errno == syscall.ENOENT || errno == syscall.ENOTDIR {
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
+			return &ExecError{OpInterpreter, path, syscall.ENOENT}
+		}
+	}
+	return &ExecError{OpExec, path, errno}
+}
+
+func execError(op, path string, err error) *ExecError {
+	return &ExecError{op, path, errnoOf(err)}
+}
+
+// inPlace refuses a view that is not as the launcher was told to make it.
+func inPlace(mounts []Mount) *ExecError {
+	for _, m := range mounts {
+		st, err := look(m)
+		switch {
+		case err == unix.ELOOP && !m.Links:
+			err = syscall.ESTALE
+		case err != nil:
+		case st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, // and on kernels before 5.8, which do not tell
+			m.Ino != 0 && (st.Ino != m.Ino || unix.Mkdev(st.Dev_major, st.Dev_minor) != m.Dev):
+			err = syscall.ESTALE
+		}
+		if err != nil {
+			return execError(OpMounts, m.Path, err)
+		}
+	}
+	return nil
+}
+
+func look(m Mount) (st unix.Statx_t, err error) {
+	const flags = unix.O_PATH | unix.O_CLOEXEC
+	var fd int
+	if m.Links {
+		fd, err = unix.Open(m.Path, flags, 0)
+	} else {
+		fd, err = unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	}
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(fd)
+	return st, unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st)
+}

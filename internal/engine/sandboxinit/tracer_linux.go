@@ -1,0 +1,149 @@
+package sandboxinit
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/trace"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+// A command is traced by its parent, a process between the init and it. What it makes the
+// tracer do ends that one alone, and by it the command, never the init. The kernel's waits
+// of the two have nothing in common.
+
+// tracerProcess is what the init knows of it: it is the engine to the tracer, which is to it
+// the init of the command.
+type tracerProcess struct {
+	pid  int
+	conn *Conn
+}
+
+// beginTraced starts the command as the child of a tracer.
+func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) {
+	ours, theirs, err := Pair()
+	if err != nil {
+		return child{}, execError(OpFork, "", err)
+	}
+	// As the init itself is started: the line, and the command's stdio behind it.
+	files := []uintptr{0, 1, 2, theirs.Fd(), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if cmd.Locked { // it is the tracer that makes the namespaces
+		sys.AmbientCaps = lockingCaps()
+	}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{initArg, traceArg, "3"},
+		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: sys})
+	theirs.Close()
+	conn := NewConn(ours)
+	if err != nil {
+		conn.Close()
+		return child{}, execError(OpFork, "", err)
+	}
+	if cmd.Locked {
+		if err := dropLocking(); err != nil {
+			conn.Close()
+			return child{}, execError(OpFork, "", err)
+		}
+	}
+	if err := conn.Start(context.Background(), *cmd); err != nil {
+		if refused, ok := errors.AsType[*ExecError](err); ok {
+			return child{}, refused
+		}
+		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
+	}
+	s.tracer = &tracerProcess{pid, conn}
+	return child{pid: conn.is.pid, scoped: conn.Scoped(), rooted: conn.Rooted()}, nil
+}
+
+// lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
+func lockingCaps() (list []uintptr) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if unix.Capget(&header, &have[0]) != nil {
+		return nil
+	}
+	for _, c := range holder.LockingCaps {
+		if have[0].Permitted&(1<<c) != 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// status is the command's, once the tracer is gone. With a tracer that has said none, the
+// kernel has killed the command.
+func (t *tracerProcess) status() Status {
+	status, err := t.conn.Wait()
+	if err != nil {
+		return Status{Code: -1, Signal: int(syscall.SIGKILL)}
+	}
+	return status
+}
+
+// runTracer is the whole life of the tracer.
+func runTracer(control int) int {
+	if code := closeEyes(); code != 0 {
+		return code
+	}
+	line := controlSocket(control)
+	cmd := &Command{}
+	if receive(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
+		return 1
+	}
+	// The command shall not signal who traces it, where the kernel can keep it from that.
+	scope := cmd.Scope
+	cmd.Scope = true
+	forked := func() {}
+	if cmd.Crowded {
+		forked = offerChildren()
+	}
+	runtime.LockOSThread() // which is the tracer for the kernel
+	var t trace.Tracer
+	c, refused := seized(&t, cmd, control)
+	forked()
+	if refused != nil {
+		line.send(encodeRefused(refused))
+		return 1
+	}
+	running := false
+	begun := func() {
+		running = true
+		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.rooted, c.pid}, 6))
+		closeInherited(control)
+	}
+	ws, err := t.Follow(c.pid, begun)
+	status := Status{Code: -1, Signal: int(syscall.SIGKILL)}
+	if err == nil {
+		status = statusOf(ws)
+	}
+	if !running {
+		if refused := c.unborn.outcome(); refused != nil {
+			line.send(encodeRefused(refused))
+			return 1
+		}
+		begun() // it has died of its limits
+	}
+	line.send(frame.Encode(kindTraced, &traced.Report{Calls: t.Calls()}, 4096))
+	line.send(frame.Encode(kindStatus, &status, 11))
+	return 0
+}
+
+// seized forks the command, and seizes it before it executes its program.
+func seized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
+	c, refused := start(cmd, control, nil)
+	if refused != nil {
+		return c, refused
+	}
+	if err := t.Seize(c.pid); err != nil {
+		c.unborn.end()
+		return c, execError(OpTrace, "", err)
+	}
+	c.unborn.proceed()
+	return c, nil
+}

@@ -1,0 +1,219 @@
+//go:build unix
+
+package sandboxinit
+
+import (
+	"errors"
+	"io"
+
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+const wireVersion = 12
+
+const (
+	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
+	kindConfine  byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
+	kindComplete byte = 'P' // engine -> init, after that; with stdin, stdout, stderr, and the line for sockets if there is one
+	kindCommand  byte = 'C' // engine -> init, first and once: Command
+	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
+	kindSignal   byte = 'S' // engine -> init: signal
+	kindKill     byte = 'K' // engine -> init
+	kindDoom     byte = 'D' // engine -> init: leave nothing, whatever ends the command
+	kindStarted  byte = 'R' // init -> engine, first: started
+	kindRefused  byte = 'E' // init -> engine, instead of the other two: ExecError
+	kindUnmade   byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
+	kindTraced   byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
+	kindUsed     byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
+	kindStatus   byte = 'X' // init -> engine, last: Status
+)
+
+const (
+	maxCommand = 16 << 20 // a command's payload
+	// maxReport bounds what the engine reads into memory for an init that the
+	// command has taken over. A path is at most 4 KiB.
+	maxReport = 16 << 10
+	// maxRequest is for what follows the command.
+	maxRequest = 64
+	maxSignal  = 64
+)
+
+// ErrProtocol is wrapped by errors about messages that no init sends.
+var ErrProtocol = frame.ErrMalformed
+
+// receive reads the one message that can come now.
+func receive(r io.Reader, kind byte, limit int, m frame.Message) error {
+	k, payload, err := frame.Read(r, limit)
+	if err != nil {
+		return err
+	}
+	if k != kind {
+		return frame.Malformed("out of turn")
+	}
+	return frame.Decode(payload, m)
+}
+
+func encodeCommand(c *Command) ([]byte, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + c.Confinement.size() + len(c.Trace)
+	for _, l := range [...][]string{c.Args, c.Env} {
+		for _, s := range l {
+			size += 4 + len(s)
+		}
+	}
+	for _, m := range c.Mounts {
+		size += 21 + len(m.Path)
+	}
+	if size > maxCommand {
+		return nil, errors.New("command: args, env and script are over 16 MiB")
+	}
+	if max(len(c.Args), len(c.Env), len(c.Mounts)) > frame.MaxItems {
+		return nil, errors.New("command: more than 1000000 args or variables")
+	}
+	return frame.Encode(kindCommand, c, size), nil
+}
+
+// Fields implements [frame.Message].
+func (c *Command) Fields(w *frame.Codec) {
+	version := wireVersion
+	if frame.Byte(w, &version); version != wireVersion {
+		w.Fail("engine and init are of different versions")
+	}
+	w.Texts(&c.Args)
+	w.Text(&c.Script)
+	w.Texts(&c.Env)
+	w.Text(&c.Dir)
+	w.Flag(&c.TTY)
+	w.Flag(&c.Crowded)
+	w.Flag(&c.Apart)
+	frame.List(w, &c.Rlimits, 20, func(l *Rlimit) {
+		frame.Int(w, &l.Resource)
+		w.Long(&l.Soft)
+		w.Long(&l.Hard)
+	})
+	c.Confinement.Fields(w)
+	w.Flag(&c.Confined)
+	w.Bytes(&c.Trace)
+	w.Text(&c.Fresh)
+	frame.List(w, &c.Mounts, 21, func(m *Mount) {
+		w.Text(&m.Path)
+		w.Flag(&m.Links)
+		w.Long(&m.Dev)
+		w.Long(&m.Ino)
+	})
+}
+
+// Fields implements [frame.Message].
+func (c *Confinement) Fields(w *frame.Codec) {
+	w.Flag(&c.Scope)
+	w.Flag(&c.Rooted)
+	w.Texts(&c.Writable)
+	w.Flag(&c.Locked)
+	w.Bytes(&c.Filter)
+	domain := c.Landlock != nil
+	if w.Flag(&domain); domain {
+		if c.Landlock == nil {
+			c.Landlock = &confine.Landlock{}
+		}
+		w.Long(&c.Landlock.Handled)
+		w.Long(&c.Landlock.Scoped)
+		frame.List(w, &c.Landlock.Rules, ruleSize, func(r *confine.Rule) {
+			w.Text(&r.Path)
+			w.Long(&r.Access)
+			w.Flag(&r.Optional)
+			w.Flag(&r.Links)
+			w.Long(&r.Dev)
+			w.Long(&r.Ino)
+		})
+	}
+}
+
+const ruleSize = 30 // without the path
+
+func (c *Confinement) size() int {
+	size := 40 + len(c.Filter)
+	for _, path := range c.Writable {
+		size += 4 + len(path)
+	}
+	if c.Landlock != nil {
+		for _, r := range c.Landlock.Rules {
+			size += ruleSize + len(r.Path)
+		}
+	}
+	return size
+}
+
+// A signalling is a request to signal the command's process group.
+type signalling struct{ number int }
+
+func (s *signalling) Fields(c *frame.Codec) {
+	if frame.Byte(c, &s.number); s.number < 1 || s.number > maxSignal {
+		c.Fail("no such signal")
+	}
+}
+
+// nothing is the payload of a message that has none.
+type nothing struct{}
+
+func (nothing) Fields(*frame.Codec) {}
+
+// started says that the command runs, and whether it is scoped and rooted. A tracer says with which
+// number.
+type started struct {
+	scoped, rooted bool
+	pid            int
+}
+
+func (s *started) Fields(c *frame.Codec) {
+	c.Flag(&s.scoped)
+	c.Flag(&s.rooted)
+	frame.Int(c, &s.pid)
+}
+
+// Fields implements [frame.Message].
+func (e *ExecError) Fields(c *frame.Codec) {
+	c.Text(&e.Op)
+	c.Text(&e.Path)
+	frame.Int(c, &e.Errno)
+	// MAX_ERRNO. Zero would be an error that says "errno 0".
+	if !knownOp(e.Op) || e.Errno < 1 || e.Errno > 4095 {
+		c.Fail("no such exec error")
+	}
+}
+
+// encodeRefused cuts a name that is longer than any path, and so cannot be found: its
+// beginning tells which.
+func encodeRefused(x *ExecError) []byte {
+	short := *x
+	short.Path = x.Path[:min(len(x.Path), maxReport/2)]
+	return frame.Encode(kindRefused, &short, 16+len(short.Op)+len(short.Path))
+}
+
+// Fields implements [frame.Message].
+func (u *Used) Fields(c *frame.Codec) {
+	c.Long(&u.CPU)
+	c.Long(&u.Memory)
+}
+
+// Fields implements [frame.Message].
+func (s *Status) Fields(c *frame.Codec) {
+	code := s.Code
+	if s.Signal != 0 {
+		code = 0
+	}
+	frame.Byte(c, &code)
+	frame.Byte(c, &s.Signal)
+	c.Flag(&s.CoreDumped)
+	c.Long(&s.Left)
+	c.Flag(&s.Alone)
+	switch {
+	case s.Signal > 127, s.Signal != 0 && code != 0, s.Signal == 0 && s.CoreDumped:
+		c.Fail("no such wait status")
+	case s.Signal != 0:
+		code = -1
+	}
+	s.Code = code
+}

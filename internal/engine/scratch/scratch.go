@@ -1,0 +1,145 @@
+//go:build unix
+
+// Package scratch makes a command's own directories, for engines without mounts: they take the
+// place of the home and of /tmp by HOME and TMPDIR.
+//
+// The promise: what an engine leaves that is killed is removed by the next one that makes a
+// directory there, once it is a minute old. Nothing is removed that a living engine has made,
+// nor another user's.
+//
+// The limits: where no file can be locked, what is left stays.
+package scratch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// A Dir is a directory that is locked for as long as this process lives, or until Remove.
+type Dir struct {
+	Path string
+	user *shared.User
+	lock int
+}
+
+// begins is how a name begins, before that of the engine. Directories for sockets begin with
+// wire.TempDirPrefix, and are swept by age alone.
+const begins = ".sbxhost-"
+
+// young is far longer than it takes to lock a directory that has just been made.
+const young = time.Minute
+
+var swept sync.Map // by parent and engine: once in each process
+
+// New makes a directory of the user's, or of the caller's, in parent.
+func New(parent, engine string, user *shared.User) (*Dir, error) {
+	name := filepath.Join(parent, begins+engine+"-")
+	if _, already := swept.LoadOrStore(name, true); !already {
+		sweep(name, user)
+	}
+	p, err := os.MkdirTemp(parent, filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{Path: p, user: user}
+	if d.lock, err = openDir(p); err == nil {
+		_ = hostpath.TryLock(d.lock, unix.LOCK_EX) // else nobody can lock it to remove it
+		err = Give(p, user)
+	}
+	if err != nil {
+		d.Remove()
+		return nil, err
+	}
+	return d, nil
+}
+
+func openDir(p string) (int, error) {
+	return unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// sweep removes what engines that were killed have left.
+func sweep(name string, user *shared.User) {
+	parent, prefix := filepath.Split(name)
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		p := filepath.Join(parent, e.Name())
+		fd, err := openDir(p)
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		ours := unix.Fstat(fd, &st) == nil && (int(st.Uid) == os.Geteuid() || user != nil && st.Uid == user.UID)
+		if ours && time.Since(time.Unix(st.Mtim.Unix())) > young && hostpath.TryLock(fd, unix.LOCK_EX) == nil {
+			RemoveTree(p)
+		}
+		unix.Close(fd)
+	}
+}
+
+// Make makes a directory within.
+func (d *Dir) Make(name string) (string, error) {
+	p := filepath.Join(d.Path, name)
+	return p, errors.Join(os.Mkdir(p, 0o700), Give(p, d.user))
+}
+
+// Remove removes it with everything in it. Of nil there is nothing to remove.
+func (d *Dir) Remove() {
+	if d != nil {
+		RemoveTree(d.Path)
+		hostpath.Unlock(d.lock)
+	}
+}
+
+// Give makes a new directory or file the user's, who is to use it.
+func Give(p string, user *shared.User) error {
+	if user == nil {
+		return nil
+	}
+	return os.Lchown(p, int(user.UID), int(user.GID))
+}
+
+// Link leads from a private home to what is shown in the one that it takes the place of.
+func Link(private string, spec *shared.Spec) error {
+	home, err := os.OpenRoot(private) // commands of the session may have put symlinks there
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	uid, gid := -1, -1
+	if u := spec.User; u != nil {
+		uid, gid = int(u.UID), int(u.GID)
+	}
+	for _, e := range spec.Table {
+		rel, ok := strings.CutPrefix(e.Path, spec.Home+"/")
+		if !ok || !e.Access.Shows() {
+			continue
+		}
+		// What is in the way is a command's own.
+		if dir := filepath.Dir(rel); dir != "." && hostpath.MakePoint(home, dir, true, uid, gid) != nil {
+			continue
+		}
+		if err := home.Symlink(e.Path, rel); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveTree removes a directory with all that commands have made in it.
+func RemoveTree(dir string) error {
+	return hostpath.RemoveTree(context.Background(), filepath.Dir(dir), filepath.Base(dir))
+}

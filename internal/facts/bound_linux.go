@@ -1,0 +1,156 @@
+package facts
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// A bound is what the kernel says of a socket that has a file.
+type bound struct {
+	name  string // by which it was bound, wherever that was
+	inode uint32 // of the file; of a longer number the end
+	dev   uint64 // of its file system
+}
+
+// boundSockets gives the socket files in some directories, or in the whole host, to which sockets of
+// this network namespace are bound. all says that there are no others in the directories: a server
+// chooses the name, and a command can have moved what it leads through since, so that each file is
+// asked whether it is the one. Of a name outside of the directories that leads to it no more, it is gone:
+// engines' own are, once they are connected to.
+func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all bool) {
+	list, err := unixSockets()
+	if err != nil {
+		return nil, false
+	}
+	table, err := mounts()
+	if err != nil {
+		return nil, false
+	}
+	// What of which file system is seen in the directories, and where.
+	var seen []mount
+	for _, dir := range dirs {
+		on := mountOf(table, dir)
+		seen = append(seen, mount{on.dev, on.in(dir), dir})
+		for _, m := range table {
+			if m.at != dir && paths.Inside(dir, m.at) {
+				seen = append(seen, m)
+			}
+		}
+	}
+	files, all = []string{}, true
+	for _, s := range list {
+		if host && filepath.IsAbs(s.name) && filepath.Clean(s.name) == s.name {
+			files = append(files, s.name)
+		}
+		var shown []mount
+		for _, m := range seen {
+			if m.dev == s.dev {
+				shown = append(shown, m)
+			}
+		}
+		if len(shown) == 0 {
+			continue
+		}
+		way := f.Follow(filepath.Join("/", s.name))
+		var st unix.Stat_t
+		is := way.Err == nil && way.Kind == view.Socket && unix.Lstat(way.End, &st) == nil && uint32(st.Ino) == s.inode
+		switch {
+		case is && way.Names == 1:
+		case is, !filepath.IsAbs(s.name), paths.Inside("/proc", s.name), f.through(s.name, dirs):
+			all = false
+			continue
+		default: // nothing, or another one, is there now: the server has gone on without it
+			continue
+		}
+		at := mountOf(table, way.End).in(way.End)
+		for _, m := range shown {
+			if paths.Inside(m.root, at) {
+				files = append(files, paths.Move(at, m.root, m.at))
+			}
+		}
+	}
+	return files, all
+}
+
+// through reports whether a path leads through some directories, as far as it leads.
+func (f *lookup) through(p string, dirs []string) bool {
+	for at := range paths.Up(p) {
+		if way := f.Follow(at); way.Err == nil {
+			return paths.InsideAny(dirs, way.End) || slices.ContainsFunc(way.Links, func(link string) bool { return paths.InsideAny(dirs, link) })
+		}
+	}
+	return true
+}
+
+// unixSockets has the kernel list those of this network namespace that have a file.
+func unixSockets() (list []bound, err error) {
+	const showName, showFile, attributeName, attributeFile, header = 1, 2, 0, 1, 16
+	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(s)
+	le := binary.NativeEndian
+	ask := make([]byte, unix.SizeofNlMsghdr+24) // struct nlmsghdr, struct unix_diag_req
+	le.PutUint32(ask, uint32(len(ask)))
+	le.PutUint16(ask[4:], unix.SOCK_DIAG_BY_FAMILY)
+	le.PutUint16(ask[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	body := ask[unix.SizeofNlMsghdr:]
+	body[0] = unix.AF_UNIX
+	le.PutUint32(body[4:], 1<<32-1) // in all states
+	le.PutUint32(body[12:], showName|showFile)
+	if err := unix.Sendto(s, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	for buf := make([]byte, 256<<10); ; {
+		n, _, flags, from, err := unix.Recvmsg(s, buf, nil, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if sender, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || sender.Pid != 0 || n == 0 || flags&unix.MSG_TRUNC != 0) {
+			err = unix.EPROTO
+		}
+		if err != nil {
+			return nil, err
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofNlMsghdr; {
+			size := int(le.Uint32(b))
+			if size < unix.SizeofNlMsghdr || size > len(b) {
+				return nil, unix.EPROTO
+			}
+			kind, message := le.Uint16(b[4:]), b[unix.SizeofNlMsghdr:size]
+			b = b[min(len(b), (size+3)&^3):]
+			switch {
+			case kind == unix.NLMSG_DONE:
+				return list, nil
+			case kind != unix.SOCK_DIAG_BY_FAMILY || len(message) < header: // such as that this kernel lists none
+				return nil, unix.EPROTO
+			}
+			var one bound
+			file := false
+			for a := message[header:]; len(a) >= 4; {
+				size := int(le.Uint16(a))
+				if size < 4 || size > len(a) {
+					return nil, unix.EPROTO
+				}
+				switch value := a[4:size]; {
+				case le.Uint16(a[2:]) == attributeName:
+					one.name = unix.ByteSliceToString(value) // "" of one that lies in no directory
+				case le.Uint16(a[2:]) == attributeFile && len(value) >= 8:
+					dev := le.Uint32(value[4:]) // twelve bits of a major number, twenty of a minor
+					file, one.inode, one.dev = true, le.Uint32(value), unix.Mkdev(dev>>20, dev&(1<<20-1))
+				}
+				a = a[min(len(a), (size+3)&^3):]
+			}
+			if file {
+				list = append(list, one)
+			}
+		}
+	}
+}

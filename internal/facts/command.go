@@ -1,0 +1,110 @@
+//go:build unix
+
+package facts
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// HostDir is where on the host a command runs, symlinks resolved: in dir, else in the caller's
+// current directory, else in the root. What a caller names must lie in a root of the
+// workspace, and adds none.
+func (m *Machine) HostDir(dir, current string) (string, error) {
+	if dir == "" {
+		resolved, err := m.Workspace.ResolveDir(current)
+		if err != nil {
+			return m.Workspace.ResolveDir("")
+		}
+		return resolved, nil
+	}
+	resolved, err := m.Workspace.ResolveDir(dir)
+	if err != nil {
+		return "", view.Invalid("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
+	}
+	return resolved, nil
+}
+
+// Workdir gives the working directory for a host directory: where it lies inside, or
+// itself for a command that is not confined.
+func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
+	resolved, err := m.HostDir(dir, current)
+	if err != nil || r.Spec.Unconfined {
+		return resolved, err
+	}
+	path, ok := view.InsidePath(&r.Spec, resolved)
+	if !ok {
+		return r.Workdir, nil
+	}
+	return path, nil
+}
+
+// MachinesTemp is told of a command that is not confined, where /tmp is the session's inside.
+const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
+
+// EnvInput is what the environment of a command in a sandbox is computed from, but for what
+// the command itself says; environ is its caller's. With planning it runs no program to find out.
+func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
+	spec := &r.Spec
+	in = env.Input{
+		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
+		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env,
+		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
+	}
+	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)
+	in.Credentials = append(in.Credentials, r.instead...)
+	for _, secret := range r.withheld {
+		in.Outside = append(in.Outside, string(secret))
+	}
+	if spec.Unconfined {
+		if len(d.Injected(m.Sets())) > 0 {
+			notes = append(notes, view.OriginInject+": without a sandbox nothing is put into requests, so that the command is not authenticated")
+		}
+		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {
+			notes = append(notes, MachinesTemp)
+		}
+		in.UsablePath = func(dir string) bool {
+			way := Follow(dir)
+			return way.Err == nil && m.written(filepath.Clean(dir)) == "" && m.written(way.End) == "" && !view.Creatable(spec, way.End)
+		}
+	} else {
+		look := newLookup(ctx, m) // the directories of PATH have much of their ways in common
+		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, look.Follow) }
+		in.UsableTemp = func(dir string) bool {
+			_, visible := view.InsidePath(spec, filepath.Clean(dir))
+			return visible || filepath.Clean(dir) == "/tmp"
+		}
+	}
+	if o := m.Owner; o != nil {
+		in.User = map[string]string{"HOME": o.Home, "USER": o.Name, "LOGNAME": o.Name}
+	}
+	return in, notes
+}
+
+// Identity gives the variables of the git identity in force at the workspace's root, "name=value".
+func (m *Machine) Identity(ctx context.Context) []string {
+	if m.Env != nil || m.Workspace.Repository() == "" {
+		return nil
+	}
+	env, err := m.Workspace.Identity(ctx, m.Owner.gitUser())
+	if err != nil && ctx.Err() == nil {
+		m.Logger.Warn("commands get no git identity", "error", err)
+	}
+	return env
+}
+
+// DirNotes says why a command runs elsewhere than where its caller is; see HostDir.
+func (m *Machine) DirNotes(dir, current string) []string {
+	if dir != "" {
+		return nil
+	}
+	if _, err := m.Workspace.ResolveDir(current); err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(current))}
+}

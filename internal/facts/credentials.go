@@ -1,0 +1,205 @@
+//go:build unix
+
+package facts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// Credentials gives the variables of a definition's credential sets, and notes
+// on those that are not to be had. With planning, no program is run, and a token
+// that one would give is empty.
+func (m *Machine) Credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
+	for _, name := range names {
+		origin := fmt.Sprintf("credentials %q", name)
+		switch name {
+		case view.CredentialGitHub, view.CredentialGitHubCLI:
+			found, _, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
+			}
+			for _, v := range found {
+				if !slices.ContainsFunc(vars, func(have env.Secret) bool { return have.Name == v.Name }) {
+					vars = append(vars, v)
+				}
+			}
+		case view.CredentialSSHAgent:
+			if socket, err := m.agentSocket(); err == nil {
+				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
+			}
+		default:
+			set := m.Sets()[name]
+			if set.Value == "" {
+				notes = append(notes, unset(name, &set))
+			}
+			for _, variable := range slices.Sorted(maps.Keys(set.Env)) {
+				if value := string(set.Env[variable]); value != "" {
+					vars = append(vars, env.Secret{Name: variable, Value: value, Origin: origin})
+				}
+			}
+		}
+	}
+	return vars, notes
+}
+
+// gitHub gives the variables of a token, and the server's address, or says why there is none.
+func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (vars []env.Secret, address string, err error) {
+	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
+	token := ""
+	for _, name := range tokenVariables {
+		value := m.token(name)
+		if value == "" {
+			continue
+		}
+		vars = append(vars, secret(name, value))
+		if token == "" {
+			token = value
+		}
+	}
+	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
+	if address, err = gitHubHost(server); err != nil {
+		return nil, "", err
+	}
+	if token == "" && ask {
+		if !planning {
+			if token, err = m.ghToken.get(ctx, m, address); err != nil {
+				return nil, "", err
+			}
+		}
+		vars = append(vars, secret("GH_TOKEN", token))
+	} else if token == "" {
+		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
+	}
+	key := "credential.https://" + address + ".helper"
+	if server != "" {
+		vars = append(vars, secret("GITHUB_SERVER_URL", server))
+	}
+	// By a helper, which git asks for that server alone. A header of git's
+	// configuration would go along where the server redirects to another one, and
+	// a URL is given to git's programs as an argument. The empty helper before it
+	// takes those away that a bound configuration has: they would be told the
+	// token, to keep it in a file.
+	for i, helper := range [...]string{"", gitHubHelper} {
+		vars = append(vars, secret(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key), secret(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper))
+	}
+	return append(vars, secret("GIT_CONFIG_COUNT", "2")), address, nil
+}
+
+// tokenVariables are those of a token, in the order in which gh looks.
+var tokenVariables = [...]string{"GH_TOKEN", "GITHUB_TOKEN"}
+
+// gitHubHelper is a credential helper of git, a shell's function that reads the
+// token from its environment. What it prints goes to git by a pipe.
+const gitHubHelper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "${GH_TOKEN:-$GITHUB_TOKEN}"; }; f`
+
+// gitHubHost is the address of a GitHub server, by its URL, as CI systems give
+// it; empty is github.com.
+func gitHubHost(server string) (string, error) {
+	if server == "" {
+		return "github.com", nil
+	}
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+		strings.ContainsAny(u.Host, "*\"\\") { // a URL in a key of git's has wildcards
+		return "", errors.New("GITHUB_SERVER_URL is not of the form https://HOST, and the token goes nowhere else")
+	}
+	return u.Host, nil
+}
+
+// ghToken is what `gh auth token` gave, which is kept for a while: it takes
+// longer than a command.
+type ghToken struct {
+	mu    sync.Mutex
+	token string
+	until time.Time
+}
+
+const (
+	ghTokenFor     = 5 * time.Minute
+	ghTokenTimeout = 5 * time.Second
+)
+
+// get asks for the token of that server: gh may be logged in to another one.
+func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.token != "" && time.Now().Before(g.until) {
+		return g.token, nil
+	}
+	gh, _, err := m.Search().Find("gh")
+	if err != nil {
+		return "", fmt.Errorf("neither GH_TOKEN nor GITHUB_TOKEN is set, and there is no gh to ask: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, ghTokenTimeout)
+	defer cancel()
+	cmd := gh.Command(ctx, "auth", "token", "--hostname", server)
+	for _, name := range [...]string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"} {
+		if value, ok := m.Caller.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	token := string(bytes.TrimSpace(out))
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("gh auth token: %w", ctx.Err())
+	case err != nil:
+		return "", errors.New("gh auth token gave none for " + server + ": log in with gh auth login") // not its output, which may be the token
+	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
+		return "", errors.New("gh auth token printed something that is no token")
+	}
+	g.token, g.until = token, time.Now().Add(ghTokenFor)
+	return token, nil
+}
+
+// Search looks for programs that run outside of sandboxes.
+func (m *Machine) Search() *hostpath.Programs {
+	path, _ := m.Caller.LookupEnv("PATH")
+	return &hostpath.Programs{Path: path, Written: m.written}
+}
+
+// written says where commands can write, of a path that lies there; "" of another.
+func (m *Machine) written(p string) (where string) {
+	_, where = m.CommandsWrite([]string{p})
+	return where
+}
+
+// agentSocket is the resolved path of the caller's ssh-agent.
+func (m *Machine) agentSocket() (string, error) {
+	socket, _ := m.Caller.LookupEnv("SSH_AUTH_SOCK")
+	switch {
+	case socket == "":
+		return "", errors.New("SSH_AUTH_SOCK is not set: no ssh-agent is at hand")
+	case !filepath.IsAbs(socket):
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %q is not absolute", socket)
+	}
+	resolved, err := filepath.EvalSymlinks(socket)
+	if err != nil {
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %w", err)
+	}
+	info, err := os.Lstat(resolved)
+	if err != nil {
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %w", err)
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(resolved))
+	}
+	return resolved, nil
+}

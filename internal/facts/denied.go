@@ -1,0 +1,107 @@
+//go:build unix
+
+package facts
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// Withheld says what a path gives that no command should be shown for a failure of its own:
+// credentials, or a way out of the sandbox. It is "" for every other.
+func (m *Machine) Withheld(p string) string {
+	for _, home := range [...]string{m.home(), m.Caller.Home} {
+		for _, place := range view.SecretPlaces {
+			if home != "" && (paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home)) {
+				return "credentials"
+			}
+		}
+	}
+	if base := filepath.Base(p); view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
+		return "credentials"
+	}
+	for _, s := range m.controlSockets() {
+		if strings.HasSuffix(s.Path, "/") && paths.Inside(filepath.Clean(s.Path), p) || paths.Inside(p, filepath.Clean(s.Path)) {
+			return s.Gives
+		}
+	}
+	return ""
+}
+
+// credentialFiles are names of files in which tools keep credentials, wherever they lie.
+var credentialFiles = [...]string{
+	".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".terraformrc",
+	"credentials", "credentials.toml", "credentials.json", "credentials.tfrc.json", "hosts.yml", "settings.xml", "gradle.properties", "id_rsa", "id_ed25519",
+}
+
+// Program finds a program as a shell of the caller's would; "" where there is none.
+func (c *Caller) Program(name string) string {
+	path, _ := c.LookupEnv("PATH")
+	dirs := filepath.SplitList(path)
+	if strings.Contains(name, "/") {
+		dirs = []string{"/"}
+	}
+	for _, dir := range dirs {
+		p := filepath.Join(dir, name)
+		if info, err := os.Stat(p); err == nil && name != "" && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+// listens reports whether something listens on a TCP port of this machine's loopback, where
+// the system tells.
+func listens(port uint16) bool {
+	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
+	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		f, err := os.Open(table)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			const listening = "0A"
+			if row := strings.Fields(lines.Text()); len(row) > 3 && row[3] == listening && strings.HasSuffix(row[1], local) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Witness tells of this machine what a denial depends on.
+type Witness struct {
+	*Machine
+	Given   []string // its caller's environment
+	Environ []string // the command's
+	Notes   []string // of DroppedFromPath
+}
+
+func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
+func (w *Witness) Program(name string) string { return w.Caller.Program(name) }
+func (w *Witness) Listens(port uint16) bool   { return listens(port) }
+
+// Dropped says why a directory of the caller's PATH is not in the command's; "" where
+// it is.
+func (w *Witness) Dropped(dir string) string {
+	i := slices.IndexFunc(w.Notes, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })
+	if i < 0 {
+		return ""
+	}
+	return w.Notes[i]
+}
+
+// Variable reports whether the caller has a variable that the command has not.
+func (w *Witness) Variable(name string) bool {
+	_, has := valueIn(w.Given, name)
+	_, passed := valueIn(w.Environ, name)
+	return has && !passed
+}

@@ -1,0 +1,243 @@
+//go:build unix
+
+package facts
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/env"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// inject finds the credentials that a definition has put into requests, what commands have in
+// their place, and an authority that commands trust. The notes are about those that are not to be had.
+func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
+	sets := m.Sets()
+	var hosts []string
+	add := func(c shared.Credential) {
+		hosts = append(hosts, c.Hosts...)
+		out.Inject.Credentials = append(out.Inject.Credentials, c)
+	}
+	for _, name := range q.Injected(sets) {
+		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
+		own, isOwn := sets[name]
+		if !isOwn {
+			note, err := m.injectGitHub(ctx, origin, name == view.CredentialGitHubCLI, q, out, add)
+			if err != nil {
+				return nil, err
+			} else if note != "" {
+				notes = append(notes, fmt.Sprintf("%s: %s: %s", view.OriginInject, name, note))
+			}
+			continue
+		}
+		if own.Value == "" {
+			notes = append(notes, unset(name, &own))
+			continue
+		}
+		add(shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
+		for variable, secret := range own.Env {
+			out.withhold(variable, secret, origin)
+		}
+	}
+	if hosts == nil {
+		return notes, nil
+	}
+	slices.Sort(hosts)
+	a, err := m.trusted.of(slices.Compact(hosts))
+	if err != nil {
+		return nil, err
+	}
+	in.Trust, out.Inject.Certificate = a.trust, a.certificate
+	for _, name := range view.TrustVariables() {
+		out.instead = append(out.instead, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
+	}
+	return notes, nil
+}
+
+// unset is the note about a set that is not to be had.
+func unset(name string, set *view.Credential) string {
+	variables := maps.Clone(set.Env)
+	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
+	return fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
+}
+
+// withhold has commands get a placeholder.
+func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
+	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
+	r.withheld = append(r.withheld, secret)
+}
+
+// injectGitHub does so for the token of a GitHub server. The note says why there is none.
+func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved, add func(shared.Credential)) (note string, err error) {
+	vars, address, err := m.gitHub(ctx, origin, ask, q.Planning)
+	if err != nil {
+		return err.Error(), nil
+	}
+	hosts, err := q.GitHubHosts(strings.TrimSuffix(address, ":443"))
+	if err != nil {
+		return "", err
+	}
+	for _, v := range vars {
+		if slices.Contains(tokenVariables[:], v.Name) {
+			add(shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
+			out.withhold(v.Name, shared.Secret(v.Value), origin)
+		} else {
+			out.instead = append(out.instead, v)
+		}
+	}
+	return "", nil
+}
+
+// trustCopied makes sure that commands see the authority: who cannot keep a copy of the file
+// shows it as it is.
+func (m *Machine) trustCopied(in *view.Input, out *Resolved) error {
+	for _, e := range out.Spec.Table {
+		if in.Trust.Path == "" || e.Path != in.Trust.Path {
+			continue
+		}
+		if out.Copies[e.Source] != in.Trust.Path {
+			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands are to trust can be kept nowhere but where commands can write",
+				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
+		}
+		m.trusted.keep(e.Source)
+	}
+	return nil
+}
+
+// authorities have issued certificates for hosts of credentials, each for one list of them. The
+// keys that they did that with are gone: no other certificate can be had by them.
+type authorities struct {
+	mu     sync.Mutex
+	byHost map[string]*authority
+	copies []string // files with their certificates
+}
+
+type authority struct {
+	trust       view.Trust
+	certificate shared.Secret
+}
+
+func (as *authorities) of(hosts []string) (*authority, error) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	key := strings.Join(hosts, " ")
+	if as.byHost[key] == nil {
+		a, err := newAuthority(hosts)
+		if err != nil {
+			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: err.Error()}
+		}
+		if as.byHost == nil {
+			as.byHost = map[string]*authority{}
+		}
+		as.byHost[key] = a
+	}
+	return as.byHost[key], nil
+}
+
+// keep notes a file of theirs.
+func (as *authorities) keep(file string) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if !slices.Contains(as.copies, file) {
+		as.copies = append(as.copies, file)
+	}
+}
+
+// Close removes files of certificates.
+func (m *Machine) Close() {
+	as := &m.trusted
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	for _, file := range as.copies {
+		os.Remove(file)
+	}
+}
+
+// bundles are where distributions keep the certificates that programs trust, as package
+// crypto/x509 knows them.
+var bundles = [...]string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/cacert.pem",
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"}
+
+// newAuthority makes one that can name these hosts alone.
+func newAuthority(hosts []string) (*authority, error) {
+	a := &authority{}
+	for _, file := range bundles {
+		way := Follow(file)
+		content, err := os.ReadFile(way.End)
+		if way.Err == nil && err == nil {
+			a.trust = view.Trust{Path: way.End, Content: content}
+			break
+		}
+	}
+	if a.trust.Path == "" {
+		return nil, fmt.Errorf("there is no file of certificates to trust, such as %s: install the package ca-certificates", bundles[0])
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	form := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		PermittedDNSDomainsCritical: true, PermittedDNSDomains: hosts,
+	}
+	root, rootPEM, err := issue(form, nil, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	form = &x509.Certificate{
+		Subject: pkix.Name{CommonName: "sandbox"}, NotBefore: form.NotBefore, NotAfter: form.NotAfter, DNSNames: hosts,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	_, leafPEM, err := issue(form, root, &leaf.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(leaf)
+	if err != nil {
+		return nil, err
+	}
+	a.trust.Content = slices.Concat(bytes.TrimRight(a.trust.Content, "\n"), []byte("\n"), rootPEM)
+	a.certificate = shared.Secret(slices.Concat(leafPEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	return a, nil
+}
+
+// issue makes a certificate; by nobody else where by is nil.
+func issue(form, by *x509.Certificate, of *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	form.SerialNumber = serial
+	if by == nil {
+		by = form
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, by, of, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := x509.ParseCertificate(der)
+	return made, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+}

@@ -1,0 +1,166 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// input is what a definition's table is made for.
+func (m *Machine) input(q *Request) *view.Input {
+	in := &view.Input{
+		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
+		User:    view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
+		Session: view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
+		Own:     m.Own, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+	}
+	// A workspace that its own user may not write to is left alone: a command could change that,
+	// and nothing could hold the place of what it would then create.
+	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.User.UID {
+		in.ReadOnly = true
+	}
+	if q.Filesystem == view.FilesystemHost {
+		in.Homes = m.homes()
+	}
+	if m.Owner != nil {
+		in.User.Other = m.Owner.Name
+		if in.User.Other == "" {
+			in.User.Other = "another user"
+		}
+	}
+	if m.toolchains != nil {
+		for _, dir := range m.toolchains.dirs {
+			if _, err := os.Lstat(dir.Path); err == nil { // most are not there
+				in.Toolchain = append(in.Toolchain, dir)
+			}
+		}
+	}
+	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {
+		in.Agent.Socket, in.Agent.Err = m.agentSocket()
+	}
+	for _, base := range m.SessionBases {
+		if resolved, err := filepath.EvalSymlinks(base); err == nil {
+			base = resolved
+		}
+		in.Session.Bases = append(in.Session.Bases, base)
+	}
+	for _, base := range m.ReviewBases {
+		if _, err := os.Lstat(base); err == nil {
+			in.Session.Bases = append(in.Session.Bases, base)
+		}
+	}
+	return in
+}
+
+// homes are those of the caller and of whom commands run as, by HOME and by the
+// account, and root's.
+func (m *Machine) homes() []string {
+	homes := []string{"/root"}
+	for _, home := range [...]string{m.home(), m.Caller.Home, accountHome(m.Caller.UID)} {
+		if filepath.IsAbs(home) && home != "/" && !slices.Contains(homes, filepath.Clean(home)) {
+			homes = append(homes, filepath.Clean(home))
+		}
+	}
+	return homes
+}
+
+// accountHome is the home directory of a user's account; "" where there is none.
+func accountHome(uid int) string {
+	account, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return account.HomeDir
+}
+
+// prepare makes what a command could make otherwise, or what has to be there to be
+// hidden: the host's records, its state, directories of sessions.
+func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
+	defer look.forget()
+	for _, o := range m.Own {
+		switch o.Kind {
+		case view.OwnRecord:
+			if err := makeRecord(v, &o); err != nil {
+				return err
+			}
+		case view.OwnState:
+			if way := Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
+				_ = approvals.MakeDir(way.End) // else nobody makes it
+			}
+		}
+	}
+	for _, base := range m.ReviewBases {
+		if v.Creatable(base) && !slices.Contains(in.Session.Bases, base) && sessiondir.MakeBase(base) == nil {
+			in.Session.Bases = append(in.Session.Bases, base)
+		}
+	}
+	for i, base := range in.Session.Bases {
+		if v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
+			_ = sessiondir.MakeBase(base) // else nobody makes it
+		}
+		if resolved, err := filepath.EvalSymlinks(base); err == nil {
+			in.Session.Bases[i] = resolved
+		} else {
+			in.Session.Bases[i] = "" // there is nothing to hide
+		}
+	}
+	in.Session.Bases = slices.DeleteFunc(in.Session.Bases, func(base string) bool { return base == "" })
+	return nil
+}
+
+// uid is whom commands run as.
+func (m *Machine) uid() uint32 {
+	if m.Owner != nil {
+		return m.Owner.User.UID
+	}
+	return uint32(m.Caller.UID)
+}
+
+// makeRecord makes what keeps the host's decisions where an entry would let a
+// command write it. A command could make it otherwise, and would have approved itself.
+func makeRecord(v *view.View, record *view.Own) error {
+	if !v.WritableAt(existing(record.Path)) {
+		return nil
+	}
+	dir := record.Path
+	if record.File {
+		dir = filepath.Dir(dir)
+	}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil && record.File {
+		// What is there is not opened: a fifo would hold us up.
+		var f *os.File
+		if f, err = os.OpenFile(record.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			f.Close()
+		} else if errors.Is(err, fs.ErrExist) {
+			_, err = filepath.EvalSymlinks(record.Path)
+		}
+	}
+	if err != nil {
+		return view.Invalid(record.Attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.Path), err), "")
+	}
+	return nil
+}
+
+// existing resolves the deepest part of a path that is there.
+func existing(path string) string {
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {
+			return filepath.Join(resolved, rest)
+		}
+	}
+}

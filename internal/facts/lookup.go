@@ -1,0 +1,265 @@
+//go:build unix
+
+package facts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// lookup looks at the machine for one table, and at each path once.
+type lookup struct {
+	ctx          context.Context // of the command that it is for
+	m            *Machine
+	ways         map[string]*view.Way
+	unsearchable map[string]string // by directory
+	repos        map[string]view.Repository
+	layouts      layouts
+	workTrees    map[string]workTrees
+	as           *asUser // nil: commands run as the caller, or nothing was asked yet
+	failure      error   // of as
+}
+
+func newLookup(ctx context.Context, m *Machine) *lookup {
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}}
+}
+
+// Follow implements view.Facts. Most paths that are asked for lie in the same
+// directories, so that each directory is walked to once.
+func (f *lookup) Follow(p string) view.Way {
+	if known := f.ways[p]; known != nil {
+		return *known
+	}
+	var way view.Way
+	at := strings.LastIndexByte(p, '/')
+	if p == "/" || at < 0 || filepath.Clean(p) != p {
+		way = Follow(p)
+	} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
+		way = dir
+	} else if dir.Kind == view.Directory {
+		way = follow(dir.End, name)
+		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
+	} else { // nothing lies beneath what is missing, or a file
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
+	}
+	f.ways[p] = &way
+	return way
+}
+
+// forget makes f look again at what it knows of paths.
+func (f *lookup) forget() { clear(f.ways) }
+
+var _ view.Facts = (*lookup)(nil)
+
+// Follow is where an absolute path of the host leads.
+func Follow(p string) view.Way { return follow("/", p) }
+
+// follow walks along a path from a directory without symlinks.
+func follow(from, p string) (way view.Way) {
+	end, info, err := hostpath.Follow(from, p, func(link string) {
+		target, _ := os.Readlink(link) // one that is gone by now is looked at again
+		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
+	})
+	switch way.End = end; {
+	case errors.Is(err, fs.ErrPermission):
+		way.Err = view.ErrUnsearchable
+	case err != nil:
+		way.Err = err
+	}
+	if info == nil {
+		return way
+	}
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		way.Kind = view.Directory
+	case mode.IsRegular():
+		way.Kind = view.File
+	case mode&fs.ModeSocket != 0:
+		way.Kind = view.Socket
+	default:
+		way.Kind = view.Other
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		way.UID, way.Names = st.Uid, uint64(st.Nlink)
+	}
+	return way
+}
+
+// Unsearchable implements view.Facts. A caller whose commands run as himself
+// cannot search such a directory either, and finds nothing in it; only root's run as
+// somebody else.
+func (f *lookup) Unsearchable(p string) string {
+	if f.m.Owner == nil || f.m.Caller.UID != 0 {
+		return ""
+	}
+	dir := filepath.Dir(p)
+	if known, ok := f.unsearchable[dir]; ok {
+		return known
+	}
+	if f.as == nil && f.failure == nil {
+		f.as, f.failure = becomeUser(&f.m.Owner.User)
+	}
+	outermost := ""
+	if f.failure == nil && !f.as.searches(dir) {
+		// The outermost one that there is, and that is to blame.
+		for at := dir; at != "/"; at = filepath.Dir(at) {
+			if _, err := os.Lstat(at); err == nil && !f.as.searches(at) {
+				outermost = at
+			}
+		}
+	}
+	f.unsearchable[dir] = outermost
+	return outermost
+}
+
+// close ends what f has begun, and gives the error of what it could not find out.
+func (f *lookup) close() error {
+	if f.as != nil {
+		f.as.close()
+	}
+	return f.failure
+}
+
+// Empty implements view.Facts.
+func (f *lookup) Empty(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(2)
+	return len(names) == 0 || len(names) == 1 && names[0] == ".git"
+}
+
+// maxLooked is how many entries of one directory, and of those in it, LinksIn looks at.
+const maxLooked = 10_000
+
+// LinksIn implements view.Facts.
+func (f *lookup) LinksIn(dir string) (links []string, all bool) {
+	left := maxLooked
+	return workspace.LinksIn(dir, &left, func(p string) bool {
+		_, err := os.Lstat(filepath.Join(p, ".git"))
+		return err != nil
+	})
+}
+
+// Repository implements view.Facts.
+func (f *lookup) Repository(dir string, writable []string) view.Repository {
+	r, ok := f.repos[dir]
+	if !ok {
+		f.layouts.writable = writable
+		r.Layout, r.Err = f.layouts.of(dir)
+		if r.Err != nil {
+			r.Pointed = workspace.Pointed(dir)
+		} else if r.Layout.CommonDir != "" {
+			f.m.obeyed(f.ctx, dir, &r)
+		}
+		f.repos[dir] = r
+	}
+	return r
+}
+
+// WorkTrees implements view.Facts.
+func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
+	known, ok := f.workTrees[top]
+	if !ok {
+		known.dirs, known.submodules, known.all = layout.WorkTrees(top)
+		f.workTrees[top] = known
+	}
+	return known.dirs, known.all
+}
+
+type workTrees struct {
+	dirs, submodules []string
+	all              bool
+}
+
+// A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
+// status goes there from that repository, and acts on its configuration.
+type submodule struct {
+	From   string // the outermost of those repositories
+	DotGit string // where its .git leads, and what that says if it is a file
+}
+
+// submodules gives the submodules of some repositories, and theirs in turn.
+func (f *lookup) submodules(own []string) map[string]submodule {
+	found := map[string]submodule{}
+	var enter func(dir, from string)
+	enter = func(dir, from string) {
+		layout, err := f.layouts.of(dir)
+		if err != nil || layout.GitDir == "" {
+			return
+		}
+		f.WorkTrees(dir, &layout)
+		for _, p := range f.workTrees[dir].submodules {
+			if _, known := found[p]; known {
+				continue
+			}
+			way := Follow(filepath.Join(p, ".git"))
+			look := fmt.Sprintf("%q%q%d", way.Links, way.Targets, way.Kind)
+			if way.Kind == view.File {
+				look += workspace.Looks(way.End)
+			}
+			found[p] = submodule{from, look}
+			enter(p, from)
+		}
+	}
+	for _, dir := range own {
+		enter(dir, dir)
+	}
+	return found
+}
+
+// layouts is what workspace.GitDirs says of each directory, which it looks at once.
+type layouts struct {
+	writable []string
+	known    map[string]layoutOf
+}
+
+type layoutOf struct {
+	workspace.GitLayout
+	err error
+}
+
+func (l *layouts) of(dir string) (workspace.GitLayout, error) {
+	known, ok := l.known[dir]
+	if !ok {
+		known.GitLayout, known.err = workspace.GitDirs(dir, l.writable...)
+		if l.known == nil {
+			l.known = map[string]layoutOf{}
+		}
+		l.known[dir] = known
+	}
+	return known.GitLayout, known.err
+}
+
+// obeyed asks what git goes by besides the layout of a repository.
+func (m *Machine) obeyed(ctx context.Context, top string, r *view.Repository) {
+	o := m.Workspace.Obeyed(ctx, top, r.Layout, m.Owner.gitUser())
+	r.Shared, r.Settings, r.Unasked = o.Shared, o.Settings, o.Failed
+	for _, paths := range [...]struct {
+		what string
+		list []string
+		file bool
+	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.Other, true}, {"hook", o.Linked, true}} {
+		for _, p := range paths.list {
+			// A hook that is a directory is one that fails.
+			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
+			r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: paths.what, File: paths.file || ofHooks})
+		}
+	}
+	if p := filepath.Join(r.Layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
+		r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
+	}
+}

@@ -1,0 +1,525 @@
+//go:build unix
+
+package facts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// pending looks for what the repositories that commands can write to are in the
+// middle of, and says what makes git act there on something else: links, and a git
+// directory that is none, for which git takes another one.
+func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
+	p = workspace.Pending{}
+	for _, top := range repositories {
+		layout, err := l.of(top)
+		if err != nil {
+			odd = append(odd, err.Error())
+			continue
+		}
+		p.Add(layout)
+		odd = append(odd, layout.Links()...)
+	}
+	return p, odd
+}
+
+// before is what was there when a command started, of what is reported when it
+// comes to be. A mark keeps it until that was told.
+type before struct {
+	Began        time.Time
+	Tops         []string // where commands can write
+	Own          []string // repositories whose submodules git goes into
+	Guarded      []string // the user's among them
+	Repositories []string
+	Pending      workspace.Pending // what they were in the middle of
+	Odd          []string          // what else there was to say of them
+	Instructions []string
+	Unread       []string // directories that cannot be listed
+	Unprotected  []unprotected
+	Submodules   map[string]submodule
+	Open         []string         // repositories of which a command may change what git acts on
+	Acting       workspace.Acting // what git acts on in those
+	HeadLogSize  int64            // math.MaxInt64 where no commit would be signed
+	Lost         []string         // where recorded worktrees are not
+	writable     []string         // where commands can write, for what git says of them
+}
+
+// look gives what is there now.
+func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b before) {
+	b.Began, b.Tops, b.Guarded = time.Now().Add(-tick), out.ToldTops(), out.own()
+	// Of any other repository that is told of, too: editors run git status there.
+	nested, _, _ := out.told(found, nil)
+	b.Own = slices.Concat(out.Tops(), out.own(), nested)
+	b.Submodules = look.submodules(b.Own)
+	b.Repositories, b.Instructions, b.Unread = out.told(found, b.Submodules)
+	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
+	b.Pending, b.Odd = look.layouts.pending(b.Repositories)
+	b.writable = look.layouts.writable
+	for _, l := range out.Loose {
+		if l.Repository != "" {
+			b.Open = append(b.Open, l.Repository)
+			continue
+		}
+		u := unprotected{Path: l.Path, Led: true}
+		u.Looked = u.looks()
+		b.Unprotected = append(b.Unprotected, u)
+	}
+	for _, top := range b.Repositories {
+		if !slices.Contains(out.own(), top) {
+			b.Open = append(b.Open, top)
+			b.leaveUnprotected(&look.layouts, top)
+		}
+	}
+	for _, p := range b.Instructions {
+		if out.Unguarded(p) {
+			b.Unprotected = append(b.Unprotected, unprotected{Path: p, Looked: looks(p), Free: true})
+		}
+	}
+	if out.headLog == "" {
+		b.HeadLogSize = math.MaxInt64
+	} else if info, err := os.Lstat(out.headLog); err == nil {
+		b.HeadLogSize = info.Size()
+	}
+	if out.allOpen {
+		b.Open = b.Repositories
+	}
+	b.Lost = m.lostWorktrees(&look.layouts)
+	b.Acting = m.Workspace.Acting(look.ctx, look.layouts.of, b.Open, m.Owner.gitUser())
+	return b
+}
+
+// since has count as what was there only what was there at an earlier look as well, and so, wherever
+// that looked: what a command has made of the rest, or made again, was not told.
+func (b *before) since(earlier *before) {
+	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
+	same := func(now, was []string) []string {
+		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !slices.Contains(was, p) })
+	}
+	both := func(now, was []string) []string {
+		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !slices.Contains(was, s) })
+	}
+	b.Repositories, b.Instructions, b.Unread = same(b.Repositories, earlier.Repositories), same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread)
+	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
+	maps.DeleteFunc(b.Pending, func(p string, _ workspace.UnderWay) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
+	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
+	for dir, acts := range b.Acting {
+		if looked(acts.Path) {
+			b.Acting[dir] = acts.Both(earlier.Acting[dir])
+		}
+	}
+	for dir, acts := range earlier.Acting {
+		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked of it now
+			b.Acting[dir] = acts
+		}
+	}
+	for _, was := range earlier.Unprotected {
+		i := slices.IndexFunc(b.Unprotected, func(u unprotected) bool { return u.Path == was.Path })
+		if i < 0 {
+			b.Unprotected = append(slices.Clip(b.Unprotected), was)
+		} else if b.Unprotected[i].Looked != was.Looked {
+			b.Unprotected[i].Looked = looksUnknown
+		}
+	}
+	b.Began, b.HeadLogSize = earlier.Began, min(b.HeadLogSize, earlier.HeadLogSize)
+	b.Tops, b.Open = join(earlier.Tops, b.Tops), join(earlier.Open, b.Open)
+	b.Own, b.Guarded = join(earlier.Own, b.Own), join(earlier.Guarded, b.Guarded) // the user can have made one since
+}
+
+// looksUnknown is how nothing looks.
+const looksUnknown = "unknown"
+
+// join gives what is in either of two lists.
+func join(a, b []string) []string {
+	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(p string) bool { return slices.Contains(a, p) }))
+}
+
+// After has what is there at the end of the command before this one count as what was there before
+// this one, in a session whose processes go on: what they make between the two is told.
+func (out *Resolved) After(last *Resolved) {
+	if last == nil || last.after == nil {
+		return
+	}
+	out.before.since(last.after)
+	out.wereOwn(nil, last.Guarded)
+	out.before.Repositories = slices.DeleteFunc(slices.Clone(out.before.Repositories), func(p string) bool { return slices.Contains(out.lost, p) })
+	out.leaveUntold()
+}
+
+// lostWorktrees are where worktrees are not that the workspace's repositories have recorded.
+func (m *Machine) lostWorktrees(look *layouts) (places []string) {
+	for _, root := range m.Workspace.Roots() {
+		if layout, err := look.of(root.Path); root.Writable && err == nil {
+			places = append(places, layout.Lost...)
+		}
+	}
+	return places
+}
+
+// An unprotected place is one that the engine cannot protect, or that a command can lead
+// elsewhere, and how it looked before.
+type unprotected struct {
+	Path, Looked string
+	Led          bool // it is only where the path leads that can be another
+	Free         bool // it may be removed
+}
+
+// leaveUnprotected has what git obeys of a repository looked at by name where it cannot be asked.
+func (b *before) leaveUnprotected(look *layouts, top string) {
+	if _, err := look.of(top); err == nil {
+		return
+	}
+	for _, dir := range workspace.Pointed(top) {
+		if slices.Contains(b.Repositories, dir) {
+			continue // it can be asked itself
+		}
+		for _, name := range view.ObeyedNames() {
+			u := unprotected{Path: filepath.Join(dir, name)}
+			u.Looked = u.looks()
+			b.Unprotected = append(b.Unprotected, u)
+		}
+	}
+}
+
+func (u *unprotected) looks() string {
+	if u.Led {
+		way := Follow(u.Path)
+		return fmt.Sprintf("%q%q", way.Links, way.Targets)
+	}
+	return looks(u.Path)
+}
+
+// LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
+// protect. What a command makes or changes there is reported; of git that is what it acts on.
+func (out *Resolved) LeaveUnprotected() error {
+	left, err := out.View.LeaveUnprotected(out.Spec.Table)
+	for _, e := range left {
+		u := unprotected{Path: e.Source}
+		if !out.Absent(e.Source) {
+			u.Looked = u.looks()
+		}
+		if u.Looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+			out.before.Unprotected = append(out.before.Unprotected, u)
+		}
+	}
+	return err
+}
+
+// looks is workspace.Looks, and "" also for what only holds the place for another command.
+func looks(p string) string {
+	if holdsPlace(p) {
+		return ""
+	}
+	return workspace.Looks(p)
+}
+
+// Made is what came to be while a command ran.
+type Made struct {
+	Repositories  []RepositoryReport
+	Instructions  []string
+	LostWorktrees []string // where they were
+	Notes         []string // what is not listed
+	Others        []string // what is in none of these, since there are too many
+	Unsigned      bool     // a commit was made that its user would have signed
+}
+
+// told is Told without the git directories of worktrees, and without what git passes by: a .git
+// that is empty, which a command may fill.
+func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
+	repositories, instructions, unread = out.Told(found)
+	for _, dir := range unread { // which a command can have made so
+		for _, name := range view.ActingNames() {
+			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
+				instructions = append(instructions, p)
+			}
+		}
+		if Follow(filepath.Join(dir, ".git")).Kind != view.Absent {
+			repositories = append(repositories, dir)
+		}
+	}
+	// The user's own are told of at any depth, and what git goes into by itself.
+	for _, p := range slices.Concat(out.own(), slices.Sorted(maps.Keys(submodules))) {
+		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
+			repositories = append(repositories, p)
+		}
+	}
+	repositories = slices.DeleteFunc(repositories, func(p string) bool {
+		names, err := os.ReadDir(filepath.Join(p, ".git"))
+		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree whatever else a command has put there
+			return workspace.OfWorktree(p)
+		}
+		return err == nil && len(names) == 0
+	})
+	return repositories, instructions, unread
+}
+
+// ignored gives those of some paths that git ignored before the command.
+func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, list []string) (ignored []string) {
+	for _, root := range m.Workspace.Roots() {
+		// At the top nothing is too much to be told.
+		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
+			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ToldTops(), filepath.Dir(p))
+		})
+		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
+			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.Began)...)
+		}
+	}
+	return ignored
+}
+
+// newInstructions are what was made or changed of what is not protected, and those of
+// the files that were not there before and are not held.
+func (out *Resolved) newInstructions(files []string) (made []string) {
+	for _, u := range out.before.Unprotected {
+		if slices.Contains(made, u.Path) {
+			continue
+		}
+		if now := u.looks(); now != u.Looked && !(u.Free && now == "") {
+			made = append(made, u.Path)
+		}
+	}
+	for _, p := range files {
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
+		if !held && !slices.Contains(out.before.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
+			made = append(made, p)
+		}
+	}
+	return made
+}
+
+// untouched reports whether there is no more at a path than what holds it. Somebody outside of the sandbox can
+// have removed that, and then it is a command's to make.
+func untouched(h *view.Hold) bool {
+	if !h.File {
+		return holdsPlace(h.Path)
+	}
+	f, err := os.OpenFile(h.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, int64(len(h.Content))+1))
+	return string(text) == h.Content
+}
+
+// holdsPlace reports whether there is no more at p than a directory that holds the place for
+// another command, whose engine may protect it where that of this one does not. It may have gone
+// since. An empty directory that a command makes itself is told when a later one fills it.
+func holdsPlace(p string) bool {
+	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	dir := os.NewFile(uintptr(fd), p)
+	defer dir.Close()
+	names, err := dir.Readdirnames(2)
+	return err == io.EOF || slices.Equal(names, []string{".gitignore"})
+}
+
+// Made looks for what is there and was not before the command.
+func (m *Machine) Made(out *Resolved) (made Made) {
+	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
+	defer cancel()
+	var others []RepositoryReport // what is told after the repositories one by one
+	unclear := func(why string) {
+		others = append(others, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
+	}
+	now := newLookup(ctx, m)
+	look := &now.layouts
+	look.writable = out.before.writable
+	for _, place := range m.lostWorktrees(look) { // where a command made them, what it writes ends with it
+		if !slices.Contains(out.before.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxMade {
+			made.LostWorktrees = append(made.LostWorktrees, place)
+		}
+	}
+	made.Unsigned = out.committed()
+	found, err := out.searchAgain()
+	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
+		after := m.look(out, now, found)
+		out.after = &after
+		var unmarked error
+		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
+			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
+		}
+		now = newLookup(ctx, m)
+		look = &now.layouts
+		look.writable = out.before.writable
+		found, err = out.searchAgain()
+	}
+	if err != nil {
+		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
+		out.untold = nil       // their marks stay
+		found = &scan.Result{} // what is not protected has known places
+	}
+	submodules := now.submodules(out.before.Own)
+	repositories, instructions, unread := out.told(found, submodules)
+	made.Instructions = out.newInstructions(instructions)
+	for _, dir := range unread {
+		if !slices.Contains(out.before.Unread, dir) {
+			others = append(others, RepositoryReport{Path: dir, Existing: true, Unclear: "it cannot be listed: what a command has put there is not known"})
+		}
+	}
+	changed := m.Workspace.Acting(ctx, look.of, out.before.Open, m.Owner.gitUser()).Since(out.before.Acting, out.allOpen)
+	var loose []string // what git may ignore, and git status does not go into
+	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
+		_, acts := changed[p]
+		if submodules[p].From == "" && !slices.Contains(out.own(), p) && (acts || !slices.Contains(out.before.Repositories, p)) {
+			loose = append(loose, p)
+		}
+	}
+	ignored := m.ignored(ctx, out, look, slices.Concat(made.Instructions, loose))
+	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
+	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
+	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
+	if n := len(out.before.Open); n > workspace.MaxActing {
+		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
+	}
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.own()), out.lost)))) {
+		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
+	}
+	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
+		made.Instructions, made.Others = made.Instructions[:maxMade], made.Instructions[maxMade:]
+		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade))
+	}
+	before := workspace.Pending{}
+	maps.Copy(before, out.before.Pending)
+	var more []string
+	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
+		return strings.Compare(submodules[b].From, submodules[a].From)
+	})
+	n := len(repositories)
+	for dir := range changed {
+		if !slices.Contains(repositories, dir) {
+			repositories = append(repositories, dir) // of a submodule that is not checked out
+		}
+	}
+	slices.Sort(repositories[n:])
+	for i, p := range repositories {
+		from := submodules[p].From
+		joined := from != "" && submodules[p] != out.before.Submodules[p]
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.before.Repositories, p))}
+		if len(made.Repositories) < maxMade || report.Existing {
+			now, odd := look.pending([]string{p})
+			odd = append(odd, now.Misplaced(before)...)
+			report.Pending = now.Since(before)
+			for _, said := range odd {
+				if report.Unclear == "" && !slices.Contains(out.before.Odd, said) {
+					report.Unclear = said
+				}
+			}
+			maps.Copy(before, now) // a worktree's lies in the main repository as well
+		}
+		acting, acts := changed[p]
+		switch {
+		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
+			continue
+		case len(made.Repositories) >= maxMade:
+			more = append(more, p)
+			continue
+		case !report.Existing:
+			acting = m.Workspace.Inspect(ctx, p, m.Owner.gitUser())
+		}
+		report.Hooks, report.Keys, report.More, report.Alternates = acting.Hooks, acting.Keys, acting.More, acting.Alternates
+		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
+		made.Repositories = append(made.Repositories, report)
+	}
+	if len(more) > 0 {
+		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
+		made.Others = append(made.Others, more...)
+	}
+	made.Repositories = append(made.Repositories, others...)
+	return made
+}
+
+// MadeAfter looks for what is there and was not at the end of the last command of a session, when nothing
+// of it runs any more.
+func (m *Machine) MadeAfter(last *Resolved) Made {
+	last.After(last)
+	last.Spec.Session.Processes = false
+	return m.Made(last)
+}
+
+// tick is how far the clock of a file system is behind, at most.
+const tick = 10 * time.Millisecond
+
+// maxMade bounds what is reported of one command, of each kind.
+const maxMade = 32
+
+// inspecting bounds how long repositories that a command made are looked at.
+const inspecting = 10 * time.Second
+
+// Executes reports whether a git that is run there, outside of a sandbox, would
+// execute something of it, or may.
+func (r *RepositoryReport) Executes() bool {
+	return len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0 || r.Unclear != ""
+}
+
+// String says it in a sentence.
+func (r *RepositoryReport) String() string {
+	s := fmt.Sprintf("the command made the git repository %q", r.Path)
+	if r.Superproject != "" {
+		s = fmt.Sprintf("the command made the submodule %q", r.Path)
+	}
+	hooks, keys := ", with the hooks %q", ", whose configuration sets %q"
+	if r.Existing {
+		s = fmt.Sprintf("there is %q", r.Path)
+		if len(r.Hooks)+len(r.Keys) > 0 || r.Alternates {
+			s = fmt.Sprintf("the command changed the git repository %q", r.Path)
+		}
+		hooks, keys = ", its hooks %q", ", its settings %q"
+	}
+	if len(r.Hooks) > 0 {
+		s += fmt.Sprintf(hooks, r.Hooks)
+	}
+	if len(r.Keys) > 0 {
+		s += fmt.Sprintf(keys, r.Keys)
+	}
+	if r.More > 0 {
+		s += fmt.Sprintf(", and %d hooks and keys more", r.More)
+	}
+	if r.Alternates {
+		s += ", which takes objects from elsewhere"
+	}
+	if n := len(r.Pending); n > 0 {
+		s += fmt.Sprintf(", which since the command is in the middle of %q", r.Pending[:min(n, maxPendingNamed)])
+		if n > maxPendingNamed {
+			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
+		}
+	}
+	if r.Unclear != "" {
+		s += fmt.Sprintf(", which is not understood (%s)", r.Unclear)
+	}
+	git := "a git that is run there"
+	if r.Superproject != "" {
+		git = fmt.Sprintf("the next git status in %q", r.Superproject)
+	}
+	switch {
+	case len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0:
+		s += ": " + git + " outside of a sandbox would act on them"
+	case r.Unclear != "":
+		s += ": " + git + " outside of a sandbox may act on what it finds"
+	}
+	return s
+}
+
+// maxPendingNamed is how many operations a sentence names.
+const maxPendingNamed = 5

@@ -1,0 +1,100 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// writeFile writes a file, with the directories above it.
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What holds the place of missing paths for another command looks new to one that began
+// before it.
+func TestInstructionsAreNoHolds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.Mkdir(at("held"), 0o755), os.Mkdir(at("ignored"), 0o755), os.Mkdir(at("hooks"), 0o755), os.Mkdir(at("both"), 0o755),
+		os.WriteFile(at("ignored/.gitignore"), nil, 0o644), os.WriteFile(at("hooks/hooks.json"), nil, 0o644),
+		os.WriteFile(at("both/.gitignore"), nil, 0o644), os.WriteFile(at("both/settings.json"), nil, 0o644),
+		os.WriteFile(at("file"), nil, 0o644), os.Symlink("held", at("link")), unix.Mkfifo(at("fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
+		files = append(files, at(name))
+	}
+	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A command that makes more than is searched does not hide by that what it changed.
+func TestChangesAreToldWithoutASearch(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tasks := tr.project + "/tasks.json"
+	if err := os.WriteFile(tasks, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := &Resolved{View: new(view.View), before: before{Unprotected: []unprotected{{Path: tasks, Looked: "otherwise"}}}}
+	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
+	if made := tr.machine(t).Made(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
+		t.Errorf("%+v", made)
+	}
+}
+
+// What holds a place can be removed from outside, and is a command's to make then.
+func TestHeldPlaceIsMade(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	out, err := tr.machine(t).resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Holds = append(out.Holds, view.Hold{Path: tr.project + "/.gitmodules", File: true, Content: "\n"})
+	var files, dirs []string
+	for _, h := range out.Holds {
+		if h.File {
+			files = append(files, h.Path)
+			writeFile(t, h.Path, h.Content)
+		} else {
+			dirs = append(dirs, h.Path)
+			if err := os.MkdirAll(h.Path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Contains(dirs, tr.project+"/.vscode") || len(files) != 1 {
+		t.Fatalf("held are %q and %q", dirs, files)
+	}
+	if made := out.newInstructions(slices.Concat(files, dirs)); made != nil {
+		t.Errorf("told of what holds places: %q", made)
+	}
+	writeFile(t, tr.project+"/.vscode/tasks.json", "{}")
+	if err := errors.Join(os.Remove(files[0]), unix.Mkfifo(files[0], 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{files[0], tr.project + "/.vscode"}
+	if made := out.newInstructions(slices.Concat(files, dirs)); !slices.Equal(made, want) {
+		t.Errorf("told %q, want %q", made, want)
+	}
+}

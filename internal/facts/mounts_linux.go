@@ -1,0 +1,76 @@
+package facts
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// A mount shows a part of a file system.
+type mount struct {
+	dev  uint64 // of the file system, which is not always that of its files
+	root string // what it shows of that
+	at   string
+}
+
+// mounts are those of this process, what was mounted later behind what it may lie on.
+func mounts() (list []mount, err error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 5 || !strings.HasPrefix(fields[4], "/") {
+			continue
+		}
+		major, minor, _ := strings.Cut(fields[2], ":")
+		high, _ := strconv.ParseUint(major, 10, 32)
+		low, _ := strconv.ParseUint(minor, 10, 32)
+		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), unescaped(fields[3]), unescaped(fields[4])})
+	}
+	return list, lines.Err()
+}
+
+// unescaped reads what has \040 for a space.
+func unescaped(field string) string {
+	if text, err := strconv.Unquote(`"` + strings.ReplaceAll(field, `"`, `\"`) + `"`); err == nil {
+		return text
+	}
+	return field
+}
+
+// mountOf gives the mount on which a path without symlinks lies.
+func mountOf(list []mount, p string) (of mount) {
+	for _, m := range list {
+		if paths.Inside(m.at, p) && len(m.at) >= len(of.at) {
+			of = m
+		}
+	}
+	return of
+}
+
+// in is where a path on the mount lies in the file system.
+func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
+
+// mountsBeneath names what is mounted beneath the workspace: an overlay shows what lies under
+// it.
+func (m *Machine) mountsBeneath() (notes []string) {
+	root := m.Workspace.Root()
+	list, _ := mounts()
+	for _, one := range list {
+		if one.at != root && paths.Inside(root, one.at) {
+			notes = append(notes, "review: what is mounted at "+hostpath.Quote(one.at)+" is not in the review: commands see what lies under the mount")
+		}
+	}
+	return notes
+}

@@ -1,0 +1,123 @@
+//go:build unix
+
+package facts
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// Own is what sbxhost obeys and runs itself.
+type Own struct {
+	Configs   []string          // in force, as they are spelled
+	Vetted    bool              // of another text of these nothing is obeyed
+	EngineDir string            // the one of engines that were installed with it, where that is not its own
+	Engines   []string          // names of engines
+	Programs  []string          // executables that it may run outside of sandboxes
+	Sources   map[string]string // paths of engines that are declared, by name
+	Records   []view.Own        // of its decisions
+}
+
+// All lists it, and what sbxhost would run, or take for its user's word, if it were
+// there the next time: no command must put it there. Relative paths begin at dir.
+func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, err error) {
+	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
+	add := func(kind view.OwnKind, p, what string, names ...string) {
+		if kind == view.OwnWay || filepath.IsAbs(p) {
+			list = append(list, view.Own{Path: p, What: what, Kind: kind, Names: names})
+		}
+	}
+	// A command that replaces a symlink on the way to these leads the next sbxhost to what it
+	// has made itself.
+	for _, p := range o.Configs {
+		add(view.OwnWay, p, inForce)
+	}
+	for _, record := range o.Records {
+		add(view.OwnWay, record.Path, record.What)
+	}
+	state := caller.StateDir()
+	if state != "" {
+		add(view.OwnWay, state, remembered)
+	}
+	sources := slices.Sorted(maps.Keys(o.Sources))
+	for _, name := range sources {
+		add(view.OwnWay, o.Sources[name], fmt.Sprintf("the source of engine %q", name))
+	}
+	kind := view.OwnConfig
+	if o.Vetted {
+		kind = view.OwnVetted
+	}
+	for _, p := range o.Configs {
+		resolved, err := filepath.EvalSymlinks(p)
+		if err != nil || !filepath.IsAbs(resolved) {
+			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+		add(kind, resolved, inForce)
+	}
+	for _, p := range o.Programs {
+		add(view.OwnProgram, p, program)
+	}
+	list = append(list, o.Records...)
+	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
+	for _, name := range o.Engines {
+		programs = append(programs, "sbxhost-engine-"+name)
+	}
+	add(view.OwnPlace, o.EngineDir, program, programs...)
+	if exe, err := os.Executable(); err == nil {
+		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = resolved
+		}
+		add(view.OwnPlace, filepath.Dir(exe), program, programs...)
+	}
+	xdg, _ := caller.LookupEnv("XDG_CONFIG_HOME")
+	add(view.OwnPlace, xdg, config, "sbxhost")
+	if caller.Home != "" {
+		add(view.OwnPlace, filepath.Join(caller.Home, ".config"), config, "sbxhost")
+	}
+	// Another one may be in force for this command.
+	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		add(view.OwnPlace, filepath.Dir(path), config, filepath.Base(path))
+	}
+	if owner != nil && owner.Home != "" {
+		add(view.OwnPlace, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
+	}
+	path, _ := caller.LookupEnv("PATH")
+	for _, dir := range filepath.SplitList(path) {
+		add(view.OwnCommand, dir, "a program that runs outside of sandboxes", programsRun()...)
+	}
+	for _, name := range sources {
+		add(view.OwnEngine, o.Sources[name], "engine "+name)
+	}
+	hidden := view.Own{Attribute: "XDG_STATE_HOME", What: remembered, Kind: view.OwnState}
+	if hidden.Path = state; state != "" {
+		list = append(list, hidden)
+	}
+	if owner != nil && owner.Home != "" {
+		hidden.Path = filepath.Join(owner.Home, ".local/state/sbxhost")
+		list = append(list, hidden)
+	}
+	for _, record := range o.Records {
+		if record.Kind = view.OwnState; record.File {
+			list = append(list, record)
+		}
+	}
+	return list, nil
+}
+
+// programsRun are the programs that this one looks for in PATH, and its own name:
+// who finds another there the next time runs that.
+func programsRun() []string {
+	names := []string{"git", "gh", "sbxhost"}
+	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {
+		names = append(names, filepath.Base(exe))
+	}
+	return names
+}

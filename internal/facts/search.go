@@ -1,0 +1,180 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// search looks through what a definition shows. For what it asks to be hidden that is all; else it is no
+// more than where commands are told of what they make, which told has of what it finds.
+func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
+	found = &view.Found{Protected: &scan.Result{}}
+	if found.Deny, found.Protect, err = out.Rules(); err != nil {
+		return nil, nil, err
+	}
+	trees := out.Trees()
+	q := scan.Query{Sockets: true, Name: view.Sensitive}
+	dirs, host := m.addOns, out.Spec.Filesystem == shared.FilesystemHost
+	if host {
+		dirs = slices.Concat(m.addOns, m.served)
+	}
+	var addOns []string
+	for _, dir := range dirs {
+		if way := look.Follow(dir); way.Kind == view.Directory && !paths.InsideAny(trees, way.End) {
+			addOns = append(addOns, way.End)
+		}
+	}
+	sockets, listed := look.boundSockets(slices.Concat(trees, addOns), host)
+	if found.Sockets = sockets; host && sockets == nil {
+		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets: none is hidden but in `+strings.Join(slices.Concat(trees, addOns), ", "))
+	}
+	more := socketsIn(addOns, sockets) // besides what lies in trees
+	if m.HideSensitive || !listed {
+		inAddOns, err := m.scanners.scanner(nil, "add-ons", q).Scan(addOns...)
+		if err != nil {
+			return nil, nil, searchError(err)
+		}
+		more = inAddOns.Found
+	}
+	q.Repositories, q.Asked = true, view.ActsOnHost
+	if !listed || m.HideSensitive || len(found.Deny) > 0 {
+		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
+	} else {
+		out.searchNear(m.scanners.scanner(nil, "near", q), out.Tops())
+		if found.Trees, err = out.searchAgain(); err != nil {
+			return nil, nil, searchError(err)
+		}
+		if own, all := out.Belonging(found.Trees); all {
+			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
+		} else {
+			err = out.searchTrees(m.scanners.scanner(nil, "trees", q), trees, found)
+		}
+	}
+	if err != nil {
+		return nil, nil, searchError(err)
+	}
+	told = found.Trees
+	if out.untold != nil { // whose commands could write also what this one does not show
+		now := out.searchAgain
+		out.searchNear(m.scanners.scanner(nil, "near", q), out.ToldTops())
+		if told, err = out.searchAgain(); err != nil {
+			out.Notes = append(out.Notes, "what earlier commands have made cannot be looked for: "+err.Error())
+			told, out.searchAgain, out.untold, out.Earlier = found.Trees, now, nil, nil
+		}
+	}
+	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
+		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...)
+		if err != nil {
+			return nil, nil, searchError(err)
+		}
+		more = slices.Concat(more, inElsewhere.Found)
+	}
+	found.Trees = found.Trees.With(more)
+	// A look of its own: what lies beneath a match is not looked at, and there
+	// can be something to hide beneath what is to be protected.
+	if found.Linked, err = out.Linked(found.Trees); err != nil {
+		return nil, nil, err
+	}
+	rules := slices.Concat(found.Protect, found.Linked)
+	trees = slices.Clip(trees)
+	for _, rule := range found.Linked {
+		if !paths.InsideAny(trees, rule.Literal) {
+			trees = append(trees, rule.Literal)
+		}
+	}
+	if len(rules) > 0 {
+		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
+			return nil, nil, searchError(err)
+		}
+	}
+	return found, told, nil
+}
+
+// searchNear has searchAgain search what is told in some directories.
+func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
+	tops = paths.Outermost(slices.SortedFunc(slices.Values(tops), paths.Compare))
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(tops), tops...) }
+}
+
+// searchTrees searches some trees now, and what is told of them once more after the command.
+func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(trees), trees...) }
+	found.Trees, err = s.Scan(trees...)
+	return err
+}
+
+// socketsIn gives those of some socket files that lie in some directories.
+func socketsIn(trees, sockets []string) (found []scan.Found) {
+	for _, p := range sockets {
+		if paths.InsideAny(trees, p) {
+			found = append(found, scan.Found{Path: p, What: scan.Socket, Pattern: -1})
+		}
+	}
+	return found
+}
+
+// searchError says of a search that could not be made what it was for.
+func searchError(err error) error {
+	if hint := shortageHint(err); hint != "" {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
+	}
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
+	if errors.Is(err, scan.ErrTooLarge) {
+		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+	}
+	return e
+}
+
+// shortageHint is what to do about a shortage of descriptors, processes, memory or disk,
+// which no definition is the cause of, or "" where err is none.
+func shortageHint(err error) string {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "let this process have more files open: ulimit -n"
+	case syscall.ENOMEM, syscall.EAGAIN:
+		return "try again when less runs here, or raise the limits of memory and processes"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return "make room on that disk"
+	}
+	return ""
+}
+
+// scanners keeps what is known of trees from one command to the next. The zero value is empty.
+type scanners struct {
+	mu    sync.Mutex
+	known map[string]*scan.Scanner
+}
+
+// scanner gives the Scanner for those rules. key stands for all else that q asks.
+func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
+	list := make([]*glob.Pattern, len(rules))
+	for i, rule := range rules {
+		list[i] = rule.Pattern
+		key += "\x00" + rule.Pattern.String()
+	}
+	q.Set = glob.NewSet(list...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == nil {
+		if s.known == nil || len(s.known) >= maxScanners {
+			s.known = map[string]*scan.Scanner{}
+		}
+		s.known[key] = scan.New(q)
+	}
+	return s.known[key]
+}
+
+// maxScanners bounds what is remembered: symlinks in patterns can lead elsewhere
+// for every command.
+const maxScanners = 64

@@ -1,0 +1,32 @@
+//go:build unix
+
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// SensitiveFiles names ten files of the workspace, not deep in it, that look as if they held secrets.
+func (m *Machine) SensitiveFiles() (list []string) {
+	var roots []string
+	for _, root := range m.Workspace.Roots() {
+		roots = append(roots, root.Path)
+	}
+	slices.SortFunc(roots, paths.Compare)
+	const most, depth = 10, 4
+	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}).ScanTo(depth, paths.Outermost(roots)...)
+	if err != nil {
+		return nil
+	}
+	for _, f := range found.Found {
+		if f.What == scan.Named && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
+			list = append(list, f.Path)
+		}
+	}
+	return list
+}

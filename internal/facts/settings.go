@@ -1,0 +1,122 @@
+//go:build unix
+
+package facts
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// originSettings is where the settings of git's that commands get come from.
+const originSettings = "git: your settings"
+
+// showSettings shows what git inside goes by in the place of the system's configuration, so that a repository's
+// own goes before it: the user's settings, and what is neither to be added nor an error, which is what is hidden.
+func (m *Machine) showSettings(out *Resolved) {
+	config, excludes := out.Settings.Config, m.excludes(out)+out.hiddenFromGit()
+	if config == "" && excludes == "" {
+		return
+	}
+	if excludes != "" {
+		file := m.showCopy(out, excludes)
+		if file == "" {
+			return
+		}
+		config += "[core]\n\texcludesFile = " + strconv.Quote(file) + "\n"
+	}
+	out.gitConfig = m.showCopy(out, "[include]\n\tpath = /etc/gitconfig\n"+config)
+}
+
+// excludes is what stands in the file of patterns that the user's git ignores. One that commands can write, or lead
+// elsewhere, says nothing: it could be any file of the user's.
+func (m *Machine) excludes(out *Resolved) string {
+	p := out.Settings.Excludes
+	way := Follow(p)
+	if p == "" || way.Err != nil || way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
+		return ""
+	}
+	for _, at := range append(way.Links, filepath.Clean(p), way.End) {
+		if e, _ := shared.Cover(out.Spec.Table, at); m.written(at) != "" || out.WritableAt(at) || e != nil && e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
+			return ""
+		}
+	}
+	const most = 64 << 10
+	text, err := workspace.ReadNoSymlinks(way.End, most)
+	if err != nil || m.Owner != nil && way.UID != m.Owner.User.UID {
+		return ""
+	}
+	return string(bytes.TrimRight(text, "\n")) + "\n"
+}
+
+// headLog is where git notes each commit that is made in the workspace's root; "" where its
+// user would have none signed, or a definition says what git does.
+func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) string {
+	l, err := look.of(m.Workspace.Root())
+	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
+		return ""
+	}
+	return path.Join(l.GitDir, "logs/HEAD")
+}
+
+// committed reports whether a commit was made since.
+func (out *Resolved) committed() bool {
+	if out.headLog == "" {
+		return false
+	}
+	fd, err := hostpath.OpenNoSymlinks(out.headLog, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	log := os.NewFile(uintptr(fd), out.headLog)
+	defer log.Close()
+	const most = 1 << 20
+	text, _ := io.ReadAll(io.NewSectionReader(log, out.before.HeadLogSize, most))
+	return bytes.Contains(text, []byte("\tcommit"))
+}
+
+// showCopy shows a text where it is kept; "" is nowhere.
+func (m *Machine) showCopy(out *Resolved, text string) string {
+	file := m.copyOf([]byte(text))
+	if file == "" || out.WritableAt(file) {
+		return ""
+	}
+	at, found := slices.BinarySearchFunc(out.Spec.Table, file, func(e shared.Entry, p string) int { return paths.Compare(e.Path, p) })
+	if !found {
+		out.Spec.Table = slices.Insert(out.Spec.Table, at, shared.Entry{Source: file, Path: file, Access: shared.ReadOnly, Why: originSettings})
+	}
+	return file
+}
+
+// hiddenFromGit are patterns for what is hidden in the work trees of the workspace's repositories.
+func (r *Resolved) hiddenFromGit() string {
+	var list strings.Builder
+	for _, e := range r.Spec.Table {
+		if e.Access != shared.Hidden {
+			continue
+		}
+		for dir := range paths.Up(path.Dir(e.Path)) {
+			if name := strings.TrimPrefix(e.Path, dir); slices.Contains(r.Guarded, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
+				list.WriteString(patternOf.Replace(name) + "\n")
+				break
+			}
+		}
+	}
+	return list.String()
+}
+
+// patternOf makes a name a pattern of gitignore.
+var patternOf = strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[", " ", "\\ ")

@@ -1,0 +1,102 @@
+//go:build unix
+
+package facts
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// Writable is where commands can write on the host.
+type Writable struct {
+	Roots    []workspace.RootDir // of the workspace
+	Outer    []string            // repositories around one that nobody has named: in another directory they are the workspace
+	Binds    []string            // what definitions bind writable
+	Sessions []string            // directories with the files of sessions
+	Reviews  []string            // and of reviews
+}
+
+// First gives the first of some paths that lies where commands can write, and what that is;
+// "" where none does.
+func (w *Writable) First(list []string) (p, dir string) {
+	for _, p := range list {
+		if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
+			return p, "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
+		}
+		for _, kind := range [...]struct {
+			what string
+			dirs []string
+		}{
+			{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
+		} {
+			if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
+				return p, kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
+			}
+		}
+	}
+	return "", ""
+}
+
+// inRoot reports whether a path lies in a root, by whichever of its spellings.
+func inRoot(p string) func(workspace.RootDir) bool {
+	return func(r workspace.RootDir) bool { return paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) }
+}
+
+// OnlyWritable gives the writable roots of a workspace.
+func OnlyWritable(ws *workspace.Workspace) []workspace.RootDir {
+	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
+}
+
+// WritableRoots gives the roots that commands could write to with a workspace at root, or
+// around dir, and writable besides.
+func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.RootDir {
+	if root == "" {
+		root, _ = workspace.Discover(dir, c.Home)
+	}
+	// What is no workspace has no commands either: a home directory, say.
+	for _, writable := range [][]string{writable, nil} {
+		ws, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: c.Home, LookupEnv: c.LookupEnv})
+		if err == nil {
+			return OnlyWritable(ws)
+		}
+	}
+	return nil
+}
+
+// WritableBinds gives the directories of the host, without symlinks, that are bound writable
+// with a workspace at root.
+func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) {
+	for _, b := range binds {
+		if !b.Writable {
+			continue
+		}
+		if dir, err := filepath.EvalSymlinks(view.Absolute(m.home(), root, b.Host)); err == nil && filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// DroppedFromPath says which directories of the caller's PATH a command's environment has not,
+// since they lie in some roots.
+func (c *Caller) DroppedFromPath(environ []string, roots []workspace.RootDir) (notes []string) {
+	given, _ := c.LookupEnv("PATH")
+	kept, _ := valueIn(environ, "PATH")
+	for _, dir := range filepath.SplitList(given) {
+		inside := slices.ContainsFunc(roots, inRoot(dir))
+		if inside && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {
+			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
+		}
+	}
+	return notes
+}
+
+// pathEntry begins a note on a directory of the caller's PATH.
+func pathEntry(dir string) string { return "PATH entry " + hostpath.Quote(dir) + " is " }

@@ -1,0 +1,340 @@
+//go:build unix
+
+package hostpath
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"golang.org/x/sys/unix"
+)
+
+// Resolve follows the symlinks of a path that sbxhost is to write at, its last
+// element included, and gives the path without them. What does not exist has none.
+//
+// A symlink is followed only if whoever named the path can have meant it: it belongs
+// to root or to the caller, and lies in none of the directories that writable gives,
+// which are those that commands can write to. A command that makes such a link would
+// otherwise have its user, who may be root, write wherever it likes. writable is
+// called where there is a symlink, and may be nil.
+//
+// A relative path begins at base, which the caller is in already: how that was
+// reached does not matter.
+func Resolve(base, path string, writable func() []string) (string, error) {
+	fd, resolved, err := walk(base, path, writable)
+	if fd >= 0 {
+		unix.Close(fd)
+	}
+	return resolved, err
+}
+
+// A Dir is a directory that was reached as [Resolve] says. Its methods take names
+// in it, and follow none that is a symlink.
+type Dir struct {
+	fd   int
+	path string
+}
+
+// OpenDir opens a directory.
+func OpenDir(base, path string, writable func() []string) (*Dir, error) {
+	fd, resolved, err := walk(base, path, writable)
+	if err == nil && fd < 0 {
+		err = &fs.PathError{Op: "open", Path: path, Err: unix.ENOENT}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Dir{fd, resolved}, nil
+}
+
+// Path is the directory's, without symlinks.
+func (d *Dir) Path() string { return d.path }
+
+// Close closes the directory.
+func (d *Dir) Close() { unix.Close(d.fd) }
+
+// Lstat describes what has that name.
+func (d *Dir) Lstat(name string) (*unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, d.error("stat", name, err)
+	}
+	return &st, nil
+}
+
+// Create makes a file that did not exist, to write to.
+func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
+	fd, err := Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+	if err != nil {
+		return nil, d.error("create", name, err)
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
+}
+
+// Temp makes a file with a name that nobody guesses.
+func (d *Dir) Temp(perm fs.FileMode) (f *os.File, name string, err error) {
+	name = ".sbxhost-" + rand.Text()
+	f, err = d.Create(name, perm)
+	return f, name, err
+}
+
+// Remove removes a file.
+func (d *Dir) Remove(name string) error { return d.error("remove", name, unix.Unlinkat(d.fd, name, 0)) }
+
+// Rename gives a file another name, which it takes from whatever has it.
+func (d *Dir) Rename(from, to string) error {
+	return d.error("rename", to, unix.Renameat(d.fd, from, d.fd, to))
+}
+
+// Sync returns when the names in the directory are on the disk, where there is one.
+func (d *Dir) Sync() error {
+	fd, err := Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Fsync(fd)
+		unix.Close(fd)
+	}
+	if err == unix.EINVAL || err == unix.ENOTSUP || err == unix.EACCES { // one that only takes names
+		return nil
+	}
+	return d.error("sync", ".", err)
+}
+
+func (d *Dir) error(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: filepath.Join(d.path, name), Err: err}
+}
+
+// Openat is openat(2), again where a signal interrupts it.
+func Openat(dir int, name string, flag int, perm uint32) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flag, perm)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+type id struct{ dev, ino uint64 }
+
+func idOf(st *unix.Stat_t) id { return id{uint64(st.Dev), st.Ino} }
+
+// walk opens what a path leads to; fd is negative where that does not exist. It is one
+// loop: every step changes the descriptor, the path and the rest that the others go by.
+func walk(base, path string, writable func() []string) (fd int, resolved string, err error) {
+	fail := func(err error) error {
+		var errno unix.Errno
+		if errors.As(err, &errno) {
+			err = &fs.PathError{Op: "open", Path: path, Err: errno}
+		}
+		return err
+	}
+	var dirs map[id]bool
+	at := "/"
+	if !filepath.IsAbs(path) {
+		if at, err = filepath.EvalSymlinks(base); err != nil {
+			return -1, "", err
+		}
+	}
+	cur, err := unix.Open(at, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, "", fail(err)
+	}
+	rest := strings.Split(path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next, target, err := step(cur, name)
+		if target != "" {
+			if links++; links > paths.MaxLinks {
+				err = unix.ELOOP
+			} else {
+				if dirs == nil {
+					dirs = identify(writable)
+				}
+				err = admit(cur, name, filepath.Join(at, name), dirs)
+			}
+		}
+		switch {
+		case err == unix.ENOENT:
+			unix.Close(cur)
+			return -1, filepath.Join(append([]string{at, name}, rest...)...), nil
+		case err != nil:
+			unix.Close(cur)
+			return -1, "", fail(err)
+		case target == "":
+			unix.Close(cur)
+			cur, at = next, filepath.Join(at, name)
+			continue
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+		if filepath.IsAbs(target) {
+			unix.Close(cur)
+			at = "/"
+			if cur, err = unix.Open("/", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+				return -1, "", fail(err)
+			}
+		}
+	}
+	return cur, at, nil
+}
+
+func identify(writable func() []string) map[id]bool {
+	dirs := map[id]bool{}
+	if writable == nil {
+		return dirs
+	}
+	for _, dir := range writable() {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) == nil {
+			dirs[idOf(&st)] = true
+		}
+	}
+	return dirs
+}
+
+// step opens name in a directory, or reads the symlink that it is.
+func step(dir int, name string) (next int, target string, err error) {
+	for range paths.MaxLinks {
+		var st unix.Stat_t
+		if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return -1, "", err
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			buf := make([]byte, unix.PathMax)
+			n, err := unix.Readlinkat(dir, name, buf)
+			if err == unix.EINVAL {
+				continue // no link any more
+			}
+			return -1, string(buf[:max(n, 0)]), err
+		}
+		next, err = Openat(dir, name, LookFlags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == unix.ELOOP {
+			continue // it has become a link
+		}
+		return next, "", err
+	}
+	return -1, "", unix.ELOOP
+}
+
+// admit refuses a symlink that somebody else, or a command, can have made.
+func admit(dir int, name, shown string, writable map[id]bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if !trustedOwner(st.Uid) {
+		return fmt.Errorf("the symlink %s belongs to user %d, who can lead it elsewhere: name what it leads to", Quote(shown), st.Uid)
+	}
+	inside, err := within(dir, writable)
+	if err != nil {
+		return err
+	}
+	if inside {
+		return fmt.Errorf("the symlink %s lies where commands can write, so that one can have made it: name what it leads to", Quote(shown))
+	}
+	return nil
+}
+
+// within reports whether a directory is one of several or lies beneath one. It asks
+// the file system and not the path: a directory can have several.
+func within(dir int, dirs map[id]bool) (bool, error) {
+	if len(dirs) == 0 {
+		return false, nil
+	}
+	at, err := unix.Openat(dir, ".", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { unix.Close(at) }()
+	var last id
+	for {
+		var st unix.Stat_t
+		if err := unix.Fstat(at, &st); err != nil {
+			return false, err
+		}
+		this := idOf(&st)
+		if dirs[this] {
+			return true, nil
+		}
+		if this == last {
+			return false, nil // the root
+		}
+		last = this
+		above, err := unix.Openat(at, "..", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return false, err
+		}
+		unix.Close(at)
+		at = above
+	}
+}
+
+// MakePoint makes what is mounted on later, a directory or a file, and the directories
+// above it, in root, where others than this process can put what they like. It goes
+// through no symlink. Directories are given to uid and gid, unless these are negative.
+func MakePoint(root *os.Root, name string, isDir bool, uid, gid int) error {
+	at := ""
+	for part := range strings.SplitSeq(name, "/") {
+		at = filepath.Join(at, part)
+		info, err := root.Lstat(at)
+		switch {
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			return &fs.PathError{Op: "mkdir", Path: at, Err: unix.ELOOP}
+		case err == nil:
+			continue // whoever mounts checks that it is of the right kind
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if at == name && !isDir {
+			f, err := root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err == nil {
+				f.Close()
+			}
+			if err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		} else if uid >= 0 {
+			if err := giveTo(root, at, uid, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveTo gives a directory that root has made to a user, who works beside it.
+// By descriptor, and no file: its name is in a directory of the user's, who could
+// put a second name of one of root's files in its place.
+func giveTo(root *os.Root, name string, uid, gid int) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 {
+		return err
+	}
+	return f.Chown(uid, gid)
+}

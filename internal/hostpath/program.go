@@ -1,0 +1,250 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// CheckProgram gives the program that a path leads to. It refuses one that
+// somebody other than root and the user could have written or replaced - the file,
+// a symlink on the way to it or a directory above any of these -, and one for which
+// written says so: of a path, that commands can write to where it lies, and what
+// that is. Nil is for a caller who knows of no command.
+func CheckProgram(path string, written func(path string) (where string)) (*Program, error) {
+	resolved, info, err := vouch(path, written)
+	switch {
+	case err != nil:
+		return nil, err
+	case info == nil:
+		return nil, &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	}
+	if err := CheckExecutable(resolved, info); err != nil {
+		return nil, err
+	}
+	if err := CheckAbove(resolved); err != nil {
+		return nil, err
+	}
+	if err := checkInterpreter(resolved, written); err != nil {
+		return nil, err
+	}
+	return &Program{resolved, path, written}, nil
+}
+
+// checkInterpreter refuses a script whose first line names what lies where commands can write: that of
+// a virtual environment in a workspace, say.
+func checkInterpreter(path string, written func(path string) (where string)) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // what cannot be read is no script
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	var buf [256]byte // as much as the kernel reads
+	n, err := f.Read(buf[:])
+	if err != nil && err != io.EOF {
+		return err
+	}
+	line, _, _ := strings.Cut(string(buf[:n]), "\n")
+	if words, ok := strings.CutPrefix(line, "#!"); ok {
+		for word := range strings.FieldsSeq(words) {
+			if i := strings.IndexByte(word, '/'); i >= 0 {
+				if _, _, err := vouch(word[i:], written); err != nil {
+					return fmt.Errorf("%s is a script: %w", Quote(path), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// vouch gives what a path leads to, and what is there. It checks the symlinks on the way, and
+// that nothing of it lies where commands can write.
+func vouch(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
+	var links []string
+	resolved, info, err = Follow("/", path, func(link string) { links = append(links, link) })
+	if err != nil {
+		return "", nil, err
+	}
+	for _, p := range append([]string{path, resolved}, links...) {
+		if written == nil {
+			break // no command is known
+		}
+		if where := written(p); where != "" {
+			return "", nil, fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
+		}
+	}
+	for _, link := range links {
+		info, err := os.Lstat(link)
+		if err != nil {
+			return "", nil, err
+		}
+		if err := CheckOwner(link, info); err != nil {
+			return "", nil, err
+		}
+		if err := CheckAbove(link); err != nil {
+			return "", nil, err
+		}
+	}
+	return resolved, info, nil
+}
+
+// CheckAbove checks every directory above a path: who can rename one of them can
+// replace what lies in it.
+func CheckAbove(path string) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if err := checkDirectory(dir, info); err != nil {
+			return err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+// Follow gives where a path leads from a directory without symlinks, "/" for
+// absolute ones, and what is there: nil where it or a directory above it does not
+// exist. It calls via with each symlink on the way: by the path of its directory,
+// resolved, and its name.
+func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) {
+	var last fs.FileInfo
+	end, there, err := paths.Follow(from, p, func(at string, _ bool) (paths.Step, error) {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return paths.Step{Missing: true}, nil
+		case err != nil:
+			return paths.Step{}, err
+		case info.Mode()&fs.ModeSymlink == 0:
+			last = info
+			return paths.Step{}, nil
+		}
+		via(at)
+		target, err := os.Readlink(at)
+		return paths.Step{Target: target}, err
+	})
+	switch {
+	case errors.Is(err, paths.ErrLinks):
+		return "", nil, &fs.PathError{Op: "follow", Path: p, Err: syscall.ELOOP}
+	case err != nil:
+		return "", nil, err
+	case !there:
+		return end, nil, nil
+	case last == nil || last.Name() != path.Base(end): // it ended in a ".."
+		last, err = os.Lstat(end)
+	}
+	return end, last, err
+}
+
+// CheckExecutable refuses a program that somebody other than root and the user
+// could have written or replaced: an init, an engine or a launcher runs with
+// the user's rights outside of every sandbox, or with all that is bound into
+// one. path has no symlinks; info is that of the file. A directory is no program,
+// and the error that of one that does not exist.
+func CheckExecutable(path string, info fs.FileInfo) error {
+	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
+	if info.IsDir() {
+		// What holds a place so that no command puts a program there.
+		return fmt.Errorf("%q is a directory and no program: %w", path, fs.ErrNotExist)
+	}
+	if !info.Mode().IsRegular() {
+		return refuse("is not a regular file")
+	}
+	if err := CheckFile(path, info); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return refuse("is not executable: chmod 0755 it")
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if writableByOthers(filepath.Dir(path), dir) && dir.Mode()&fs.ModeSticky == 0 {
+		return refuse("lies in a directory in which others can replace it: chmod go-w that")
+	}
+	return nil
+}
+
+// CheckFile refuses a file that somebody other than root and the user could have
+// written. info is that of the file.
+func CheckFile(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, "belongs to another user: chown it to root or to yourself"); err != nil {
+		return err
+	}
+	if writableByOthers(path, info) {
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others: chmod go-w it")
+	}
+	return nil
+}
+
+// checkDirectory refuses a directory in which somebody other than root and the
+// user could replace what lies in it or below.
+func checkDirectory(path string, info fs.FileInfo) error {
+	if err := checkOwner(path, info, "belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere"); err != nil {
+		return err
+	}
+	if writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0 {
+		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
+	}
+	return nil
+}
+
+// CheckOwner refuses what somebody other than root and the user has made: a
+// symlink, which its owner can lead elsewhere, or a socket. info is that of the
+// link itself.
+func CheckOwner(path string, info fs.FileInfo) error {
+	return checkOwner(path, info, "belongs to another user, who decides what it is")
+}
+
+// checkOwner refuses what belongs to somebody other than root and the user, and what
+// may: a system that does not tell the owner vouches for none.
+func checkOwner(path string, info fs.FileInfo, refusal string) error {
+	uid, _, known := ownerOf(info)
+	if !known {
+		refusal = "has an owner whom this system does not tell, and is not trusted"
+	} else if trustedOwner(uid) {
+		return nil
+	}
+	return errors.New(strconv.Quote(path) + " " + refusal)
+}
+
+// writableByOthers allows for a group that is the owner's alone: where users
+// have a group each, of their own number, what they build is group-writable. With
+// an access control list those bits are the most that anybody on it is given.
+func writableByOthers(path string, info fs.FileInfo) bool {
+	perm := info.Mode().Perm()
+	if perm&0o002 != 0 {
+		return true
+	}
+	uid, gid, _ := ownerOf(info)
+	return perm&0o020 != 0 && (gid != 0 && gid != uid || hasACL(path))
+}
+
+// trustedOwner accepts root, the user, and who owns the root directory: the
+// overflow user where root is not mapped, as in a user namespace.
+func trustedOwner(uid uint32) bool {
+	if uid == 0 || int(uid) == os.Geteuid() {
+		return true
+	}
+	top, err := os.Stat("/")
+	if err != nil {
+		return false
+	}
+	root, _, known := ownerOf(top)
+	return known && root == uid
+}

@@ -1,0 +1,147 @@
+package inforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/wire"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// EvalInput is what expressions of a file can refer to.
+func (c *Caller) EvalInput() config.EvalInput {
+	input := config.InputFor(c.LookupEnv, c.Dir)
+	input.Engines = func() []string {
+		attached, _ := wire.ParseReattach(c.Getenv(wire.ReattachEnv)) // Complete tells the error
+		return slices.Sorted(maps.Keys(attached))
+	}
+	return input
+}
+
+// Complete fills in what does not come from a file.
+func (c *Caller) Complete(o *host.Options) (err error) {
+	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
+	if o.Reattach, err = wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Reattach)) {
+		if c.Warn != nil {
+			c.Warn(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", wire.ReattachEnv, name, o.Reattach[name].PID))
+		}
+	}
+	if err := c.completePolicy(o); err != nil {
+		return err
+	}
+	if text := c.Getenv("SBXHOST_START_TIMEOUT"); text != "" {
+		o.StartTimeout, err = time.ParseDuration(text)
+		if err != nil || o.StartTimeout <= 0 {
+			return fmt.Errorf(`SBXHOST_START_TIMEOUT: %q is no time above zero with its unit, such as "10s"`, text)
+		}
+	}
+	return nil
+}
+
+// Logger gives what SBXHOST_LOG asks for, which writes to where its user reads it.
+func (c *Caller) Logger(options *hclog.LoggerOptions) (hclog.Logger, error) {
+	text := c.Getenv("SBXHOST_LOG")
+	if text == "" {
+		return nil, nil
+	}
+	if options.Level = hclog.LevelFromString(text); options.Level == hclog.NoLevel {
+		return nil, fmt.Errorf("SBXHOST_LOG: %q is none of trace, debug, info, warn, error and off", text)
+	}
+	return hclog.New(options), nil
+}
+
+// completePolicy fills in what the environment says on approvals and the log.
+func (c *Caller) completePolicy(o *host.Options) (err error) {
+	if approvals.Dir(c.Getenv) != "" {
+		if o.Approvals.Store, err = c.Store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	if text := c.Getenv("SBXHOST_APPROVAL_MODE"); text != "" {
+		if o.Approvals.Mode, err = policy.ParseMode(text); err != nil {
+			return fmt.Errorf("SBXHOST_APPROVAL_MODE: %w", err)
+		}
+		o.Approvals.ModeOrigin = "SBXHOST_APPROVAL_MODE"
+	}
+	if text := c.Getenv("SBXHOST_SESSION_APPROVAL_TTL_MS"); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || ms <= 0 || ms > int64(maxTTL/time.Millisecond) {
+			return fmt.Errorf("SBXHOST_SESSION_APPROVAL_TTL_MS: %q is no whole number of milliseconds above zero, and up to a year", text)
+		}
+		o.Approvals.SessionTTL = time.Duration(ms) * time.Millisecond
+	}
+	if path := c.Getenv("SBXHOST_AUDIT"); path != "" {
+		o.AuditLog = c.Absolute(path)
+	}
+	o.HideSensitive = o.Approvals.Mode == policy.ModeDeny
+	return nil
+}
+
+const maxTTL = 366 * 24 * time.Hour
+
+// AddOptions adds to a sandbox the options of its engine, which the file has in its config block.
+func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) error {
+	def := s.Options.Sandboxes[sandbox]
+	schema, err := c.schema(ctx, s, sandbox, def.Engine)
+	if err != nil {
+		return err
+	}
+	raw, diags := s.File.EngineOptions(sandbox, schema)
+	if diags.HasErrors() {
+		return &InvalidError{s.File, diags}
+	}
+	def.Config = raw
+	s.Options.Sandboxes = maps.Clone(s.Options.Sandboxes)
+	s.Options.Sandboxes[sandbox] = def
+	return nil
+}
+
+// schema gives the options of a sandbox's engine. A foreign engine is
+// started for it only where there are options to check.
+func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) (shared.OptionSchema, error) {
+	if info, ok := c.BuiltinInfo(ctx, s.Options, engine); ok {
+		return info.Options, nil
+	}
+	if engine == "" || engine == "auto" {
+		return shared.OptionSchema{}, nil // see File.EngineOptions
+	}
+	if _, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{}); !diags.HasErrors() {
+		return shared.OptionSchema{}, nil // no config block
+	}
+	options := s.Options
+	options.EnginesOnly = true
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return shared.OptionSchema{}, err
+	}
+	defer h.Close()
+	info, err := h.EngineInfo(ctx, engine)
+	return info.Options, err
+}
+
+// BuiltinInfo describes an engine that is part of this program and that the
+// configuration does not replace.
+func (c *Caller) BuiltinInfo(ctx context.Context, o host.Options, engine string) (shared.Info, bool) {
+	if _, declared := o.Engines[engine]; declared {
+		return shared.Info{}, false
+	}
+	if injected, ok := c.Inject[engine]; ok {
+		info, err := injected.Info(ctx)
+		return info, err == nil
+	}
+	return c.Builtins.Info(engine)
+}

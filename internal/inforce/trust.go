@@ -1,0 +1,137 @@
+package inforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/source"
+)
+
+// TrustPlace is the path that trust in a configuration belongs to: that of its
+// directory, resolved, and its name. A symlink in the place of the file is not
+// followed: what the text says of relative paths it says of where it was found,
+// so that a link to a file that is trusted elsewhere would have programs of this
+// workspace run in its name.
+func TrustPlace(found string) (string, error) {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(found))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(found)), nil
+}
+
+// checkUserFile refuses a file in the user's configuration directory that is not
+// the user's word, since somebody else can have written it: HOME may be another
+// user's, as it is for root where sudo keeps the variable.
+func checkUserFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = hostpath.CheckFile(path, info)
+	}
+	if err != nil {
+		return &Hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),
+			"or name it as your own: -config " + hostpath.ShellWord(path)}
+	}
+	return nil
+}
+
+// Store is the user's store of approvals and trust.
+func (c *Caller) Store() (*approvals.Store, error) {
+	dir := approvals.Dir(c.Getenv)
+	if dir == "" {
+		return nil, &Hinted{errors.New("there is no place to remember anything"), "set HOME or XDG_STATE_HOME to an absolute path"}
+	}
+	dir, err := hostpath.Resolve("/", dir, c.WritableDirs(host.Options{}, dir))
+	if err != nil {
+		return nil, err
+	}
+	return approvals.Open(dir), nil
+}
+
+// Trusts reports whether a configuration, by a path of TrustPlace, is trusted
+// as it is now.
+func (c *Caller) Trusts(path string) bool {
+	text, err := source.Read(path)
+	if err != nil {
+		return false
+	}
+	store, err := c.Store()
+	if err != nil {
+		return false
+	}
+	state, _, err := store.Trusts(path, text)
+	return err == nil && state == approvals.TrustConfirmed
+}
+
+// trustedText gives the text of a configuration that was found in the
+// workspace, if it is trusted; the path is one of TrustPlace. What is parsed
+// must be these bytes under that path: the file, and what a symlink in its
+// spelling leads to, may be another one a moment later.
+func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
+	text, err := source.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	named := fmt.Sprintf("or name it as your own word: -config %s", hostpath.ShellWord(path))
+	store, err := c.Store()
+	if err != nil {
+		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), named}
+	}
+	state, before, err := store.Trusts(path, text)
+	if err != nil {
+		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", hostpath.Shown(path), err), named}
+	}
+	if state == approvals.TrustConfirmed {
+		return text, nil
+	}
+	refusal := &Hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
+		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellWord(path), named)}
+	asked := &Untrusted{Path: path, Text: text}
+	if state == approvals.TrustChanged {
+		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
+		asked.Changed, asked.Before = true, before.Content
+	}
+	if c.Trust == nil {
+		return nil, refusal
+	}
+	switch yes, err := c.Trust(ctx, asked); {
+	case err != nil:
+		return nil, err
+	case !yes:
+		return nil, refusal
+	}
+	if err := store.AddTrust(ctx, path, text); err != nil {
+		return nil, NotRemembered(path, err)
+	}
+	return text, nil
+}
+
+// NotRemembered is the error for a trust that cannot be recorded: a home that is
+// read-only, a full disk.
+func NotRemembered(path string, err error) error {
+	return &Hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
+		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", hostpath.ShellWord(path))}
+}
+
+// Age is how long ago something was, for people.
+func Age(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		switch n := int(d / unit.size); {
+		case n == 1:
+			return "1 " + unit.name + " ago"
+		case n > 1:
+			return fmt.Sprintf("%d %ss ago", n, unit.name)
+		}
+	}
+	return "just now"
+}

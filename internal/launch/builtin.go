@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// builtinEnvVar names the engine that a re-executed program is to serve.
+const builtinEnvVar = "SBXHOST_BUILTIN"
+
+// Builtins are the engines that this program contains and can serve by
+// executing itself. Only ServeBuiltin makes one that is not empty, so that a
+// Host never re-executes a program whose main is not prepared for it.
+type Builtins struct {
+	engines map[string]shared.Engine
+}
+
+// ServeBuiltin must be the first call of a main that links engines. In a
+// process that a Host has started to serve one of them, or that an engine has
+// started as a sandbox's init, it does that and never returns: it ends the
+// process. Everywhere else it returns at once what a Host's Options.Builtins needs.
+func ServeBuiltin(engines ...shared.Engine) Builtins {
+	sandboxinit.Hook()
+	b := Builtins{engines: make(map[string]shared.Engine, len(engines))}
+	for _, e := range engines {
+		info, err := e.Info(context.Background())
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "built-in engine: %v\n", err)
+			os.Exit(1)
+		}
+		b.engines[info.Name] = e
+	}
+	name := os.Getenv(builtinEnvVar)
+	if name == "" {
+		return b
+	}
+	engine, ok := b.engines[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "this program was started to serve the engine %q, which it does not contain\n", name)
+		os.Exit(1)
+	}
+	os.Unsetenv(builtinEnvVar)
+	shared.Serve(engine)
+	os.Exit(0)
+	panic("unreachable")
+}
+
+// Info gives what the built-in engine of that name says of itself, without
+// starting a process.
+func (b Builtins) Info(name string) (shared.Info, bool) {
+	engine, ok := b.engines[Name(name)]
+	if !ok {
+		return shared.Info{}, false
+	}
+	info, err := engine.Info(context.Background())
+	return info, err == nil
+}
+
+// ForgottenServeBuiltin turns a program that a Host started as an engine, and
+// that did not call ServeBuiltin, into an error rather than a fork bomb.
+func ForgottenServeBuiltin() error {
+	if name := os.Getenv(builtinEnvVar); name != "" {
+		return fmt.Errorf("this process was started to serve the engine %q: its main must call host.ServeBuiltin before anything else", name)
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/wire"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// programPrefix begins the name of an engine's executable.
+const programPrefix = "sbxhost-engine-"
+
+// ours are the engines of this project, which installs them beside one another.
+var ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
+
+// Separate are those that are programs of their own and no part of sbxhost.
+var Separate = []string{"docker"}
+
+// Lesser is the engine among [Engines.Auto] that does not hold all of the isolation.
+const Lesser = "landlock"
+
+// logEnv tells every engine how much to log.
+const logEnv = "SBXHOST_LOG"
+
+// ourEnv is what our engines' processes see of the caller's environment. Commands see none
+// of it.
+func ourEnv(name string) []string {
+	env := []string{logEnv, "TMPDIR", "XDG_RUNTIME_DIR"}
+	if name == "docker" {
+		env = append(env, "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME", "XDG_CACHE_HOME")
+	}
+	return env
+}
+
+// IsAuto reports whether a definition leaves the choice of the engine open.
+func IsAuto(engine string) bool { return engine == "" || engine == "auto" }
+
+// Name gives the name an engine has for what a definition may call it.
+func Name(engine string) string {
+	if engine == "bubblewrap" {
+		return "bwrap"
+	}
+	return engine
+}
+
+// Resolve is [Name], and for "auto" that of the engine that is tried first.
+func (s *Engines) Resolve(engine string) string {
+	if IsAuto(engine) {
+		return s.Auto()[0]
+	}
+	return Name(engine)
+}
+
+// Auto are the engines that "auto" chooses from, the best one first: it
+// takes the first that works on this machine. Docker is among them only where
+// it was declared, since it needs an image to be chosen. Landlock comes last: it holds less,
+// which a definition has to accept.
+func (s *Engines) Auto() []string {
+	platform := []string{"native", "bwrap"}
+	if runtime.GOOS == "darwin" {
+		platform = []string{"seatbelt"}
+	}
+	engines := slices.DeleteFunc(slices.Clone(platform), func(name string) bool { return !s.knows(name) })
+	if len(engines) == 0 {
+		engines = platform[:1] // which the error names
+	}
+	_, declared := s.o.Declared["docker"]
+	if declared || s.Injected("docker") {
+		engines = append(engines, "docker")
+	}
+	if runtime.GOOS == "linux" && s.knows(Lesser) {
+		engines = append(engines, Lesser)
+	}
+	return engines
+}
+
+// knows reports whether an engine is a part of this program, or was given to it. In a
+// directory of engines there may be any.
+func (s *Engines) knows(name string) bool {
+	_, builtin := s.o.Builtins.engines[name]
+	_, declared := s.o.Declared[name]
+	_, attached := s.o.Reattach[name]
+	return builtin || declared || s.Injected(name) || attached || s.o.Dir != ""
+}
+
+// Injected reports whether an engine runs inside this process.
+func (s *Engines) Injected(name string) bool {
+	_, ok := s.o.Inject[name]
+	return ok
+}
+
+// Known reports whether there is an engine of that name, here or on another platform.
+func (s *Engines) Known(name string) bool {
+	return slices.Contains(ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
+}
+
+// None reports that there is no engine at all.
+func (s *Engines) None() bool { return len(s.Names()) == 0 && !slices.ContainsFunc(ours, s.beside) }
+
+// beside reports whether an engine's program stands where those do that were installed with
+// this one.
+func (s *Engines) beside(name string) bool {
+	dir := s.dir()
+	if dir == "" {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(dir, programPrefix+name))
+	return err == nil
+}
+
+// Names lists the engines that are known, sorted.
+func (s *Engines) Names() []string {
+	names := map[string]bool{}
+	for _, list := range [][]string{
+		slices.Collect(maps.Keys(s.o.Builtins.engines)),
+		slices.Collect(maps.Keys(s.o.Declared)),
+		slices.Collect(maps.Keys(s.o.Inject)),
+		slices.Collect(maps.Keys(s.o.Reattach)),
+	} {
+		for _, name := range list {
+			names[name] = true
+		}
+	}
+	for name, path := range s.SeparatePrograms() {
+		if path != "" {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// SeparatePrograms lists those of this project's engines that are programs of their own, and
+// where they stand beside this program: "" where they do not.
+func (s *Engines) SeparatePrograms() map[string]string {
+	found := make(map[string]string, len(Separate))
+	for _, name := range Separate {
+		found[name] = ""
+		if s.beside(name) {
+			found[name] = filepath.Join(s.dir(), programPrefix+name)
+		}
+	}
+	return found
+}
+
+// File is the executable of an engine.
+type File struct {
+	Name string
+	// Path is absolute and resolved. Empty for an engine that this program
+	// serves itself, or that is injected: there is no file of its own.
+	Path string
+	// Declared says that an engine block, an entry of Options.Declared, names it.
+	Declared bool
+	// Pinned is the checksum that it must have on this platform, in lower case
+	// hexadecimal; empty means any.
+	Pinned string
+}
+
+// File finds the executable of an engine, which it neither reads nor
+// starts.
+func (s *Engines) File(name string) (File, error) {
+	name = s.Resolve(name)
+	file := File{Name: name}
+	if s.Injected(name) {
+		return file, nil
+	}
+	p, err := s.find(name)
+	if err != nil {
+		return file, err
+	}
+	file.Declared, file.Pinned = p.declared, p.sha256
+	if !p.self {
+		file.Path = p.file.Path()
+	}
+	return file, nil
+}
+
+// Command gives the command line by which an engine's process would be started, for tools
+// that start one themselves, with dial.Launch. The program is checked as for a start. Who
+// has done with it calls release: with a pinned checksum, what is executed is the file
+// that was verified.
+func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error) {
+	p, err := s.find(s.Resolve(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd, release, err = p.command()
+	if err != nil {
+		return nil, nil, p.failed(err)
+	}
+	cmd.Dir = "/"
+	return cmd, release, nil
+}
+
+// Programs are the executables that may come to run outside of sandboxes: this program,
+// the engines and inits beside it and in Options.Dir, and the declared engines.
+func (s *Engines) Programs() []string {
+	var list []string
+	add := func(path string) {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(list, resolved) {
+			list = append(list, resolved)
+		}
+	}
+	dirs := []string{s.o.Dir}
+	if exe, err := os.Executable(); err == nil {
+		add(exe)
+		dirs = append(dirs, filepath.Dir(exe))
+	}
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		for _, name := range append(s.Names(), "bwrap") {
+			add(filepath.Join(dir, programPrefix+name))
+		}
+		add(filepath.Join(dir, "sbxhost-init"))
+		add(filepath.Join(dir, "sbxhost"))
+	}
+	for _, path := range s.Sources() {
+		add(path)
+	}
+	return list
+}
+
+// Sources are the paths of the declared engines' executables, as they were declared, by name.
+func (s *Engines) Sources() map[string]string {
+	sources := make(map[string]string, len(s.o.Declared))
+	for name := range s.o.Declared {
+		sources[name] = s.sourcePath(name)
+	}
+	return sources
+}
+
+func (s *Engines) sourcePath(name string) string {
+	source := s.o.Declared[name].Source
+	if rest, ok := strings.CutPrefix(source, "~/"); ok && s.o.Home != "" {
+		return filepath.Join(s.o.Home, rest)
+	}
+	return source
+}
+
+// find says which executable serves an engine: the one that a
+// definition's author declared, the lean one beside this program, or this
+// program itself.
+func (s *Engines) find(name string) (program, error) {
+	if declared, ok := s.o.Declared[name]; ok {
+		return s.declared(name, declared)
+	}
+	_, builtin := s.o.Builtins.engines[name]
+	env := s.pickEnv(ourEnv(name))
+	if s.o.OneShot {
+		env = append(env, wire.OnceEnv+"=1")
+	}
+	// Of this program's directory only what is part of it: what else lies in such a
+	// directory, which is in PATH as a rule, nobody has installed as an engine.
+	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
+		beside := filepath.Join(dir, programPrefix+name)
+		file, err := hostpath.Installed(beside)
+		if err == nil {
+			return program{name: name, file: file, source: file.Path(), env: env}, nil
+		}
+		// What is there and unsafe is refused, not passed over in silence.
+		if !errors.Is(err, fs.ErrNotExist) {
+			return program{}, &Error{Engine: name, Source: beside, Err: err}
+		}
+	}
+	if builtin {
+		self, err := hostpath.Self()
+		if err != nil {
+			return program{}, &Error{Engine: name, Source: "built in", Err: err}
+		}
+		return program{name: name, file: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+	}
+	if slices.Contains(Separate, name) {
+		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
+			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
+			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s into %[2]s: "+
+				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name, hostpath.Quote(s.dir()))}
+	}
+	return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
+		Message: fmt.Sprintf("no engine %q is known here", name),
+		Hint:    "known are " + strings.Join(s.Names(), ", ") + "; declare others in Options.Engines or in engine blocks"}
+}
+
+func (s *Engines) declared(name string, declared Source) (program, error) {
+	path := s.sourcePath(name)
+	if !filepath.IsAbs(path) {
+		return program{}, invalid("engine."+name+".source", fmt.Sprintf("%q is not absolute", path), "an engine is never looked up in PATH or the workspace")
+	}
+	file, err := hostpath.CheckProgram(path, s.o.WritableDir)
+	if err != nil {
+		return program{}, &Error{Engine: name, Source: path, Err: err}
+	}
+	p := program{name: name, file: file, source: path, declared: true, others: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
+	if len(declared.SHA256) > 0 {
+		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
+	}
+	return p, nil
+}
+
+// dir is where engines stand that were installed with this program; "" where that cannot
+// be told.
+func (s *Engines) dir() string {
+	if s.o.Dir != "" {
+		return s.o.Dir
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(exe)
+}
+
+// pickEnv gives the variables of the caller's that have one of some names.
+func (s *Engines) pickEnv(names []string) []string {
+	var picked []string
+	for _, name := range names {
+		if value, ok := s.o.LookupEnv(name); ok {
+			picked = append(picked, name+"="+value)
+		}
+	}
+	return picked
+}
+
+// Unconfined reports whether a name is that of a built-in or injected engine that does not
+// isolate.
+func (s *Engines) Unconfined(name string) bool {
+	if engine, ok := s.o.Inject[name]; ok {
+		info, err := engine.Info(context.Background())
+		return err == nil && info.Features.Has(shared.FeatureUnconfined)
+	}
+	if _, declared := s.o.Declared[name]; declared {
+		return false
+	}
+	info, ok := s.o.Builtins.Info(name)
+	return ok && info.Features.Has(shared.FeatureUnconfined)
+}

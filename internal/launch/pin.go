@@ -1,0 +1,75 @@
+package launch
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// Platform is this machine as Source.SHA256 spells it, such as
+// "linux_amd64".
+func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
+
+// ErrChecksum is wrapped by the error of an engine whose executable is not the
+// one that was pinned.
+var ErrChecksum = errors.New("checksum mismatch")
+
+// Checksum is the SHA-256 of a file in lower case hexadecimal.
+func Checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return checksum(f)
+}
+
+func checksum(f *os.File) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, 1<<62)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// openPinned opens an executable whose checksum is pinned and verifies what was
+// opened, which is what is to be executed: the path could lead to another file
+// a moment later.
+func openPinned(path, want string) (_ *os.File, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := hostpath.CheckExecutable(path, info); err != nil {
+		return nil, err
+	}
+	have, err := checksum(f)
+	if err != nil {
+		return nil, err
+	}
+	return f, compareChecksum(have, want)
+}
+
+func compareChecksum(have, want string) error {
+	if subtle.ConstantTimeCompare([]byte(have), []byte(want)) == 1 {
+		return nil
+	}
+	return fmt.Errorf("%w: its SHA-256 is %s, and %s is pinned for %s; install the release that was pinned, or pin this one if you have checked it",
+		ErrChecksum, have, want, Platform())
+}

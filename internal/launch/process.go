@@ -1,0 +1,50 @@
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/dial"
+)
+
+// launch starts an engine and speaks to it. Every error is an *Error.
+func (s *Engines) launch(ctx context.Context, p program) (*dial.Launched, error) {
+	cmd, release, err := p.command()
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	defer release()
+	cmd.Env = append(slices.Clip(cmd.Env), s.o.Usage.Environ()...)
+	process, err := dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: s.o.StartTimeout, Logger: s.o.Logger.Named(p.name), SocketDirs: s.socketDirs()})
+	if err != nil {
+		failed := &Error{Engine: p.name, Source: p.source, Err: err}
+		if e, ok := errors.AsType[*dial.LaunchError](err); ok {
+			failed.Err, failed.Log = e.Err, e.Log
+		}
+		return nil, failed
+	}
+	return process, nil
+}
+
+// socketDirs are the directories that the caller's environment names for files like an
+// engine's socket.
+func (s *Engines) socketDirs() (dirs []string) {
+	for _, entry := range s.pickEnv([]string{"XDG_RUNTIME_DIR", "TMPDIR"}) {
+		name, dir, _ := strings.Cut(entry, "=")
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if name == "TMPDIR" {
+			dirs = append(dirs, dir)
+		} else if info, err := os.Stat(dir); err == nil && info.IsDir() && dial.OwnedPrivately(info) {
+			dirs = slices.Insert(dirs, 0, dir)
+		}
+	}
+	return dirs
+}

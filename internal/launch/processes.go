@@ -1,0 +1,143 @@
+//go:build unix
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+)
+
+// ErrClosed is returned by what needs Engines that were closed.
+var ErrClosed = errors.New("closed")
+
+// processes are the engines that were asked for.
+type processes struct {
+	mu     sync.Mutex
+	closed bool
+	slots  map[string]*slot
+}
+
+// slot holds one engine.
+type slot struct {
+	lock    Lock
+	current *Engine // guarded by lock
+}
+
+// Get gives a living engine of that name, or the first of "auto", and starts it if need be.
+func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
+	name = s.Resolve(name)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, ErrClosed
+	}
+	at := s.slots[name]
+	if at == nil {
+		at = &slot{lock: NewLock()}
+		if s.slots == nil {
+			s.slots = map[string]*slot{}
+		}
+		s.slots[name] = at
+	}
+	s.mu.Unlock()
+
+	if err := at.lock.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer at.lock.Release()
+	if s.isClosed() { // while we waited; Close would not see what is started now
+		return nil, ErrClosed
+	}
+	if at.current != nil {
+		if at.current.Usable() {
+			return at.current, nil
+		}
+		at.current.process.Kill() // reaps what is left of the one that died
+		orphans.Kill(orphanPatience)
+		at.current = nil
+	}
+	e, err := s.start(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		e.stop()
+		return nil, ErrClosed
+	}
+	at.current = e
+	return e, nil
+}
+
+func (s *Engines) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Close begins to stop every engine's process, and gives what waits for their ends. One
+// that hangs while it is started holds it up no longer than ctx.
+func (s *Engines) Close(ctx context.Context) (wait func()) {
+	s.mu.Lock()
+	s.closed = true
+	slots := s.slots
+	s.slots = nil
+	s.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, at := range slots {
+		ends.Go(func() {
+			if at.lock.Acquire(ctx) != nil {
+				return // who starts it finds these Engines closed
+			}
+			defer at.lock.Release()
+			if at.current != nil {
+				at.current.stop()
+			}
+			at.current = nil
+		})
+	}
+	return ends.Wait
+}
+
+func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error) {
+	if injected, ok := s.o.Inject[name]; ok {
+		e := &Engine{Engine: injected, Source: "injected"}
+		if e.Info, err = injected.Info(ctx); err != nil {
+			return nil, &Error{Engine: name, Source: e.Source, Err: err}
+		}
+		return e, nil
+	}
+	if at, ok := s.o.Reattach[name]; ok {
+		return s.reattach(ctx, name, at)
+	}
+	p, err := s.find(name)
+	if err != nil {
+		return nil, err
+	}
+	made := p.recorded()
+	process, err := s.launch(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Engine: process, Source: p.source, Program: made, process: process}
+	// As for the handshake: an engine that listens and does not answer is none.
+	begun := time.Now()
+	asked, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
+	defer cancel()
+	e.Info, err = e.Engine.Info(asked)
+	// By the clock: the engine, which knows the deadline, can give up before the timer here is served.
+	if err != nil && time.Since(begun) >= s.o.StartTimeout && ctx.Err() == nil {
+		err = dial.NoAnswer(s.o.StartTimeout)
+	}
+	if err != nil {
+		process.Kill()
+		return nil, &Error{Engine: name, Source: p.source, Err: err, Log: process.Log()}
+	}
+	return e, nil
+}

@@ -1,0 +1,88 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Program is the executable of an engine.
+type Program struct {
+	Name string `json:"name"` // by which definitions call the engine, whatever it calls itself
+	Path string `json:"path"` // of the host, resolved
+	// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
+	// file cannot be read.
+	SHA256 string `json:"sha256"`
+}
+
+// program is an engine's executable and how to start it.
+type program struct {
+	name   string
+	file   *hostpath.Program
+	source string // for people: "built in", the path
+	// declared says that the user chose it in place of what is built in.
+	declared bool
+	self     bool     // this program itself, re-executed
+	others   bool     // not installed with this program
+	pinned   bool     // checksums are declared, if not for this platform
+	sha256   string   // what the executable must have; empty means any
+	env      []string // "name=value": all that the process sees of the host's environment
+}
+
+// failed is an error of the program, unless it is one of the definition.
+func (p *program) failed(err error) error {
+	if errors.Is(err, shared.ErrInvalidSpec) {
+		return err
+	}
+	return &Error{Engine: p.name, Source: p.source, Err: err}
+}
+
+func invalid(attribute, message, hint string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+}
+
+// command gives the command line of the program, checked against its checksum. Who has
+// started it calls release. Checksums for other platforms alone are an error.
+func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
+	if p.pinned && p.sha256 == "" {
+		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
+			"check the engine and add the checksum of its program, or remove sha256")
+	}
+	cmd = p.file.Command(context.Background())
+	cmd.Args[0], cmd.Dir, cmd.Env = p.file.Path(), "", p.env
+	if p.sha256 == "" {
+		return cmd, func() {}, nil
+	}
+	verified, err := openPinned(p.file.Path(), p.sha256)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := executePinned(cmd, verified)
+	if err != nil {
+		verified.Close()
+		return nil, nil, err
+	}
+	return cmd, func() {
+		verified.Close()
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
+	}, nil
+}
+
+// recorded is the program as it is told of; nil for one that was installed with this one, and
+// has its version.
+func (p *program) recorded() *Program {
+	if !p.others {
+		return nil
+	}
+	r := &Program{Name: p.name, Path: p.file.Path(), SHA256: p.sha256}
+	if r.SHA256 == "" {
+		r.SHA256, _ = Checksum(p.file.Path())
+	}
+	return r
+}

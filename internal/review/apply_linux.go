@@ -1,0 +1,350 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+)
+
+// A journal is a plan that is being carried out, or was.
+type journal struct {
+	Whole   bool // nothing is left in the review
+	Known   int  // how much the review knew of what it had put into the workspace before
+	Steps   []Step
+	Applied []appliedPath `json:",omitempty"`
+}
+
+// Changes compares the review with the workspace.
+func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
+	if err := r.openTrees(); err != nil {
+		return nil, err
+	}
+	list, err := r.known()
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{shown: r.shown, unseen: func(c *Change) bool {
+		return rules.Unseen != nil && rules.Unseen(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
+	}}
+	r.git = make([]gitDirs, len(r.trees))
+	for i, l := range r.rec.Layers {
+		p := r.trees[i]
+		if p.upper == nil {
+			continue
+		}
+		known := map[string]appliedPath{}
+		for _, one := range list {
+			if one.Layer == i {
+				known[string(one.Path)] = one
+			}
+		}
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Ino: l.Ino, Known: known,
+			Listed: sync.OnceValues(func() (map[string]listing, error) { return readListings(r.dir, i) }),
+			Same: func(p string) (bool, error) {
+				if err := ctx.Err(); err != nil {
+					return false, context.Cause(ctx)
+				}
+				return same(r.trees[i].upper, r.trees[i].lower, p)
+			},
+		}
+		if rules.Denied != nil {
+			c.Denied = func(at string) string { return rules.Denied(path.Join(p.source, at)) }
+		}
+		changes, err := c.Changes()
+		if err != nil {
+			return nil, err
+		}
+		for j := range changes {
+			rules.settle(&changes[j], path.Join(p.source, changes[j].Path))
+		}
+		if changes, err = r.ofGit(c, changes, &rules); err != nil {
+			return nil, err
+		}
+		set.Changes = append(set.Changes, changes...)
+		for _, dir := range c.opaque {
+			set.opaque = append(set.opaque, Place{Upper, i, name(dir)})
+		}
+	}
+	set.Digest = Digest(set.Changes)
+	return set, nil
+}
+
+// Apply carries changes over to the workspace: all that are chosen, or none.
+func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, error) {
+	if choice.Digest != "" && choice.Digest != set.Digest {
+		return nil, fmt.Errorf("%w: its digest is %s now, not %s", ErrChanged, set.Digest, choice.Digest)
+	}
+	lock, err := lockFileAt(ctx, filepath.Join(r.shelf.dir, applyLock), unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.release()
+	chosen, whole, err := set.choose(choice)
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{Whole: whole}
+	part := r.part(set, chosen)
+	for i, c := range set.Changes {
+		if chosen[i] && c.Refused == "" {
+			c.Refused = part(&c)
+		}
+		switch {
+		case !chosen[i]:
+		case c.Refused != "":
+			out.Refused = append(out.Refused, c)
+		case c.Conflict != "" && !listed(choice.Theirs, set.Shown(&c)):
+			out.Conflicts = append(out.Conflicts, c)
+		default:
+			out.Applied = append(out.Applied, c)
+		}
+	}
+	if len(out.Conflicts)+len(out.Refused) > 0 {
+		return out, ErrBlocked
+	}
+	if !whole {
+		if err := r.plain(set); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := NewPlan(set.Changes, chosen, os.Geteuid() == 0, func(at Place) (Node, error) {
+		return (&run{trees: r.trees}).tree(at).Look(string(at.Path))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.forget(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.carryOut(ctx, plan, out, whole); err != nil {
+		return nil, err
+	}
+	r.shelf.forgetOthers(ctx, r)
+	return out, nil
+}
+
+// part refuses of a part of a review what is something else than it was in the whole: a link that leads
+// elsewhere, and what makes a repository or lies in one.
+func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
+	after := r.after(set, chosen)
+	dirs := slices.Clone(r.git)
+	taken := make([]func(*Change) bool, len(dirs))
+	for i := range dirs {
+		dirs[i].after, dirs[i].known, dirs[i].submodules = after(i), map[string]string{}, nil
+		taken[i] = dirs[i].takesObjects(set.carried(i, chosen))
+	}
+	return func(c *Change) string {
+		source, one := r.trees[c.Layer].source, *c
+		if c.New.Kind == Symlink {
+			if why := leadsOut(source, c, after(c.Layer)); why != "" {
+				return why
+			}
+		}
+		if taken[c.Layer](c) {
+			return "without the rest it takes objects from a repository that stays"
+		}
+		one.Note = ""
+		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
+			return "without the rest it is another thing: " + one.Note
+		}
+		return one.Refused
+	}
+}
+
+// carried are the chosen changes of a layer, but for directories that go and leave something behind.
+func (set *Set) carried(layer int, chosen []bool) (list []Change) {
+	p := planner{changes: set.Changes, chosen: chosen}
+	for i, c := range set.Changes {
+		if c.Layer != layer || !chosen[i] {
+			continue
+		}
+		if _, all := p.within(i); all || c.Op != Deleted {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// after describes, for each layer, what the workspace has at a path when the chosen changes are applied.
+func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
+	applied := map[Place]Node{}
+	for i, c := range set.Changes {
+		if chosen[i] && !(c.Op == Deleted && c.Old.Kind == Directory) { // it can stay, and what lies in it is a change of its own
+			applied[Place{Host, c.Layer, name(c.Path)}] = c.New
+		}
+	}
+	return func(layer int) func(string) (Node, error) {
+		return func(p string) (Node, error) {
+			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
+				return n, nil
+			}
+			return r.trees[layer].lower.Look(p)
+		}
+	}
+}
+
+// plain replaces what an opaque directory hides by what says so of each name: a part of it can
+// be applied, and the rest stays what it is. Done in part, it changes nothing.
+func (r *Review) plain(set *Set) error {
+	gone := map[Place][]string{} // names, by the directory of the review that hides them
+	for i := range set.Changes {
+		if c := &set.Changes[i]; c.Op == Deleted {
+			dir := Place{Upper, c.Layer, name(path.Dir(c.Path))}
+			gone[dir] = append(gone[dir], path.Base(c.Path))
+		}
+	}
+	for _, dir := range set.opaque {
+		if err := r.trees[dir.Layer].upper.makePlain(string(dir.Path), gone[dir]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makePlain has a directory of an upper layer hide only some names of the lower one.
+func (t *tree) makePlain(dir string, gone []string) error {
+	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return t.error("open", dir, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 { // else its owner cannot write to it, either
+		_ = unix.Fchmod(fd, st.Mode&0o7777|0o700) // why not is told below
+		defer func() { _ = unix.Fchmod(fd, st.Mode&0o7777) }()
+	}
+	for _, one := range gone {
+		// A whiteout, which everybody may make.
+		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
+			return t.error("mknod", path.Join(dir, one), err)
+		}
+	}
+	if err := unix.Fremovexattr(fd, opaqueMark); err != nil && err != unix.ENODATA {
+		return t.error("removexattr", dir, err)
+	}
+	return nil
+}
+
+// carryOut makes what is to be made, writes the journal, and goes through the steps.
+func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole bool) error {
+	if err := os.Mkdir(filepath.Join(r.dir, slotsDir), 0o700); err != nil {
+		return err
+	}
+	run, err := newRun(r.dir, r.trees)
+	if err != nil {
+		return err
+	}
+	defer run.close()
+	known, err := r.known()
+	if err != nil {
+		return err
+	}
+	j := &journal{Whole: whole, Known: len(known), Steps: plan.Steps}
+	if err = run.makeAll(ctx, plan); err == nil {
+		err = syncJSON(r.dir, journalFile, j)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))
+	}
+	for i := range plan.Steps {
+		if err = ctx.Err(); err == nil {
+			err = run.do(&plan.Steps[i])
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		j.Applied, err = r.look(out)
+	}
+	if err == nil {
+		// A journal with what was applied, then that it is no journal any more.
+		err = writeJSON(r.dir, journalFile, j)
+	}
+	if err == nil {
+		err = writeJSON(r.dir, knownFile, append(known, j.Applied...))
+	}
+	if err == nil {
+		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
+	}
+	if err != nil {
+		_, back := r.shelf.recover(context.WithoutCancel(ctx), r.dir, &r.rec)
+		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), back)
+	}
+	if whole {
+		r.closeTrees()
+		return r.shelf.end(context.WithoutCancel(ctx), r)
+	}
+	return nil
+}
+
+// look takes the marks of an overlay from what was applied, and notes what it is like.
+func (r *Review) look(out *Outcome) ([]appliedPath, error) {
+	applied := make([]appliedPath, 0, len(out.Applied))
+	for i := range r.trees {
+		r.trees[i].lower.forget()
+	}
+	for _, c := range out.Applied {
+		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind != Directory && c.New.Kind == Directory}
+		t := r.trees[c.Layer].lower
+		if c.New.Kind == File || c.New.Kind == Directory {
+			if err := t.unmark(c.Path); err != nil {
+				return nil, err
+			}
+		}
+		n, err := t.Look(c.Path)
+		if err != nil {
+			return nil, err
+		}
+		if c.Op == Deleted && n.Ino == c.Old.Ino {
+			continue // a directory that stays with what is left in it
+		}
+		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
+		if one.Kind == File && isIndex(c.git) {
+			if one.Index, err = t.index(c.Path); err != nil {
+				return nil, err
+			}
+		}
+		applied = append(applied, one)
+	}
+	return applied, nil
+}
+
+// unmark removes the attributes by which an overlay knows what it has copied.
+func (t *tree) unmark(p string) error {
+	fd, name, err := t.in(p)
+	if err != nil {
+		return t.error("open", p, err)
+	}
+	at := fdPath(fd) + "/" + name
+	list, err := listAttributes(at)
+	if err != nil {
+		return t.error("listxattr", p, err)
+	}
+	for attr := range strings.SplitSeq(list, "\x00") {
+		if strings.HasPrefix(attr, "user.overlay.") {
+			unix.Lremovexattr(at, attr)
+		}
+	}
+	return nil
+}
+
+// known lists what the review itself has put into the workspace, taken away or given back: what counts of a
+// path is the last.
+func (r *Review) known() (list []appliedPath, err error) {
+	if err = readJSON(filepath.Join(r.dir, knownFile), &list); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return list, err
+}

@@ -1,0 +1,464 @@
+package review
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// Kind is what lies at a path of a layer.
+type Kind uint8
+
+const (
+	Absent Kind = iota
+	File
+	Directory
+	Symlink
+	Fifo
+	Socket
+	Device
+	Whiteout // says of an upper layer that there is nothing any more
+)
+
+// String is for people.
+func (k Kind) String() string {
+	return [...]string{"nothing", "file", "directory", "symlink", "fifo", "socket", "device", "whiteout"}[k]
+}
+
+// A Node is what lies at a path of one layer.
+type Node struct {
+	Kind   Kind
+	Mode   uint32 // permissions, with the bits for set-user-ID, set-group-ID and sticky
+	Gid    uint32
+	Size   int64
+	Dev    uint64
+	Ino    uint64
+	Links  uint64
+	MTime  int64 // nanoseconds, as are those of CTime
+	CTime  int64
+	Target string // of a symlink
+	Opaque bool   // a directory of an upper layer, beneath which nothing shows
+}
+
+// same reports whether n is still what it was, for all that renaming it leaves alone.
+func (n *Node) same(m *Node) bool {
+	return n.Kind == m.Kind && n.Ino == m.Ino && n.Dev == m.Dev && (n.Kind == Directory || n.Size == m.Size && n.MTime == m.MTime)
+}
+
+// Op is what a change does.
+type Op uint8
+
+const (
+	Added Op = iota
+	Modified
+	Deleted
+	Mode // the permissions alone
+)
+
+// String is for people, and for JSON.
+func (o Op) String() string { return [...]string{"added", "modified", "deleted", "mode"}[o] }
+
+// A Change is one path at which a review differs from the workspace.
+type Change struct {
+	Layer int    // index of the tree that it lies in
+	Path  string // in that tree, relative
+	Op    Op
+	Old   Node // the host's; Absent where the change adds
+	New   Node // the review's; Absent where it deletes
+	// Refused says why it is never applied: "a socket". It can be left out.
+	Refused string
+	// Conflict says what the host did to it since the review began.
+	Conflict string
+	// Note is what a person should know of it.
+	Note string
+	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
+	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
+	Attributes string
+
+	// whiteouts says that a directory has some, which are to be left behind: on the host, too, nothing is there any more.
+	whiteouts bool
+
+	top uint32 // the permissions of its layer's directory on the host
+	git string // its path in the git directory that it lies in, "" where it lies in none
+}
+
+// Line says the change on one line, with the path as it is given.
+func (c *Change) Line(shown string) string {
+	var more []string
+	one, other := &c.New, c.Op == Modified && c.Old.Kind != c.New.Kind
+	if c.Op == Deleted {
+		one = &c.Old
+	}
+	modes := c.Op != Deleted && c.Old.Kind == c.New.Kind && c.Old.Mode != c.New.Mode && c.New.Kind != Symlink
+	switch {
+	case other:
+		more = append(more, c.Old.Kind.String()+" -> "+c.New.Kind.String())
+	case !modes && (one.Kind == Directory || one.Kind == Fifo || one.Kind == Socket || one.Kind == Device):
+		more = append(more, one.Kind.String())
+	}
+	switch {
+	case one.Kind == Symlink:
+		more = append(more, "symlink to "+strconv.Quote(one.Target))
+	case (other || c.Op == Added) && one.Kind == File && one.Mode&0o111 != 0:
+		more = append(more, "executable")
+	}
+	if modes {
+		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
+	} else if c.unsaid() {
+		more = append(more, fmt.Sprintf("mode %04o", c.New.Mode))
+	}
+	if c.Attributes != "" && c.Op == Mode {
+		more = append(more, "not applied: "+c.Attributes)
+	} else if c.Attributes != "" {
+		more = append(more, c.Attributes)
+	}
+	line := fmt.Sprintf("%-8s %s", c.Op, shown)
+	if len(more) > 0 {
+		line += " (" + strings.Join(more, ", ") + ")"
+	}
+	return line
+}
+
+// unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
+// a file is executable. New ones are told that let others write, where the workspace's own do not, or are no permissions.
+func (c *Change) unsaid() bool {
+	switch mode := c.New.Mode; {
+	case c.New.Kind != File && c.New.Kind != Directory:
+		return false
+	case c.New.Kind != c.Old.Kind:
+		return mode&(0o2022&^c.top|0o5000) != 0
+	case c.New.Kind == File:
+		return (mode^c.Old.Mode)&^0o111 != 0
+	default:
+		return mode != c.Old.Mode
+	}
+}
+
+// Digest is the same for the same changes, and for no others: the kernel gives a file another
+// inode or change time whenever something is written to it.
+func Digest(changes []Change) string {
+	sum := sha256.New()
+	for i := range changes {
+		c := &changes[i]
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target, c.Attributes)
+		if c.Op == Deleted {
+			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// A Tree is one layer. Paths are relative to it; "." is the layer itself.
+type Tree interface {
+	// Names lists a directory, in any order.
+	Names(dir string) ([]string, error)
+	// Look describes what lies at a path whose directory is one; Absent is no error.
+	Look(path string) (Node, error)
+	// Attributes are the extended attributes of what lies there, with its access control lists. There can be
+	// more of them than the kernel lists.
+	Attributes(path string) (map[string]string, error)
+}
+
+// A Comparison finds the changes of one tree.
+type Comparison struct {
+	Layer        int
+	Root         string // of the lower layer on the host: what absolute links may lead to
+	Upper, Lower Tree
+	// Same reports whether the contents of a file are equal in both layers.
+	Same func(path string) (bool, error)
+	// Begun is the change time up to which the host's files were as the first command found them, and
+	// Ino the lower layer's directory itself.
+	Begun int64
+	Ino   uint64
+	// Listed are directories of the lower layer as they were then, as far as somebody has noted that.
+	Listed func() (map[string]listing, error)
+	// Known is what the review itself has put there since, or taken away.
+	Known map[string]appliedPath
+	// Denied says why a path may not be changed; "" where it may.
+	Denied func(path string) string
+
+	changes []Change
+	top     uint32   // the permissions of Root
+	opaque  []string // directories of the upper layer that hide what is beneath them in the lower one
+}
+
+// Changes gives the changes, a directory before what lies in it.
+func (c *Comparison) Changes() ([]Change, error) {
+	c.changes = nil
+	root, err := c.Lower.Look(".")
+	if c.top = root.Mode; err == nil {
+		err = c.walk(c.footing(".", &root, root.Ino == c.Ino), false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.changes, nil
+}
+
+func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
+	if u, err = c.Upper.Look(p); err != nil {
+		return u, l, err
+	}
+	if lower {
+		l, err = c.Lower.Look(p)
+	}
+	return u, l, err
+}
+
+// walk compares a directory of the upper layer with what the lower one has there.
+func (c *Comparison) walk(in footing, opaque bool) error {
+	names, err := c.Upper.Names(in.dir)
+	if err == nil && in.exists && opaque {
+		var more []string
+		more, err = c.Lower.Names(in.dir)
+		names = append(names, more...)
+	}
+	if err != nil {
+		return c.unread(in.dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		p := path.Join(in.dir, name)
+		u, l, err := c.look(p, in.exists)
+		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if err = c.compare(p, u, l, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unread refuses a directory that cannot be looked through, if that is for what it is: one path keeps the rest from
+// nobody.
+func (c *Comparison) unread(dir string, err error) error {
+	if isShortage(err) {
+		return err
+	}
+	why, ok := errors.AsType[*Unread](err)
+	if !ok { // it may not be listed or searched, or was moved meanwhile
+		why = &Unread{"it cannot be read"}
+	}
+	c.opaque = slices.DeleteFunc(c.opaque, func(one string) bool { return one == dir }) // what it hides is not known
+	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
+		c.changes[n-1].Refused = why.Why
+		return nil
+	}
+	c.changes = append(c.changes, Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
+	return nil
+}
+
+// Unread is the error of a Tree for a directory that it does not go into.
+type Unread struct{ Why string }
+
+func (e *Unread) Error() string { return e.Why }
+
+func (c *Comparison) compare(p string, u, l Node, in footing) error {
+	switch {
+	case u.Kind != Whiteout && u.Kind != Absent:
+	case l.Kind == Absent:
+		if i := slices.IndexFunc(c.changes, func(dir Change) bool { return dir.Path == path.Dir(p) }); i >= 0 {
+			c.changes[i].whiteouts = true
+		}
+		return nil
+	case u.Kind == Absent:
+		// A directory that the review made is opaque. Commands did not remove from it what the host
+		// has put there since.
+		if had, err := c.had(p, &l, in); err != nil || had == no {
+			return err
+		}
+		fallthrough
+	default:
+		return c.deleted(p, l, in)
+	}
+	if u.Opaque {
+		c.opaque = append(c.opaque, p)
+	}
+	op, changed, err := c.operation(p, &u, &l)
+	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
+	if err == nil && (u.Kind == File || u.Kind == Directory) { // others have none that a command can set
+		var had map[string]string
+		if l.Kind == u.Kind {
+			had, _ = c.Lower.Attributes(p) // without them, all are named
+		}
+		now, unread := c.Upper.Attributes(p)
+		if one.Attributes = differing(now, had); unread != nil {
+			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and would arrive unseen
+		}
+	}
+	if err == nil && (changed || one.Attributes != "" || one.Refused != "") {
+		err = c.add(one, in)
+	}
+	switch {
+	case err != nil:
+		return err
+	case u.Kind == Directory && l.Kind == Directory:
+		return c.within(p, &l, in, func(f footing) error { return c.walk(f, u.Opaque) })
+	case l.Kind == Directory:
+		return c.within(p, &l, in, c.deletedIn)
+	case u.Kind == Directory:
+		return c.walk(footing{dir: p}, false)
+	}
+	return nil
+}
+
+// operation says what makes one of the other, if they differ.
+func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err error) {
+	switch {
+	case l.Kind == Absent:
+		return Added, true, nil
+	case u.Kind != l.Kind:
+		return Modified, true, nil
+	}
+	if equal, err := c.equal(p, u, l); err != nil || !equal {
+		return Modified, true, err
+	}
+	return Mode, u.Mode != l.Mode && u.Kind != Symlink, nil
+}
+
+// equal reports whether two nodes of one kind have the same contents.
+func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
+	switch u.Kind {
+	case File:
+		if u.Size != l.Size {
+			return false, nil
+		}
+		return c.Same(p)
+	case Symlink:
+		return u.Target == l.Target, nil
+	}
+	return true, nil
+}
+
+// deleted adds what is gone, and all that was in it.
+func (c *Comparison) deleted(p string, l Node, in footing) error {
+	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}, in); err != nil || l.Kind != Directory {
+		return err
+	}
+	return c.within(p, &l, in, c.deletedIn)
+}
+
+func (c *Comparison) deletedIn(in footing) error {
+	names, err := c.Lower.Names(in.dir)
+	if err != nil {
+		return c.unread(in.dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p := path.Join(in.dir, name)
+		l, err := c.Lower.Look(p)
+		if err != nil {
+			return c.unread(in.dir, err)
+		}
+		if l.Kind != Absent {
+			err = c.deleted(p, l, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds a change, with why it cannot be applied.
+func (c *Comparison) add(one Change, in footing) (err error) {
+	if one.Refused == "" {
+		if one.Refused, err = c.refused(&one); err != nil {
+			return err
+		}
+	}
+	if one.Conflict, err = c.conflict(&one, in); err != nil {
+		return err
+	}
+	one.top = c.top
+	c.changes = append(c.changes, one)
+	return nil
+}
+
+func (c *Comparison) refused(one *Change) (string, error) {
+	if c.Denied != nil {
+		if why := c.Denied(one.Path); why != "" {
+			return why, nil
+		}
+	}
+	switch n := &one.New; n.Kind {
+	case Socket:
+		return "a socket", nil
+	case Device:
+		return "a device", nil
+	case Symlink:
+		return leadsOut(c.Root, one, c.merged), nil
+	case File, Directory:
+		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
+			return "has the set-user-ID or set-group-ID bit", nil
+		}
+	}
+	return "", nil
+}
+
+// inheritsGroup reports whether a change makes a directory that has its set-group-ID bit and its group from the
+// one that it is in, as by mkdir. If that is new too, it was looked at before.
+func (c *Comparison) inheritsGroup(one *Change) bool {
+	dir := path.Dir(one.Path)
+	in, err := c.Lower.Look(dir)
+	if err == nil && in.Kind != Directory {
+		in, err = c.Upper.Look(dir)
+	}
+	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
+}
+
+// leadsOut refuses a symlink that leads out of its tree, by what look finds in that.
+func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
+	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(root, p) {
+			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a directory above is one
+		}
+		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
+		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
+	})
+	if err == nil && paths.Inside(root, end) {
+		return ""
+	}
+	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
+}
+
+// merged describes what commands of the review see at a path whose directory has been looked at.
+func (c *Comparison) merged(p string) (Node, error) {
+	if p == "" {
+		return Node{Kind: Directory}, nil
+	}
+	hidden := false // the lower layer, by an upper directory that is opaque or new
+	at := ""
+	for name := range strings.SplitSeq(path.Dir(p), "/") {
+		if at = path.Join(at, name); at == "." || at == "" {
+			continue
+		}
+		n, err := c.Upper.Look(at)
+		if err != nil || n.Kind == Whiteout {
+			return Node{}, err
+		}
+		if n.Kind == Absent {
+			break
+		}
+		hidden = hidden || n.Opaque
+	}
+	n, err := c.Upper.Look(p)
+	switch {
+	case err != nil || n.Kind == Whiteout:
+		return Node{}, err
+	case n.Kind != Absent || hidden:
+		return n, nil
+	}
+	return c.Lower.Look(p)
+}
+
+// under reports whether a relative path is dir or lies in it.
+func under(dir, p string) bool { return dir == "." || p == dir || strings.HasPrefix(p, dir+"/") }

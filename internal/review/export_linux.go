@@ -1,0 +1,161 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+)
+
+// maxExported is the size of the largest file that Export copies: of a larger one nobody reads the
+// difference.
+const maxExported = 16 << 20
+
+// diffPrefix begins the names of directories that a diff is made in.
+const diffPrefix = "diff-"
+
+// maxShownPath is the length of the longest path that git compares: the kernel opens none of 4096 bytes.
+const maxShownPath = 4000
+
+// Export copies what changes into directories of their own, one for each layer that changes: in
+// each is what the workspace has, in a, and what the review has, in b. A symlink of one layer can
+// have the path that a file of another one is shown by, so layers are never mixed.
+//
+// done removes the directories. Left out are those of left: large files, git's objects and indexes,
+// which nobody reads, what is no file and no symlink, empty directories that come or go, and what has changed
+// meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions
+// that git does not tell.
+func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
+	top, err := os.MkdirTemp(r.dir, diffPrefix)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	done = func() { _ = sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, filepath.Base(top)) }
+	copies := make([]*tree, len(r.trees))
+	defer func() {
+		for _, t := range copies {
+			if t != nil {
+				t.close()
+			}
+		}
+		if err != nil {
+			done()
+		}
+	}()
+	for i := range set.Changes {
+		c := &set.Changes[i]
+		if err := ctx.Err(); err != nil {
+			return nil, nil, nil, context.Cause(ctx)
+		}
+		if !set.Concerns(only, c) {
+			continue
+		}
+		at := strings.TrimPrefix(set.Shown(c), "/")
+		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
+		// git shows no directory. What is in one tells of it, if anything is.
+		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && !set.holds(i)
+		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
+		if whole && copies[c.Layer] == nil {
+			dir := filepath.Join(top, strconv.Itoa(c.Layer))
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
+				return nil, nil, nil, err
+			}
+			if copies[c.Layer], err = openTree(dir, false); err != nil {
+				return nil, nil, nil, err
+			}
+			dirs = append(dirs, dir)
+		}
+		if whole {
+			err := r.export(copies[c.Layer], at, c)
+			if isShortage(err) {
+				return nil, nil, nil, err
+			}
+			whole = err == nil // else it is the change's own, and the rest can be compared
+		}
+		if bare || !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
+			left = append(left, *c)
+		}
+	}
+	return dirs, left, done, nil
+}
+
+// exported reports whether one side of a change can be. What lies in a directory is of changes of its own.
+func exported(n *Node) bool {
+	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
+}
+
+// export copies both sides of a change, or none.
+func (r *Review) export(to *tree, at string, c *Change) error {
+	p := r.trees[c.Layer]
+	err := to.copy("a/"+at, p.lower, c.Path, &c.Old)
+	if err != nil {
+		return err
+	}
+	if err = to.copy("b/"+at, p.upper, c.Path, &c.New); err != nil && c.Old.Kind != Absent {
+		if dir, name, missing := to.in("a/" + at); missing == nil {
+			unix.Unlinkat(dir, name, 0)
+		}
+	}
+	return err
+}
+
+// copy makes a file or a symlink of a tree anew at to.
+func (t *tree) copy(to string, of *tree, p string, n *Node) error {
+	if n.Kind == Absent || n.Kind == Directory {
+		return nil
+	}
+	var from io.Reader
+	if n.Kind == File {
+		f, err := of.file(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = io.LimitReader(f, maxExported) // which may grow meanwhile
+	}
+	dir, name, err := t.makeIn(to)
+	if err != nil {
+		return t.error("mkdir", to, err)
+	}
+	if n.Kind == Symlink {
+		return t.error("symlink", to, unix.Symlinkat(n.Target, dir, name))
+	}
+	mode := uint32(0o600)
+	if n.Mode&0o111 != 0 {
+		mode = 0o700
+	}
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return t.error("create", to, err)
+	}
+	f := os.NewFile(uintptr(fd), to)
+	defer f.Close()
+	if _, err = io.Copy(f, from); err != nil {
+		unix.Unlinkat(dir, name, 0)
+	}
+	return err
+}
+
+// makeIn is in, but makes the directories that are missing.
+func (t *tree) makeIn(p string) (int, string, error) {
+	fd, name, err := t.in(p)
+	if err != unix.ENOENT {
+		return fd, name, err
+	}
+	above, dir, err := t.makeIn(path.Dir(p))
+	if err == nil {
+		err = unix.Mkdirat(above, dir, 0o700)
+	}
+	if err != nil {
+		return -1, "", err
+	}
+	return t.in(p)
+}

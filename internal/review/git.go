@@ -1,0 +1,22 @@
+package review
+
+import (
+	"path"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/gitindex"
+)
+
+// objects reports whether a path in a git directory is one of git's objects, or a directory of them.
+func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "objects/") }
+
+// indexEntries gives what the index of a repository says of its files.
+func indexEntries(b []byte, hash int) (string, bool) {
+	i, ok := gitindex.Read(b, hash)
+	return i.Entries, ok && i.Base == nil
+}
+
+// isIndex reports whether a path in a git directory is the index of a repository, or a part of one.
+func isIndex(in string) bool {
+	return gitindex.Named(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)
+}

@@ -1,0 +1,441 @@
+package review
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// maxGitFile is the size of the largest configuration or index that is looked into.
+const maxGitFile = 256 << 20
+
+var errLarge = errors.New("a file of git's that is too large to be looked into")
+
+// indexPrefix begins the names of the indexes of git's as they were when the review began.
+const indexPrefix = "index-"
+
+func indexCopy(layer int, p string) string {
+	sum := sha256.Sum256([]byte(p))
+	return fmt.Sprintf("%s%d-%s", indexPrefix, layer, hex.EncodeToString(sum[:8]))
+}
+
+// settle says what is to be known of a change at a path of the host.
+func (rules *Rules) settle(c *Change, full string) {
+	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
+		c.Refused = rules.Above(full)
+	}
+	if c.Op != Deleted && rules.Obeyed != nil && rules.Obeyed(full) {
+		c.Note = "git outside of a sandbox acts on it"
+	}
+}
+
+// ofGit settles what git's own files become.
+func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
+	source, layer := of.Root, of.Layer
+	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}}
+	r.git[layer] = dirs
+	changes = dirs.keepObjects(changes)
+	kept := changes[:0]
+	for _, c := range changes {
+		full := path.Join(source, c.Path)
+		c.git = dirs.in(full)
+		var err error
+		keep := true
+		switch dirs.settle(&c, full); {
+		case slices.Contains(rules.Configurations, full):
+			c.Refused = "git's configuration: git outside of a sandbox acts on it"
+		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
+			c.Refused = "git would write to the files that it names"
+		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
+			keep, err = r.mergeIndex(layer, &c, rules)
+		}
+		if errors.Is(err, errLarge) {
+			c.Refused, err = errLarge.Error(), nil
+		} else if err != nil && !isShortage(err) {
+			c.Refused, err = "it cannot be read", nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if keep || c.Refused != "" {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+// gitDirs are the git directories of a layer's review, or around it. Commands can make one by any change in it, and
+// call it what they like.
+type gitDirs struct {
+	root          string
+	after, before func(path string) (Node, error) // the change
+	rules         *Rules
+	known         map[string]string // by a directory of the host, the one that it lies in or is
+	submodules    []string          // the host's, and where these lead after the change; nil before they are asked for
+	told          map[string]bool   // what has been noted, by its path of the host
+	stores        map[string]bool   // whether git on the host has objects in a directory of that path
+}
+
+// store is the directory of git's objects that a path of the host is or lies in; "" is none. It is by what the host
+// has: a review could make a repository no repository, or another one in its objects. A branch or a submodule may be
+// called objects, too.
+func (g *gitDirs) store(full string) string {
+	for at := 0; ; {
+		i := strings.Index(full[at:]+"/", "/objects/")
+		if i < 0 {
+			return ""
+		}
+		dir := full[:at+i]
+		at += i + len("/objects")
+		is, ok := g.stores[dir]
+		if !ok {
+			is = path.Base(dir) == ".git" || isGitDir(dir, g.lower)
+			g.stores[dir] = is
+		}
+		if is {
+			return full[:at]
+		}
+	}
+}
+
+// in is the path of what lies in a git directory, within that; "" is none.
+func (g *gitDirs) in(full string) string {
+	dir := g.of(path.Dir(full))
+	if store := g.store(full); store != "" {
+		dir = path.Dir(store)
+	} else if dir == "" {
+		return ""
+	}
+	return strings.TrimPrefix(full, dir+"/")
+}
+
+// keepObjects leaves out what a review takes away of git's objects, where the repository itself stays,
+// and what both sides have made: an object's name says its contents. One that nothing needs
+// does no harm, and the host may have come to need it.
+func (g *gitDirs) keepObjects(changes []Change) []Change {
+	takes := g.takesObjects(changes)
+	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
+}
+
+// takesObjects finds those of changes that take objects from a repository which stays when all of these are applied.
+func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
+	gone := map[string]bool{}
+	for _, c := range changes {
+		if c.Old.Kind == Directory && c.New.Kind != Directory {
+			gone[path.Join(g.root, c.Path)] = true
+		}
+	}
+	return func(c *Change) bool {
+		full := path.Join(g.root, c.Path)
+		store := g.store(full)
+		if store == "" || gone[path.Dir(store)] || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
+			return false
+		}
+		// info/ is no object, and made anew by git.
+		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
+	}
+}
+
+// settle says what git on the host would do by a change at a path of the host.
+func (g *gitDirs) settle(c *Change, full string) {
+	if c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/") {
+		return
+	}
+	dir := g.of(path.Dir(full))
+	if path.Base(full) == ".git" {
+		dir = full
+	}
+	refused, note, at := "", "", full
+	switch in := strings.TrimPrefix(full, dir+"/"); {
+	case strings.HasSuffix(full, "/objects/info/alternates"):
+		refused = "git would take objects from where it says"
+	case c.Old.Kind != Absent && c.Old.Kind != c.New.Kind && g.store(full) != "":
+		refused = "it takes the place of git's objects"
+	case dir == "":
+	case c.New.Kind == Symlink && dir != full:
+		// It writes its messages and logs to what that leads to, such as its configuration.
+		refused = "a symlink in a git directory: git would write to what it leads to"
+	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
+		note = "git outside of a sandbox acts on it" // said of each: a person may look at that alone
+	case dir == full || !isGitDir(dir, g.lower):
+		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
+		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
+			refused = actsOn
+		}
+	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
+		note = "git outside of a sandbox acts on it"
+	}
+	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
+		p := path.Join(dir, step)
+		if path.Base(dir) == step { // by what lies in it as well
+			p = dir
+		}
+		if dir != "" && under(p, full) {
+			note, at = "git outside of a sandbox goes on with it: what is listed there can be commands", p
+		}
+	}
+	if c.New.Kind == Symlink && slices.ContainsFunc(g.rules.Submodules, func(one string) bool {
+		return paths.Inside(full, one) && g.now(path.Join(g.follow(one), ".git"))
+	}) {
+		refused = actsOn
+	}
+	c.Refused = cmp.Or(c.Refused, refused)
+	if note != "" && c.Refused == "" && !g.told[at] {
+		g.told[at], c.Note = true, note
+	}
+}
+
+// actsOn refuses what would be a submodule's repository. git 2.39 goes to none through a symlink; others may.
+const actsOn = "git status in the repository around it would act on it"
+
+func (g *gitDirs) isSubmodule(dir string) bool {
+	if g.submodules == nil {
+		g.submodules = slices.Clone(g.rules.Submodules)
+		for _, one := range g.rules.Submodules {
+			g.submodules = append(g.submodules, g.follow(one))
+		}
+	}
+	return slices.Contains(g.submodules, dir)
+}
+
+// follow gives the path of the host to which one leads after the change.
+func (g *gitDirs) follow(full string) string {
+	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
+		if !paths.Inside(g.root, p) {
+			target, _ := os.Readlink(p)
+			return paths.Step{Target: target}, nil
+		}
+		n, err := g.after(strings.TrimPrefix(strings.TrimPrefix(p, g.root), "/"))
+		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
+	})
+	return end
+}
+
+func (g *gitDirs) of(dir string) string {
+	found, ok := g.known[dir]
+	switch {
+	case ok || dir == "/":
+		return found
+	case path.Base(dir) == ".git" || isGitDir(dir, g.now):
+		found = dir
+	case !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
+		// A work tree of the host's, which can lie in a bare repository.
+	default:
+		found = g.of(path.Dir(dir))
+	}
+	g.known[dir] = found
+	return found
+}
+
+// now reports whether commands of the review see anything at a path of the host, and lower whether it has that.
+func (g *gitDirs) now(full string) bool   { return g.has(full, g.after) }
+func (g *gitDirs) lower(full string) bool { return g.has(full, g.before) }
+
+func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
+	if !paths.Inside(g.root, full) {
+		_, err := os.Lstat(full)
+		return err == nil
+	}
+	n, err := look(strings.TrimPrefix(strings.TrimPrefix(full, g.root), "/"))
+	return err != nil || n.Kind != Absent
+}
+
+// isGitDir reports whether git takes a directory for one of its own.
+func isGitDir(dir string, has func(string) bool) bool {
+	return has(dir+"/HEAD") && (has(dir+"/commondir") || has(dir+"/objects") && has(dir+"/refs"))
+}
+
+// mergeIndex reports whether the review's index says something else than the workspace's did, and takes
+// back a conflict where only times were written there since.
+func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
+	p := r.trees[layer]
+	theirs, err := p.upper.read(c.Path)
+	if err != nil {
+		return false, err
+	}
+	hash := hashSize(c.Path, p.lower, p.upper)
+	index, ok := gitindex.Read(theirs, hash)
+	if ok && index.Base != nil { // a split one: the rest is beside it
+		var shared gitindex.Index
+		shared, ok = p.sharedIndex(path.Join(path.Dir(c.Path), fmt.Sprintf("sharedindex.%x", index.Base)), hash)
+		index.Misplaced = cmp.Or(index.Misplaced, shared.Misplaced)
+		index.Links = append(index.Links, shared.Links...)
+	}
+	switch {
+	case !ok:
+		c.Refused = "an index of git that is not understood"
+	case index.Misplaced != "":
+		c.Refused = fmt.Sprintf("git would write %.300q by it", index.Misplaced)
+	default:
+		if made := r.newSubmodule(rules, path.Join(p.source, path.Dir(c.Path)), index.Links); made != "" {
+			c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", made)
+		}
+	}
+	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
+	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || c.Old.Kind != File {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	ours, err := p.lower.read(c.Path)
+	if err != nil {
+		return false, err
+	}
+	was, ok := indexEntries(then, hash)
+	now, ok1 := indexEntries(ours, hash)
+	wanted, ok2 := indexEntries(theirs, hash)
+	if !ok || !ok1 || !ok2 {
+		return true, nil
+	}
+	if now == was {
+		c.Conflict = ""
+	}
+	return wanted != was && wanted != now, nil
+}
+
+// sharedIndex reads the part of a split index that others share: the review's, or else the host's.
+func (p pair) sharedIndex(name string, hash int) (i gitindex.Index, ok bool) {
+	text, err := p.upper.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = p.lower.read(name)
+	}
+	if err != nil {
+		return i, errors.Is(err, fs.ErrNotExist) // by which git does nothing
+	}
+	return gitindex.Read(text, hash)
+}
+
+// newSubmodule gives one of the gitlinks in an index that the host's has not, and that has a .git in the
+// review or on the host; "" if there is none.
+func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) string {
+	top, ok := rules.WorkTrees[gitDir]
+	if !ok && path.Base(gitDir) == ".git" {
+		top, ok = path.Dir(gitDir), true
+	}
+	for _, link := range links {
+		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.hasRepository(at) {
+			return link
+		}
+	}
+	return ""
+}
+
+// hasRepository reports whether the host or the review has a .git in what a path of the host leads to.
+func (r *Review) hasRepository(dir string) bool {
+	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(r.trees, func(p pair) bool {
+		if p.upper == nil {
+			return false
+		}
+		g := gitDirs{root: p.source, after: (&Comparison{Upper: p.upper, Lower: p.lower}).merged}
+		return g.now(path.Join(g.follow(dir), ".git"))
+	})
+}
+
+// read gives the contents of a file that is not too large to be looked into.
+func (t *tree) read(p string) ([]byte, error) {
+	f, err := t.file(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > maxGitFile {
+		return nil, t.error("read", p, cmp.Or(err, errLarge))
+	}
+	return io.ReadAll(io.LimitReader(f, maxGitFile))
+}
+
+// index gives what an index says; nil where that is not understood.
+func (t *tree) index(p string) ([]byte, error) {
+	b, err := t.read(p)
+	if err != nil {
+		return nil, err
+	}
+	if entries, ok := indexEntries(b, hashSize(p, t)); ok {
+		return []byte(entries), nil
+	}
+	return nil, nil
+}
+
+// begins reports whether a file begins with that.
+func (t *tree) begins(p, with string) bool {
+	f, err := t.file(p)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b := make([]byte, len(with))
+	_, err = io.ReadFull(f, b)
+	return err == nil && string(b) == with
+}
+
+// hashSize is that of the hashes in an index, by the configuration of its repository in each of the trees, or
+// where the first of them lies on the host; 0 where it is not known.
+func hashSize(index string, trees ...*tree) (size int) {
+	dirs := []string{path.Dir(index)}
+	if path.Base(path.Dir(path.Dir(path.Join(trees[0].path, index)))) == "worktrees" { // it is that of a worktree, perhaps
+		dirs = append(dirs, path.Join(dirs[0], "../.."))
+	}
+	for _, dir := range dirs {
+		for i, t := range trees {
+			config, err := []byte(nil), fs.ErrNotExist
+			if at := path.Join(dir, "config"); !strings.HasPrefix(at, "../") {
+				config, err = t.read(at)
+			} else if i == 0 {
+				config, err = os.ReadFile(path.Join(t.path, at))
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			of := gitindex.HashSize(string(config))
+			if err != nil || of == 0 || size != 0 && of != size {
+				return 0
+			}
+			size = of
+		}
+	}
+	return cmp.Or(size, gitindex.HashSize(""))
+}
+
+// copyIndex keeps an index of git's as it was when a review began, in the review's directory. If it has changed
+// since, or cannot be read, it is a file like any other.
+func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
+	from, err := t.file(p)
+	if err != nil {
+		return nil
+	}
+	defer from.Close()
+	changed := func() bool {
+		var st unix.Stat_t
+		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun || st.Size > maxGitFile
+	}
+	at := filepath.Join(dir, indexCopy(layer, p))
+	if _, err := os.Lstat(at); err == nil || changed() {
+		return nil
+	}
+	to, err := os.CreateTemp(dir, "new-")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Close()); err == nil && !changed() {
+		return os.Rename(to.Name(), at)
+	}
+	return errors.Join(err, os.Remove(to.Name()))
+}

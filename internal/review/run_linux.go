@@ -1,0 +1,249 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// A run carries steps out.
+type run struct {
+	trees []pair
+	slots *tree
+}
+
+func newRun(dir string, trees []pair) (*run, error) {
+	slots, err := openTree(filepath.Join(dir, slotsDir), false)
+	return &run{trees, slots}, err
+}
+
+func (r *run) close() { r.slots.close() }
+
+func (r *run) tree(at Place) *tree {
+	switch at.Side {
+	case Slot:
+		return r.slots
+	case Upper:
+		return r.trees[at.Layer].upper
+	}
+	return r.trees[at.Layer].lower
+}
+
+// makeAll makes what takes a slot before the first step, and tells the steps its inodes.
+func (r *run) makeAll(ctx context.Context, plan *Plan) error {
+	inodes := map[string]uint64{}
+	for i := range plan.Makes {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		m := &plan.Makes[i]
+		if err := r.make(m); err != nil {
+			return err
+		}
+		n, err := r.slots.Look(m.Slot)
+		if err != nil {
+			return err
+		}
+		inodes[m.Slot] = n.Ino
+	}
+	made := map[Place]uint64{}
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
+		if ino, ok := inodes[string(s.From.Path)]; ok && s.From.Side == Slot && s.Do != "mode" {
+			s.Ino = ino
+			made[s.To] = ino
+		} else if s.Do == "mode" && s.Ino == 0 {
+			s.Ino = made[s.To]
+		}
+	}
+	return nil
+}
+
+func (r *run) make(m *Make) error {
+	at := m.Slot
+	if m.Of == nil {
+		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
+			return r.slots.error("mkdir", at, err)
+		}
+		return r.settle(m)
+	}
+	fd, err := unix.Openat(r.slots.root, at, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return r.slots.error("create", at, err)
+	}
+	f := os.NewFile(uintptr(fd), at)
+	defer f.Close()
+	from, err := r.tree(*m.Of).file(string(m.Of.Path))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if err = copyData(f, from); err == nil {
+		err = r.settle(m)
+	}
+	if err == nil && m.MTime != 0 {
+		err = unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(m.MTime)}, 0)
+	}
+	return err
+}
+
+// settle gives what was made its group and its permissions.
+func (r *run) settle(m *Make) error {
+	err := unix.Fchownat(r.slots.root, m.Slot, -1, int(m.Gid), unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil && m.Mode&0o2000 != 0 { // which must not be for another group
+		return r.slots.error("chown", m.Slot, err)
+	}
+	return r.slots.chmod(m.Slot, m.Mode)
+}
+
+// chmod sets the permissions of what is no symlink.
+func (t *tree) chmod(p string, mode uint32) error {
+	fd, err := t.open(p, unix.O_PATH)
+	if err == nil {
+		err = unix.Chmod(fdPath(fd), mode)
+		unix.Close(fd)
+	}
+	return t.error("chmod", p, err)
+}
+
+// errMoved is the error for what is not as it was looked at.
+func (r *run) errMoved(at Place) error {
+	return fmt.Errorf("%s was changed in the workspace meanwhile", hostpath.Quote(path.Join(r.tree(at).path, string(at.Path))))
+}
+
+func (r *run) do(s *Step) error {
+	at := s.of()
+	n, err := r.tree(at).Look(string(at.Path))
+	switch {
+	case err != nil:
+		return err
+	case s.Do == "mode" && (n.Ino != s.Ino || n.Mode != s.Was), s.Do != "mode" && at.Side == Host && !n.same(&s.old):
+		return r.errMoved(at)
+	case s.Do == "mode":
+		return r.tree(at).chmod(string(at.Path), s.Mode)
+	}
+	slot, flag, moved := s.To, uint(unix.RENAME_NOREPLACE), unix.EEXIST
+	if s.Do == "swap" {
+		slot, flag, moved = s.From, unix.RENAME_EXCHANGE, unix.ENOENT
+	}
+	err = r.rename(s.From, s.To, flag)
+	switch {
+	case errors.Is(err, moved) && s.To.Side == Host:
+		return r.errMoved(s.To)
+	case err != nil || at.Side != Host:
+		return err
+	}
+	return r.check(s, slot, at)
+}
+
+// check makes sure that what was taken out of the workspace is what was looked at.
+func (r *run) check(s *Step, slot, host Place) error {
+	n, err := r.slots.Look(string(slot.Path))
+	if err != nil {
+		return err
+	}
+	if !n.same(&s.old) {
+		return r.errMoved(host)
+	}
+	if s.in == nil {
+		return nil
+	}
+	count := 0
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		names, err := r.slots.Names(path.Join(string(slot.Path), dir))
+		if err != nil {
+			return err
+		}
+		for _, one := range names {
+			at := path.Join(dir, one)
+			n, err := r.slots.Look(path.Join(string(slot.Path), at))
+			if err != nil {
+				return err
+			}
+			was, ok := s.in[at]
+			if !ok || !n.same(&was) || n.Kind != Directory && n.CTime != was.CTime {
+				return r.errMoved(Place{host.Side, host.Layer, name(path.Join(string(host.Path), at))})
+			}
+			count++
+			if n.Kind == Directory {
+				if err := walk(at); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := walk("."); err != nil {
+		return err
+	}
+	if count != len(s.in) {
+		return r.errMoved(host)
+	}
+	return nil
+}
+
+// rename never replaces anything.
+func (r *run) rename(from, to Place, flag uint) error {
+	a, b := r.tree(from), r.tree(to)
+	fromDir, fromName, err := a.in(string(from.Path))
+	if err != nil {
+		return a.error("open", string(from.Path), err)
+	}
+	if a == b { // their last directory is one
+		if fromDir, err = unix.FcntlInt(uintptr(fromDir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return err
+		}
+		defer unix.Close(fromDir)
+	}
+	toDir, toName, err := b.in(string(to.Path))
+	if err != nil {
+		return b.error("open", string(to.Path), err)
+	}
+	if err := unix.Renameat2(fromDir, fromName, toDir, toName, flag); err != nil {
+		return b.error("rename", string(to.Path), err)
+	}
+	a.forget()
+	b.forget()
+	return nil
+}
+
+// undo takes a step back, if it was done: what lies where says so.
+func (r *run) undo(s *Step) error {
+	to := r.tree(s.To)
+	if to == nil || r.tree(s.From) == nil {
+		return nil
+	}
+	n, err := to.Look(string(s.To.Path))
+	if err != nil || n.Ino != s.Ino || n.Kind == Absent {
+		return err
+	}
+	switch s.Do {
+	case "mode":
+		if n.Mode != s.Mode {
+			return nil
+		}
+		return to.chmod(string(s.To.Path), s.Was)
+	case "move":
+		return r.rename(s.To, s.From, unix.RENAME_NOREPLACE)
+	}
+	if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Kind == Absent {
+		return err
+	}
+	return r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
+}
+
+// of is where a step takes something away, or changes its permissions.
+func (s *Step) of() Place {
+	if s.Do == "move" {
+		return s.From
+	}
+	return s.To
+}

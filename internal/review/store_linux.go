@@ -1,0 +1,558 @@
+package review
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+)
+
+// Names in a review's directory. What an engine keeps there has others.
+const (
+	lockFile     = "review.lock"
+	addingFile   = "adding.lock"
+	recordFile   = "review.json"
+	listedPrefix = "listed-"
+	partSuffix   = ".part"
+	listingFile  = "listing.lock"
+	slotsDir     = "slots"
+	journalFile  = "journal.json"
+	appliedFile  = "applied.json"
+	knownFile    = "known.json"
+	keptPrefix   = "kept-"
+)
+
+// Names in the directory of a workspace's reviews that are no review's.
+const (
+	donePrefix = ".applied-" // of one that was applied as a whole
+	gonePrefix = ".gone-"
+	applyLock  = ".lock"
+)
+
+// A Shelf is where the reviews of one workspace lie: beside it, on its mount.
+type Shelf struct {
+	root string
+	dir  string
+}
+
+// ShelfOf gives the one of a workspace, whose path has no symlink in it. It looks at nothing.
+func ShelfOf(root string) *Shelf {
+	sum := sha256.Sum256([]byte(root))
+	return &Shelf{root, filepath.Join(Base(root), hex.EncodeToString(sum[:8]))}
+}
+
+// make makes the shelf, if reviews can lie there.
+func (s *Shelf) make() error {
+	var at, above unix.Statx_t
+	const mask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
+	if err := unix.Statx(unix.AT_FDCWD, s.root, unix.AT_SYMLINK_NOFOLLOW, mask, &at); err != nil {
+		return &fs.PathError{Op: "stat", Path: s.root, Err: err}
+	}
+	if err := unix.Statx(unix.AT_FDCWD, filepath.Dir(s.root), unix.AT_SYMLINK_NOFOLLOW, mask, &above); err != nil {
+		return &fs.PathError{Op: "stat", Path: filepath.Dir(s.root), Err: err}
+	}
+	if at.Mnt_id != above.Mnt_id || at.Dev_major != above.Dev_major || at.Dev_minor != above.Dev_minor {
+		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and what a review keeps has to lie beside it, on the same one", ErrPlace, s.root)
+	}
+	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
+		return fmt.Errorf("%w: what a review keeps lies beside the workspace: %w", ErrPlace, err)
+	}
+	// For a repository around the workspace.
+	ignore := filepath.Join(Base(s.root), ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+		return os.WriteFile(ignore, []byte("*\n"), 0o600)
+	}
+	return nil
+}
+
+// record is what a review says of itself.
+type record struct {
+	Root    name
+	Sandbox string // that its first command ran in
+	Reach   string // what its commands have besides files
+	Made    time.Time
+	Layers  []layerRecord
+}
+
+type layerRecord struct {
+	Source name   // on the host
+	Upper  name   // in the review's directory
+	Lock   name   // of who mounts it, likewise
+	Begun  int64  // the change time up to which the source was as commands found it
+	Ino    uint64 // of the source itself
+}
+
+// A Use is a command's use of a review, which nobody lists or applies meanwhile.
+type Use struct {
+	Name string
+	Dir  string // what an engine may keep things in
+	lock lock
+
+	mu      sync.Mutex
+	ending  context.Context
+	end     func()
+	listing sync.WaitGroup
+	noted   map[int]bool // layers that are listed, or were
+}
+
+// Join begins to use a review, and makes it where there is none.
+func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := s.make(); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.dir, name)
+	for {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		how := unix.LOCK_SH
+		if unsettled(dir) {
+			how = unix.LOCK_EX
+		}
+		lock, err := lockIn(ctx, dir, how)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if how == unix.LOCK_EX {
+			if err = s.settle(ctx, dir, sandbox, reach); err == nil {
+				err = hostpath.TryLock(int(lock), unix.LOCK_SH)
+			}
+		}
+		if err == nil && unsettled(dir) { // somebody else did, between the locks
+			lock.release()
+			continue
+		}
+		var rec record
+		if err == nil {
+			err = readJSON(filepath.Join(dir, recordFile), &rec)
+		}
+		switch {
+		case err != nil:
+		case string(rec.Root) != s.root:
+			err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(rec.Root)))
+		case rec.Reach != reach:
+			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: what one leaves there the others find", ErrReach, name, rec.Reach, reach)
+		}
+		if err != nil {
+			lock.release()
+			return nil, err
+		}
+		return newUse(name, dir, lock), nil
+	}
+}
+
+// unsettled reports whether something is to be done to a review before it can be used.
+func unsettled(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, recordFile)); err != nil {
+		return true
+	}
+	there := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	if !there(appliedFile) {
+		return there(journalFile) || there(slotsDir)
+	}
+	var j journal
+	return readJSON(filepath.Join(dir, appliedFile), &j) != nil || j.Whole
+}
+
+// settle makes a review one that can be used: with its lock.
+func (s *Shelf) settle(ctx context.Context, dir, sandbox, reach string) error {
+	var rec record
+	err := readJSON(filepath.Join(dir, recordFile), &rec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeJSON(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, Reach: reach, Made: time.Now()})
+	} else if err != nil {
+		return err
+	}
+	_, err = s.recover(ctx, dir, &rec)
+	return err
+}
+
+// Add says that commands are about to see the overlay of a source, whose upper directory is
+// upper, and that who mounts it has an exclusive lock on lock. It notes what the source is like.
+//
+// In the directories of busy, as absolute paths, whoever runs commands makes and removes files of its own.
+func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...string) error {
+	adding, err := lockFileAt(ctx, filepath.Join(u.Dir, addingFile), unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer adding.release()
+	var rec record
+	if err := readJSON(filepath.Join(u.Dir, recordFile), &rec); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source })
+	if i < 0 {
+		i = len(rec.Layers)
+		var within []string
+		for _, dir := range busy {
+			if paths.Inside(source, dir) {
+				within = append(within, strings.TrimPrefix(strings.TrimPrefix(dir, source), "/"))
+			}
+		}
+		if err := u.add(ctx, &rec, source, upper, lock, within); err != nil {
+			return err
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.noted[i] && u.ending.Err() == nil {
+		u.noted[i] = true
+		u.listing.Go(func() { u.list(i, &rec.Layers[i]) })
+	}
+	return nil
+}
+
+// beginnings is how often a layer begins anew whose directories others change at that moment.
+const beginnings = 20
+
+// add adds a layer to a review's record, which begins with those of its directories as they are that lie in within.
+func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string, within []string) (err error) {
+	var at, here unix.Stat_t
+	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(u.Dir, &here)); err != nil {
+		return err
+	}
+	if at.Dev != here.Dev {
+		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, u.Dir)
+	}
+	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
+	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Ino: at.Ino}
+	for i, late := 0, true; late && i < beginnings; i++ {
+		listed := listedFile(u.Dir, len(rec.Layers))
+		os.Remove(listed) // of one that came no further than this
+		os.Remove(listed + partSuffix)
+		if one.Begun, err = tick(ctx, u.Dir); err != nil {
+			return err
+		}
+		late, _ = list(u.Dir, len(rec.Layers), &one, never, within...) // without it there are more conflicts
+	}
+	rec.Layers = append(rec.Layers, one)
+	return writeJSON(u.Dir, recordFile, rec)
+}
+
+// tick gives the file system's time of now, and returns when a later one has begun: what
+// changes from then on can be told from what did before.
+func tick(ctx context.Context, dir string) (int64, error) {
+	f, err := os.CreateTemp(dir, "clock-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	now := func() (int64, error) {
+		var st unix.Stat_t
+		err := unix.Futimes(int(f.Fd()), []unix.Timeval{{}, {}})
+		if err == nil {
+			err = unix.Fstat(int(f.Fd()), &st)
+		}
+		return st.Ctim.Nano(), err
+	}
+	begun, err := now()
+	for later := begun; err == nil && later <= begun; later, err = now() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+	return begun, err
+}
+
+// List lists the reviews, by name.
+func (s *Shelf) List() (list []Info, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := hostpath.CheckPrivate(s.dir); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		one := Info{Name: e.Name()}
+		dir := filepath.Join(s.dir, e.Name())
+		one.Name, one.Whole = strings.CutPrefix(one.Name, donePrefix)
+		var rec record
+		if checkName(one.Name) != nil || readJSON(filepath.Join(dir, recordFile), &rec) != nil {
+			continue
+		}
+		one.Sandbox, one.Made = rec.Sandbox, rec.Made
+		one.Used = one.Made
+		if info, err := os.Lstat(filepath.Join(dir, lockFile)); err == nil {
+			one.Used = info.ModTime()
+		}
+		if info, err := os.Lstat(filepath.Join(dir, appliedFile)); err == nil {
+			one.Applied, one.Used = true, info.ModTime()
+		}
+		if lock, err := lockIn(hostpath.NoWait(), dir, unix.LOCK_EX); err == nil {
+			lock.release()
+		} else {
+			one.InUse = errors.Is(err, ErrInUse)
+		}
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b Info) int {
+		if a.Whole != b.Whole && a.Name == b.Name {
+			return cmp.Compare(b.Used.UnixNano(), a.Used.UnixNano())
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return list, nil
+}
+
+// A Review is one that nobody else uses.
+type Review struct {
+	Name  string
+	shelf *Shelf
+	dir   string
+	lock  lock
+	rec   record
+	// Recovered says what was done about an apply that did not come to its end.
+	Recovered []string
+
+	trees []pair    // opened by layers
+	git   []gitDirs // of layers, as Changes has looked at them
+}
+
+// pair are the two layers of a tree.
+type pair struct {
+	source       string
+	upper, lower *tree
+}
+
+// Open opens a review, once nobody uses it any more, and for at most as long as ctx.
+func (s *Shelf) Open(ctx context.Context, name string) (*Review, error) {
+	return s.open(ctx, name, name)
+}
+
+func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.dir, base)
+	if err := hostpath.CheckPrivate(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
+	} else if err != nil {
+		return nil, err
+	}
+	lock, err := lockIn(ctx, dir, unix.LOCK_EX)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Review{Name: name, shelf: s, dir: dir, lock: lock}
+	err = readJSON(filepath.Join(dir, recordFile), &r.rec)
+	if err == nil && string(r.rec.Root) != s.root {
+		err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(r.rec.Root)))
+	}
+	for _, l := range r.rec.Layers {
+		if err == nil {
+			err = r.mounterGone(ctx, filepath.Join(dir, string(l.Lock)))
+		}
+	}
+	if err == nil {
+		r.Recovered, err = s.recover(ctx, dir, &r.rec)
+	}
+	// Before an apply of a part changes the times of directories. Without it there are more conflicts.
+	for i := range r.rec.Layers {
+		if err == nil {
+			_, _ = list(dir, i, &r.rec.Layers[i], never)
+		}
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// mounterGone waits until nobody has the lock of who mounts a layer.
+func (r *Review) mounterGone(ctx context.Context, file string) error {
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockFileAt(ctx, file, unix.LOCK_EX)
+	if err == nil {
+		lock.release()
+	}
+	return err
+}
+
+// Sandbox is the definition that the first command of the review ran in.
+func (r *Review) Sandbox() string { return r.rec.Sandbox }
+
+// Dir is what an engine keeps things in.
+func (r *Review) Dir() string { return r.dir }
+
+// Sources are the directories of the host that it is of, the workspace's own first.
+func (r *Review) Sources() (list []string) {
+	for _, l := range r.rec.Layers {
+		list = append(list, string(l.Source))
+	}
+	return list
+}
+
+// Close lets others have it.
+func (r *Review) Close() {
+	r.closeTrees()
+	r.lock.release()
+}
+
+func (r *Review) closeTrees() {
+	for _, p := range r.trees {
+		if p.upper != nil {
+			p.upper.close()
+		}
+		if p.lower != nil {
+			p.lower.close()
+		}
+	}
+	r.trees = nil
+}
+
+// openTrees opens all layers. One in which nothing was written may have no upper directory.
+func (r *Review) openTrees() (err error) {
+	r.closeTrees()
+	r.trees, err = openPairs(r.dir, &r.rec)
+	return err
+}
+
+func openPairs(dir string, rec *record) (list []pair, err error) {
+	for _, l := range rec.Layers {
+		p := pair{source: string(l.Source)}
+		if p.upper, err = openTree(filepath.Join(dir, string(l.Upper)), true); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err == nil {
+			p.lower, err = openTree(p.source, false)
+		}
+		list = append(list, p)
+		if err != nil {
+			break
+		}
+	}
+	if err != nil {
+		r := Review{trees: list}
+		r.closeTrees()
+		return nil, err
+	}
+	return list, nil
+}
+
+// Discard removes the review with all that is in it.
+func (r *Review) Discard(ctx context.Context) error {
+	r.closeTrees()
+	return r.shelf.remove(ctx, r.dir)
+}
+
+func (s *Shelf) remove(ctx context.Context, dir string) error {
+	gone := gonePrefix + rand.Text()
+	if err := os.Rename(dir, filepath.Join(s.dir, gone)); err != nil {
+		return err
+	}
+	return sessiondir.RemoveTree(ctx, s.dir, gone)
+}
+
+// checkName refuses what is no name of a review.
+func checkName(name string) error {
+	if !paths.IsName(name) {
+		return fmt.Errorf("review %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
+	}
+	return nil
+}
+
+// A lock is held by an open file.
+type lock int
+
+func (l lock) release() { hostpath.Unlock(int(l)) }
+
+// lockIn takes the lock of a review's directory. It is fs.ErrNotExist where the directory is gone.
+func lockIn(ctx context.Context, dir string, how int) (lock, error) {
+	return lockFileAt(ctx, filepath.Join(dir, lockFile), how)
+}
+
+func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
+	fd, err := hostpath.LockAt(ctx, unix.AT_FDCWD, file, how)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
+	}
+	return lock(fd), err
+}
+
+func readJSON(file string, v any) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", hostpath.Quote(file), err)
+	}
+	return nil
+}
+
+// writeJSON writes a file as a whole, or not.
+func writeJSON(dir, name string, v any) error {
+	return write(dir, name, v, func(*os.File) error { return nil })
+}
+
+// syncJSON is writeJSON that lets the disk have it first.
+func syncJSON(dir, name string, v any) error { return write(dir, name, v, (*os.File).Sync) }
+
+func write(dir, name string, v any, sync func(*os.File) error) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, sync(f), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// shown is a path of a tree as people know it.
+func (r *Review) shown(layer int, p string) string {
+	source := string(r.rec.Layers[layer].Source)
+	if source == r.shelf.root {
+		return p
+	}
+	if paths.Inside(r.shelf.root, source) {
+		return strings.TrimPrefix(filepath.Join(source, p), r.shelf.root+"/")
+	}
+	return filepath.Join(source, p)
+}

@@ -1,0 +1,305 @@
+package review
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// openBeneath opens what lies beneath a directory, on its mount, through no symlink.
+func openBeneath(root int, p string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
+	for {
+		fd, err := unix.Openat2(root, p, &how)
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: something was renamed meanwhile
+			return fd, err
+		}
+	}
+}
+
+// tree is a layer on the disk.
+type tree struct {
+	path  string // for errors
+	root  int
+	upper bool // it has the marks of an overlay
+
+	dir string // the directory that was used last
+	fd  int
+}
+
+// openTree opens a directory whose path has no symlink in it.
+func openTree(p string, upper bool) (*tree, error) {
+	root, err := hostpath.OpenNoSymlinks(p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+	}
+	return &tree{path: p, root: root, upper: upper, fd: -1}, nil
+}
+
+func (t *tree) close() {
+	t.forget()
+	unix.Close(t.root)
+}
+
+// forget closes the directory that was used last, which may be moved.
+func (t *tree) forget() {
+	if t.fd >= 0 {
+		unix.Close(t.fd)
+	}
+	t.dir, t.fd = "", -1
+}
+
+func (t *tree) error(op, p string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path.Join(t.path, p), Err: err}
+}
+
+// in gives the directory that a path lies in, and its name there. The descriptor is the
+// tree's.
+func (t *tree) in(p string) (int, string, error) {
+	dir, name := path.Split(path.Clean(p))
+	if dir = path.Clean(dir); t.fd < 0 || t.dir != dir {
+		fd, err := openBeneath(t.root, dir, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return -1, "", err
+		}
+		t.forget()
+		t.dir, t.fd = dir, fd
+	}
+	return t.fd, name, nil
+}
+
+// open opens what lies at a path by its directory: of a path of which the kernel takes the directory, but not the
+// whole, a command could make a file that nobody can look at.
+func (t *tree) open(p string, flags int) (int, error) {
+	dir, name, err := t.in(p)
+	if err != nil {
+		return -1, err
+	}
+	return openBeneath(dir, name, flags)
+}
+
+func (t *tree) Names(dir string) ([]string, error) {
+	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	switch err {
+	case nil:
+	case unix.EXDEV:
+		return nil, &Unread{"it is a mount of its own"}
+	case unix.ENAMETOOLONG:
+		return nil, &Unread{"its path is too long"}
+	default:
+		return nil, t.error("open", dir, err)
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+func (t *tree) Look(p string) (n Node, err error) {
+	fd, name, err := t.in(p)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EXDEV {
+		return n, nil
+	}
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == unix.ENOENT {
+		return n, nil
+	}
+	if err != nil {
+		return n, t.error("stat", p, err)
+	}
+	n = nodeOf(&st)
+	switch {
+	case n.Kind == Symlink:
+		text := make([]byte, unix.PathMax)
+		size, err := unix.Readlinkat(fd, name, text)
+		if err != nil {
+			return n, t.error("readlink", p, err)
+		}
+		n.Target = string(text[:size])
+	case t.upper && n.Kind == Device && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
+		n.Kind = Whiteout
+	case t.upper && n.Kind == Directory:
+		mark := make([]byte, 8)
+		size, err := unix.Lgetxattr(fdPath(fd)+"/"+name, opaqueMark, mark)
+		n.Opaque = err == nil && size == 1 && mark[0] == 'y'
+	}
+	return n, nil
+}
+
+// Attributes reads the extended attributes of what a directory has at a path, with its access control
+// lists; nil where there are none.
+func (t *tree) Attributes(p string) (map[string]string, error) {
+	fd, name, err := t.in(p)
+	if err != nil {
+		return nil, err
+	}
+	at := fdPath(fd) + "/" + name
+	list, err := listAttributes(at)
+	if err != nil || list == "" {
+		return nil, err
+	}
+	all := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		if ofSystem(name) {
+			continue
+		}
+		if all[name], err = readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, name, to) }); err != nil {
+			all[name] = t.error("getxattr", p, err).Error() // the same on no other side
+		}
+	}
+	return all, nil
+}
+
+// listAttributes gives the names of attributes, each with a zero byte behind it. A file system without
+// any has none. The kernel lists 64 KiB, and sets more: then the error is E2BIG.
+func listAttributes(path string) (string, error) {
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(path, to) })
+	if err == unix.EOPNOTSUPP {
+		return "", nil
+	}
+	return list, err
+}
+
+// readAttribute reads a value, or the list of names, which the kernel lets have 64 KiB at most.
+func readAttribute(read func([]byte) (int, error)) (string, error) {
+	b := make([]byte, 256)
+	n, err := read(b)
+	if err == unix.ERANGE {
+		b = make([]byte, 64<<10)
+		n, err = read(b)
+	}
+	return string(b[:max(n, 0)]), err
+}
+
+// ofSystem reports whether an attribute is a mark of the overlay, or one that no command can set.
+func ofSystem(name string) bool {
+	return strings.HasPrefix(name, "user.overlay.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
+}
+
+// opaqueMark is set on a directory of an upper layer beneath which the lower one does not show.
+const opaqueMark = "user.overlay.opaque"
+
+func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+func nodeOf(st *unix.Stat_t) Node {
+	n := Node{Mode: st.Mode & 0o7777, Gid: st.Gid, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		n.Kind = File
+	case unix.S_IFDIR:
+		n.Kind = Directory
+	case unix.S_IFLNK:
+		n.Kind = Symlink
+	case unix.S_IFIFO:
+		n.Kind = Fifo
+	case unix.S_IFSOCK:
+		n.Kind = Socket
+	default:
+		n.Kind = Device
+	}
+	return n
+}
+
+// file opens a regular file to read it.
+func (t *tree) file(p string) (*os.File, error) {
+	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, t.error("open", p, err)
+	}
+	f := os.NewFile(uintptr(fd), path.Join(t.path, p))
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, t.error("open", p, unix.EINVAL)
+	}
+	return f, nil
+}
+
+// data gives the bounds of the first part of a file from an offset on that is no hole; from is the size if there is
+// none. A command can make a file of which the holes, which are zeros, take hours to read.
+func data(f *os.File, at, size int64) (from, to int64) {
+	from, err := f.Seek(at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return size, size
+	} else if err != nil { // the file system does not tell
+		return at, size
+	}
+	if to, err = f.Seek(from, unix.SEEK_HOLE); err != nil {
+		to = size
+	}
+	return from, min(to, size)
+}
+
+// same reports whether a file has the same contents in both trees. What cannot be read is
+// another.
+func same(a, b *tree, p string) (bool, error) {
+	one, err := a.file(p)
+	other, otherErr := b.file(p)
+	defer one.Close() // of none too
+	defer other.Close()
+	if err = errors.Join(err, otherErr); isShortage(err) {
+		return false, err
+	} else if err != nil {
+		return false, nil
+	}
+	info, err := one.Stat()
+	otherInfo, otherErr := other.Stat()
+	if err = errors.Join(err, otherErr); err != nil || info.Size() != otherInfo.Size() {
+		return false, err
+	}
+	var left, right [64 << 10]byte
+	for at, size := int64(0), info.Size(); at < size; {
+		from, to := data(one, at, size)
+		if otherFrom, otherTo := data(other, at, size); otherFrom < from {
+			from, to = otherFrom, otherTo
+		}
+		for at = from; at < to; {
+			n := min(to-at, int64(len(left)))
+			_, err := one.ReadAt(left[:n], at)
+			_, otherErr := other.ReadAt(right[:n], at)
+			if err == io.EOF || otherErr == io.EOF { // it was cut meanwhile
+				return false, nil
+			} else if err = errors.Join(err, otherErr); err != nil || !bytes.Equal(left[:n], right[:n]) {
+				return false, err
+			}
+			at += n
+		}
+	}
+	return true, nil
+}
+
+// copyData copies a file to an empty one, with its holes.
+func copyData(to, of *os.File) error {
+	info, err := of.Stat()
+	if err != nil {
+		return err
+	}
+	for at, size := int64(0), info.Size(); at < size; {
+		from, end := data(of, at, size)
+		_, err := of.Seek(from, io.SeekStart)
+		_, toErr := to.Seek(from, io.SeekStart)
+		if err = errors.Join(err, toErr); err == nil {
+			_, err = io.CopyN(to, of, end-from)
+		}
+		if err != nil {
+			return err
+		}
+		at = end
+	}
+	return to.Truncate(info.Size())
+}

@@ -1,0 +1,301 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+)
+
+// Undo takes back the last apply of a workspace's reviews, and gives the review's name.
+func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
+	list, err := s.List()
+	if err != nil {
+		return "", nil, err
+	}
+	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
+	if len(list) == 0 {
+		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something was done since", ErrUndo)
+	}
+	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
+	base := last.Name
+	if last.Whole {
+		base = donePrefix + last.Name
+	}
+	r, err := s.open(ctx, last.Name, base)
+	if err != nil {
+		return last.Name, nil, err
+	}
+	defer r.Close()
+	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock), unix.LOCK_EX)
+	if err != nil {
+		return last.Name, nil, err
+	}
+	defer lock.release()
+	changed, j, err := r.changedSince()
+	if err != nil || len(changed) > 0 {
+		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
+	}
+	if last.Whole {
+		// It has its name again first: only by that is made good what is left when this is killed.
+		at := filepath.Join(s.dir, last.Name)
+		if _, err := os.Lstat(at); err == nil {
+			return last.Name, nil, fmt.Errorf("%w: there is another review %q by now", ErrUndo, last.Name)
+		}
+		if err := os.Rename(r.dir, at); err != nil {
+			return last.Name, nil, err
+		}
+		r.dir = at
+	}
+	if err := writeJSON(r.dir, appliedFile, j); err != nil {
+		return last.Name, nil, err
+	}
+	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
+		return last.Name, nil, err
+	}
+	r.closeTrees()
+	told, err := s.recover(ctx, r.dir, &r.rec)
+	if err != nil {
+		return last.Name, told, err
+	}
+	return last.Name, told[1:], nil
+}
+
+// changedSince lists what is not any more as the last apply has left it, and gives the apply's journal
+// for what there is now.
+func (r *Review) changedSince() (list []string, j *journal, err error) {
+	j = &journal{}
+	if err := readJSON(filepath.Join(r.dir, appliedFile), j); err != nil {
+		return nil, nil, err
+	}
+	if err := r.openTrees(); err != nil {
+		return nil, nil, err
+	}
+	ours := map[Place]bool{}
+	for _, one := range j.Applied {
+		ours[Place{Host, one.Layer, one.Path}] = true
+	}
+	for i := range j.Applied {
+		one := &j.Applied[i]
+		t := r.trees[one.Layer].lower
+		n, err := t.Look(string(one.Path))
+		if err != nil {
+			return nil, nil, err
+		}
+		left := n.Kind == one.Kind && (n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino)
+		var inside []string
+		switch {
+		case left && n.Kind == Directory && one.New:
+			inside, err = t.Names(string(one.Path))
+		case !left && n.Kind == File && one.Index != nil:
+			left, err = j.follow(t, one, &n)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, entry := range inside {
+			if at := path.Join(string(one.Path), entry); !ours[Place{Host, one.Layer, name(at)}] {
+				list = append(list, r.shown(one.Layer, at))
+			}
+		}
+		if !left {
+			list = append(list, r.shown(one.Layer, string(one.Path)))
+		}
+	}
+	return list, j, nil
+}
+
+// follow reports whether an index of git's says what was applied, although it is another file by now, and
+// has that file take its place in the journal: git status writes one anew.
+func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
+	now, err := t.index(string(one.Path))
+	if err != nil || !bytes.Equal(now, one.Index) {
+		return false, err
+	}
+	for i := range j.Steps {
+		if s := &j.Steps[i]; s.Ino == one.Ino {
+			s.Ino = n.Ino
+		}
+	}
+	return true, nil
+}
+
+// takeBack undoes the steps of a journal, however far they came.
+func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
+	trees, err := openPairs(dir, rec)
+	if err != nil {
+		return nil, err
+	}
+	r := Review{dir: dir, rec: *rec, trees: trees, shelf: &Shelf{root: string(rec.Root)}}
+	defer r.closeTrees()
+	if err := os.Mkdir(filepath.Join(dir, slotsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	run, err := newRun(dir, trees)
+	if err != nil {
+		return nil, err
+	}
+	defer run.close()
+	kept := false
+	for _, step := range slices.Backward(j.Steps) {
+		switch err := run.undo(&step); {
+		case err == nil:
+		case step.From.Side != Host:
+			return told, err
+		case errors.Is(err, unix.EEXIST):
+			kept = true
+			told = append(told, fmt.Sprintf("%s was made anew meanwhile and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+			kept = true
+			told = append(told, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+		default:
+			return told, err
+		}
+	}
+	if err := r.knowBack(run, j); err != nil {
+		return told, err
+	}
+	if kept {
+		at := filepath.Join(dir, keptPrefix+rand.Text())
+		if err := os.Rename(filepath.Join(dir, slotsDir), at); err != nil {
+			return told, err
+		}
+		told = append(told, "what was there before lies in "+hostpath.Quote(at))
+	}
+	return told, nil
+}
+
+// knowBack forgets what a journal that was undone has put into the workspace, and notes what was put back: it
+// has another change time, and who tries once more finds the same.
+func (r *Review) knowBack(run *run, j *journal) error {
+	known, err := r.known()
+	if err != nil {
+		return err
+	}
+	known = known[:min(j.Known, len(known))]
+	for _, step := range j.Steps {
+		at := step.of()
+		if !step.Clean || at.Side != Host {
+			continue
+		}
+		n, err := run.tree(at).Look(string(at.Path))
+		if err != nil {
+			return err
+		}
+		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
+		}
+	}
+	return writeJSON(r.dir, knownFile, known)
+}
+
+// forget gives up the last apply of the review: it cannot be undone any more.
+func (r *Review) forget(ctx context.Context) error {
+	if err := os.Remove(filepath.Join(r.dir, appliedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return sessiondir.RemoveTree(ctx, r.dir, slotsDir)
+}
+
+// forgetOthers gives up what was applied before of other reviews. What is in use is left.
+func (s *Shelf) forgetOthers(ctx context.Context, but *Review) {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		dir := filepath.Join(s.dir, e.Name())
+		if e.Name() == but.Name || dir == but.dir || !e.IsDir() {
+			continue
+		}
+		if strings.HasPrefix(e.Name(), gonePrefix) {
+			_ = sessiondir.RemoveTree(ctx, s.dir, e.Name())
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, appliedFile)); err != nil {
+			continue
+		}
+		lock, err := lockIn(hostpath.NoWait(), dir, unix.LOCK_EX)
+		if err != nil {
+			continue
+		}
+		if strings.HasPrefix(e.Name(), donePrefix) {
+			_ = s.remove(ctx, dir)
+		} else {
+			other := Review{dir: dir}
+			_ = other.forget(ctx)
+		}
+		lock.release()
+	}
+}
+
+// end takes the name from a review of which nothing is left but how to undo it.
+func (s *Shelf) end(ctx context.Context, r *Review) error {
+	done := filepath.Join(s.dir, donePrefix+filepath.Base(r.dir))
+	if _, err := os.Lstat(done); err == nil {
+		if err := s.remove(ctx, done); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(r.dir, done); err != nil {
+		return err
+	}
+	r.dir = done
+	return nil
+}
+
+// recover makes good what an apply or an undo has left that was killed, and says what it did.
+func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
+	var j journal
+	switch err := readJSON(filepath.Join(dir, journalFile), &j); {
+	case err == nil:
+		told, err = takeBack(dir, rec, &j)
+		if err != nil {
+			return told, err
+		}
+		told = append([]string{"an apply that did not come to its end was taken back"}, told...)
+		if err := os.Remove(filepath.Join(dir, journalFile)); err != nil {
+			return told, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	var applied journal
+	if err := readJSON(filepath.Join(dir, appliedFile), &applied); err == nil {
+		if applied.Whole && !strings.HasPrefix(filepath.Base(dir), donePrefix) {
+			r := &Review{dir: dir}
+			if err := s.end(ctx, r); err != nil {
+				return told, err
+			}
+			return told, fmt.Errorf("review %q was applied: %w", filepath.Base(dir), fs.ErrNotExist)
+		}
+		return told, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return told, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return told, err
+	}
+	for _, e := range entries { // of those that were killed
+		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
+			err := sessiondir.RemoveTree(ctx, dir, n)
+			if errors.Is(err, unix.ENOTDIR) {
+				err = os.Remove(filepath.Join(dir, n))
+			}
+			if err != nil {
+				return told, err
+			}
+		}
+	}
+	return told, nil
+}

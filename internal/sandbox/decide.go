@@ -1,0 +1,262 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Route is how the commands of a definition are run. The zero value is what
+// the definition says.
+type Route struct {
+	Engine string // empty: the definition's
+	// Unconfined says that a decision of its own lets one command run without
+	// its sandbox. The engine is then one that does not isolate.
+	Unconfined bool
+}
+
+// slot names the sandbox that is kept for a target and a route.
+func (r Route) slot(t *Target) string {
+	if r == (Route{}) && t.Late == "" {
+		return t.Name
+	}
+	return fmt.Sprintf("%s\x00%s\x00%v\x00%s", t.Name, r.Engine, r.Unconfined, t.Late)
+}
+
+// routes are the ways in which a command of a definition can run sandboxed.
+func (p *Pool) routes(def *view.Definition) []Route {
+	routes := []Route{{}} // the platform's, where it is not named
+	if !launch.IsAuto(def.Engine) {
+		return routes
+	}
+	for _, engine := range p.Engines.Auto()[1:] {
+		if engine == launch.Lesser && def.Isolation != view.IsolationBestEffort {
+			continue
+		}
+		// Without an image there is nothing that a declared docker could run.
+		if engine != "docker" || p.Engines.Injected(engine) || len(def.Config) > 0 {
+			routes = append(routes, Route{Engine: engine})
+		}
+	}
+	return routes
+}
+
+// forRoute is a definition as a route carries it out: what "auto" is given of
+// options is docker's.
+func forRoute(d view.Definition, via Route) view.Definition {
+	if launch.IsAuto(d.Engine) && via.Engine != "docker" {
+		d.Config = nil
+	}
+	return d
+}
+
+// Facts are what is known of the commands of a definition before an engine was spoken to.
+func (p *Pool) Facts(def view.Definition) (policy.Facts, error) {
+	f := p.Policy
+	var err error
+	if f.Fallback, err = policy.ParseFallback(string(def.Fallback)); err != nil {
+		return policy.Facts{}, view.Invalid("fallback", err.Error(), "")
+	}
+	f.Engine, f.Named = p.Engines.Resolve(def.Engine), !launch.IsAuto(def.Engine)
+	if def.Filesystem == view.FilesystemHost {
+		f.Filesystem = shared.FilesystemHost
+	}
+	network, _ := def.SpecNetwork()
+	f.Network = network.Mode
+	return f, nil
+}
+
+// decide decides about the commands of a definition in an engine that
+// nothing is known against, and makes an error of what denies them.
+func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) (policy.Decision, error) {
+	f, err := p.Facts(def)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	f.Engine, f.State = info.Name, policy.EngineIsolates
+	f.Losses = spec.Without(info.Features)
+	for i := range f.Losses {
+		if l := &f.Losses[i]; l.Feature == shared.FeatureRemap && l.Attribute == "workspace" {
+			l.Attribute = "workdir" // which alone moves it
+		}
+	}
+	if info.Features.Has(shared.FeatureUnconfined) {
+		// It must go by the name that the definition's author wrote.
+		f.State, f.Named = policy.EngineUnconfined, def.Engine == info.Name
+	}
+	d := policy.Decide(f)
+	switch {
+	case d.Outcome != policy.Denied:
+		return d, nil
+	case d.Rule == policy.RuleFeatureMissing:
+		return d, &RuleError{d.Rule, shared.Refused(info.Name, f.Losses)}
+	}
+	hint := d.Hint
+	if d.Rule == policy.RuleUnconfinedAuto && !launch.IsAuto(def.Engine) {
+		hint = fmt.Sprintf("it is known here as %q, and calls itself %q: have its engine block, or its program, and the definition name it so, if that is meant", def.Engine, info.Name)
+	}
+	return d, &RuleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: hint}}
+}
+
+// RuleError is an error of a definition that a rule of the policy denies.
+type RuleError struct {
+	Rule policy.Rule
+	error
+}
+
+func (e *RuleError) Unwrap() error { return e.error }
+
+// FirstUsable tries the engines that a definition can run in, in their order, until
+// one of them has not found that it cannot work on this machine; its error is given.
+// Where all have, the facts say so, and the error is that of the first.
+//
+// Only shared.ErrUnusable leads on, to the next engine and to a run without a
+// sandbox. A command in another sandbox can use up processes, memory, descriptors or
+// disk, or stop and kill an engine; what fails by that is an error, and runs nowhere.
+func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, try func(via Route, engine string) error) (first error) {
+	for _, via := range p.routes(&t.Definition) {
+		engine := p.Engines.Resolve(t.Definition.Engine)
+		if via.Engine != "" {
+			engine = via.Engine
+		}
+		err := try(via, engine)
+		if errors.Is(err, shared.ErrUnsupported) {
+			// It may be refused before the engine has looked at the machine.
+			if probe, probeErr := p.Probe(ctx, engine); probeErr == nil && probe.Unusable {
+				err = notReady(t.Name, probe)
+			}
+		}
+		if !errors.Is(err, shared.ErrUnusable) {
+			if err != nil && first != nil {
+				err = fmt.Errorf("%w; it was tried since engine %q does not work here: %s", err, facts.Engine, facts.Reason)
+			}
+			facts.State = policy.EngineUnknown
+			return err
+		}
+		reason, fix := err.Error(), ""
+		if e, ok := errors.AsType[*shared.Error](err); ok {
+			reason, fix = e.Message, e.Hint
+		}
+		if first == nil {
+			first = err
+			facts.Engine, facts.State, facts.Reason, facts.Fix = engine, policy.EngineUnavailable, reason, fix
+		} else {
+			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
+		}
+	}
+	if d := &t.Definition; launch.IsAuto(d.Engine) && d.Isolation != view.IsolationBestEffort && slices.Contains(p.Engines.Auto(), launch.Lesser) {
+		facts.Fix += fmt.Sprintf("; or say isolation = %q, by which engine %q is tried, that holds less", view.IsolationBestEffort, launch.Lesser)
+	}
+	return first
+}
+
+// Ready gives the sandbox of a definition in an engine that works on this
+// machine, and with an engine that does not, the facts and why. The caller must
+// release it.
+func (p *Pool) Ready(ctx context.Context, t Target) (opened *Open, facts policy.Facts, err error) {
+	if facts, err = p.Facts(t.Definition); err != nil {
+		return nil, facts, &Error{Sandbox: t.Name, Err: err}
+	}
+	err = p.FirstUsable(ctx, &t, &facts, func(via Route, _ string) (err error) {
+		if opened, err = p.Get(ctx, t, via); err != nil {
+			return err
+		}
+		probe, err := opened.Engine.Probe(ctx)
+		if err == nil && probe.Ready {
+			return nil
+		}
+		if err != nil {
+			err = &Error{Sandbox: t.Name, Err: opened.Engine.Lost(err)}
+		} else {
+			err = notReady(t.Name, probe)
+		}
+		opened.Release()
+		opened = nil
+		return err
+	})
+	return opened, facts, err
+}
+
+func notReady(sandbox string, probe shared.Probe) error {
+	e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: probe.Reason, Hint: probe.Fix}
+	if probe.Unusable {
+		e.Kind = shared.ErrUnusable
+	}
+	return &Error{Sandbox: sandbox, Err: e}
+}
+
+// unconfinedEngine runs the commands that may run without their sandbox.
+const unconfinedEngine = "noop"
+
+// Unconfined gives what runs a command without its sandbox. The cause is why it cannot have
+// one, or nil.
+func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Open, error) {
+	if e, ok := errors.AsType[*Error](cause); ok {
+		cause = e.Err
+	}
+	if _, err := p.Engines.File(unconfinedEngine); errors.Is(err, shared.ErrUnusable) {
+		err = errors.New("this program has no engine that runs commands without a sandbox")
+		if cause != nil {
+			err = fmt.Errorf("%w; and %w", cause, err)
+		}
+		return nil, &Error{Sandbox: t.Name, Err: err}
+	}
+	opened, err := p.Get(ctx, t, Route{Engine: unconfinedEngine, Unconfined: true})
+	if err == nil || cause == nil {
+		return opened, err
+	}
+	return nil, &Error{Sandbox: t.Name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
+}
+
+// startTries is how often a sandbox is made for one command at most. While others do nothing
+// but write git's configuration and make and remove worktrees, one start in three fails.
+const startTries = 5
+
+// Try opens the sandbox and has start begin the command in it. What its engine refused can be
+// what was found on the machine a moment ago, which somebody has removed or replaced meanwhile;
+// an engine that crashed may not have been asked at all. Nothing has run then, and the machine
+// is looked at anew.
+func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Open) error) (err error) {
+	for range startTries {
+		var opened *Open
+		if opened, err = p.Get(ctx, t, via); err == nil {
+			err = start(opened)
+		}
+		if _, ok := errors.AsType[*passing](err); !ok || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// passing is an engine's error that may not be met again.
+type passing struct{ error }
+
+func (e *passing) Unwrap() error { return e.error }
+
+// MayPass marks what is told of an engine's err, if that is one which Try tries again after.
+func MayPass(err, told error) error {
+	// Not ErrUnavailable: what is short is made shorter by trying.
+	if launch.NotAsked(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
+		return &passing{told}
+	}
+	return told
+}
+
+// Probe finds out whether an engine works on this machine, starting it if need be.
+func (p *Pool) Probe(ctx context.Context, name string) (shared.Probe, error) {
+	e, err := p.Engine(ctx, name)
+	if err != nil {
+		return shared.Probe{}, err
+	}
+	probe, err := e.Probe(ctx)
+	return probe, e.Lost(err)
+}

@@ -1,0 +1,212 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/session"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// kept is what commands have left running in the session, as far as a host knows: by which
+// definition they run, in which slot, and what has to stay in its place for them. With it
+// come commands that are started or run.
+type kept struct {
+	pool *Pool
+	name string
+	def  view.Definition
+
+	// under Pool.mu
+	users  int
+	opened bool
+	idle   *time.Timer   // while there are no users
+	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
+
+	last    *facts.Resolved // of the last command that has ended: what was there then
+	slot    *slot
+	holds   []func() // give up the places that are held, of a table each
+	release func()   // gives up the session's lock; nil before that is had
+}
+
+// enterKept counts one command more of those that share processes; nil is one that does not.
+// The session is that of one definition for as long as something may run in it: another one's
+// network or limits would not hold there.
+func (p *Pool) enterKept(ctx context.Context, t *Target) (*kept, error) {
+	if !t.Definition.Session.Processes {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.kept != nil && p.kept.ended != nil {
+		ended := p.kept.ended
+		p.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	if p.Life.Err() != nil {
+		return nil, session.ErrClosed
+	}
+	k := p.kept
+	if k == nil {
+		k = &kept{pool: p, name: t.Name, def: t.Definition}
+		p.kept = k
+	}
+	if k.name != t.Name {
+		return nil, &Error{Sandbox: t.Name, Err: k.refuse("sandbox", fmt.Sprintf("processes of sandbox %q run in the session", k.name))}
+	}
+	if attribute := k.def.Differs(&t.Definition); attribute != "" {
+		return nil, &Error{Sandbox: t.Name, Err: k.refuse(attribute, "it differs from what the processes that run in the session were started with")}
+	}
+	k.users++
+	if k.idle != nil {
+		k.idle.Stop()
+	}
+	return k, nil
+}
+
+func (k *kept) refuse(attribute, message string) error {
+	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end these first, or use another session"}
+}
+
+// Claim has the session for the processes of this Host, before one is started.
+func (sb *Open) Claim() (err error) {
+	k := sb.kept
+	if k == nil {
+		return nil
+	}
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	if k.release == nil {
+		k.release, err = session.Claim(sb.Resolved.Spec.Session.Dir)
+	}
+	return err
+}
+
+// keep notes that something can run in a slot, and what stays for it.
+func (k *kept) keep(s *slot, releaseHeld func()) {
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	k.slot, k.opened = s, true
+	k.holds = append(k.holds, releaseHeld)
+}
+
+// goOn has what comes to be between two commands be told with the second. Nil is allowed.
+func (k *kept) goOn(now *facts.Resolved) {
+	if k != nil {
+		k.pool.mu.Lock()
+		defer k.pool.mu.Unlock()
+		now.After(k.last)
+	}
+}
+
+// leave counts one command less, of which ended is, if it ran. Nil is allowed.
+func (k *kept) leave(ended *facts.Resolved) {
+	if k == nil {
+		return
+	}
+	p := k.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ended.Looked() {
+		k.last.EndAfter(true) // the next look begins with what this one has seen
+		k.last = ended
+	}
+	if k.users--; k.users > 0 || p.kept != k {
+		return
+	}
+	if !k.opened { // nothing runs
+		p.kept = nil
+		k.end()
+		return
+	}
+	k.idle = time.AfterFunc(cmp.Or(k.def.Session.Idle, view.DefaultIdle), func() {
+		ctx, cancel := context.WithTimeout(p.Life, closeTimeout)
+		defer cancel()
+		if err := p.EndKept(ctx); err != nil {
+			p.Logger.Warn("what runs in the session was not ended", "error", err)
+		}
+	})
+}
+
+// HasKept reports whether something may run in the session.
+func (p *Pool) HasKept() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept != nil
+}
+
+// EndKept ends what commands have left running in the session. It ends no command: while one
+// runs it does nothing.
+func (p *Pool) EndKept(ctx context.Context) error {
+	p.mu.Lock()
+	k := p.kept
+	if k == nil || k.users > 0 || k.ended != nil {
+		p.mu.Unlock()
+		return nil
+	}
+	k.idle.Stop()
+	k.ended = make(chan struct{}) // for which the next command waits
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.kept = nil
+		p.mu.Unlock()
+		close(k.ended)
+	}()
+	defer k.end()
+	defer k.tell()
+	s := k.slot
+	if err := s.lock.Acquire(ctx); err != nil {
+		return err
+	}
+	defer s.lock.Release()
+	if s.current != nil {
+		s.retired = append(s.retired, s.current)
+		s.current = nil
+	}
+	return s.closeRetired(ctx, true)
+}
+
+// forgetKept is for when nothing runs any more.
+func (p *Pool) forgetKept() {
+	p.mu.Lock()
+	k := p.kept
+	p.kept = nil
+	p.mu.Unlock()
+	if k != nil {
+		if k.idle != nil {
+			k.idle.Stop()
+		}
+		k.tell()
+		k.end()
+	}
+}
+
+// tell looks at what was made since the last command, when nothing runs any more.
+func (k *kept) tell() {
+	if k.last.Looked() {
+		made := k.pool.Machine.MadeAfter(k.last)
+		k.last.EndAfter(k.pool.KeepTold(&made) == "")
+	}
+}
+
+func (k *kept) end() {
+	for _, release := range k.holds {
+		release()
+	}
+	if k.release != nil {
+		k.release()
+	}
+}

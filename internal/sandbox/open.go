@@ -1,0 +1,351 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/session"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Open is a definition opened in an engine.
+type Open struct {
+	shared.Sandbox
+	Name       string
+	Definition view.Definition
+	Resolved   *facts.Resolved
+	Engine     *launch.Engine
+	Decision   policy.Decision
+	Lost       []shared.Event // what the engine does not hold and the definition does without
+	asked      shared.Spec    // as it was resolved
+	running    *atomic.Int64  // commands, and whatever else holds it
+	untold     func(*Open, []shared.Event)
+	kept       *kept  // nil where nothing goes on after a command
+	owned      *owned // nil where the session is not its own
+	pool       *Pool
+	whole      *Open // what this is of, for one command
+	// releaseHeld gives up the places that are held for one command.
+	releaseHeld func()
+	// Ran says that the command may have made something, and Told that this was looked at and told.
+	Ran, Told bool
+}
+
+// Release gives up what the Pool gave. Nil is allowed.
+func (sb *Open) Release() {
+	if sb != nil {
+		sb.releaseHeld()
+		sb.running.Add(-1)
+		sb.Resolved.End(sb.Ran, sb.Told)
+		sb.kept.leave(sb.Resolved)
+		if sb.owned != nil {
+			sb.pool.leaveOwned(sb.whole)
+		}
+	}
+}
+
+// forCommand is sb for one command, with what was resolved for it.
+func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
+	sb.running.Add(1)
+	one, r := *sb, *now
+	one.whole = sb
+	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
+	r.Spec, one.Definition = sb.Resolved.Spec, def
+	m.Begin(&r)
+	if r.Spec.Unconfined {
+		r.Notes = nil // they are about mounts
+		if sb.Decision.Rule == policy.RuleEngineNamed {
+			r.Notes = sb.Definition.Unheld(sb.Engine.Info.Name)
+		}
+	}
+	return &one
+}
+
+// Get gives the opened sandbox of a definition, opening it if need be. The
+// definition is resolved for each command: a bind that has come to exist, or a
+// repository that was made or moved, counts from the next one on. The caller
+// must release what it gets.
+func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error) {
+	if p.Session == nil {
+		return nil, ErrNoWorkspace
+	}
+	defer func() { err = view.BlameCommand(err, &t.Definition, t.Own) }()
+	name, def := t.Name, forRoute(t.Definition, via)
+	k, err := p.enterKept(ctx, &t)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			k.leave(nil)
+		}
+	}()
+	s, err := p.slot(ctx, &t, via)
+	if err != nil {
+		return nil, err
+	}
+	defer s.lock.Release()
+	own, waiting := &ownSession{pool: p}, p.takeIdle(s)
+	if waiting != nil {
+		own.session = waiting.owned.session
+	}
+	var taken bool // what waited, or its session, is this command's
+	defer func() {
+		switch {
+		case taken:
+		case waiting != nil:
+			go p.endOwned(waiting)
+		case own.session != nil:
+			own.session.Close()
+		}
+	}()
+	engine := func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) }
+	if s.current == nil && waiting == nil {
+		var cancel func()
+		engine, cancel = p.engineAhead(ctx, engineOf(def, via))
+		defer cancel()
+	}
+	resolved, err := p.resolve(ctx, &t, def, own, via.Unconfined)
+	if err != nil {
+		return nil, err
+	}
+	k.goOn(resolved)
+	sb := s.current
+	owns := own.session != nil && resolved.Spec.Session == own.session.Session
+	if owns {
+		sb = waiting
+	}
+	if sb != nil && !sb.Engine.Usable() {
+		sb = nil
+	}
+	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
+		var e *launch.Engine
+		if sb != nil {
+			e = sb.Engine
+		} else {
+			e, err = engine()
+		}
+		if err == nil && !e.Info.Features.Has(shared.FeatureNested) {
+			err = resolved.LeaveUnprotected()
+		}
+		if err != nil {
+			return nil, &Error{Sandbox: name, Err: err}
+		}
+	}
+	SetStage(ctx, "the places of missing paths were held")
+	held, err := p.Machine.Hold(ctx, resolved)
+	if err != nil {
+		return nil, &Error{Sandbox: name, Err: err}
+	}
+	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
+	if sb != nil {
+		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
+			taken = sb == waiting
+			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
+		}
+		if sb != waiting {
+			s.retired = append(s.retired, sb)
+			s.current = nil
+		}
+	}
+	if old := waiting; owns && old != nil { // its session stays, for the one that takes its place
+		waiting = nil
+		defer func() { go p.replaceOwned(old) }()
+	}
+	opened, err := p.open(ctx, name, def, resolved, via, engine)
+	if err != nil {
+		held.Release()
+		return nil, &Error{Sandbox: name, Err: err}
+	}
+	if p.Life.Err() != nil { // Close may not have waited for us
+		held.Release()
+		opened.close(context.Background())
+		return nil, session.ErrClosed
+	}
+	if owns {
+		taken = true
+		p.own(opened, s, own.session, t, via)
+	} else {
+		s.current = opened
+	}
+	if k != nil { // what goes on after this command has the same table
+		k.keep(s, held.Release)
+		releaseHeld = func() {}
+	}
+	// Not before: what an engine keeps for a session can go with its last sandbox.
+	s.closeRetired(ctx, false)
+	return opened.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
+}
+
+// sameSpec reports whether what was opened for one will do for the other: not by what a definition is
+// called, or prints as.
+func sameSpec(a, b shared.Spec) bool {
+	if !slices.Equal(a.Table, b.Table) { // which is long
+		return false
+	}
+	a.Table, b.Table = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// resolve looks at the machine for a definition, in the Host's session or its review's.
+func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, own *ownSession, unconfined bool) (*facts.Resolved, error) {
+	name := t.Name
+	request := facts.Request{Name: name, Planning: t.Planning, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
+	if err := p.unshared(&def); err != nil {
+		return nil, &Error{Sandbox: name, Err: err}
+	}
+	SetStage(ctx, "it waited for the lock of its session")
+	for write := false; ; write = true {
+		state, err := own.get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
+		if err != nil {
+			return nil, err
+		}
+		if request.Session = state.Session; !request.Unisolated {
+			request.SessionHome = state.Home // elsewhere it is the caller's
+		}
+		request.Session.Processes = def.Session.Processes
+		var reviewed *review.Use
+		if def.Review != "" && def.Review != view.NewReview { // that is for who only asks what would be
+			if reviewed, err = p.joinReview(ctx, name, &def); err != nil {
+				return nil, &Error{Sandbox: name, Err: err}
+			}
+			request.Session.Dir, request.Session.ID = reviewed.Dir, session.ID(reviewed.Dir)
+		}
+		SetStage(ctx, "the workspace was searched")
+		out, err := p.Machine.Resolve(ctx, request)
+		if err == nil && out.WantsSession && !write {
+			continue // one that is made on demand
+		}
+		if err == nil {
+			err = session.Prepare(&out.Spec)
+		}
+		if err == nil && reviewed != nil {
+			err = addLayers(ctx, reviewed, out)
+		}
+		if err != nil {
+			return nil, &Error{Sandbox: name, Err: err}
+		}
+		if state.Note != "" {
+			out.Notes = append(out.Notes, state.Note)
+		}
+		return out, nil
+	}
+}
+
+func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolved, via Route, started func() (*launch.Engine, error)) (*Open, error) {
+	SetStage(ctx, "engine %q was started", p.Engines.Resolve(engineOf(def, via)))
+	engine, err := started()
+	if err != nil {
+		return nil, err
+	}
+	asked := resolved.Spec
+	var decided policy.Decision // denies: that of an unconfined route is made for each command
+	if via.Unconfined {
+		// Who approves the run approves that no limit is held; events say so.
+		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
+		if err := shared.Refused(engine.Info.Name, resolved.Spec.Without(engine.Info.Features)); err != nil {
+			return nil, err
+		}
+	} else {
+		resolved.Spec.Unconfined = engine.Info.Features.Has(shared.FeatureUnconfined)
+	}
+	spec := resolved.Spec
+	if !spec.Unconfined && !engine.Info.Features.Has(shared.FeatureRemap) {
+		var notes []string
+		spec, notes = resolved.AsHost()
+		resolved.Notes = append(resolved.Notes, notes...)
+	}
+	if !engine.Info.Features.Has(shared.FeatureHidden) {
+		// Nobody has asked for it, and nothing of the host shows there.
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
+	}
+	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
+		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
+	}
+	if len(def.Injected(p.Machine.Sets())) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {
+		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
+	}
+	spec.Network.Inject = resolved.Inject
+	if !via.Unconfined {
+		if decided, err = p.decide(def, engine.Info, &spec); err != nil {
+			return nil, err
+		}
+	}
+	SetStage(ctx, "engine %q opened the sandbox", engine.Info.Name)
+	spec.Prepare = !p.OneShot
+	sandbox, err := engine.Open(ctx, spec)
+	if err != nil && ctx.Err() != nil {
+		engine.Doubt()
+	}
+	if err != nil {
+		return nil, MayPass(err, engine.Lost(err))
+	}
+	if err := checkKept(def.Review, &spec); err != nil {
+		sandbox.Close(ctx)
+		return nil, err
+	}
+	var lost []shared.Event
+	for _, l := range spec.Without(engine.Info.Features) {
+		lost = append(lost, l.Event(engine.Info.Name))
+	}
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, asked: asked,
+		untold: p.Untold, running: new(atomic.Int64), pool: p}, nil
+}
+
+// close closes a sandbox in its engine and kills what runs in it.
+func (sb *Open) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
+		return fmt.Errorf("sandbox %q: %w", sb.Name, err)
+	}
+	if t, ok := sb.Sandbox.(shared.Teller); ok {
+		if events := t.Untold(); len(events) > 0 {
+			sb.untold(sb, events)
+		}
+	}
+	return nil
+}
+
+// engineOf names the engine of a definition on a route.
+func engineOf(def view.Definition, via Route) string { return cmp.Or(via.Engine, def.Engine) }
+
+// Engine gives a living engine of that name and starts it if need be.
+func (p *Pool) Engine(ctx context.Context, name string) (*launch.Engine, error) {
+	SetStage(ctx, "engine %q was started", p.Engines.Resolve(name))
+	e, err := p.Engines.Get(ctx, name)
+	if errors.Is(err, launch.ErrClosed) {
+		err = session.ErrClosed
+	}
+	return e, err
+}
+
+// engineAhead starts an engine beside its caller, who has a workspace to search
+// meanwhile, and gives what waits for it. Who will not need it any more cancels.
+func (p *Pool) engineAhead(ctx context.Context, name string) (wait func() (*launch.Engine, error), cancel func()) {
+	ctx, cancel = context.WithCancel(ctx)
+	var e *launch.Engine
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e, err = p.Engine(ctx, name)
+	}()
+	runtime.Gosched() // it comes first: to wake another thread for it takes half a millisecond
+	return func() (*launch.Engine, error) {
+		<-done
+		return e, err
+	}, cancel
+}

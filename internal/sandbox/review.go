@@ -1,0 +1,217 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/review"
+	"github.com/sbxhost/sbxhost/internal/session"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// reviewsInUse are the reviews that commands of a Host use, or have used.
+type reviewsInUse struct {
+	mu   sync.Mutex
+	uses map[string]*review.Use
+}
+
+func (r *reviewsInUse) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, use := range r.uses {
+		use.Close()
+	}
+	clear(r.uses)
+}
+
+// reviewPatience is how long a review that is being listed or applied is waited for, or a
+// process that is ending.
+const reviewPatience = 3 * time.Second
+
+// joinReview begins to use a definition's review. It is used until the Host is closed, or opens it.
+func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition) (*review.Use, error) {
+	if o := p.Machine.Owner; o != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Hint: "run as that user",
+			Message: fmt.Sprintf("commands run as the workspace's owner, user %d, and a review is of the caller's own commands", o.User.UID)}
+	}
+	p.reviews.mu.Lock()
+	defer p.reviews.mu.Unlock()
+	if use := p.reviews.uses[def.Review]; use != nil {
+		return use, nil
+	}
+	SetStage(ctx, "it waited for review %q", def.Review)
+	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
+	defer cancel()
+	use, err := p.Shelf().Join(waiting, def.Review, name, session.Reach(def, p.Machine.Sets()))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, view.Invalid("review", err.Error(), reviewHint(err))
+	}
+	p.reviews.uses[def.Review] = use
+	return use, nil
+}
+
+func reviewHint(err error) string {
+	switch {
+	case errors.Is(err, review.ErrPlace):
+		return "leave review out, or move the workspace into a directory of your own on the same file system"
+	case errors.Is(err, review.ErrReach):
+		return "give these commands a review of another name"
+	}
+	return ""
+}
+
+// addLayers has a review note what the sources of its overlays are like, before commands see them.
+func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error {
+	spec := &out.Spec
+	var busy []string
+	for _, hold := range out.Holds {
+		busy = append(busy, path.Dir(hold.Path))
+	}
+	for _, e := range spec.Table {
+		if e.Access != shared.Overlay || e.Degradable {
+			continue
+		}
+		upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
+		if err := use.Add(ctx, e.Source, upper, lock, busy...); err != nil {
+			return view.Invalid("review", err.Error(), reviewHint(err))
+		}
+	}
+	return nil
+}
+
+// checkKept makes sure that an engine keeps a review where it will be looked for.
+func checkKept(review string, spec *shared.Spec) error {
+	for _, e := range spec.Table {
+		if review == "" || e.Access != shared.Overlay || e.Degradable {
+			continue
+		}
+		upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
+		if _, err := os.Lstat(upper); err != nil {
+			return &shared.Error{Kind: shared.ErrBroken, Attribute: "review", Message: "the engine does not keep what commands write where it should: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// Shelf is where the reviews of the workspace lie.
+func (p *Pool) Shelf() *review.Shelf { return review.ShelfOf(p.Machine.Workspace.Root()) }
+
+// OpenReview opens a review that no process uses. target gives the sandbox that its first
+// command had.
+func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.Review) (Target, error)) (*review.Review, error) {
+	if err := p.leaveReview(ctx, name); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
+	defer cancel()
+	r, err := p.Shelf().Open(waiting, name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := target(r)
+	if err == nil {
+		err = p.proveUnmounted(ctx, r, &t)
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// leaveReview ends this Host's own use of a review.
+func (p *Pool) leaveReview(ctx context.Context, name string) error {
+	p.mu.Lock()
+	slots := maps.Clone(p.slots)
+	p.mu.Unlock()
+	var errs []error
+	for key, s := range slots {
+		if err := s.lock.Acquire(ctx); err != nil {
+			return err
+		}
+		if all := s.all(); len(all) == 0 || all[0].Definition.Review != name {
+			s.lock.Release()
+			continue
+		}
+		if s.busy() {
+			s.lock.Release()
+			return fmt.Errorf("review %q: %w", name, review.ErrInUse)
+		}
+		all := s.drop()
+		s.lock.Release()
+		p.mu.Lock()
+		if p.slots[key] == s {
+			delete(p.slots, key)
+		}
+		p.mu.Unlock()
+		for _, sb := range all {
+			errs = append(errs, sb.close(ctx))
+		}
+	}
+	p.reviews.mu.Lock()
+	if use := p.reviews.uses[name]; use != nil {
+		use.Close()
+		delete(p.reviews.uses, name)
+	}
+	p.reviews.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// proveUnmounted makes sure that no process has an overlay of the review mounted: the kernel lets
+// nobody mount it a second time. A killed command's may be there for a moment.
+func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review, t *Target) error {
+	engine, err := p.Engine(ctx, t.Definition.Engine)
+	if err != nil {
+		return err
+	}
+	if !engine.Info.Features.Has(shared.FeatureOverlayKept) {
+		return fmt.Errorf("review %q: engine %q, which its sandbox %q has now, cannot say whether it is in use", r.Name, engine.Info.Name, t.Name)
+	}
+	spec := shared.Spec{Sandbox: t.Name, Session: reviewSession(r)}
+	for _, source := range r.Sources() {
+		// One that lies in another is shown in what the other does not show.
+		if dir := path.Dir(source); paths.InsideAny(r.Sources(), dir) && !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == dir }) {
+			spec.Table = append(spec.Table, shared.Entry{Path: dir, Source: dir, Access: shared.ReadOnly, Why: view.OriginReview})
+		}
+		spec.Table = append(spec.Table, shared.Entry{Path: source, Source: source, Access: shared.Overlay, Why: view.OriginReview})
+	}
+	slices.SortFunc(spec.Table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	sandbox, err := engine.Open(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("review %q: %w", r.Name, engine.Lost(err))
+	}
+	return sandbox.Close(ctx)
+}
+
+// reviewSession is what the commands of a review share, in whatever process.
+func reviewSession(r *review.Review) shared.Session {
+	return shared.Session{ID: session.ID(r.Dir()), Dir: r.Dir()}
+}
+
+// Changes says what is different in a review. What the definition hides or protects is refused.
+func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review.Set, error) {
+	t.Definition.Review = r.Name
+	out, err := p.Machine.Resolve(ctx, facts.Request{Name: t.Name, Definition: t.Definition, Session: reviewSession(r)})
+	if err != nil {
+		return nil, err
+	}
+	rules := review.Rules{Unseen: view.Unseen(&out.Spec), Configurations: out.Configurations, Submodules: out.Submodules, WorkTrees: out.WorkTrees}
+	rules.Denied, rules.Above = out.Unwritable(out.Spec.Table)
+	rules.Obeyed = func(p string) bool { return paths.InsideAny(out.Obeyed, p) }
+	return r.Changes(ctx, rules)
+}

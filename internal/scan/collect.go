@@ -1,0 +1,280 @@
+//go:build unix
+
+package scan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// A file is a regular file, whatever its names.
+type file struct{ dev, inode uint64 }
+
+// hidden is a name of a file that is hidden.
+type hidden struct {
+	path    string
+	pattern int
+}
+
+// collect turns what is remembered into a Result.
+func (w *walk) collect(root *node, roots []string) (*Result, error) {
+	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, visited: map[string]bool{}, out: &Result{}}
+	for _, n := range root.dirs {
+		c.root(n)
+		if err := c.gather(n, n.name); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.files) > 0 {
+		c.known = make(map[string]bool, len(c.direct))
+		for _, path := range c.direct {
+			c.known[path] = true
+		}
+		for _, n := range root.dirs {
+			c.links(n, n.name)
+		}
+		c.singles()
+		c.checkInodes()
+	}
+	c.out.order()
+	return c.out, nil
+}
+
+type collection struct {
+	*walk
+	roots   []string
+	files   map[file]hidden // what is hidden
+	direct  []string        // names of files that match by themselves
+	known   map[string]bool // direct, to look up; nil before links
+	single  []string        // roots that are files and do not match
+	visited map[string]bool // directories entered by a link, with their states
+	out     *Result
+}
+
+// root reports a root that itself matches, which can be a file.
+func (c *collection) root(n *node) {
+	var st unix.Stat_t
+	if unix.Lstat(n.name, &st) != nil {
+		return
+	}
+	f := Found{Path: n.name, What: Matched, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, Pattern: n.hide - 1}
+	if !f.Dir {
+		dir, base := filepath.Split(n.name)
+		state, hide := stateAt(c.query.Set, dir)
+		if hide == 0 {
+			hide = c.query.Set.Match(state, base).Any + 1
+		}
+		f.Pattern = hide - 1
+		switch {
+		case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		case hide == 0 && c.query.Name != nil && c.query.Name(base):
+			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, -1}
+			c.direct = append(c.direct, n.name)
+			c.out.Found = append(c.out.Found, Found{Path: n.name, What: Named, Pattern: -1})
+		case hide > 0:
+			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, hide - 1}
+			c.direct = append(c.direct, n.name)
+		default:
+			c.single = append(c.single, n.name)
+		}
+	}
+	if f.Pattern >= 0 {
+		c.out.Found = append(c.out.Found, f)
+	}
+}
+
+// gather reports what n holds.
+func (c *collection) gather(n *node, path string) error {
+	for _, e := range n.found {
+		at := path
+		if e.name != "" {
+			at = join(path, e.name)
+		}
+		c.out.Found = append(c.out.Found, Found{Path: at, What: e.what, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: e.pattern})
+		if (e.what == Matched || e.what == Named) && e.kind == regular {
+			c.files[file{n.id.dev, e.inode}] = hidden{at, e.pattern}
+			c.direct = append(c.direct, at)
+		}
+	}
+	for _, dir := range [...]struct {
+		is   bool
+		what What
+	}{{n.bare, Bare}, {n.unread, Unsearched}, {n.deep, TooDeep}} {
+		if dir.is && n.hide == 0 {
+			c.out.Found = append(c.out.Found, Found{Path: path, What: dir.what, Dir: true, Pattern: -1, UID: n.uid})
+		}
+	}
+	if n.hide > 0 {
+		for inode := range n.files {
+			c.files[file{n.id.dev, inode}] = hidden{path, n.hide - 1}
+		}
+	}
+	for _, l := range n.links {
+		if err := c.follow(join(path, l.name), l.state); err != nil {
+			return err
+		}
+	}
+	for _, child := range n.dirs {
+		if err := c.gather(child, join(path, child.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow looks behind a symlink that patterns go on through.
+func (c *collection) follow(path string, state glob.State) error {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil || !paths.InsideAny(c.roots, target) {
+		return nil // leads nowhere, or to where nobody can see
+	}
+	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
+		return nil
+	}
+	if lies, hide := stateAt(c.query.Set, target); hide > 0 || state.Within(lies) {
+		return nil // found where it lies
+	}
+	return c.through(target, state)
+}
+
+// through looks for matches in a directory to which a link led in that state.
+// Each pair is entered once, so that links in a circle come to an end.
+func (c *collection) through(dir string, state glob.State) error {
+	key := dir + "\x00" + stateKey(state)
+	if c.visited[key] || len(dir) > maxPath {
+		return nil
+	}
+	c.visited[key] = true
+	list, err := readDir(dir, c.now())
+	if err != nil {
+		return nil // reported where it lies
+	}
+	if c.names.Add(int64(len(list.entries))) > c.limit {
+		return c.tooLarge(dir)
+	}
+	for _, e := range list.entries {
+		at := join(dir, e.name)
+		m := c.query.Set.Match(state, e.name)
+		pattern := m.Any
+		if e.kind == directory || e.kind == symlink && leadsToDir(at) {
+			pattern = m.Dir
+		}
+		if pattern >= 0 {
+			c.out.Found = append(c.out.Found, Found{Path: at, What: Matched, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern})
+			if e.kind == regular {
+				c.files[file{list.id.dev, e.inode}] = hidden{at, pattern}
+				c.direct = append(c.direct, at)
+			}
+			continue
+		}
+		next := c.query.Set.Next(state, e.name)
+		switch {
+		case next.Dead():
+		case e.kind == directory:
+			if err := c.through(at, next); err != nil {
+				return err
+			}
+		case e.kind == symlink:
+			if err := c.follow(at, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func stateKey(state glob.State) string {
+	var b strings.Builder
+	for _, at := range state {
+		for ; at != 0; at >>= 6 {
+			b.WriteByte(byte(at&63) + '0')
+		}
+		b.WriteByte('.')
+	}
+	return b.String()
+}
+
+// links reports the names by which files that are hidden can be reached all
+// the same.
+func (c *collection) links(n *node, path string) {
+	if n.hide > 0 {
+		return
+	}
+	for inode := range n.files {
+		if _, ok := c.files[file{n.id.dev, inode}]; ok {
+			c.name(path, n.id.dev)
+			break
+		}
+	}
+	for _, child := range n.dirs {
+		c.links(child, join(path, child.name))
+	}
+}
+
+// name reports the names in dir of files that are hidden.
+func (c *collection) name(dir string, dev uint64) {
+	list, err := readDir(dir, c.now())
+	if err != nil {
+		return // it was read a moment ago, and is gone
+	}
+	for _, e := range list.entries {
+		at := join(dir, e.name)
+		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !c.known[at] {
+			c.out.Found = append(c.out.Found, Found{Path: at, What: HardLink, Pattern: h.pattern, Of: h.path})
+		}
+	}
+}
+
+// singles reports roots that are names of files that are hidden.
+func (c *collection) singles() {
+	for _, path := range c.single {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil {
+			continue
+		}
+		if h, ok := c.files[file{uint64(st.Dev), st.Ino}]; ok {
+			c.out.Found = append(c.out.Found, Found{Path: path, What: HardLink, Pattern: h.pattern, Of: h.path})
+		}
+	}
+}
+
+// checkInodes finds out whether the inode numbers of directories are those of
+// files, and which files have names that were not found.
+func (c *collection) checkInodes() {
+	names, links := map[file]uint64{}, map[file]uint64{}
+	look := func(path string) (file, bool) {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil {
+			return file{}, false
+		}
+		id := file{uint64(st.Dev), st.Ino}
+		names[id]++
+		links[id] = uint64(st.Nlink)
+		return id, true
+	}
+	for _, f := range c.out.Found {
+		if f.What == HardLink {
+			look(f.Path)
+		}
+	}
+	ids := make([]file, len(c.direct))
+	for i, path := range c.direct {
+		ids[i], _ = look(path)
+	}
+	for i, path := range c.direct {
+		_, known := c.files[ids[i]]
+		switch {
+		case links[ids[i]] < 2:
+		case !known:
+			c.out.Blind = append(c.out.Blind, path)
+		case names[ids[i]] < links[ids[i]]:
+			c.out.Linked = append(c.out.Linked, path)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+//go:build unix
+
+package scan
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/glob"
+)
+
+// A node is what is remembered of one directory.
+type node struct {
+	name  string
+	state glob.State // of the patterns, in this directory
+	hide  int        // 1 + the pattern that matches it or a directory above; 0 for none
+
+	id      identity
+	settled bool // id tells the next change from the last one
+	names   int
+	size    int // directories, itself included, as of the last look; 0 before the first
+	dirs    []*node
+	shallow bool // what it has of directories is not in dirs
+	found   []entry
+	links   []link
+	inodes  string // of its regular files that no pattern matches, of eight bytes each
+	unread  bool   // it cannot be read
+	deep    bool   // it lies too deep, and is not read
+	uid     uint32 // who owns it, if unread
+	bare    bool
+}
+
+// files gives the inode numbers of regular files that no pattern matches.
+func (n *node) files(yield func(inode uint64) bool) {
+	for at := 0; at < len(n.inodes); at += 8 {
+		if !yield(binary.NativeEndian.Uint64([]byte(n.inodes[at:min(at+8, len(n.inodes))]))) {
+			return
+		}
+	}
+}
+
+// identity changes with whatever changes in a directory. The change time is there since
+// nobody can set it, and the mount and the time of birth since numbers come again. Where
+// the system does not tell those, they are zero.
+type identity struct {
+	dev, ino, mount     uint64
+	btime, mtime, ctime int64
+}
+
+// An entry is a name that is reported.
+type entry struct {
+	name    string
+	what    What
+	kind    kind
+	pattern int
+	inode   uint64 // of a regular file
+}
+
+// A link is a symlink to follow if it leads to a directory.
+type link struct {
+	name  string
+	state glob.State
+}
+
+// A listing is what was read of a directory, and what it was before.
+type listing struct {
+	entries []dirent
+	id      identity
+	settled bool
+}
+
+// A dirent is one entry of a directory.
+type dirent struct {
+	name  string // a part of a longer text
+	kind  kind
+	inode uint64
+}
+
+type kind uint8
+
+const (
+	regular kind = iota
+	directory
+	symlink
+	socket
+	other
+)
+
+// settling is how long a directory must have been left alone before its times are believed to
+// tell the next change: the coarsest clock of a file system in use, FAT's, ticks every two seconds.
+const settling = 2 * time.Second
+
+// settled reports whether the times in id tell the next change of its directory.
+func settled(id identity, now time.Time) bool {
+	return now.Sub(time.Unix(0, max(id.ctime, id.mtime))) > settling
+}
+
+// stepped is a change of clockLead that is no inaccuracy of reading two clocks: somebody has set
+// the wall clock, after which a change to a directory can have an old stamp again.
+const stepped = int64(settling / 2)
+
+// look brings what n itself holds up to date.
+func (w *walk) look(n *node, path string, last bool) error {
+	if n.settled && (last || !n.shallow) && identify(path) == n.id {
+		return nil
+	}
+	w.changed.Store(true)
+	return w.read(n, path, last)
+}
+
+// read reads a directory anew. What is known of its directories is kept for
+// them to be compared.
+func (w *walk) read(n *node, path string, last bool) error {
+	known := n.dirs
+	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
+	list, err := readDir(path, w.now())
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return nil // gone, or never a directory
+	case errors.Is(err, fs.ErrPermission):
+		var st unix.Stat_t
+		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
+			return nil
+		}
+		n.unread, n.uid = true, st.Uid
+		return nil
+	case err != nil:
+		return &fs.PathError{Op: "search", Path: path, Err: err}
+	}
+	n.id, n.names = list.id, len(list.entries)
+	n.settled = list.settled
+	n.shallow = last && len(known) == 0
+	w.sort(n, path, list.entries, known)
+	return nil
+}
+
+// sort fills n with what its entries are.
+func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
+	was := make(map[string]*node, len(known))
+	for _, k := range known {
+		was[k.name] = k
+	}
+	var parts repositoryParts
+	inodes := make([]byte, 0, 8*len(entries))
+	for _, e := range entries {
+		pattern, named := w.judge(n, path, e)
+		switch {
+		case e.kind == directory && n.shallow:
+		case e.kind == directory:
+			w.enter(n, e.name, pattern, was[e.name])
+		case pattern >= 0:
+		case e.kind == regular && !named:
+			inodes = binary.NativeEndian.AppendUint64(inodes, e.inode)
+		case e.kind == symlink && n.hide == 0:
+			// Where the name itself has brought no pattern further, whatever
+			// is behind the link is found where it lies.
+			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
+				n.links = append(n.links, link{strings.Clone(e.name), next})
+			}
+		case e.kind == socket && w.query.Sockets && n.hide == 0:
+			n.found = append(n.found, entry{strings.Clone(e.name), Socket, e.kind, -1, 0})
+		}
+		if w.query.Repositories && n.hide == 0 {
+			if e.name == ".git" {
+				n.found = append(n.found, entry{"", Repository, directory, -1, 0})
+			}
+			parts.note(e)
+		}
+	}
+	n.inodes = string(inodes)
+	n.bare = parts.all() && n.name != ".git"
+	if parts.head && parts.common && !n.bare && n.name != ".git" {
+		n.found = append(n.found, entry{"", OfWorktree, directory, -1, 0})
+	}
+}
+
+// judge adds an entry to what is found in n, if its name says so. It gives the pattern that
+// the entry matches, negative for none, and whether the query's Name has found it instead.
+func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
+	m := glob.None
+	if n.hide == 0 {
+		m = w.query.Set.Match(n.state, e.name)
+	}
+	pattern = m.Any
+	if e.kind == directory {
+		pattern = m.Dir
+	} else if e.kind == symlink && m.Dir != m.Any {
+		// What it leads to changes without this directory's times.
+		n.settled = false
+		if leadsToDir(join(path, e.name)) {
+			pattern = m.Dir
+		}
+	}
+	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+	switch {
+	case pattern >= 0:
+		n.found = append(n.found, entry{strings.Clone(e.name), Matched, e.kind, pattern, e.inode})
+	case named:
+		n.found = append(n.found, entry{strings.Clone(e.name), Named, e.kind, -1, e.inode})
+	}
+	if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
+		n.found = append(n.found, entry{strings.Clone(e.name), Asked, e.kind, -1, 0})
+	}
+	return pattern, named
+}
+
+// repositoryParts are what makes a directory a git directory.
+type repositoryParts struct{ head, objects, refs, common bool }
+
+func (r *repositoryParts) note(e dirent) {
+	switch e.name {
+	case "HEAD":
+		r.head = e.kind != directory
+	case "objects":
+		r.objects = true
+	case "refs":
+		r.refs = true
+	case "commondir": // says where the others are
+		r.common = true
+	}
+}
+
+func (r *repositoryParts) all() bool { return r.head && r.objects && r.refs }
+
+// enter adds the directory of that name to n, if anything can be found in it.
+func (w *walk) enter(n *node, name string, pattern int, known *node) {
+	hide := n.hide
+	if hide == 0 && pattern >= 0 {
+		hide = pattern + 1
+	}
+	child := &node{name: strings.Clone(name), hide: hide}
+	if hide == 0 {
+		if child.state = w.query.Set.Next(n.state, name); slices.Equal(child.state, n.state) {
+			child.state = n.state
+		}
+	}
+	if known != nil && known.hide == hide {
+		child = known
+	}
+	n.dirs = append(n.dirs, child)
+}
+
+func leadsToDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func ignoringEINTR(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+// Ask has the server at a socket run the command, with standard output and error, the directory and
+// the environment of this process, which gets signals for it meanwhile. program is the sbxhost that the
+// server must be. The signal is what ended the command, if one did. After an error but ErrGone nothing
+// was run: it is ErrAbsent where nobody listens, and ErrLeft where the server would have the caller do it.
+func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, err error) {
+	s, err := dial(path, program)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unix.Close(int(s))
+	signals := make(chan os.Signal, 16)
+	wanted := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT}
+	if c.Relay != nil {
+		wanted = append(wanted, unix.SIGWINCH)
+	}
+	for _, sig := range wanted {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+	limit := patience
+	if c.Relay != nil {
+		limit = keeperPatience
+	}
+	if err = s.welcome(limit); err == nil {
+		err = s.hello(program, c)
+	}
+	if err != nil {
+		again(signals)
+		return 0, 0, err
+	}
+	relay, suspend := c.Relay, c.Suspend
+	if relay == nil {
+		relay = func(signals chan os.Signal, send func(syscall.Signal), _, ended <-chan struct{}) {
+			for {
+				select {
+				case sig := <-signals:
+					send(sig.(syscall.Signal))
+				case <-ended:
+					return
+				}
+			}
+		}
+	}
+	if suspend == nil {
+		suspend = func() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+	}
+	begin, over, relayed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(over)
+		<-relayed
+		if err != nil && err != ErrGone {
+			again(signals)
+		}
+	}()
+	go func() {
+		defer close(relayed)
+		relay(signals, func(sig syscall.Signal) {
+			number := Number(sig)
+			s.send(KindSignal, &number) // else the server is gone, which the reader sees
+		}, begin, over)
+	}()
+	begun := false
+	from := frame.Receiver{Socket: int(s)}
+	for {
+		kind, payload, err := frame.Read(&from, MaxMessage)
+		switch {
+		case err != nil && begun:
+			return 0, 0, ErrGone
+		case err != nil || kind == KindLeave:
+			return 0, 0, left(payload)
+		case kind == KindRefuse && !begun:
+			return 0, 0, refused(payload)
+		case kind == KindBegin && !begun:
+			begun = true
+			close(begin)
+		case kind == KindSuspend:
+			suspend()
+		case kind == KindExit:
+			var end Number
+			if frame.Decode(payload, &end) != nil {
+				return 0, 0, ErrGone
+			}
+			return int(end) & (1<<signalShift - 1), syscall.Signal(end >> signalShift), nil
+		}
+	}
+}
+
+// left is ErrLeft with why.
+func left(payload []byte) error {
+	var why Reason
+	if frame.Decode(payload, &why) != nil || why == "" {
+		return ErrLeft
+	}
+	return fmt.Errorf("%w: %w", ErrLeft, &why)
+}
+
+// Status asks the server at a socket what it keeps, and why it served whom not.
+func Status(path, program string) (string, error) {
+	s, err := dial(path, program)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(int(s))
+	if err := s.welcome(keeperPatience); err != nil {
+		return "", err
+	}
+	if err := s.send(KindStatus, Nothing{}); err != nil {
+		return "", err
+	}
+	var text Reason
+	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	if err == nil && kind != KindStatus {
+		err = left(payload)
+	} else if err == nil {
+		err = frame.Decode(payload, &text)
+	}
+	return string(text), err
+}
+
+func refused(payload []byte) error {
+	var why Reason
+	if err := frame.Decode(payload, &why); err != nil {
+		return err
+	}
+	return &why
+}
+
+// IsTerminal reports whether a descriptor is one.
+func IsTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// again gives this process the signals that it has taken for a command that it leaves.
+func again(signals chan os.Signal) {
+	signal.Reset()
+	for {
+		select {
+		case sig := <-signals:
+			unix.Kill(unix.Getpid(), sig.(syscall.Signal))
+		default:
+			return
+		}
+	}
+}
+
+// socket is a connection to the server. It blocks.
+type socket int
+
+// dial connects to the server, if it is the same user's and of the same namespaces as we:
+// it gets our files and our environment, and a command could have made a socket where it
+// found none.
+func dial(path, program string) (socket, error) {
+	fd, err := Connect(path)
+	if err != nil {
+		return -1, err
+	}
+	if err := Genuine(fd, program); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return socket(fd), nil
+}
+
+// Connect connects to who listens at a path, which is ErrAbsent where nobody does. The socket blocks.
+func Connect(path string) (int, error) {
+	// The name of a socket is 107 bytes at most.
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return -1, ErrAbsent
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	for {
+		if err = unix.Connect(fd, &unix.SockaddrUnix{Name: InDir(dir, filepath.Base(path))}); err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	if err == unix.ENOENT || err == unix.ECONNREFUSED {
+		return -1, ErrAbsent
+	}
+	return -1, &os.PathError{Op: "connect", Path: path, Err: err}
+}
+
+// InDir names a file in a directory that is open.
+func InDir(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
+
+// patience is how long a server may take to look at us: one that is stopped, or has more
+// to do than it can, is slower than to do without. Nobody does without a session's keeper.
+var patience, keeperPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
+
+// welcome hears whether the server would have us. Nothing was asked of it yet.
+func (s socket) welcome(patience unix.Timeval) error {
+	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		return err
+	}
+	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	switch {
+	case err == nil && kind == KindRefuse:
+		return refused(payload)
+	case errors.Is(err, unix.EAGAIN):
+		return ErrSilent
+	case err != nil || kind != KindWelcome:
+		return left(payload)
+	}
+	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
+}
+
+func (s socket) hello(program string, c *Client) (err error) {
+	hello := c.Hello
+	hello.Environ = os.Environ()
+	if hello.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
+	if hello.Program, err = StampOf(program); err != nil {
+		return err
+	}
+	return s.send(KindHello, &hello, c.Stdin, 1, 2)
+}
+
+func (s socket) send(kind byte, m frame.Message, fds ...int) error {
+	message := frame.Encode(kind, m, 4096)
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	for len(message) > 0 {
+		n, err := unix.SendmsgN(int(s), message, rights, nil, unix.MSG_NOSIGNAL)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return os.NewSyscallError("sendmsg", err)
+		}
+		message, rights = message[n:], nil
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package serve
+
+import (
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// Ask has nobody to ask: only Linux says who has connected to a socket.
+func (*Client) Ask(string, string) (int, syscall.Signal, error) { return 0, 0, ErrAbsent }
+
+// Dir has no socket.
+func Dir(string) (string, error) { return "", ErrAbsent }
+
+// Startable has nobody to start.
+func Startable(string) error { return ErrAbsent }
+
+// Start likewise.
+func Start(*hostpath.Program, []string, ...string) error { return ErrAbsent }
+
+// IsTerminal is for who asks.
+func IsTerminal(int) bool { return false }

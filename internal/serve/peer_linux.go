@@ -1,0 +1,225 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
+	"github.com/sbxhost/sbxhost/internal/wire"
+)
+
+// Identity is what the kernel knows of a process that a command which it starts would
+// have, too.
+type Identity struct {
+	links    map[string]string
+	files    map[string]string
+	status   []string
+	schedule []string
+
+	confinement bool // see Confinement
+}
+
+// The namespaces, the root, the cgroup, the limits, the security label, and of the status
+// what is inherited. A process that is confined in a way which these do not show cannot
+// have confined itself without no_new_privs, unless it is root's.
+var (
+	identityLinks  = []string{"ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_for_children", "ns/time", "ns/user", "ns/uts", "root"}
+	identityFiles  = []string{"attr/current", "cgroup", "limits", "loginuid", "oom_score_adj", "personality"}
+	identityStatus = []string{"CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm", "Cpus_allowed", "Gid", "Groups", "Mems_allowed", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Umask"}
+)
+
+// Own is the identity of this process.
+func Own() (Identity, error) { return identityOf("/proc/self") }
+
+func identityOf(dir string) (Identity, error) {
+	id := Identity{links: map[string]string{}, files: map[string]string{}}
+	for _, name := range identityLinks {
+		target, err := os.Readlink(dir + "/" + name)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return id, err
+		}
+		id.links[name] = target
+	}
+	var root unix.Stat_t // two roots can have one name
+	if err := unix.Stat(dir+"/root/.", &root); err != nil {
+		return id, err
+	}
+	id.links["root"] = fmt.Sprintf("%s %x:%d", id.links["root"], root.Dev, root.Ino)
+	for _, name := range identityFiles {
+		text, err := os.ReadFile(dir + "/" + name)
+		// A kernel without the label's module has the file, and answers EINVAL.
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
+			return id, err
+		}
+		id.files[name] = string(text)
+	}
+	text, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return id, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, _, _ := strings.Cut(line, ":"); slices.Contains(identityStatus, name) {
+			id.status = append(id.status, line)
+		}
+	}
+	text, err = os.ReadFile(dir + "/stat")
+	if err != nil {
+		return id, err
+	}
+	const nice, priority, policy = 19, 40, 41
+	for _, field := range []int{nice, priority, policy} {
+		id.schedule = append(id.schedule, proc.StatField(string(text), field))
+	}
+	if slices.Contains(id.schedule, "") {
+		return id, errors.New("stat is cut short")
+	}
+	return id, nil
+}
+
+// Apart from how much they may use, and of whose files: what a session's keeper lets differ, since what
+// runs there is bounded by its own limits.
+var (
+	usageFiles  = []string{"cgroup", "limits", "oom_score_adj"}
+	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
+)
+
+// fixed is the part of an identity that nobody can be given.
+func (id Identity) fixed() Identity {
+	id.files, id.schedule = maps.Clone(id.files), id.schedule[1:]
+	delete(id.files, "limits")
+	delete(id.files, "oom_score_adj")
+	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
+		return strings.HasPrefix(line, "Umask:") || strings.HasPrefix(line, "Cpus_allowed:")
+	})
+	return id
+}
+
+// Confinement is the part of an identity that says what a process may reach.
+func (id Identity) Confinement() Identity {
+	id.files, id.schedule = maps.Clone(id.files), nil
+	for _, name := range usageFiles {
+		delete(id.files, name)
+	}
+	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return slices.Contains(usageStatus, name)
+	})
+	id.confinement = true
+	return id
+}
+
+// Differs says in what two identities differ; empty if in nothing.
+func (id Identity) Differs(other Identity) string {
+	for _, name := range identityLinks {
+		if id.links[name] != other.links[name] {
+			return name
+		}
+	}
+	for _, name := range identityFiles {
+		if id.files[name] != other.files[name] {
+			return name
+		}
+	}
+	for i, line := range id.status {
+		if i >= len(other.status) || line != other.status[i] {
+			name, _, _ := strings.Cut(line, ":")
+			return "status " + name
+		}
+	}
+	if !slices.Equal(id.schedule, other.schedule) {
+		return "scheduling"
+	}
+	return ""
+}
+
+// procOf gives the directory in /proc of who has connected to a socket, or listens there, if
+// that is this user in this pid namespace.
+func procOf(socket int) (string, error) {
+	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return "", os.NewSyscallError("SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() || cred.Pid <= 0 {
+		return "", errors.New("another user, or from another pid namespace")
+	}
+	return "/proc/" + strconv.Itoa(int(cred.Pid)), nil
+}
+
+var errNoNewPrivs = errors.New("no_new_privs is set, so that it may be confined in a way that nobody sees")
+
+// Same refuses a process that has connected to a socket unless its identity is want. Who
+// is confined otherwise than the server would leave its confinement by it. Unless want is a confinement, it gives
+// how much the process may use, which may differ.
+func Same(socket int, want Identity) (*wire.Usage, error) {
+	proc, err := procOf(socket)
+	if err != nil {
+		return nil, err
+	}
+	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if err != nil {
+		return nil, os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
+	}
+	defer unix.Close(pidfd)
+	peer, err := identityOf(proc)
+	if err != nil {
+		return nil, err
+	}
+	// The number was its own while that was read, if it is alive still.
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
+		return nil, errors.New("it has ended")
+	}
+	if want.confinement {
+		if what := want.Differs(peer.Confinement()); what != "" {
+			return nil, fmt.Errorf("its %s differs", what)
+		}
+		return nil, nil
+	}
+	// It may be confined by Landlock, which nobody sees from outside.
+	if !slices.ContainsFunc(peer.status, func(line string) bool {
+		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) == "0"
+	}) {
+		return nil, errNoNewPrivs
+	}
+	what := want.fixed().Differs(peer.fixed())
+	if what == "" {
+		what = want.cannotGive(peer)
+	}
+	if what != "" {
+		return nil, fmt.Errorf("its %s differs", what)
+	}
+	usage, err := peer.Usage()
+	return &usage, err
+}
+
+// Genuine refuses a server that is not program, run by this user in the namespaces of this
+// process.
+func Genuine(socket int, program string) error {
+	proc, err := procOf(socket)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"ns/user", "ns/mnt", "ns/pid"} {
+		own, err := os.Readlink("/proc/self/" + name)
+		if err != nil {
+			return err
+		}
+		if its, err := os.Readlink(proc + "/" + name); err != nil || its != own {
+			return fmt.Errorf("its %s differs", name)
+		}
+	}
+	want, err := StampOf(program)
+	if err != nil {
+		return err
+	}
+	if its, err := StampOf(proc + "/exe"); err != nil || its != want {
+		return errors.New("it runs another program")
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package serve
+
+import (
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/wire"
+)
+
+// TestMain is the client of the tests, too: it connects and waits.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("SERVE_DIAL"); path != "" {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			os.Exit(1)
+		}
+		conn.Read(make([]byte, 1))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// listen opens a socket, and gives who looks at its clients.
+func listen(t *testing.T) (own Identity, l *net.UnixListener, path string) {
+	t.Helper()
+	own, err := Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "s")
+	if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return own, l, path
+}
+
+// Who is confined otherwise than the server is not served.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	own, l, path := listen(t)
+	uid := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+	in := func(flags uintptr) *syscall.SysProcAttr {
+		return &syscall.SysProcAttr{Cloneflags: flags | syscall.CLONE_NEWUSER, UidMappings: uid}
+	}
+	for _, c := range []struct {
+		name, shell, differs string
+		attr                 *syscall.SysProcAttr
+		root                 bool
+	}{
+		{name: "the same"},
+		{name: "a umask", shell: "umask 0177"},
+		{name: "limits", shell: "ulimit -c 0 && ulimit -v 100000000"},
+		{name: "a priority", shell: "renice -n 5 $$ >/dev/null"},
+		{name: "fewer processors", shell: "taskset -p 1 $$ >/dev/null"},
+		{name: "sooner killed", shell: "echo 500 >/proc/self/oom_score_adj"},
+		{name: "fewer files", shell: "ulimit -n 500", differs: "open files limit"},
+		{name: "another policy", shell: "chrt -b -p 0 $$ >/dev/null", differs: "scheduling"},
+		{name: "no_new_privs", shell: "exec setpriv --no-new-privs \"$0\"", differs: "no_new_privs"},
+		{name: "fewer capabilities", shell: "exec setpriv --bounding-set -sys_time \"$0\"", differs: "status Cap", root: true},
+		{name: "another group", shell: "exec setpriv --groups 12345 \"$0\"", differs: "status Groups", root: true},
+		{name: "a user namespace", attr: in(0), differs: "ns/user"},
+		{name: "a network namespace", attr: in(syscall.CLONE_NEWNET), differs: "ns/net"},
+		{name: "a mount namespace", attr: in(syscall.CLONE_NEWNS), differs: "ns/mnt"},
+		{name: "a pid namespace", attr: in(syscall.CLONE_NEWPID), differs: "ns/pid"},
+		{name: "a cgroup namespace", attr: in(syscall.CLONE_NEWCGROUP), differs: "ns/cgroup"},
+	} {
+		if c.root && os.Geteuid() != 0 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command("/bin/sh", "-c", c.shell+"\nexec \"$0\"", os.Args[0])
+			cmd.Env, cmd.SysProcAttr = append(os.Environ(), "SERVE_DIAL="+path), c.attr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := conn.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var same error
+			if err := raw.Control(func(fd uintptr) { _, same = Same(int(fd), own) }); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			switch {
+			case c.differs == "" && same != nil:
+				t.Error(same)
+			case c.differs != "" && same == nil:
+				t.Error("it is served")
+			case c.differs != "" && c.attr == nil && !strings.Contains(same.Error(), c.differs):
+				t.Errorf("%v, want %s", same, c.differs)
+			}
+		})
+	}
+}
+
+// A process that has ended, whose number may be anybody's by now, is not served.
+func TestSameOfTheDead(t *testing.T) {
+	t.Parallel()
+	own, l, path := listen(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SERVE_DIAL="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cmd.Process.Kill()
+	cmd.Wait()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var same error
+	if err := raw.Control(func(fd uintptr) { _, same = Same(int(fd), own) }); err != nil || same == nil {
+		t.Errorf("it is served: %v", err)
+	}
+}
+
+// What a command is given is what its client has, and never more than the server has.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	own, err := Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := own.Usage()
+	if err != nil || len(u.CPUs) == 0 || len(u.Limits) != len(limitNames) {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	change := func(file, from, to string) Identity {
+		other := own
+		other.files = maps.Clone(own.files)
+		other.files[file] = strings.Replace(own.files[file], from, to, 1)
+		if other.files[file] == own.files[file] {
+			t.Fatalf("%s has no %q:\n%s", file, from, own.files[file])
+		}
+		return other
+	}
+	unlimited := "Max file locks            unlimited            unlimited "
+	less := change("limits", unlimited, "Max file locks            7                    9         ")
+	if what := own.cannotGive(less); what != "" {
+		t.Errorf("less cannot be given: %s", what)
+	}
+	if what := less.cannotGive(own); what != "file locks limit" {
+		t.Errorf("more is given: %q", what)
+	}
+	if u, err := less.Usage(); err != nil || !slices.Contains(u.Limits, wire.Limit{Resource: unix.RLIMIT_LOCKS, Soft: 7, Hard: 9}) {
+		t.Errorf("%v, %v", u.Limits, err)
+	}
+	sooner := own
+	sooner.files = maps.Clone(own.files)
+	sooner.files["oom_score_adj"] = "900\n"
+	if a, b := own.cannotGive(sooner), sooner.cannotGive(own); a != "" || b != "oom_score_adj" {
+		t.Errorf("%q, %q", a, b)
+	}
+	nicer := own
+	nicer.schedule = append([]string{"19"}, own.schedule[1:]...)
+	if a, b := own.cannotGive(nicer), nicer.cannotGive(own); a != "" || b != "nice" && own.schedule[0] != "19" {
+		t.Errorf("%q, %q", a, b)
+	}
+	for mask, want := range map[string][]int{"3": {0, 1}, "1,00000002": {1, 32}} {
+		if got, err := parseCPUs(mask); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", mask, got, err)
+		}
+	}
+}

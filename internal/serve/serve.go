@@ -1,0 +1,139 @@
+// Package serve is what sbx and `sbxhost serve` say to each other, so that a command
+// finds a host that is there already.
+//
+// The server says [KindWelcome] to a client whose identity it has looked at: one that is
+// stopped says nothing, and the client does not wait for it. The client sends one [Hello]
+// with its three standard descriptors, and after that the numbers of the signals that it
+// gets. The server says [KindLeave] where the client is to do the work itself, by `sbxhost
+// exec`: nothing has been run then. Otherwise it says [KindBegin] before anything runs,
+// [KindSuspend] each time that the client is to stop itself, or in a session's keeper its job, and
+// one [KindExit]. A
+// connection that ends means to the server what SIGKILL to the client would.
+//
+// The promise: a client is served only if it has the server's identity, see [Same].
+// The limits: Linux 6.5, whose kernel says which process has connected.
+package serve
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
+
+// Kinds of messages.
+const (
+	KindWelcome = 'W'
+	KindHello   = 'H'
+	KindSignal  = 'K'
+	KindLeave   = 'L'
+	KindBegin   = 'B'
+	KindSuspend = 'Z'
+	KindExit    = 'X'
+	KindRefuse  = 'R' // of a session's keeper, before anything is run: why
+	KindStatus  = 'S' // in the place of a Hello: the answer has a Reason, for people
+)
+
+// MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
+// and environment, with some to spare.
+const MaxMessage = 8 << 20
+
+// Files is how many descriptors come with a Hello.
+const Files = 3
+
+// Hello is a command line of exec and all that it depends on.
+type Hello struct {
+	Program string // the Stamp of the sbxhost that the client would run
+	Dir     string
+	Args    []string // after "exec" or "shell"
+	Environ []string
+	// Of a session's keeper alone: Shell says that the command is the user's shell, and Typed that
+	// standard input is what is typed at the client's terminal.
+	Shell, Typed bool
+}
+
+// Fields is as of [frame.Message].
+func (h *Hello) Fields(c *frame.Codec) {
+	c.Text(&h.Program)
+	c.Text(&h.Dir)
+	c.Texts(&h.Args)
+	c.Texts(&h.Environ)
+	c.Flag(&h.Shell)
+	c.Flag(&h.Typed)
+}
+
+// A Client asks for a command.
+type Client struct {
+	Hello Hello // apart from Program, Dir and Environ, which are this process's
+	Stdin int   // a descriptor
+	// Relay gets the signals of this process and sends those that are for the command, until ended is
+	// closed. A nil one sends all.
+	Relay func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{})
+	// Suspend stops this process. A nil one does that by SIGSTOP.
+	Suspend func()
+}
+
+// A Number is the payload of a signal, and of the status to exit with.
+type Number int
+
+// signalShift is where the status to exit with has the signal that ended the command, if one did.
+const signalShift = 8
+
+// Ended is the payload of KindExit.
+func Ended(status int, signal syscall.Signal) Number {
+	return Number(status | int(signal)<<signalShift)
+}
+
+// Fields is as of [frame.Message].
+func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
+
+// A Reason is why nothing is run, for people.
+type Reason string
+
+// Fields is as of [frame.Message].
+func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
+
+// Error makes it one.
+func (r *Reason) Error() string { return string(*r) }
+
+// Nothing is the payload of what has none.
+type Nothing struct{}
+
+// Fields is as of [frame.Message].
+func (Nothing) Fields(*frame.Codec) {}
+
+// ErrNoRuntimeDir is the error of who has no directory for a socket.
+var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory by an absolute path")
+
+// ErrServed is what a server says on its standard error that another is in the place of.
+var ErrServed = errors.New("another sbxhost serve runs")
+
+// Errors of Ask.
+var (
+	ErrAbsent = errors.New("there is no server")
+	ErrSilent = errors.New("the server does not answer")
+	ErrLeft   = errors.New("the server leaves it to its client")
+	// ErrGone is told where it cannot be known how far the command came. The server's
+	// engines end with it, and their commands.
+	ErrGone = errors.New("the server has ended, and the command with it")
+)
+
+// Socket is the name of the server's socket in its directory.
+const Socket = "serve"
+
+// Stamp tells one executable from another, and from itself once it was written anew.
+func Stamp(info fs.FileInfo) string {
+	return strconv.FormatInt(info.Size(), 10) + " " + strconv.FormatInt(info.ModTime().UnixNano(), 10) + " " + inode(info)
+}
+
+// StampOf is the Stamp of what lies at a path.
+func StampOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	return Stamp(info), nil
+}

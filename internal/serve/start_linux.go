@@ -1,0 +1,96 @@
+package serve
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// Dir is the directory of the server's socket: beneath what XDG_RUNTIME_DIR names, else where logins have
+// theirs, which may not exist. Root has one without a login.
+func Dir(runtimeDir string) (string, error) {
+	switch {
+	case filepath.IsAbs(runtimeDir):
+	case runtimeDir != "":
+		return "", ErrNoRuntimeDir
+	case os.Geteuid() == 0:
+		runtimeDir = "/run"
+	default:
+		runtimeDir = "/run/user/" + strconv.Itoa(os.Geteuid())
+	}
+	return filepath.Join(runtimeDir, "sbxhost"), nil
+}
+
+// Startable says why no server for others is started with its socket in a directory.
+func Startable(dir string) error {
+	above := filepath.Dir(dir)
+	var st unix.Stat_t
+	if err := unix.Stat(above, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: above, Err: err}
+	}
+	if resolved, err := filepath.EvalSymlinks(above); err != nil {
+		return err
+	} else if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() || strings.HasPrefix(resolved+"/", "/tmp/") || strings.HasPrefix(resolved+"/", "/var/tmp/") {
+		return fmt.Errorf("%s is no place for a socket of this user's alone", hostpath.Quote(above))
+	}
+	return Servable()
+}
+
+// Servable says why no server serves this process, whatever the server is.
+func Servable() error {
+	if status, err := os.ReadFile("/proc/self/status"); err != nil {
+		return err
+	} else if proc.StatusField(string(status), "NoNewPrivs") != "0" {
+		return errNoNewPrivs
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	pidfd, err := unix.GetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if err != nil {
+		return os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
+	}
+	return unix.Close(pidfd)
+}
+
+// Start starts a program that is to serve, and waits until it does or says why not. It belongs to no terminal,
+// has nothing open of this process's, and outlives it.
+func Start(program *hostpath.Program, environ []string, args ...string) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	server := program.Command(context.Background(), append([]string{"serve"}, args...)...)
+	if server.Env = append(server.Env, environ...); len(args) > 0 && args[0] == "-session" {
+		server.Env = environ // its commands have it
+	}
+	server.Stderr, server.SysProcAttr = write, &syscall.SysProcAttr{Setsid: true}
+	err = server.Start()
+	write.Close()
+	if err != nil {
+		return err
+	}
+	defer server.Process.Release()
+	line, _ := bufio.NewReader(read).ReadString('\n')
+	line = strings.TrimPrefix(strings.TrimSpace(line), "sbxhost: ")
+	if strings.HasPrefix(line, "serving ") || strings.Contains(line, ErrServed.Error()) {
+		return nil
+	}
+	return errors.New(cmp.Or(line, "it ended before it served"))
+}

@@ -1,0 +1,151 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/wire"
+)
+
+// limitNames are resources as /proc/PID/limits names them. That of open files is not among those that are given
+// on: Go raises the soft one in each process before anybody could look.
+var limitNames = map[string]int{
+	"Max cpu time": unix.RLIMIT_CPU, "Max file size": unix.RLIMIT_FSIZE, "Max data size": unix.RLIMIT_DATA, "Max stack size": unix.RLIMIT_STACK,
+	"Max core file size": unix.RLIMIT_CORE, "Max resident set": unix.RLIMIT_RSS, "Max processes": unix.RLIMIT_NPROC,
+	"Max locked memory": unix.RLIMIT_MEMLOCK, "Max address space": unix.RLIMIT_AS, "Max file locks": unix.RLIMIT_LOCKS,
+	"Max pending signals": unix.RLIMIT_SIGPENDING, "Max msgqueue size": unix.RLIMIT_MSGQUEUE, "Max nice priority": unix.RLIMIT_NICE,
+	"Max realtime priority": unix.RLIMIT_RTPRIO, "Max realtime timeout": unix.RLIMIT_RTTIME,
+}
+
+// Usage is what a command of such a process would have.
+func (id Identity) Usage() (u wire.Usage, err error) {
+	for _, line := range id.status {
+		name, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); name {
+		case "Umask":
+			mask, err := strconv.ParseInt(value, 8, 32)
+			if err != nil {
+				return u, err
+			}
+			u.Umask = int(mask) & 0o077 // as sbxhost's own
+		case "Cpus_allowed":
+			if u.CPUs, err = parseCPUs(value); err != nil {
+				return u, err
+			}
+		}
+	}
+	if u.Nice, err = strconv.Atoi(id.schedule[0]); err != nil {
+		return u, err
+	}
+	if u.OOMScoreAdj, err = strconv.Atoi(strings.TrimSpace(id.files["oom_score_adj"])); err != nil {
+		return u, err
+	}
+	limits, err := parseLimits(id.files["limits"])
+	if err != nil {
+		return u, err
+	}
+	for name, number := range limitNames {
+		if l, ok := limits[name]; ok {
+			u.Limits = append(u.Limits, wire.Limit{Resource: number, Soft: l[0], Hard: l[1]})
+		}
+	}
+	slices.SortFunc(u.Limits, func(a, b wire.Limit) int { return a.Resource - b.Resource })
+	return u, nil
+}
+
+// parseCPUs reads a mask, as words of 32 bits, the lowest one last.
+func parseCPUs(mask string) (cpus []int, err error) {
+	words := strings.Split(mask, ",")
+	slices.Reverse(words)
+	for i, word := range words {
+		bits, err := strconv.ParseUint(word, 16, 32)
+		if err != nil {
+			return nil, err
+		}
+		for bit := range 32 {
+			if bits>>bit&1 != 0 {
+				cpus = append(cpus, 32*i+bit)
+			}
+		}
+	}
+	return cpus, nil
+}
+
+// parseLimits reads soft and hard limits by their names; -1 is without limit.
+func parseLimits(text string) (map[string][2]int64, error) {
+	limits := map[string][2]int64{}
+	for line := range strings.Lines(text) {
+		const width = 26 // of the names' column
+		if !strings.HasPrefix(line, "Max ") || len(line) < width {
+			continue
+		}
+		var l [2]int64
+		fields := strings.Fields(line[width:])
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("limits are cut short: %q", line)
+		}
+		for i := range l {
+			n, err := strconv.ParseUint(fields[i], 10, 64)
+			switch {
+			case fields[i] == "unlimited":
+				l[i] = -1
+			case err != nil || n > math.MaxInt64:
+				return nil, fmt.Errorf("limits: %q", line)
+			default:
+				l[i] = int64(n)
+			}
+		}
+		limits[strings.TrimSpace(line[:width])] = l
+	}
+	if len(limits) == 0 {
+		return nil, errors.New("limits are empty")
+	}
+	return limits, nil
+}
+
+// cannotGive says of what a process of own cannot give a command what a peer would; "" where it can. Nobody
+// gets more than the server has.
+func (own Identity) cannotGive(peer Identity) string {
+	less := func(a, b int64) bool { return a != -1 && (b == -1 || a < b) }
+	has, err := parseLimits(own.files["limits"])
+	wants, wrong := parseLimits(peer.files["limits"])
+	if err != nil || wrong != nil {
+		return "limits"
+	}
+	for name, l := range wants {
+		if _, given := limitNames[name]; !given && l[1] != has[name][1] || less(has[name][1], l[1]) {
+			return strings.ToLower(strings.TrimPrefix(name, "Max ")) + " limit"
+		}
+	}
+	ownUsage, err := own.Usage()
+	peerUsage, wrong := peer.Usage()
+	switch {
+	case err != nil || wrong != nil:
+		return "status"
+	case peerUsage.Nice < ownUsage.Nice:
+		return "nice"
+	case peerUsage.OOMScoreAdj < ownUsage.OOMScoreAdj:
+		return "oom_score_adj"
+	}
+	return ""
+}
+
+// LeaveCaller gives up what a server has of the process that has started it: how it makes files, and limits of
+// its own, which may be less than others are to get.
+func LeaveCaller() {
+	unix.Umask(0o077)
+	for _, number := range limitNames {
+		var l unix.Rlimit
+		if number == unix.RLIMIT_STACK || number == unix.RLIMIT_CORE || unix.Getrlimit(number, &l) != nil {
+			continue // by the first, what it starts would be laid out otherwise
+		}
+		l.Cur = l.Max
+		unix.Setrlimit(number, &l)
+	}
+}

@@ -1,0 +1,100 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+)
+
+// List lists the named sessions of this user, by name. For root these are
+// also those that root has made for the owners of workspaces. lookupEnv reads the
+// user's environment; dir is Options.Dir.
+func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string) ([]Info, error) {
+	places, err := findPlaces(lookupEnv, dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []Info
+	for _, p := range places {
+		found, err := sessiondir.List(p.base)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			size, err := s.Size(ctx)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, Info{Info: s, UID: p.uid, Size: size})
+		}
+	}
+	return list, nil
+}
+
+// Remove removes a named session and all that it keeps. It is
+// ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
+func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
+	places, err := findPlaces(lookupEnv, dir)
+	if err != nil {
+		return err
+	}
+	var with []string
+	for _, p := range places {
+		found, err := sessiondir.List(p.base)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			if s.Name == name {
+				with = append(with, p.base)
+			}
+		}
+	}
+	switch len(with) {
+	case 0:
+		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
+	case 1:
+		return sessiondir.Remove(with[0], name)
+	}
+	return fmt.Errorf("session %q: there are several, for different users (%s); say which by its directory", name, strings.Join(with, ", "))
+}
+
+// place is a directory of sessions and whose commands they are for.
+type place struct {
+	base string
+	uid  uint32
+}
+
+func findPlaces(lookupEnv func(string) (string, bool), dir string) ([]place, error) {
+	self := uint32(os.Geteuid())
+	if dir != "" {
+		return []place{{dir, self}}, nil
+	}
+	user, err := sessiondir.UserBase(lookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	places := []place{{user, self}}
+	if self != 0 {
+		return places, nil
+	}
+	entries, err := os.ReadDir(sessiondir.SystemBase())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if uid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && e.IsDir() {
+			places = append(places, place{filepath.Join(sessiondir.SystemBase(), e.Name()), uint32(uid)})
+		}
+	}
+	return places, nil
+}

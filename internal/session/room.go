@@ -1,0 +1,63 @@
+//go:build unix
+
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// filled are the directories of the session, by their paths inside, that a command can fill:
+// they last, so that no engine can cap them as it does memory.
+func filled(spec *shared.Spec) []string {
+	var home, temp []string
+	if spec.Unconfined {
+		return nil // what it writes to, it writes to at any rate
+	}
+	for _, m := range spec.Table {
+		switch {
+		case m.Why == view.OriginHome && m.Access == shared.ReadWrite:
+			home = append(home, m.Path)
+		case m.Why == view.OriginTemp && m.Path == "/tmp":
+			temp = append(temp, m.Path)
+		}
+	}
+	return append(home, temp...)
+}
+
+// checkSize refuses a size that is required of a directory where nothing holds it.
+func checkSize(spec *shared.Spec) error {
+	dirs := filled(spec)
+	if len(dirs) == 0 || spec.Limits.TempSize == 0 || spec.Limits.BestEffort {
+		return nil
+	}
+	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.temp_size",
+		Message: fmt.Sprintf("nothing can hold it for what the session keeps on a disk: %s", names(dirs)),
+		Hint:    `accept that with enforce = "best_effort", or leave temp_size out`}
+}
+
+// RoomEvents report a size that is not held for the session's directories.
+func RoomEvents(spec *shared.Spec) []shared.Event {
+	dirs := filled(spec)
+	if len(dirs) == 0 || spec.Limits.TempSize == 0 {
+		return nil
+	}
+	return []shared.Event{{Kind: shared.EventLimit, Time: time.Now(),
+		Message: fmt.Sprintf("limits.temp_size is not held for %s on a disk", names(dirs)),
+		Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not held"}}}
+}
+
+// RoomNotes say to who asks which directories have no size.
+func RoomNotes(spec *shared.Spec) []string {
+	dirs := filled(spec)
+	if len(dirs) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("session: nothing bounds what commands write to %s on a disk", names(dirs))}
+}
+
+func names(dirs []string) string { return strings.Join(dirs, " and ") }

@@ -1,0 +1,256 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// Directories of a session's directory that commands write to. Each reach but the
+// plain one has a home of its own, and a directory in which its engines keep the
+// rest.
+const (
+	tempDir  = "tmp"
+	homeDir  = "home"
+	reachDir = "reach"
+)
+
+// Reach is what commands of a definition have besides files: their credentials. It
+// is empty for those that have none. The network does not count: what one command
+// has downloaded into a cache, another builds with offline.
+func Reach(d *view.Definition, own map[string]view.Credential) string {
+	reach := d.Passed(own)
+	for i, name := range reach {
+		reach[i] = "pass-" + name
+	}
+	for _, name := range d.Injected(own) {
+		reach = append(reach, "inject-"+name) // they can be used, if not had
+	}
+	// As a name of a directory, in which no list is another's: names can have all that a directory's can.
+	for i, name := range reach {
+		reach[i] = strings.ReplaceAll(name, "_", "__")
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_-")
+}
+
+// reachSub is the name of a directory of the session that is one reach's own.
+func reachSub(name, reach string) string {
+	if reach == "" {
+		return name
+	}
+	return name + "-" + reach
+}
+
+// Session is the session of a Host.
+type Session struct {
+	once, needed bool // needed: to fail rather than to do without
+	each         bool
+	owner        *sessiondir.User
+	base         string
+	dir          *sessiondir.Dir
+	baseErr      error // why there is no base
+	id           string
+	root         string // of the workspace
+	logger       hclog.Logger
+
+	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
+	closed  bool
+	current map[string]State // by reach
+
+	stopSweep context.CancelFunc // nil: none was begun
+	swept     chan struct{}
+}
+
+// For is what a session is made for.
+type For struct {
+	Root      string           // of the workspace
+	Temp      bool             // there is a directory that is /tmp inside
+	Owner     *sessiondir.User // whom commands run as; nil is the caller
+	LookupEnv func(string) (string, bool)
+	Logger    hclog.Logger
+}
+
+// New prepares a session and makes nothing.
+func New(o Options, f For) (*Session, error) {
+	s := &Session{lock: make(chan struct{}, 1), once: o.Once || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	switch {
+	case o.Dir != "":
+		s.base = o.Dir
+	case f.Owner != nil:
+		s.base = filepath.Join(sessiondir.SystemBase(), strconv.FormatUint(uint64(f.Owner.UID), 10))
+	default:
+		s.base, s.baseErr = sessiondir.UserBase(f.LookupEnv)
+	}
+	if s.baseErr != nil {
+		if s.needed {
+			return nil, fmt.Errorf("session: %w", s.baseErr)
+		}
+		return s, nil
+	}
+	var err error
+	if s.dir, err = sessiondir.New(sessiondir.Options{Base: s.base, Name: o.Name, Owner: f.Owner}); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Each reports whether each command has a session of its own, by NewOwn.
+func (s *Session) Each() bool { return s.each }
+
+// Base is the directory that holds the session's; empty where there is none.
+func (s *Session) Base() string { return s.base }
+
+// Name is empty for a Host's own session.
+func (s *Session) Name() string {
+	if s.dir == nil {
+		return ""
+	}
+	return s.dir.Name()
+}
+
+// Get gives the session for commands of a reach, with its directory where it has
+// one: one that is asked for, or that write says is needed to keep what it writes.
+func (s *Session) Get(ctx context.Context, reach string, write bool) (State, error) {
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+	case <-ctx.Done():
+		return State{}, ctx.Err()
+	}
+	state, known := s.current[reach]
+	switch {
+	case s.closed:
+		return State{}, ErrClosed
+	case known:
+		return state, nil
+	case s.once && !s.needed && !write:
+		return State{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
+	}
+	if s.each {
+		return State{}, ErrNoSession // see NewOwn
+	}
+	state, err := s.open(ctx, reach)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return State{}, context.Cause(ctx) // which says nothing of the next command's session
+	case err == nil && s.stopSweep == nil:
+		s.sweep()
+	case err != nil && s.needed:
+		return State{}, err
+	case err != nil:
+		state = State{Session: shared.Session{ID: reachSub(s.id, reach)},
+			Note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
+	}
+	s.current[reach] = state
+	return state, nil
+}
+
+// State is what a command has of its session.
+type State struct {
+	shared.Session
+	Home string // host directory that is the home inside; "" leaves it to the engine
+	Note string // what is not as asked
+}
+
+// Temp makes the directory that is /tmp inside.
+func (s *Session) Temp(ctx context.Context) (string, error) {
+	if _, err := s.Get(ctx, "", true); err != nil {
+		return "", err
+	}
+	return s.dir.Sub(ctx, tempDir)
+}
+
+func (s *Session) open(ctx context.Context, reach string) (state State, err error) {
+	if s.baseErr != nil {
+		return state, s.baseErr
+	}
+	if state.Dir, err = s.dir.Path(ctx); err != nil {
+		return state, err
+	}
+	if err := s.dir.Claim(ctx, s.root); err != nil {
+		return state, err
+	}
+	if reach != "" {
+		if state.Dir, err = s.dir.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+			return state, err
+		}
+	}
+	if s.Name() == "" {
+		state.ID = reachSub(s.id, reach)
+		return state, nil
+	}
+	state.ID, state.Named = ID(state.Dir), true
+	// The memory that an engine keeps for a home goes with its last command.
+	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
+	return state, err
+}
+
+// Claim has the processes of a session for the caller: two programs would have two machines with
+// one /tmp.
+func Claim(dir string) (release func(), err error) {
+	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, filepath.Join(dir, "processes"), unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("session: its processes are another program's: %w", sessiondir.ErrInUse)
+	} else if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	return func() { hostpath.Unlock(fd) }, nil
+}
+
+// ID is that of a session whose directory several processes share: the same for all of
+// them, and nobody else's.
+func ID(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:16])
+}
+
+// sweep removes what crashed processes have left, while the command runs.
+func (s *Session) sweep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopSweep, s.swept = cancel, make(chan struct{})
+	go func() {
+		defer close(s.swept)
+		removed, err := sessiondir.Sweep(ctx, s.base)
+		if len(removed) > 0 {
+			s.logger.Debug("removed sessions that nobody uses", "count", len(removed))
+		}
+		if err != nil && ctx.Err() == nil {
+			s.logger.Warn("removing sessions that nobody uses", "error", err)
+		}
+	}()
+}
+
+// Close gives the session up, once nothing runs in it any more.
+func (s *Session) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	s.closed = true
+	if s.stopSweep != nil {
+		s.stopSweep()
+		<-s.swept
+	}
+	if s.dir == nil {
+		return nil
+	}
+	return s.dir.Close()
+}

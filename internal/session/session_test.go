@@ -1,0 +1,96 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+func newSession(t *testing.T, o Options) *Session {
+	t.Helper()
+	base, err := os.MkdirTemp(t.TempDir(), "sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Dir == "" {
+		o.Dir = base
+	}
+	s, err := New(o, For{Root: t.TempDir(), LookupEnv: func(string) (string, bool) { return "", false }, Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// What commands with credentials leave behind is not seen by those without.
+func TestReachesShareNoDirectory(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, Options{Name: "work"})
+	seen := map[string]string{}
+	own := map[string]view.Credential{"passed": {Pass: true}, "inject-a": {Pass: true}}
+	for _, credentials := range [][]string{
+		{}, {"github"}, {"ssh-agent"}, {"github", "ssh-agent"}, {"passed"}, {"inject-a"}, {"a"},
+		{"a", "b"}, {"a_inject-b"}, {"a_-inject-b"}, {"a__-inject-b"}, // names of a file's own
+	} {
+		reach := Reach(&view.Definition{Credentials: credentials}, own)
+		state, err := s.Get(t.Context(), reach, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range []string{state.Dir, state.Home, state.ID} {
+			if before, ok := seen[place]; ok || place == "" {
+				t.Errorf("credentials %q: %q, which those of %q have", credentials, place, before)
+			}
+			seen[place] = strings.Join(credentials, " ")
+		}
+	}
+	github := &view.Definition{Credentials: []string{"github"}}
+	if a, b := Reach(github, nil), Reach(github, map[string]view.Credential{"github": {Pass: true}}); a == b {
+		t.Errorf("%q is that of a credential that stays outside, and of one that is passed on", a)
+	}
+	if a, b := Reach(&view.Definition{Credentials: []string{"b", "a", "b"}}, nil), Reach(&view.Definition{Credentials: []string{"a", "b"}}, nil); a != b {
+		t.Errorf("%q and %q are the same credentials", a, b)
+	}
+}
+
+func TestOnceMakesADirectoryOnDemand(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, Options{Once: true})
+	if state, err := s.Get(t.Context(), "", false); err != nil || state.Dir != "" || state.ID == "" {
+		t.Errorf("before anything is to be written: %+v, %v", state, err)
+	}
+	if state, err := s.Get(t.Context(), "", true); err != nil || state.Dir == "" {
+		t.Errorf("when something is: %+v, %v", state, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), "", true); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if left, err := os.ReadDir(s.Base()); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") }) {
+		t.Errorf("Close leaves %v, error %v", left, err)
+	}
+}
+
+// A size that is required is refused where nothing holds it.
+func TestSizeOfADiskIsNotPromised(t *testing.T) {
+	t.Parallel()
+	spec := shared.Spec{Home: "/home/u", Limits: shared.Limits{TempSize: 1 << 20},
+		Table: []shared.Entry{{Path: "/home/u", Source: t.TempDir(), Access: shared.ReadWrite, Why: view.OriginHome}}}
+	if err := Prepare(&spec); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), "limits.temp_size") {
+		t.Errorf("required: %v", err)
+	}
+	spec.Limits.BestEffort = true
+	if err := Prepare(&spec); err != nil {
+		t.Errorf("best effort: %v", err)
+	}
+}

@@ -1,0 +1,168 @@
+//go:build unix
+
+package sessiondir
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// recordFile holds the root of the workspace that a named session belongs to.
+const recordFile = "workspace"
+
+// Claim records that the session directory belongs to the workspace at root, and refuses
+// one that belongs to another with ErrWorkspace: what the commands of one
+// project have left in a session must not reach those of another. An unnamed
+// session directory is nobody else's, and is not recorded.
+func (d *Dir) Claim(ctx context.Context, root string) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.leave()
+	if _, err := d.open(ctx); err != nil || d.name == "" {
+		return err
+	}
+	owner, err := readRecord(d.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := d.record(root); err != nil {
+			return err
+		}
+		owner, err = readRecord(d.dir) // perhaps another was faster
+	}
+	switch {
+	case err != nil:
+		return err
+	case owner == "":
+		return fmt.Errorf("session %q: %w that nobody knows any more: its record is empty; remove it first", d.name, ErrWorkspace)
+	case owner != root:
+		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", d.name, ErrWorkspace, owner)
+	}
+	return nil
+}
+
+// record writes the record unless there is one. By a link, which neither replaces
+// another's nor shows half of it; a power cut does not, either.
+func (d *Dir) record(root string) error {
+	temp := filepath.Join(d.dir, "."+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		if _, err = f.WriteString(root); err == nil {
+			err = f.Sync()
+		}
+		f.Close()
+	}
+	if err == nil {
+		if err = os.Link(temp, filepath.Join(d.dir, recordFile)); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	// On a full disk, too, there is half of it by now.
+	err = cmp.Or(err, os.Remove(temp))
+	if err != nil {
+		return fmt.Errorf("session directory: %w", err)
+	}
+	return nil
+}
+
+// readRecord gives the root of the workspace that the session directory dir belongs to.
+func readRecord(dir string) (string, error) {
+	root, err := readSmall(filepath.Join(dir, recordFile))
+	if err != nil {
+		return "", fmt.Errorf("session directory: %w", err)
+	}
+	return root, nil
+}
+
+// readSmall reads the beginning of a file, which is no symlink.
+func readSmall(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
+	return string(text), err
+}
+
+// List lists the named sessions below base, by name.
+func List(base string) ([]Info, error) {
+	base, err := resolveBase(base)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := entries(base)
+	if err != nil {
+		return nil, err
+	}
+	var list []Info
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), namedPrefix)
+		if !ok {
+			continue
+		}
+		s := Info{Name: name, Dir: filepath.Join(base, e.Name())}
+		fi, err := os.Lstat(filepath.Join(s.Dir, lockFile))
+		if err != nil {
+			continue // removed since, or being made
+		}
+		s.LastUsed = fi.ModTime()
+		s.Workspace, _ = readRecord(s.Dir)
+		lock, err := lockDir(hostpath.NoWait(), s.Dir, unix.LOCK_EX)
+		if err == nil {
+			release(lock)
+		}
+		if s.InUse = errors.Is(err, errHeld) || errors.Is(err, errLost); s.InUse {
+			s.Users = lockHolders(filepath.Join(s.Dir, lockFile))
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Size is the space that the session takes on its file system, in bytes. What
+// changes or cannot be read meanwhile counts as far as it was seen.
+func (s *Info) Size(ctx context.Context) (int64, error) {
+	size, err := measureTree(ctx, s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // removed since it was listed
+	}
+	return size, err
+}
+
+// Remove removes the named session's session directory. It is ErrInUse
+// while a process owns it and fs.ErrNotExist if there is none.
+func Remove(base, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	base, err := resolveBase(base)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(base, namedPrefix+name)
+	if err := checkPrivate(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("session %q: %w", name, fs.ErrNotExist)
+	} else if err != nil {
+		return err
+	}
+	lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
+	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
+		return fmt.Errorf("session %q: %w", name, ErrInUse)
+	}
+	if err != nil {
+		return err
+	}
+	return discard(base, dir, lock)
+}

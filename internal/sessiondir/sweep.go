@@ -1,0 +1,105 @@
+//go:build unix
+
+package sessiondir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// Sweep removes, below base, the session directories of this user whose owner is dead and
+// that are unnamed or were last used more than seven days ago. It returns the
+// names of what it removed.
+//
+// It may run at any time, in any number of processes. It neither waits for
+// locks nor touches what belongs to other users or was not made by this
+// package. What cannot be removed is reported, after the rest has been.
+func Sweep(ctx context.Context, base string) (removed []string, err error) {
+	return sweep(ctx, base, time.Now())
+}
+
+func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
+	base, err = resolveBase(base)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := entries(base)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return removed, errors.Join(append(errs, err)...)
+		}
+		name := e.Name()
+		dir := filepath.Join(base, name)
+		if strings.HasPrefix(name, deadPrefix) {
+			// Left by a sweep that was killed, or being deleted right now; both
+			// of us deleting does no harm.
+			if err := RemoveTree(ctx, base, name); err != nil {
+				errs = append(errs, fmt.Errorf("sweep: %w", err))
+			} else {
+				removed = append(removed, name)
+			}
+			continue
+		}
+		lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
+		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
+			continue // alive, or another's to remove
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if strings.HasPrefix(name, namedPrefix) {
+			// Asked under the lock: nobody can be reviving it meanwhile.
+			fi, err := lock.Stat()
+			if err != nil || now.Sub(fi.ModTime()) <= namedMaxAge {
+				release(lock)
+				continue
+			}
+		}
+		if err := discard(base, dir, lock); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, name)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// entries lists what in base is a directory of this user and has a name
+// that this package gives. No base: none.
+func entries(base string) ([]fs.DirEntry, error) {
+	if err := checkPrivate(base); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		ours := strings.HasPrefix(e.Name(), unnamedPrefix) || strings.HasPrefix(e.Name(), namedPrefix) ||
+			strings.HasPrefix(e.Name(), deadPrefix)
+		if !ours || !e.IsDir() {
+			return true
+		}
+		fi, err := e.Info()
+		return err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()
+	}), nil
+}

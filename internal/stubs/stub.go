@@ -1,0 +1,340 @@
+package stubs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// held is a stub that this process has claimed.
+type held struct {
+	Stub
+	holds    int
+	fd       int // of the stub, with a shared lock
+	dev, ino uint64
+}
+
+func newHeld(s Stub, fd int, st *unix.Stat_t) *held {
+	return &held{Stub: s, fd: fd, dev: uint64(st.Dev), ino: st.Ino}
+}
+
+// is reports whether st is of the stub.
+func (m *held) is(st *unix.Stat_t) bool { return m.ino == st.Ino && m.dev == uint64(st.Dev) }
+
+// liesAt reports whether the stub lies at a name.
+func (m *held) liesAt(dir int, name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && m.is(&st)
+}
+
+// The marks of a stub: a directory's sticky bit, which an ordinary one that not everybody
+// can write to has no use for, and a file's last change, a moment in 1976 that nothing else
+// was last changed in - in whole seconds, which every file system keeps. That of a directory
+// would not do: it goes with each stub that comes and goes beneath.
+const (
+	markMode = unix.S_ISVTX | plainMode
+	markTime = 0x0b5b0517
+
+	plainMode = 0o755
+	fileMode  = 0o644
+)
+
+// marked reports whether something looks like a stub, and a file like one that nobody has
+// written to. Of a directory's other bits the umask has its say until it is finished.
+func marked(st *unix.Stat_t) bool {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return st.Mode&(unix.S_ISVTX|0o022) == unix.S_ISVTX
+	case unix.S_IFREG:
+		return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0
+	}
+	return false
+}
+
+// fresh reports whether something could be a file that is being made, and has no mark yet. A
+// claim opens it for writing, and what is open so cannot be executed: a hook is none.
+func fresh(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 == 0 && st.Size <= maxContent &&
+		time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
+}
+
+// create makes a stub, exclusively, or takes one from the cache, and claims it.
+// Its directory is opened without following a symlink anywhere: a command could
+// have put one there, to have us create something elsewhere. The error is EEXIST
+// where somebody was faster.
+func create(ctx context.Context, s Stub, c *cache) (*held, error) {
+	dir, err := openDir(filepath.Dir(s.Path))
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	if one, err := c.take(s, dir); err == nil || err == unix.EEXIST {
+		return one, err
+	}
+	if s.File {
+		fd, err := createFile(dir, filepath.Base(s.Path), s.Content)
+		if err != nil {
+			return nil, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			unclaim(fd)
+			return nil, err
+		}
+		return newHeld(s, fd, &st), nil
+	}
+	// What is made must be opened to be claimed: a shortage shows before it is there.
+	spare, err := hostpath.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Mkdirat(dir, filepath.Base(s.Path), markMode)
+		unix.Close(spare)
+	}
+	if err != nil {
+		return nil, err
+	}
+	one, err := claimAt(ctx, dir, s)
+	if errors.Is(err, errNoLocks) { // nobody else can have a claim either
+		unix.Unlinkat(dir, filepath.Base(s.Path), unix.AT_REMOVEDIR)
+	} else if err == nil {
+		finish(dir, one.fd, unix.S_IFDIR)
+	}
+	return one, err
+}
+
+// finish makes a stub one that other users can claim, whatever the umask is, and marks a
+// file. What root makes in a user's directory, and comes to stay since something was put into
+// it, is the user's.
+func finish(dir, fd int, kind uint32) {
+	var st, parent unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || uint32(st.Mode)&unix.S_IFMT != kind || int(st.Uid) != os.Geteuid() || kind == unix.S_IFDIR && !emptyDir(fd) {
+		return // it was exchanged for something else, or owners mean nothing there
+	}
+	if unix.Fstat(dir, &parent) == nil && givenAway(&parent) {
+		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
+	}
+	if kind == unix.S_IFDIR {
+		unix.Fchmod(fd, markMode)
+		return
+	}
+	unix.Fchmod(fd, fileMode)
+	unix.Futimes(fd, []unix.Timeval{{Sec: markTime}, {Sec: markTime}})
+}
+
+// fill gives a file that is nobody else's yet its content, a claim and the mark.
+func fill(dir, fd int, content string) error {
+	// Before the mark: what has that and no claim is anybody's to remove.
+	if err := hostpath.TryLock(fd, unix.LOCK_SH); err != nil {
+		return lockError(err)
+	}
+	if _, err := unix.Write(fd, []byte(content)); err != nil {
+		return err
+	}
+	finish(dir, fd, unix.S_IFREG)
+	return nil
+}
+
+// createNamed creates a file under its name, which is there before its content.
+func createNamed(dir int, name, content string) (fd int, err error) {
+	fd, err = hostpath.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
+	if err != nil {
+		return -1, err
+	}
+	if err := fill(dir, fd, content); err != nil {
+		unix.Close(fd)
+		unix.Unlinkat(dir, name, 0)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// givenAway reports whether what is made in a directory becomes its owner's.
+func givenAway(parent *unix.Stat_t) bool { return os.Geteuid() == 0 && parent.Uid != 0 }
+
+// ownedAs reports whether something is owned as if it had been made in parent.
+func ownedAs(st, parent *unix.Stat_t) bool {
+	switch {
+	case givenAway(parent):
+		return st.Uid == parent.Uid && st.Gid == parent.Gid
+	case parent.Mode&unix.S_ISGID != 0, runtime.GOOS == "darwin":
+		return int(st.Uid) == os.Geteuid() && st.Gid == parent.Gid
+	}
+	return int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()
+}
+
+func emptyDir(fd int) bool {
+	names, err := list(fd, 1)
+	return err == io.EOF && len(names) == 0
+}
+
+// worked reports whether something other than stubs lies in a directory. One that is gone by
+// now has been a stub.
+func worked(path string) bool {
+	fd, err := openDir(path)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return holdsWork(fd)
+}
+
+// holdsWork reports whether something other than stubs lies in an opened directory. A process
+// that is killed gives up its claims one by one: its claim to a directory may be gone before
+// that to what lies in it.
+func holdsWork(fd int) bool {
+	names, _ := list(fd, -1)
+	return slices.ContainsFunc(names, func(name string) bool {
+		var st unix.Stat_t
+		return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !marked(&st)
+	})
+}
+
+// list gives up to n names in an opened directory, or all.
+func list(fd, n int) ([]string, error) {
+	again, err := openAt(fd, ".")
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(again), ".")
+	defer f.Close()
+	return f.Readdirnames(n)
+}
+
+// claim opens what lies at a stub's path and locks it together with all others who need it
+// there.
+func claim(ctx context.Context, s Stub) (*held, error) {
+	dir, err := openDir(filepath.Dir(s.Path))
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	return claimAt(ctx, dir, s)
+}
+
+// claimAt is claim, in the opened directory. What it gives still lies there once it is locked:
+// the last one who needed it may have been removing it at that moment. The error is ENOENT then.
+func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
+	name := filepath.Base(s.Path)
+	fd, err := -1, error(unix.EISDIR)
+	if s.File { // NFS locks nothing exclusively that is open for reading alone
+		fd, err = hostpath.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		fd, err = openAt(dir, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // whatever is wanted
+			s.File, s.Content = false, ""
+		}
+		err = lockError(lockWithin(ctx, fd, unix.LOCK_SH, claimPatience))
+	}
+	one := newHeld(s, fd, &st)
+	if err == nil && !one.liesAt(dir, name) {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		unclaim(fd)
+		return nil, err
+	}
+	return one, nil
+}
+
+// unclaim gives a claim up.
+func unclaim(fd int) { hostpath.Unlock(fd) }
+
+// claimPatience is how long whoever removes a stub, which takes microseconds, is
+// waited for. A command can lock for ever what it sees.
+const claimPatience = 2 * time.Second
+
+// lockWithin locks what others have locked for no longer than they need: one that
+// is stopped in the middle, or that means harm, must not stop all.
+func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
+	// Without a timer, mostly: it costs time, and the first one of a process a descriptor.
+	if err := hostpath.TryLock(fd, how); err != unix.EWOULDBLOCK {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("another process has had it locked for %v", limit))
+	defer cancel()
+	return hostpath.Lock(ctx, fd, how)
+}
+
+// errNoLocks says that a file system cannot lock what is on it.
+var errNoLocks = errors.New("files cannot be locked there")
+
+func lockError(err error) error {
+	if err == nil || errors.Is(err, unix.EWOULDBLOCK) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNoLocks, err)
+}
+
+// openDir opens a directory without following any symlink.
+func openDir(path string) (int, error) {
+	return hostpath.OpenNoSymlinks(path, hostpath.LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// openAt opens a file or a directory, neither through a symlink nor waiting for
+// anybody: it may be a fifo by now.
+func openAt(dir int, name string) (int, error) {
+	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+}
+
+// remove gives the claim up and removes the stub, or puts it into the cache, if nobody else
+// has a claim to it and it is still a stub. It reports false, and keeps the claim, where it
+// could not look for want of descriptors or memory.
+func (m *held) remove(c *cache) bool {
+	dir, err := openDir(filepath.Dir(m.Path))
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return false
+	}
+	defer unclaim(m.fd)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(dir)
+	// The old lock first: elsewhere than on Linux, a lock that is not got leaves that.
+	if _ = unix.Flock(m.fd, unix.LOCK_UN); hostpath.TryLock(m.fd, unix.LOCK_EX) != nil {
+		return true // another has a claim, and removes it
+	}
+	var st unix.Stat_t
+	if unix.Fstat(m.fd, &st) != nil || !marked(&st) || !m.untouched(&st) {
+		return true
+	}
+	name := filepath.Base(m.Path)
+	if c.put(m, dir) || !m.liesAt(dir, name) { // as late as can be: it may be what somebody has saved there
+		return true
+	}
+	if m.File {
+		unix.Unlinkat(dir, name, 0)
+	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && holdsWork(m.fd) {
+		unix.Fchmod(m.fd, uint32(st.Mode)&0o7777&^unix.S_ISVTX) // it is no stub any more
+	}
+	return true
+}
+
+// untouched reports whether the stub is of its kind, and a file has its content and one name.
+// That a directory is empty is found out by removing it.
+func (m *held) untouched(st *unix.Stat_t) bool {
+	if !m.File {
+		return st.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || st.Size != int64(len(m.Content)) {
+		return false
+	}
+	text := make([]byte, len(m.Content)+1)
+	n, err := unix.Pread(m.fd, text, 0)
+	return err == nil && string(text[:n]) == m.Content
+}

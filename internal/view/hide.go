@@ -1,0 +1,361 @@
+package view
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// OriginSocket is why socket files are hidden that no definition names.
+const OriginSocket = "socket file, not in unix_sockets"
+
+// hide adds all that is hidden.
+func (v *View) hide(found *Found, granted []string) error {
+	for i := range found.Deny {
+		v.hideLiteral(&found.Deny[i])
+	}
+	var deep []string
+	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
+	for _, f := range found.Trees.Found {
+		if f.What == scan.TooDeep {
+			deep = append(deep, f.Path)
+		}
+		if err := v.hideOne(found, &f, granted); err != nil {
+			return err
+		}
+	}
+	v.hideState()
+	if len(deep) > 0 {
+		v.note("what lies more than %d directories deep is hidden, since it is not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
+	}
+	for _, p := range found.Trees.Blind {
+		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
+	}
+	if v.wholeHost {
+		v.hideOfHost(found, granted)
+	}
+	return v.checkHidden()
+}
+
+// hideLiteral hides the one path that a rule names, if it names one.
+func (v *View) hideLiteral(rule *Rule) {
+	if rule.Literal == "" || rule.way.Err != nil {
+		return
+	}
+	var hold *Hold
+	// What protects the directory that it lies in, or itself, an engine may not hold.
+	unprotected := v.in.Isolation == IsolationBestEffort && v.writer(rule.Literal) != nil
+	if (unprotected || v.Creatable(rule.Literal)) && v.facts.Unsearchable(rule.Literal) == "" {
+		// What is there can be another command's hold, and gone in a moment.
+		hold = &Hold{}
+	} else if rule.way.Kind == Absent {
+		return
+	}
+	v.hideAt(rule.Literal, rule.Why(), hold)
+}
+
+// hideOne hides one thing that the search has found, if it is to be hidden.
+func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
+	switch {
+	case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
+		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
+	case f.What == scan.Named || f.What == scan.HardLink:
+		if v.in.HideSensitive {
+			return v.hideFound(found, f, originSensitive)
+		}
+	case f.What == scan.Socket:
+		if !slices.Contains(granted, f.Path) {
+			v.hideAt(f.Path, OriginSocket, nil)
+		}
+	case f.What == scan.TooDeep:
+		v.hideAt(f.Path, "a directory too deep to be searched", nil)
+	case f.What == scan.Unsearched && f.UID == v.in.User.UID:
+		// Who owns a directory can make it readable again.
+		v.hideAt(f.Path, "a directory that cannot be searched", nil)
+	}
+	return nil
+}
+
+// checkHidden refuses more than MaxHidden.
+func (v *View) checkHidden() error {
+	var hidden []string
+	for _, e := range v.entries {
+		if e.Access == shared.Hidden && !v.hiddenAround[e.Path] {
+			hidden = append(hidden, e.Path)
+		}
+	}
+	if len(hidden) <= MaxHidden {
+		return nil
+	}
+	dir, n := hostpath.MostIn(hidden)
+	return invalidf("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
+		"%d paths would have to be hidden, more than %d; %d of them lie in %s", len(hidden), MaxHidden, n, hostpath.Quote(dir))
+}
+
+// hideAt hides a path of the host wherever it shows.
+func (v *View) hideAt(host, why string, hold *Hold) {
+	above := v.facts.Unsearchable(host)
+	if above != "" && v.beneath(above) {
+		host, hold, above = above, nil, v.facts.Unsearchable(above)
+	}
+	at := v.places(host)
+	missing := shared.MissingIgnore
+	if len(at) == 0 && !v.shown(host) {
+		// Of the operating system's view, if it is there.
+		if above != "" && v.wholeHost {
+			if e, _ := v.cover(above); e == nil {
+				v.hideAround(above, why, shared.MissingRefuse)
+			}
+			return
+		}
+		at = []string{host}
+	}
+	if hold != nil {
+		missing = shared.MissingHold
+		v.hold(host, hold, true)
+	}
+	for _, p := range at {
+		if i, taken := v.byPath[p]; taken && v.entries[i].Access == shared.Hidden && !v.hiddenAround[p] {
+			continue
+		}
+		delete(v.hiddenAround, p)
+		v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
+	}
+}
+
+// hideFound hides what was found. Of a symlink, that is what it leads to.
+func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
+	if !f.Symlink {
+		if f.What == scan.HardLink {
+			why += sprint(", a hard link of %q", f.Of)
+		}
+		v.hideAt(f.Path, why, nil)
+		return nil
+	}
+	way := v.facts.Follow(f.Path)
+	if way.Err != nil || way.Kind == Absent {
+		return nil // it leads nowhere
+	}
+	sensitive := why == originSensitive
+	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
+		if sensitive {
+			return invalidf("approvals.mode", "remove the link",
+				"%q is a symlink to %q, and to hide that as a %s would hide the workspace itself", f.Path, way.End, why)
+		}
+		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
+	}
+	// A command that replaces the link leaves what it led to open to the next one.
+	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
+		attribute := "deny_paths"
+		if sensitive {
+			attribute = "approvals.mode"
+		}
+		hint := sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
+		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
+	}
+	v.hideAt(way.End, why, nil)
+	return nil
+}
+
+// hiddenByItself reports whether a rule hides what lies at a path whatever leads to it.
+func (v *View) hiddenByItself(found *Found, p string) bool {
+	if v.in.HideSensitive && Sensitive(path.Base(p)) {
+		return true
+	}
+	return cover(found.Deny, p)
+}
+
+// hideState hides what the host remembers. Who can open a file can lock it, for as
+// long as it likes, and the locks there are those that every approval, every line
+// of the log and every other command of this user takes; it would read what was
+// approved and trusted, and what other commands were given, too.
+func (v *View) hideState() {
+	for _, o := range v.in.Own {
+		if o.Kind != OwnState {
+			continue
+		}
+		way, why := v.facts.Follow(o.Path), sprint("%s (%s)", o.Attribute, o.What)
+		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
+			continue // a log that is no file is refused when it is written to
+		}
+		v.Deny = append(v.Deny, Quote(way.End))
+		switch there := way.Kind != Absent; {
+		case !o.File && v.writer(way.End) != nil:
+			v.hideAt(way.End, why, &Hold{})
+		case there && (v.shown(way.End) || v.inHostView(way.End)):
+			v.hideAt(way.End, why, nil)
+		}
+		// What a bind names in it is hidden there.
+		for _, e := range slices.Clone(v.entries) {
+			if e.Access.Shows() && e.Source != way.End && paths.Inside(way.End, e.Source) {
+				v.hideAt(e.Source, why, nil)
+			}
+		}
+	}
+}
+
+// hideOfHost hides what the view of the whole host would show.
+func (v *View) hideOfHost(found *Found, granted []string) {
+	if v.in.HideSensitive {
+		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
+	}
+	for _, p := range found.Trees.Linked {
+		v.note("%q is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p)
+	}
+	for _, s := range v.in.Control {
+		if way := v.facts.Follow(s.Path); way.Err == nil && way.Kind == Socket && !v.shown(way.End) {
+			v.hideAt(way.End, "control socket", nil)
+		}
+	}
+	for _, p := range found.Sockets {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(granted, way.End) {
+			v.hideAt(way.End, OriginSocket, nil)
+		}
+	}
+	for _, home := range v.in.Homes {
+		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && Home(way.End) != "" && v.inHostView(way.End) {
+			v.hideAround(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
+		}
+	}
+}
+
+// coverFor gives the path inside that has to be covered for a path of the host's
+// view, which no entry shows, to be hidden.
+func (v *View) coverFor(p string) string {
+	if dir := v.facts.Unsearchable(p); dir != "" {
+		return dir
+	}
+	return p
+}
+
+// hideSessions covers what holds sessions, wherever an entry shows it: who reaches
+// the sockets and files of one can have commands run in it, with a network for
+// example, or decide what others find there. A session's own directories are shown
+// within.
+func (v *View) hideSessions() {
+	const why = protected + "sessions"
+	for _, base := range v.in.Session.Bases {
+		for _, e := range slices.Clone(v.entries) {
+			if !e.Access.Shows() || !paths.Inside(e.Source, base) {
+				continue
+			}
+			at := paths.Move(base, e.Source, e.Path)
+			if _, host := v.cover(at); host == base {
+				v.hideAround(at, why, shared.MissingRefuse)
+			}
+		}
+		if v.inHostView(base) {
+			v.hideAround(v.coverFor(base), why, shared.MissingRefuse)
+		}
+	}
+}
+
+// hideParents hides the directory above each writable root where it would be a
+// part of the private home or of /tmp: what a command puts beside the workspace,
+// such as a worktree, would be gone with the command, while the repository counts
+// on it. The home itself and /tmp stay what they are.
+func (v *View) hideParents() {
+	for _, root := range slices.Clone(v.entries) {
+		if root.Access != shared.ReadWrite || root.Why != "workspace" && !strings.HasPrefix(root.Why, "workspace.writable") {
+			continue
+		}
+		parent := path.Dir(root.Path)
+		private := slices.ContainsFunc([]string{v.home(), "/tmp", "/var/tmp"}, func(dir string) bool {
+			return dir != "" && dir != parent && paths.Inside(dir, parent)
+		})
+		by, _ := v.cover(parent)
+		if private && parent != v.home() && (by == nil || by.Why == OriginHome || by.Why == OriginTemp && by.Path == "/tmp") {
+			v.hideAround(parent, OriginAbove, shared.MissingIgnore)
+		}
+	}
+}
+
+// CheckSessions refuses to show what lies in the directories of sessions.
+func (v *View) CheckSessions() error {
+	for _, base := range v.in.Session.Bases {
+		for _, e := range v.entries {
+			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
+				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sandboxes", e.Source, base)
+			}
+		}
+	}
+	return nil
+}
+
+// allGranted are the sockets that commands may connect to.
+func (v *View) allGranted() (list []string, err error) {
+	for i, text := range v.in.UnixSockets {
+		socket, err := v.granted(sprint("unix_sockets[%d]", i), text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, socket)
+	}
+	if slices.Contains(v.in.Credentials, CredentialSSHAgent) {
+		list = append(list, v.in.Agent.Socket)
+	}
+	return list, nil
+}
+
+// refuseControl refuses entries that show a control socket, or a directory above
+// one. A read-only mount does not keep anybody from connecting.
+func (v *View) refuseControl(granted []string) error {
+	for _, s := range v.in.Control {
+		dir := strings.HasSuffix(s.Path, "/")
+		way := v.facts.Follow(s.Path)
+		led := way.End
+		if way.Err != nil {
+			led = path.Clean(s.Path)
+		}
+		there := way.Err == nil && (dir && way.Kind != Absent || way.Kind == Socket)
+		for _, e := range v.entries {
+			if !e.Access.Shows() {
+				continue
+			}
+			at := e.Source == led || dir && paths.Inside(led, e.Source)
+			// One in the workspace itself is found there, and hidden.
+			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
+			if (at || above) && !(s.Asked && at && slices.Contains(granted, e.Source)) {
+				return controlError(&s, &e, led)
+			}
+		}
+	}
+	return nil
+}
+
+func controlError(s *ControlSocket, e *shared.Entry, led string) error {
+	hint := "bind what is needed of it, and not this"
+	if s.Asked {
+		hint = sprint("name the socket in unix_sockets if that is meant: %q", led)
+	}
+	shows := sprint("%q shows the control socket %q", e.Source, led)
+	if e.Source == led {
+		shows = sprint("%q is a control socket", led)
+	}
+	return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
+}
+
+// remarkSensitive names the sensitive files that commands can see.
+func (v *View) remarkSensitive(found *Found) {
+	if v.in.HideSensitive {
+		return
+	}
+	const some = 10
+	n := 0
+	for _, f := range found.Trees.Found {
+		if f.What != scan.Named {
+			continue
+		}
+		if n++; n <= some {
+			v.Remarks = append(v.Remarks, sprint("%q looks as if it held secrets, and can be read; deny_paths hides it", f.Path))
+		}
+	}
+	if n > some {
+		v.Remarks = append(v.Remarks, sprint("and %d further files look as if they held secrets", n-some))
+	}
+}

@@ -1,0 +1,245 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// withLinksIn adds what the symlinks lead to that lie in directories whose reader follows
+// them: a mount protects no more than such a directory itself.
+func (v *View) withLinksIn(list []protection) []protection {
+	seen := map[string]bool{}
+	for i := 0; i < len(list); i++ { // it grows
+		p := list[i]
+		dir := v.facts.Follow(p.path)
+		if !p.leads || dir.Kind != Directory || seen[dir.End] || v.unprotectable(&p, &dir) {
+			continue
+		}
+		seen[dir.End] = true
+		links, all := v.facts.LinksIn(dir.End)
+		for _, link := range links {
+			to := v.locate(protection{path: link, why: p.why, leads: true})
+			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
+			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {
+				continue
+			}
+			if all = all && len(list) <= maxProtected; all {
+				list = append(list, to.protection)
+			}
+		}
+		if !all {
+			v.note("%s: %q has too much in it, or too many symlinks: what they lead to may be writable", p.why, dir.End)
+		}
+	}
+	return list
+}
+
+// A located protection is one with where it leads.
+type located struct {
+	protection
+	way Way
+	// links are the symlinks on the way, and the directories left by "..", that lie where
+	// commands write.
+	links []string
+	// kept are those of the links for which alone a directory is protected: see holder.
+	kept []string
+}
+
+// locate says where a protection leads.
+func (v *View) locate(m protection) located {
+	p := located{protection: m, way: v.facts.Follow(m.path)}
+	for _, link := range p.way.Links {
+		if v.writer(path.Dir(link)) != nil && !slices.Contains(p.links, link) {
+			p.links = append(p.links, link)
+		}
+	}
+	p.links = append(p.links, v.leftByDotDot(m.path, &p.way)...)
+	return p
+}
+
+// left reports whether one of links is a directory that a ".." leaves.
+func (p *located) left(link string) bool { return !slices.Contains(p.way.Links, link) }
+
+// holder is the directory of keep that is protected so that no command replaces one of links; ""
+// where none is. Engines mount on what a symlink leads to: its own directory is protected. A
+// directory that is left can be protected itself.
+func (p *located) holder(link string) string {
+	switch dir := path.Dir(link); {
+	case !paths.InsideAny(p.keep, dir):
+		return ""
+	case p.left(link):
+		return link
+	default:
+		return dir
+	}
+}
+
+// protect makes what the protections name read-only wherever a writable entry shows it: of
+// a symlink, what it leads to in the end. It gives those that commands could lead elsewhere
+// or whose place is not protected by that, for judge.
+func (v *View) protect(protections []protection) (linked []located, err error) {
+	var list []located
+	var ends []string
+	for _, m := range protections {
+		p := v.locate(m)
+		if len(p.links) > 0 || p.repository != "" {
+			linked = append(linked, p)
+		}
+		for _, link := range p.links {
+			if dir := p.holder(link); dir != "" {
+				list = append(list, located{protection: protection{why: p.why, whole: true}, way: v.facts.Follow(dir)})
+			}
+		}
+		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
+			continue // nobody who runs as the caller gets there, unless by another link
+		}
+		ends = append(ends, p.way.End)
+		v.settle(&p)
+		list = append(list, p)
+	}
+	for i := range linked {
+		p := &linked[i]
+		p.kept = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
+			dir := p.holder(link)
+			return dir == "" || paths.InsideAny(ends, dir)
+		})
+	}
+	return linked, v.protectPlaces(list)
+}
+
+// settle says how a place is protected while nothing lies there. A symlink that leads
+// nowhere is a place like any other: a command could make what it leads to. What is there
+// may be another command's hold.
+func (v *View) settle(p *located) {
+	if len(p.way.Links) > 0 {
+		if p.hold == nil {
+			p.hold = &Hold{File: p.repository != ""} // git's own, but for directories that have a hold
+		}
+		p.ignored = p.ignored || !p.hold.File && v.inWorkTree(p.way.End)
+	}
+	if p.way.Kind != Absent {
+		return
+	}
+	for dir := range paths.Up(path.Dir(p.way.End)) {
+		// Beneath a file nothing can be held, and a command could put a directory in
+		// its place.
+		if way := v.facts.Follow(dir); way.Kind != Absent {
+			if way.Kind != Directory && p.hold != nil {
+				p.way, p.hold = way, nil
+			}
+			return
+		}
+	}
+}
+
+// inWorkTree reports whether a path lies in the work tree of a repository, and not in its
+// git directory.
+func (v *View) inWorkTree(p string) bool {
+	for dir := range paths.Up(path.Dir(p)) {
+		if path.Base(dir) == ".git" {
+			return false
+		}
+		if slices.Contains(v.Tops(), dir) {
+			return v.repository(dir).Layout.CommonDir != ""
+		}
+	}
+	return false
+}
+
+// unprotectable reports whether to protect what a path leads to would protect what commands
+// are to write: the workspace, or for a link that a command can have made, anything else
+// that somebody wants to be writable.
+func (v *View) unprotectable(m *protection, way *Way) bool {
+	switch {
+	case len(way.Links) == 0 && m.repository == "":
+		return false
+	case v.holdsRoot(way.End):
+		return true
+	}
+	return len(way.Links) > 0 && m.link == linkTold && slices.ContainsFunc(v.wanted(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
+}
+
+// A Loose path is to be protected, and commands can lead it elsewhere, or write what it leads to.
+type Loose struct {
+	Path, Why  string
+	Repository string   // whose git obeys it; "" is none's
+	Links      []string // those on the way that commands can replace
+}
+
+// judge asks the table, which is complete, what it holds of the paths that lead through
+// links. Nothing runs if it does not hold what must be held; of the rest notes tell.
+func (v *View) judge(linked []located) error {
+	var kept, led, open []string
+	add := func(list *[]string, p string) {
+		if !slices.Contains(*list, p) {
+			*list = append(*list, p)
+		}
+	}
+	for _, p := range linked {
+		var loose []string // of its links
+		for _, link := range p.links {
+			if v.Creatable(link) && !v.inReserved(link) && !v.pinned(link) {
+				loose = append(loose, link)
+			}
+		}
+		if len(loose) > 0 && p.link == linkRefused {
+			return v.refuseLink(&p, loose[0])
+		}
+		for _, link := range p.kept {
+			dir := p.holder(link)
+			if v.Creatable(dir) || slices.Contains(kept, link) {
+				continue
+			}
+			kept = append(kept, link)
+			switch {
+			case p.left(link):
+				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without it", p.why, link)
+			case p.why == "git hooks" && p.way.Err == nil:
+				// A word of a shell: whoever made the link chose the name.
+				to := hostpath.ShellWord(strings.TrimPrefix(p.way.End, p.repository+"/"))
+				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
+			default:
+				v.claim("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
+			}
+		}
+		writable := p.way.Err == nil && v.Creatable(p.way.End)
+		switch {
+		case writable && len(p.way.Links) == 0:
+			v.note("%s: %q can be written by a command", p.why, p.path)
+		case writable, len(loose) > 0 && p.way.Err != nil:
+			add(&open, p.path)
+		case len(loose) == 0:
+			continue
+		default:
+			add(&led, p.path)
+		}
+		v.Loose = append(v.Loose, Loose{p.path, protected + p.why, p.repository, loose})
+	}
+	if len(led) > 0 {
+		v.claim("a command can replace symlinks on the way to these, and what they lead to is protected: %s", hostpath.QuoteList(led))
+	}
+	if len(open) > 0 {
+		v.note("a command can write or replace what these lead to, and they are not protected: %s", hostpath.QuoteList(open))
+	}
+	return nil
+}
+
+// refuseLink is why nothing runs where commands could replace a link.
+func (v *View) refuseLink(p *located, link string) error {
+	what, leads := "the symlink", "which is on the way to what must be protected"
+	if p.left(link) {
+		what = "the directory"
+	}
+	hint := "remove the link, or have it lead to what is there"
+	if p.way.Err == nil {
+		leads = fmt.Sprintf("which leads to %q", strings.TrimPrefix(p.path, v.root()+"/"))
+		hint = fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End)
+	}
+	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
+}

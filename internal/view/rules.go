@@ -1,0 +1,184 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// A Rule is one entry of deny_paths or protect_paths, made absolute.
+type Rule struct {
+	Attribute string // "deny_paths[0]"
+	Text      string // as written
+	Pattern   *glob.Pattern
+	// Raw is the pattern with the symlinks that were written in it; nil where
+	// there are none.
+	Raw *glob.Pattern
+	// Literal is the one path that it matches, and where that leads; empty for
+	// one that has wildcards.
+	Literal string
+	way     Way // of Literal, or of what precedes the first wildcard
+}
+
+// Why says what asked for something.
+func (r *Rule) Why() string {
+	name, _, _ := strings.Cut(r.Attribute, "[")
+	return fmt.Sprintf("%s %q", name, r.Text)
+}
+
+// cover reports whether rules are about a path of the host, or about what it lies in.
+func cover(rules []Rule, p string) bool {
+	list := make([]*glob.Pattern, len(rules))
+	for i := range rules {
+		list[i] = rules[i].Pattern
+	}
+	return glob.NewSet(list...).Covers(strings.TrimPrefix(p, "/"))
+}
+
+// Rules makes the entries of deny_paths and protect_paths absolute. What begins
+// with "**/" is meant wherever commands can see it; all else that is relative is
+// relative to the workspace's root.
+func (v *View) Rules() (deny, protect []Rule, err error) {
+	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err != nil {
+		return nil, nil, err
+	}
+	protect, err = v.rules("protect_paths", v.in.ProtectPaths)
+	return deny, protect, err
+}
+
+func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
+	var rules []Rule
+	for i, text := range texts {
+		rule := Rule{Attribute: fmt.Sprintf("%s[%d]", attribute, i), Text: text}
+		if err := v.parse(&rule, v.root()); err != nil {
+			return nil, err
+		}
+		exempts := func(before Rule) bool {
+			return before.Literal == "" && !before.Pattern.Except() && before.Pattern.Meets(rule.Pattern)
+		}
+		if rule.Pattern.Except() && !slices.ContainsFunc(rules, exempts) {
+			return nil, invalidf(rule.Attribute, `write it behind an element with "*" that matches it; what lies in a directory that is matched as a whole cannot be exempted`,
+				"%q exempts nothing from the elements before it", text)
+		}
+		rules = append(rules, rule)
+		// Relative to the root, it means the same where a command has made another
+		// one by a .git.
+		for _, root := range v.in.Outer {
+			wider := Rule{Attribute: rule.Attribute, Text: text}
+			if err := v.parse(&wider, root); err == nil && wider.Pattern.String() != rule.Pattern.String() {
+				rules = append(rules, wider)
+			}
+		}
+	}
+	return rules, nil
+}
+
+func (v *View) parse(rule *Rule, root string) error {
+	invalid := func(err error) error { return Invalid(rule.Attribute, err.Error(), "") }
+	text, except := strings.CutPrefix(rule.Text, "!")
+	switch home := v.in.User.Home; {
+	case text == "~" || strings.HasPrefix(text, "~/"):
+		if home == "" {
+			return invalidf(rule.Attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
+		}
+		text = Quote(home) + text[1:]
+	case strings.HasPrefix(text, "/"):
+	case text == "**" || strings.HasPrefix(text, "**/"):
+		text = "/" + text
+	default:
+		if _, err := glob.Parse(text); err != nil {
+			return invalid(err) // an empty one would become the root
+		}
+		text = Quote(root) + "/" + text
+	}
+	if except {
+		text = "!" + text
+	}
+	p, err := glob.Parse(text)
+	if err != nil {
+		return invalid(err)
+	}
+	base, more := p.Base()
+	rule.way = v.facts.Follow("/" + base)
+	if err := rule.way.Err; err != nil && err != ErrUnsearchable {
+		return invalid(err)
+	}
+	end := rule.way.End
+	if rule.way.Err != nil {
+		end = "/" + base // nobody who runs as the caller gets there
+	}
+	if link := v.replaceable(&rule.way); link != "" {
+		hint := "write the path that it leads to"
+		if rule.way.Err == nil {
+			hint = fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(end, v.root()+"/"))
+		}
+		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then be about something else", rule.Text, link)
+	}
+	if end != "/"+base {
+		rule.Raw = p
+		if p, err = p.Rebase(end); err != nil {
+			return invalid(err)
+		}
+	}
+	rule.Pattern = p
+	if !more && !except {
+		rule.Literal = end
+	}
+	if !more && paths.Inside(end, v.root()) {
+		return invalidf(rule.Attribute, "name what in it is meant", "%q names the workspace itself", rule.Text)
+	}
+	return nil
+}
+
+// Quote gives the pattern that matches one path.
+func Quote(p string) string {
+	names := strings.Split(p, "/")
+	for i := range names {
+		names[i] = glob.Quote(names[i])
+	}
+	return strings.Join(names, "/")
+}
+
+// patterns are those of rules for engines that match by pattern.
+func patterns(rules []Rule) []string {
+	var list []string
+	for _, rule := range rules {
+		for _, p := range []*glob.Pattern{rule.Pattern, rule.Raw} {
+			if p != nil && !slices.Contains(list, p.String()) {
+				list = append(list, p.String())
+			}
+		}
+	}
+	return list
+}
+
+// Elsewhere are the directories that lie in none of the trees and in which a
+// pattern can match: of the operating system's view, or of the whole host's.
+func Elsewhere(rules []Rule, trees []string) []string {
+	var list []string
+	for _, rule := range rules {
+		base, more := rule.Pattern.Base()
+		base = path.Clean("/" + base)
+		if more && !rule.Pattern.Except() && base != "/" && !paths.InsideAny(trees, base) {
+			list = append(list, base)
+		}
+	}
+	slices.SortFunc(list, paths.Compare)
+	return paths.Outermost(list)
+}
+
+const originSensitive = "sensitive file"
+
+// Sensitive reports whether a file of this name looks as if it held secrets.
+func Sensitive(name string) bool {
+	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
+}
+
+// sensitivePatterns are the same for engines that go by patterns. Such an engine hides
+// directories of these names, too.
+var sensitivePatterns = [...]string{"/**/.env", "/**/.env.*"}

@@ -1,0 +1,452 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+// Origins of entries that nobody wrote down.
+const (
+	OriginTemp       = "workspace.temp"
+	OriginHome       = "home of the session"
+	OriginAbove      = "workspace, the directory above"
+	OriginToolchains = "workspace.toolchains"
+	originGit        = "git: "
+	protected        = "protected: "
+)
+
+// Show begins a table with what the definition and the workspace show. Its errors
+// name the attribute at fault.
+func Show(in *Input, facts Facts) (*View, error) {
+	v := newView(in, facts)
+	if v.gitWritable {
+		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
+	}
+	if in.Session.Home != "" && v.home() != "" {
+		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
+	}
+	for _, root := range in.Roots {
+		if err := v.showRoot(root); err != nil {
+			return nil, err
+		}
+	}
+	var errs []error
+	for i, b := range in.BindPaths {
+		errs = append(errs, v.showBind(fmt.Sprintf("bind_paths[%d]", i), b))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, dir := range in.Toolchain {
+		v.showToolchain(dir)
+	}
+	for i, text := range in.UnixSockets {
+		if err := v.showSocket(fmt.Sprintf("unix_sockets[%d]", i), text); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.checkPlanted(); err != nil {
+		return nil, err
+	}
+	if err := v.checkTrusted(); err != nil {
+		return nil, err
+	}
+	if err := v.showTrust(); err != nil {
+		return nil, err
+	}
+	return v, v.showAgent()
+}
+
+func (v *View) showRoot(root workspace.RootDir) error {
+	e := shared.Entry{Source: root.Path, Path: root.Path, Access: shared.ReadOnly, Why: "workspace"}
+	if root.Field != "root" {
+		e.Why = "workspace." + root.Field
+	}
+	if root.Writable {
+		e.Access = shared.ReadWrite
+	}
+	raw := root.Declared
+	switch {
+	case root.Field == "temp_alias":
+		// Also at the path that those were told who are outside. Without isolation that is all:
+		// the command finds it by TMPDIR.
+		if e.Why, e.Access = OriginTemp, shared.ReadWrite; !v.in.Unisolated {
+			e.Path = "/tmp"
+			if err := v.add(e); err != nil {
+				return err
+			}
+		}
+		e.Path = e.Source
+	case strings.HasPrefix(root.Field, "readable[") && !v.inWritableRoot(root.Path):
+		v.ephemeral(&e)
+	case root.Field == "root":
+		if v.in.ReadOnly {
+			e.Access = shared.ReadOnly
+		}
+		switch dir := v.in.Workdir; {
+		case dir == "" || dir == "host":
+		case !path.IsAbs(dir) || path.Clean(dir) != dir:
+			return invalidf("workdir", `use "host" or a path such as "/workspace"`, "%q is neither \"host\" nor an absolute path in its shortest form", dir)
+		default:
+			e.Path, raw = dir, dir
+		}
+		v.Workdir = e.Path
+	}
+	if err := v.add(e); err != nil {
+		return err
+	}
+	return v.addSpelling(e, raw)
+}
+
+// ephemeral makes an entry one that can be written to for as long as the session
+// lasts, the host's files staying as they are. The kernel cannot do so for a
+// file, nor beneath the top level of a tree that is not the command's user's,
+// where the modes of the host's files count.
+func (v *View) ephemeral(e *shared.Entry) {
+	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
+		return
+	}
+	if v.in.Session.Dir == "" {
+		v.WantsSession = true
+		return
+	}
+	e.Access, e.Degradable = shared.Overlay, true
+}
+
+// inWritableRoot reports whether p lies in a root that commands write to: a
+// readable root there says what of it they cannot.
+func (v *View) inWritableRoot(p string) bool {
+	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool {
+		return root.Writable && root.Field != "temp_alias" && paths.Inside(root.Path, p)
+	})
+}
+
+// checkText refuses, of a path as a definition has it, what cannot be meant.
+func (v *View) checkText(attribute, text string) error {
+	switch {
+	case text == "":
+		return Invalid(attribute, "its path is empty", "")
+	case strings.IndexByte(text, 0) >= 0:
+		return Invalid(attribute, "its path contains a NUL byte", "")
+	case slices.Contains(strings.Split(text, "/"), ".."):
+		return invalidf(attribute, "write the path that is meant", "%q has a \"..\" component", text)
+	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.User.Home == "":
+		return invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
+	}
+	return nil
+}
+
+// Absolute makes a path of a definition absolute, as it was written: "~/" is of
+// home, and what is relative of root.
+func Absolute(home, root, text string) string {
+	switch {
+	case text == "~" || strings.HasPrefix(text, "~/"):
+		return path.Join(home, text[1:])
+	case !path.IsAbs(text):
+		return path.Join(root, text)
+	}
+	return path.Clean(text)
+}
+
+func (v *View) absolute(text string) string { return Absolute(v.in.User.Home, v.root(), text) }
+
+// root is the project's directory.
+func (v *View) root() string {
+	for _, r := range v.in.Roots {
+		if r.Field == "root" {
+			return r.Path
+		}
+	}
+	return "/"
+}
+
+func (v *View) showBind(attribute string, b Bind) error {
+	if err := v.checkText(attribute, b.Host); err != nil {
+		return err
+	}
+	raw := v.absolute(b.Host)
+	way := v.facts.Follow(raw)
+	switch {
+	case way.Err != nil:
+		return Invalid(attribute, fmt.Sprintf("%q: %v", raw, way.Err), "")
+	case way.Kind == Absent && b.Optional:
+		return nil
+	case way.Kind == Absent:
+		return invalidf(attribute, "create it, or say optional = true to do without it", "%q does not exist", raw)
+	case way.End == "/":
+		return Invalid(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
+	case paths.Inside("/proc", way.End):
+		return invalidf(attribute, "leave it out", "%q cannot be bound: it shows the host's processes, and each command has a /proc of its own", raw)
+	}
+	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
+	if b.Writable {
+		e.Access = shared.ReadWrite
+	}
+	if b.Container != "" {
+		if !path.IsAbs(b.Container) || path.Clean(b.Container) != b.Container {
+			return invalidf(attribute, "", "container path %q is not absolute and in its shortest form", b.Container)
+		}
+		e.Path = b.Container
+		return v.add(e)
+	}
+	if err := v.add(e); err != nil {
+		return err
+	}
+	return v.addSpelling(e, raw)
+}
+
+// add adds an entry that somebody has asked for.
+func (v *View) add(e shared.Entry) error {
+	if i, taken := v.byPath[e.Path]; taken {
+		have := v.entries[i]
+		if have.Source == e.Source && have.Access == e.Access {
+			return nil
+		}
+		return invalidf(e.Why, "give one of them another place or access", "%q lies at %q inside, where %q (%s) lies already", e.Source, e.Path, have.Source, have.Why)
+	}
+	v.put(e)
+	return nil
+}
+
+// show adds an entry that nobody has asked for, unless something is there.
+func (v *View) show(e shared.Entry) {
+	if _, taken := v.byPath[e.Path]; !taken {
+		v.put(e)
+	}
+}
+
+// addSpelling shows an entry at raw as well, the spelling its author used, where
+// symlinks made that another path and nothing inside would lead there.
+func (v *View) addSpelling(e shared.Entry, raw string) error {
+	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !v.inHome(raw) {
+		return nil
+	}
+	if paths.InsideAny(systemDirs[:], raw) {
+		return nil // the operating system's own links are part of the view
+	}
+	for _, have := range v.entries {
+		if have.Access.Shows() && have.Source == have.Path && raw != have.Source && paths.Inside(have.Source, raw) {
+			return nil // the link itself is visible
+		}
+	}
+	e.Path = raw
+	v.Spellings = append(v.Spellings, raw)
+	return v.add(e)
+}
+
+// inHome reports whether a path lies in a home, of which nothing shows but what entries are of.
+func (v *View) inHome(p string) bool {
+	return slices.ContainsFunc(v.in.Homes, func(home string) bool {
+		way := v.facts.Follow(home)
+		return way.Err == nil && Home(way.End) != "" && paths.Inside(way.End, p)
+	})
+}
+
+// showToolchain shows one directory or file of a toolchain, if it is there and
+// nothing else is.
+func (v *View) showToolchain(dir ToolDir) {
+	way := v.facts.Follow(dir.Path)
+	if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) {
+		return // as most
+	}
+	if name := dir.Variable; name != "" && !slices.Contains(v.Variables, name) {
+		// Inside, XDG_CACHE_HOME and its like must be writable for what is no
+		// toolchain's.
+		if !strings.HasPrefix(name, "XDG_") || v.home() != "" && paths.Inside(v.home(), dir.Value) {
+			v.Variables = append(v.Variables, name)
+		}
+	}
+}
+
+func (v *View) addToolchain(spelled string, way *Way) bool {
+	if at, host := v.cover(spelled); at != nil && host == way.End {
+		return true // the definition, or another toolchain, shows it already
+	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
+		return false // the definition has something else there
+	}
+	if link := v.replaceable(way); link != "" || v.tooBroad(way.End) {
+		return false
+	}
+	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
+	v.ephemeral(&e)
+	if e.Access == shared.ReadOnly && v.inView(way.End) {
+		// There as it is; only its other name may be missing.
+		if way.End == spelled {
+			return true
+		}
+	} else {
+		v.show(e)
+	}
+	if way.End != spelled {
+		_ = v.addSpelling(e, spelled) // what the definition has there stays
+	}
+	return true
+}
+
+// SecretPlaces are directories, below a home, in which people and tools keep
+// credentials and nothing else: no toolchain lies in them.
+var SecretPlaces = [...]string{
+	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird", ".local/share/keyrings",
+}
+
+// tooBroad reports whether a link has led to what no toolchain is.
+func (v *View) tooBroad(source string) bool {
+	home := v.in.User.Home
+	if home != "" && paths.Inside(source, home) || source == "/" {
+		return true
+	}
+	if home != "" && slices.ContainsFunc(SecretPlaces[:], func(place string) bool { return paths.Inside(path.Join(home, place), source) }) {
+		return true
+	}
+	// The project's own entry has to stay what it is.
+	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool { return paths.Inside(source, root.Path) })
+}
+
+// showSocket shows a socket that a definition names where nothing else does.
+func (v *View) showSocket(attribute, text string) error {
+	socket, err := v.granted(attribute, text)
+	if err != nil || socket == "" || len(v.places(socket)) > 0 {
+		return err
+	}
+	e := shared.Entry{Source: socket, Path: socket, Access: shared.ReadOnly, Why: attribute}
+	if err := v.add(e); err != nil {
+		return err
+	}
+	return v.addSpelling(e, v.absolute(text))
+}
+
+// granted is the socket that an entry of unix_sockets names, resolved; "" where
+// there is none now. It is then hidden if it comes to be.
+func (v *View) granted(attribute, text string) (string, error) {
+	if err := v.checkText(attribute, text); err != nil {
+		return "", err
+	}
+	way := v.facts.Follow(v.absolute(text))
+	switch {
+	case way.Err == ErrUnsearchable || way.Err == nil && way.Kind == Absent:
+		return "", nil
+	case way.Err != nil:
+		return "", Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+	case way.Kind != Socket:
+		return "", invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
+	}
+	return way.End, nil
+}
+
+// showAgent shows the agent's socket, and nothing beside it.
+func (v *View) showAgent() error {
+	i := slices.Index(v.in.Credentials, CredentialSSHAgent)
+	if i < 0 {
+		return nil
+	}
+	attribute := fmt.Sprintf("credentials[%d]", i)
+	if err := v.in.Agent.Err; err != nil {
+		return Invalid(attribute, err.Error(), "start ssh-agent, or leave ssh-agent out")
+	}
+	if other := v.in.User.Other; other != "" {
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute,
+			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", other),
+			Hint:    "run as that user"}
+	}
+	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
+}
+
+// checkPlanted refuses a source whose spelling goes through a symlink in a tree
+// that commands can write to: an earlier one could have put it there, and so
+// have chosen what this one is shown.
+func (v *View) checkPlanted() error {
+	check := func(attribute, spelled string) error {
+		way := v.facts.Follow(spelled)
+		if link := v.replaceable(&way); link != "" {
+			return invalidf(attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
+		}
+		return nil
+	}
+	for _, root := range v.in.Roots {
+		if root.Field != "root" && root.Field != "temp_alias" {
+			if err := check("workspace."+root.Field, root.Declared); err != nil {
+				return err
+			}
+		}
+	}
+	for i, b := range v.in.BindPaths {
+		if err := check(fmt.Sprintf("bind_paths[%d]", i), v.absolute(b.Host)); err != nil {
+			return err
+		}
+	}
+	for i, text := range v.in.UnixSockets {
+		if err := check(fmt.Sprintf("unix_sockets[%d]", i), v.absolute(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTrusted refuses a definition that would let commands replace a symlink on
+// the way to what the host obeys or runs, or to where it would look for it. An
+// entry protects what a path leads to, and cannot lie on a symlink on the way.
+func (v *View) checkTrusted() error {
+	if v.in.Unisolated {
+		return nil
+	}
+	for _, o := range v.in.Own {
+		if o.Kind != OwnWay && o.Kind != OwnPlace {
+			continue
+		}
+		dir, err := v.checkWay(o.Path, o.What)
+		if err != nil {
+			return err
+		}
+		if dir == "" || v.writer(dir) == nil {
+			continue // nor are the names in it
+		}
+		for _, name := range o.Names {
+			if _, err := v.checkWay(path.Join(o.Path, name), o.What); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkWay does so for one path, and gives what it leads to; "" where it cannot
+// be followed.
+func (v *View) checkWay(spelled, what string) (end string, err error) {
+	way := v.facts.Follow(spelled)
+	for _, link := range way.Links {
+		by := v.writer(path.Dir(link))
+		if by == nil || v.inReserved(link) {
+			continue
+		}
+		hint := "take the symlink out of what commands can write"
+		if way.Err == nil {
+			hint += fmt.Sprintf(", or name what it leads to: %q", way.End)
+		}
+		return "", invalidf(by.Why, hint, "commands could replace the symlink %q, which leads to %s", link, what)
+	}
+	if way.Err != nil {
+		return "", nil
+	}
+	return way.End, nil
+}
+
+// inReserved reports whether a path lies in what is protected as the host's own.
+func (v *View) inReserved(p string) bool {
+	return slices.ContainsFunc(v.in.Own, func(o Own) bool {
+		if o.Kind != OwnPlace {
+			return false
+		}
+		dir := v.facts.Follow(o.Path)
+		return dir.Err == nil && slices.ContainsFunc(o.Names, func(name string) bool {
+			place := path.Join(dir.End, name)
+			return place != p && paths.Inside(place, p)
+		})
+	})
+}

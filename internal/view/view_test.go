@@ -1,0 +1,354 @@
+package view
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// machine is a fabricated one: what lies at a path. "" is a directory, "file" and
+// "socket" are what they say, "shut" is a directory that its owner cannot search, "file=2" has two names, and "-> x" is a symlink.
+type machine struct {
+	at        map[string]string
+	closed    []string // directories that the commands' user cannot search
+	obeyed    map[string][]Obeyed
+	failed    map[string]error
+	workTrees []string // that belong to a repository
+}
+
+func newMachine(lines ...string) *machine {
+	m := &machine{at: map[string]string{"/": ""}}
+	for _, line := range lines {
+		p, what, _ := strings.Cut(line, " ")
+		for dir := range paths.Up(path.Dir(p)) {
+			if _, there := m.at[dir]; !there {
+				m.at[dir] = ""
+			}
+		}
+		m.at[p] = what
+	}
+	return m
+}
+
+func (m *machine) Follow(p string) Way {
+	var way Way
+	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
+		if m.at[path.Dir(at)] == "shut" {
+			return paths.Step{}, ErrUnsearchable
+		}
+		what, there := m.at[at]
+		target, link := strings.CutPrefix(what, "-> ")
+		if link {
+			way.Links, way.Targets = append(way.Links, at), append(way.Targets, target)
+		}
+		if !link {
+			target = ""
+		}
+		return paths.Step{Missing: !there, Target: target}, nil
+	})
+	way.End, way.Err, way.UID = end, err, 1000
+	if err != nil {
+		way.End = ""
+	}
+	if err != nil || !there {
+		return way
+	}
+	switch what := m.at[end]; {
+	case what == "" || what == "shut":
+		way.Kind = Directory
+	case what == "socket":
+		way.Kind = Socket
+	default:
+		way.Kind, way.Names = File, 1
+		if what == "file=2" {
+			way.Names = 2
+		}
+	}
+	return way
+}
+
+func (m *machine) Unsearchable(p string) string {
+	for _, dir := range m.closed {
+		if dir != p && paths.Inside(dir, p) {
+			return dir
+		}
+	}
+	return ""
+}
+
+func (m *machine) Empty(dir string) bool {
+	for p := range m.at {
+		if path.Dir(p) == dir && p != "/" && path.Base(p) != ".git" {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *machine) LinksIn(dir string) (links []string, all bool) {
+	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
+		if strings.HasPrefix(m.at[p], "-> ") && paths.Inside(dir, p) {
+			links = append(links, p)
+		}
+	}
+	return links, true
+}
+
+func (m *machine) Repository(dir string, _ []string) (r Repository) {
+	git := path.Join(dir, ".git")
+	if what, there := m.at[git]; !there || what != "" {
+		return r
+	}
+	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
+		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
+	r.Obeyed, r.Unasked = m.obeyed[dir], m.failed[dir]
+	return r
+}
+
+func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs []string, all bool) {
+	return m.workTrees, true
+}
+
+// search finds in the machine what the host's search finds.
+func (m *machine) search(v *View) (found *Found, err error) {
+	found = &Found{Trees: &scan.Result{}, Protected: &scan.Result{}}
+	if found.Deny, found.Protect, err = v.Rules(); err != nil {
+		return nil, err
+	}
+	trees := v.Trees()
+	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
+		if !paths.InsideAny(trees, p) || m.at[path.Dir(p)] == "shut" {
+			continue
+		}
+		what, name := m.at[p], path.Base(p)
+		one := scan.Found{Path: p, Dir: what == "", Symlink: strings.HasPrefix(what, "-> ")}
+		add := func(r *scan.Result, w scan.What, pattern int) {
+			one.What, one.Pattern = w, pattern
+			r.Found = append(r.Found, one)
+		}
+		switch {
+		case what == "socket":
+			add(found.Trees, scan.Socket, -1)
+		case what == "shut":
+			one.UID = 1000
+			add(found.Trees, scan.Unsearched, -1)
+		case name == ".git":
+			one.Path = path.Dir(p)
+			add(found.Trees, scan.Repository, -1)
+			one.Path = p
+		case ActsOnHost(name):
+			add(found.Trees, scan.Asked, -1)
+		case what != "" && Sensitive(name):
+			add(found.Trees, scan.Named, -1)
+		}
+		for i, rules := range [][]Rule{found.Deny, found.Protect} {
+			for n, rule := range rules {
+				if rule.Literal == "" && rule.Pattern.Match(p[1:]) {
+					add([]*scan.Result{found.Trees, found.Protected}[i], scan.Matched, n)
+				}
+			}
+		}
+	}
+	found.Linked, err = v.Linked(found.Trees)
+	return found, err
+}
+
+// table makes the table of a definition, or the error.
+func (m *machine) table(in *Input) (*View, error) {
+	v, err := Show(in, m)
+	if err != nil {
+		return nil, err
+	}
+	v.ShowGit()
+	if err := v.CheckSessions(); err != nil {
+		return nil, err
+	}
+	found, err := m.search(v)
+	if err != nil {
+		return nil, err
+	}
+	return v, v.Restrict(found)
+}
+
+// text shows a table as people compare it.
+func text(v *View) string {
+	var b strings.Builder
+	for _, e := range v.Table() {
+		fmt.Fprintf(&b, "%-10s %s", e.Access, e.Path)
+		if e.Source != "" && e.Source != e.Path {
+			fmt.Fprintf(&b, " <- %s", e.Source)
+		}
+		if e.Missing == shared.MissingHold {
+			b.WriteString(" (held)")
+		}
+		fmt.Fprintf(&b, ": %s\n", e.Why)
+	}
+	for _, h := range v.Holds {
+		fmt.Fprintf(&b, "holds      %s %v %q\n", h.Path, h.File, h.Content)
+	}
+	for _, note := range v.Notes {
+		fmt.Fprintf(&b, "note       %s\n", note)
+	}
+	return b.String()
+}
+
+// input is what a definition in the workspace /w is made for.
+func input(d Definition) *Input {
+	return &Input{Definition: d, Roots: []workspace.RootDir{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
+		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, HideSensitive: true,
+		Homes: []string{"/root", "/home/u"}}
+}
+
+// TestTables compares the tables of ten definitions on fabricated machines with
+// testdata/tables.txt; -update writes it.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	project := []string{"/w/src/main.go file", "/w/.env file", "/w/.env.example file", "/w/sub/.vscode/tasks.json file", "/w/.envrc file", "/w/run/s.sock socket",
+		"/w/keys/a.pem file", "/w/keys/b.txt file", "/root", "/home/u/data/x file", "/home/u/.ssh/id file"}
+	repository := append(slices.Clone(project), "/w/.git/config file", "/w/.git/hooks", "/w/hooks/pre-commit file", "/w/ci.inc file", "/w/nested/.git/config file")
+	var all strings.Builder
+	for _, tt := range []struct {
+		name   string
+		m      *machine
+		in     *Input
+		change func(*Input, *machine)
+	}{
+		{name: "an empty directory", m: newMachine("/w"), in: input(Definition{})},
+		{name: "a project", m: newMachine(project...), in: input(Definition{})},
+		{name: "a repository", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../ci.inc", "configuration", true}, {"/w/hooks", "hooks", false}, {"/w/absent.inc", "configuration", true}, {"/etc/gitconfig", "configuration", true}}}
+		}},
+		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
+		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
+		{name: "a repository of which git cannot be asked", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.failed = map[string]error{"/w": fmt.Errorf("git: no answer")}
+		}},
+		{name: "read-only", m: newMachine(repository...), in: input(Definition{ReadOnly: true})},
+		{name: "rules", m: newMachine(project...), in: input(Definition{DenyPaths: []string{"keys/*.pem", "none/yet", "~/data/x"}, ProtectPaths: []string{"**/*.go", "sub/"}})},
+		{name: "binds and another place", m: newMachine(project...), in: input(Definition{Workdir: "/workspace", BindPaths: []Bind{{Host: "~/data", Writable: true}, {Host: "/w/src", Container: "/src"}}})},
+		{name: "the host's view", m: newMachine(append(project, "/srv/s.sock socket")...), in: input(Definition{Filesystem: "host", UnixSockets: []string{"run/s.sock"}})},
+		{name: "binds behind links in the host's view", m: newMachine(append(project, "/data/y/f file", "/home/u/link -> data", "/root/link -> /data", "/tmp/link -> /data", "/srv/link -> /data")...), in: input(Definition{Filesystem: "host",
+			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
+		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
+		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
+			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root", Other: "o"}, []string{"/w/shut"}
+		}},
+		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
+		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
+		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../src/../ci.inc", "configuration", true}}}
+		}},
+		{name: "hooks that are a link", m: newMachine("/w/.git/config file", "/w/hk of/pre-commit file", "/w/.git/hooks -> ../hk of"), in: input(Definition{})},
+		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/hooks/pre-commit", "hooks", true}}}
+		}},
+		{name: "hooks behind a way back", m: newMachine("/w/.git/x/config file", "/w/hk/pre-commit file", "/w/.git/hooks -> x/../../hk"), in: input(Definition{})},
+	} {
+		if tt.change != nil {
+			tt.change(tt.in, tt.m)
+		}
+		fmt.Fprintf(&all, "== %s\n", tt.name)
+		if v, err := tt.m.table(tt.in); err != nil {
+			fmt.Fprintf(&all, "refused    %v\n", err)
+		} else {
+			all.WriteString(text(v))
+		}
+		all.WriteString("\n")
+	}
+	const file = "testdata/tables.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all.String(); got != strings.ReplaceAll(string(want), "\r\n", "\n") {
+		t.Errorf("the tables differ from %s; -update writes them, and the difference is to be read\n%s", file, got)
+	}
+}
+
+// FuzzRules makes a table of a rule of each kind on a machine of lines such as
+// "/w/a -> b": what is refused is refused by an attribute, and what is not holds.
+func FuzzRules(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"/w/real/secret file\n/w/data -> real", "data/secret", "real/secret"},
+		{"/w/a/b/c file\n/w/d/e file", "a/*/c", "**/e"},
+		{"/w/l -> ../x/../w/a\n/x/f file\n/w/a/f file", "l/f", "~/f"},
+		{"/w/loop -> loop\n/w/up -> /..", "loop/x", "up/w/y"},
+		{"/home/u/l -> /w/sub/../real\n/w/real/s file", "~/l/s", "/home/u/l"},
+		{"/w/.git/hooks/x file\n/w/.env -> a\n/w/a file", "none/yet/../x", "[a-"},
+		{"/w/s socket\n/w/n/.git/config file", "n", "n/.git/config"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, files, deny, protect string) {
+		var lines []string
+		for line := range strings.Lines(files) {
+			p, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || what == "-> " || len(lines) > 30 {
+				continue
+			}
+			lines = append(lines, p+" "+what)
+		}
+		m := newMachine(append(lines, "/w")...)
+		for p, what := range m.at { // what has something in it is a directory
+			if dir := path.Dir(p); m.at[dir] != "" || p == "/w" && what != "" {
+				t.Skip()
+			}
+		}
+		v, err := m.table(input(Definition{DenyPaths: []string{deny}, ProtectPaths: []string{protect}}))
+		if err != nil {
+			return
+		}
+		table := v.Table()
+		for i, e := range table {
+			if i > 0 && paths.Compare(table[i-1].Path, e.Path) >= 0 {
+				t.Errorf("%q does not come after %q", e.Path, table[i-1].Path)
+			}
+		}
+		if err := (&shared.Spec{Sandbox: "s", Session: shared.Session{ID: "1"}, Table: table}).Validate(); err != nil {
+			t.Error(err)
+		}
+		cover := shared.Covers(table)
+		rules := func(text string) *glob.Pattern {
+			list, err := v.rules("x", []string{text})
+			if err != nil {
+				t.Fatalf("%q was taken: %v", text, err)
+			}
+			return list[0].Pattern
+		}
+		denied, protected := rules(deny), rules(protect)
+		for p, what := range m.at {
+			e, host := cover(p)
+			if e == nil || host != p {
+				continue // hidden, or not shown
+			}
+			link := strings.HasPrefix(what, "-> ")
+			if !link && denied.Match(p[1:]) && (what != "" || !denied.DirOnly()) {
+				t.Errorf("%q is shown, which %q hides\n%s", p, deny, text(v))
+			}
+			if !link && protected.Match(p[1:]) && e.Access == shared.ReadWrite {
+				t.Errorf("%q can be written, which %q protects\n%s", p, protect, text(v))
+			}
+			if what == "socket" {
+				t.Errorf("the socket %q is shown\n%s", p, text(v))
+			}
+		}
+	})
+}
