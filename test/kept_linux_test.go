@@ -218,6 +218,7 @@ func TestKeptStoppedKeeper(t *testing.T) {
 	t.Parallel()
 	k := newKeeping(t)
 	syscall.Kill(k.keeper, syscall.SIGSTOP)
+	until(t, "the keeper to be stopped", func() bool { return stopped(k.keeper) }, func() string { return "" })
 	out, err := k.exec("true").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not answer") {
 		t.Errorf("%v\n%s", err, out)

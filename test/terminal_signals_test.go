@@ -79,11 +79,16 @@ func slaveOf(t *testing.T, master *os.File) string {
 	return fmt.Sprintf("/dev/pts/%d", number)
 }
 
-// stopped tells whether a process is.
+// stopped tells whether all threads of a process are.
 func stopped(pid int) bool {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := bytes.Cut(stat, []byte(") "))
-	return len(state) > 0 && state[0] == 'T'
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, thread := range threads {
+		stat, _ := os.ReadFile(thread)
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); len(state) == 0 || state[0] != 'T' {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
 
 // sizes is shell text that tells the terminal's size each time that it has changed,
