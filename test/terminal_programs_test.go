@@ -107,7 +107,7 @@ func testOuterJobs(t *testing.T, p *place) {
 func testUnasked(t *testing.T, p *place) {
 	for _, sandbox := range p.sandboxes {
 		s := p.screen(t)
-		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; sleep 1000'")
+		s.run("sbxhost exec -sandbox " + sandbox + " -- sh -c 'echo begun; until test _$x = _words; do read x; done; echo got-$x; read x'")
 		s.sees(`^begun$`)
 		s.stops()
 		s.clear()
