@@ -29,6 +29,16 @@ type serving struct {
 	stderr   *bufio.Reader
 }
 
+// A socket whose name does not say where it lies has every command search all that it shows.
+func TestServeSocketIsListed(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	list, err := os.ReadFile("/proc/net/unix")
+	if err != nil || !bytes.Contains(list, []byte(" "+s.dir+"/run/sbxhost/serve\n")) {
+		t.Errorf("the server's socket is not listed by its path, error %v", err)
+	}
+}
+
 func newServing(t *testing.T, flags ...string) *serving {
 	t.Helper()
 	requireBwrap(t)

@@ -212,6 +212,17 @@ func Connect(path string) (int, error) {
 // InDir names a file in a directory that is open.
 func InDir(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
+// Address is the name by which a socket in a directory is bound: the kernel lists it, and whoever
+// looks for sockets that commands must not reach finds by it where it lies. One that goes through a
+// descriptor says nothing, and has each command search all that it shows; it is for names that are
+// too long for an address.
+func Address(dir *os.File, name string) string {
+	if path := filepath.Join(dir.Name(), name); filepath.IsAbs(path) && len(path) < len(unix.RawSockaddrUnix{}.Path) {
+		return path
+	}
+	return InDir(int(dir.Fd()), name)
+}
+
 // patience is how long a server may take to look at us: one that is stopped, or has more
 // to do than it can, is slower than to do without. Nobody does without a session's keeper.
 var patience, keeperPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}

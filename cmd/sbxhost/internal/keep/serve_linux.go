@@ -157,12 +157,12 @@ func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
 		err = lock.Truncate(int64(len(strconv.Itoa(os.Getpid()))))
 	}
 	if err == nil {
-		at, err = os.Open(dir) // the name of a socket is 107 bytes at most
+		at, err = os.Open(dir)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	path := serve.InDir(int(at.Fd()), serve.Socket)
+	path := serve.Address(at, serve.Socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
 		return nil, nil, err
 	}
