@@ -93,14 +93,14 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	cache := ""
-	if dir := h.caller.StateDir(); dir != "" {
-		cache = filepath.Join(dir, "stubs")
+	cache, state := "", h.caller.StateDir()
+	if state != "" {
+		cache = filepath.Join(state, "stubs")
 	}
 	c := facts.Config{
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
-		ReviewBases:  []string{review.Base(ws.Root())},
+		ReviewBases:  append(review.Bases(state), review.Base(ws.Root())),
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, HideSensitive: o.HideSensitive, Env: o.Workspace.Env,
 		Stubs: stubs.New(cache), CommandsWrite: h.commandsWrite, Logger: h.logger,

@@ -252,7 +252,7 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	}
 	j := &journal{Whole: whole, Known: len(known), Steps: plan.Steps}
 	if err = run.makeAll(ctx, plan); err == nil {
-		err = syncJSON(r.dir, journalFile, j)
+		err = r.shelf.sync(r.dir, journalFile, j)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))
@@ -270,10 +270,10 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	}
 	if err == nil {
 		// A journal with what was applied, then that it is no journal any more.
-		err = writeJSON(r.dir, journalFile, j)
+		err = r.shelf.write(r.dir, journalFile, j)
 	}
 	if err == nil {
-		err = writeJSON(r.dir, knownFile, append(known, j.Applied...))
+		err = r.shelf.write(r.dir, knownFile, append(known, j.Applied...))
 	}
 	if err == nil {
 		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
@@ -343,7 +343,7 @@ func (t *tree) unmark(p string) error {
 // known lists what the review itself has put into the workspace, taken away or given back: what counts of a
 // path is the last.
 func (r *Review) known() (list []appliedPath, err error) {
-	if err = readJSON(filepath.Join(r.dir, knownFile), &list); errors.Is(err, fs.ErrNotExist) {
+	if err = r.shelf.read(r.dir, knownFile, &list); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return list, err

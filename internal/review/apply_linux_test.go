@@ -25,12 +25,12 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv(storm); root != "" {
 		os.Stdout.WriteString("begun\n")
 		if os.Getenv(stormUndo) != "" {
-			if _, told, err := ShelfOf(root).Undo(context.Background()); err != nil {
+			if _, told, err := ShelfOf(root, root+".state").Undo(context.Background()); err != nil {
 				fmt.Println(err, told)
 			}
 			os.Exit(0)
 		}
-		r, err := ShelfOf(root).Open(context.Background(), "r")
+		r, err := ShelfOf(root, root+".state").Open(context.Background(), "r")
 		if err == nil {
 			var set *Set
 			if set, err = r.Changes(context.Background(), Rules{}); err == nil {
@@ -61,7 +61,7 @@ func newWorkspace(t *testing.T, files ...string) *workspace {
 
 func newRoot(t *testing.T, files ...string) *workspace {
 	root := filepath.Join(t.TempDir(), "w")
-	w := &workspace{T: t, root: root, shelf: ShelfOf(root)}
+	w := &workspace{T: t, root: root, shelf: ShelfOf(root, root+".state")}
 	w.check(os.Mkdir(root, 0o755))
 	for _, line := range files {
 		w.write(root, line)

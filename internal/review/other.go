@@ -13,7 +13,10 @@ var errLinux = fmt.Errorf("%w: only Linux has the overlays that it takes", ErrPl
 type Shelf struct{}
 
 // ShelfOf gives the one of a workspace.
-func ShelfOf(string) *Shelf { return &Shelf{} }
+func ShelfOf(string, string) *Shelf { return &Shelf{} }
+
+// Bases gives the directories of reviews of a user.
+func Bases(string) []string { return nil }
 
 // A Use is a command's use of a review.
 type Use struct{ Name, Dir string }

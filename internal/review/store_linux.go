@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,12 +49,18 @@ const (
 type Shelf struct {
 	root string
 	dir  string
+	keys // of the user
 }
 
-// ShelfOf gives the one of a workspace, whose path has no symlink in it. It looks at nothing.
-func ShelfOf(root string) *Shelf {
+// ShelfOf gives the one of a workspace, whose path has no symlink in it. state is a directory of the user's
+// that no command sees, "" where there is none. It looks at nothing.
+func ShelfOf(root, state string) *Shelf {
+	return &Shelf{root, filepath.Join(Base(root), shelfName(root)), keys{dir: keysIn(state)}}
+}
+
+func shelfName(root string) string {
 	sum := sha256.Sum256([]byte(root))
-	return &Shelf{root, filepath.Join(Base(root), hex.EncodeToString(sum[:8]))}
+	return hex.EncodeToString(sum[:8])
 }
 
 // make makes the shelf, if reviews can lie there.
@@ -70,6 +75,9 @@ func (s *Shelf) make() error {
 	}
 	if at.Mnt_id != above.Mnt_id || at.Dev_major != above.Dev_major || at.Dev_minor != above.Dev_minor {
 		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and what a review keeps has to lie beside it, on the same one", ErrPlace, s.root)
+	}
+	if err := s.register(s.root); err != nil {
+		return fmt.Errorf("%w: a review needs a directory for its user's key: %w", ErrPlace, err)
 	}
 	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
 		return fmt.Errorf("%w: what a review keeps lies beside the workspace: %w", ErrPlace, err)
@@ -105,6 +113,7 @@ type Use struct {
 	Dir  string // what an engine may keep things in
 	lock lock
 
+	shelf   *Shelf
 	mu      sync.Mutex
 	ending  context.Context
 	end     func()
@@ -126,7 +135,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			return nil, err
 		}
 		how := unix.LOCK_SH
-		if unsettled(dir) {
+		if s.unsettled(dir) {
 			how = unix.LOCK_EX
 		}
 		lock, err := lockIn(ctx, dir, how)
@@ -140,13 +149,13 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 				err = hostpath.TryLock(int(lock), unix.LOCK_SH)
 			}
 		}
-		if err == nil && unsettled(dir) { // somebody else did, between the locks
+		if err == nil && s.unsettled(dir) { // somebody else did, between the locks
 			lock.release()
 			continue
 		}
 		var rec record
 		if err == nil {
-			err = readJSON(filepath.Join(dir, recordFile), &rec)
+			err = s.read(dir, recordFile, &rec)
 		}
 		switch {
 		case err != nil:
@@ -159,12 +168,12 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			lock.release()
 			return nil, err
 		}
-		return newUse(name, dir, lock), nil
+		return newUse(s, name, dir, lock), nil
 	}
 }
 
 // unsettled reports whether something is to be done to a review before it can be used.
-func unsettled(dir string) bool {
+func (s *Shelf) unsettled(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, recordFile)); err != nil {
 		return true
 	}
@@ -176,19 +185,33 @@ func unsettled(dir string) bool {
 		return there(journalFile) || there(slotsDir)
 	}
 	var j journal
-	return readJSON(filepath.Join(dir, appliedFile), &j) != nil || j.Whole
+	return s.read(dir, appliedFile, &j) != nil || j.Whole
 }
 
 // settle makes a review one that can be used: with its lock.
 func (s *Shelf) settle(ctx context.Context, dir, sandbox, reach string) error {
 	var rec record
-	err := readJSON(filepath.Join(dir, recordFile), &rec)
+	err := s.read(dir, recordFile, &rec)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeJSON(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, Reach: reach, Made: time.Now()})
+		if err := onlyLocked(dir); err != nil {
+			return err
+		}
+		return s.write(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, Reach: reach, Made: time.Now()})
 	} else if err != nil {
 		return err
 	}
 	_, err = s.recover(ctx, dir, &rec)
+	return err
+}
+
+// onlyLocked refuses a directory that has more than a review has before its record.
+func onlyLocked(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != lockFile && !strings.HasPrefix(e.Name(), "new-") {
+			return &fs.PathError{Op: "read", Path: hostpath.Quote(filepath.Join(dir, e.Name())), Err: errNotOurs}
+		}
+	}
 	return err
 }
 
@@ -203,7 +226,7 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...strin
 	}
 	defer adding.release()
 	var rec record
-	if err := readJSON(filepath.Join(u.Dir, recordFile), &rec); err != nil {
+	if err := u.shelf.read(u.Dir, recordFile, &rec); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source })
@@ -252,7 +275,7 @@ func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string, 
 		late, _ = list(u.Dir, len(rec.Layers), &one, never, within...) // without it there are more conflicts
 	}
 	rec.Layers = append(rec.Layers, one)
-	return writeJSON(u.Dir, recordFile, rec)
+	return u.shelf.write(u.Dir, recordFile, rec)
 }
 
 // tick gives the file system's time of now, and returns when a later one has begun: what
@@ -299,7 +322,7 @@ func (s *Shelf) List() (list []Info, err error) {
 		dir := filepath.Join(s.dir, e.Name())
 		one.Name, one.Whole = strings.CutPrefix(one.Name, donePrefix)
 		var rec record
-		if checkName(one.Name) != nil || readJSON(filepath.Join(dir, recordFile), &rec) != nil {
+		if checkName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
 			continue
 		}
 		one.Sandbox, one.Made = rec.Sandbox, rec.Made
@@ -369,7 +392,7 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 		return nil, err
 	}
 	r := &Review{Name: name, shelf: s, dir: dir, lock: lock}
-	err = readJSON(filepath.Join(dir, recordFile), &r.rec)
+	err = s.read(dir, recordFile, &r.rec)
 	if err == nil && string(r.rec.Root) != s.root {
 		err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(r.rec.Root)))
 	}
@@ -505,44 +528,6 @@ func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
 		err = fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
 	}
 	return lock(fd), err
-}
-
-func readJSON(file string, v any) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", hostpath.Quote(file), err)
-	}
-	return nil
-}
-
-// writeJSON writes a file as a whole, or not.
-func writeJSON(dir, name string, v any) error {
-	return write(dir, name, v, func(*os.File) error { return nil })
-}
-
-// syncJSON is writeJSON that lets the disk have it first.
-func syncJSON(dir, name string, v any) error { return write(dir, name, v, (*os.File).Sync) }
-
-func write(dir, name string, v any, sync func(*os.File) error) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, "new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, sync(f), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // shown is a path of a tree as people know it.

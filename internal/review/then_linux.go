@@ -203,8 +203,8 @@ func (u *Use) Close() {
 var never = func() bool { return false }
 
 // newUse is a use with a review's lock.
-func newUse(name, dir string, lock lock) *Use {
-	u := &Use{Name: name, Dir: dir, lock: lock, noted: map[int]bool{}}
+func newUse(s *Shelf, name, dir string, lock lock) *Use {
+	u := &Use{shelf: s, Name: name, Dir: dir, lock: lock, noted: map[int]bool{}}
 	u.ending, u.end = context.WithCancel(context.Background())
 	return u
 }

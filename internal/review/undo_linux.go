@@ -59,7 +59,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 		}
 		r.dir = at
 	}
-	if err := writeJSON(r.dir, appliedFile, j); err != nil {
+	if err := s.write(r.dir, appliedFile, j); err != nil {
 		return last.Name, nil, err
 	}
 	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
@@ -77,7 +77,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 // for what there is now.
 func (r *Review) changedSince() (list []string, j *journal, err error) {
 	j = &journal{}
-	if err := readJSON(filepath.Join(r.dir, appliedFile), j); err != nil {
+	if err := r.shelf.read(r.dir, appliedFile, j); err != nil {
 		return nil, nil, err
 	}
 	if err := r.openTrees(); err != nil {
@@ -133,12 +133,12 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 }
 
 // takeBack undoes the steps of a journal, however far they came.
-func takeBack(dir string, rec *record, j *journal) (told []string, err error) {
+func (s *Shelf) takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	trees, err := openPairs(dir, rec)
 	if err != nil {
 		return nil, err
 	}
-	r := Review{dir: dir, rec: *rec, trees: trees, shelf: &Shelf{root: string(rec.Root)}}
+	r := Review{dir: dir, rec: *rec, trees: trees, shelf: s}
 	defer r.closeTrees()
 	if err := os.Mkdir(filepath.Join(dir, slotsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -198,7 +198,7 @@ func (r *Review) knowBack(run *run, j *journal) error {
 			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
 		}
 	}
-	return writeJSON(r.dir, knownFile, known)
+	return r.shelf.write(r.dir, knownFile, known)
 }
 
 // forget gives up the last apply of the review: it cannot be undone any more.
@@ -256,9 +256,9 @@ func (s *Shelf) end(ctx context.Context, r *Review) error {
 // recover makes good what an apply or an undo has left that was killed, and says what it did.
 func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
 	var j journal
-	switch err := readJSON(filepath.Join(dir, journalFile), &j); {
+	switch err := s.read(dir, journalFile, &j); {
 	case err == nil:
-		told, err = takeBack(dir, rec, &j)
+		told, err = s.takeBack(dir, rec, &j)
 		if err != nil {
 			return told, err
 		}
@@ -270,7 +270,7 @@ func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []st
 		return nil, err
 	}
 	var applied journal
-	if err := readJSON(filepath.Join(dir, appliedFile), &applied); err == nil {
+	if err := s.read(dir, appliedFile, &applied); err == nil {
 		if applied.Whole && !strings.HasPrefix(filepath.Base(dir), donePrefix) {
 			r := &Review{dir: dir}
 			if err := s.end(ctx, r); err != nil {

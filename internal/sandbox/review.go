@@ -109,7 +109,9 @@ func checkKept(review string, spec *shared.Spec) error {
 }
 
 // Shelf is where the reviews of the workspace lie.
-func (p *Pool) Shelf() *review.Shelf { return review.ShelfOf(p.Machine.Workspace.Root()) }
+func (p *Pool) Shelf() *review.Shelf {
+	return review.ShelfOf(p.Machine.Workspace.Root(), p.Machine.Caller.StateDir())
+}
 
 // OpenReview opens a review that no process uses. target gives the sandbox that its first
 // command had.

@@ -1,0 +1,152 @@
+package review
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+// What a review says of itself decides what is written where, also outside of the workspace. It lies beside
+// the workspace, where the commands of a workspace around it may write. So it is sealed with a key of the
+// user's that no command sees, and whoever runs commands hides all shelves that the user has.
+
+// keys is the directory of a user's state that has the key, and for each shelf a file with its workspace.
+type keys struct{ dir string }
+
+const keyFile = "key"
+
+func keysIn(state string) string {
+	if state == "" {
+		return ""
+	}
+	return filepath.Join(state, "reviews")
+}
+
+// Bases gives the directories of all reviews of the user who has a state directory.
+func Bases(state string) (list []string) {
+	dir := keysIn(state)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() == keyFile {
+			continue
+		}
+		root, _ := os.ReadFile(filepath.Join(dir, e.Name()))
+		if base := Base(string(root)); shelfName(string(root)) == e.Name() {
+			if _, err := os.Lstat(base); err == nil {
+				list = append(list, base)
+			}
+		}
+	}
+	return list
+}
+
+// register makes the key, and notes a shelf.
+func (k *keys) register(root string) error {
+	if k.dir == "" {
+		return fs.ErrNotExist
+	}
+	if err := hostpath.MakePrivate(k.dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := k.key(); errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(k.dir, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process's
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(k.dir, shelfName(root))); err == nil {
+		return nil
+	}
+	return writeFile(k.dir, shelfName(root), []byte(root), true, os.Rename)
+}
+
+func (k *keys) key() ([]byte, error) { return os.ReadFile(filepath.Join(k.dir, keyFile)) }
+
+var errNotOurs = errors.New("this is no review of yours: somebody else, or a command, has written it; remove its directory")
+
+// sealed is the content of a file.
+type sealed struct {
+	Seal  []byte
+	Value json.RawMessage
+}
+
+// seal is what only who has the key can make for a value: of this workspace, and of this review.
+func (s *Shelf) seal(dir string, value []byte) ([]byte, error) {
+	key, err := s.key()
+	mac := hmac.New(sha256.New, key)
+	for _, part := range []string{s.root, strings.TrimPrefix(filepath.Base(dir), donePrefix), string(value)} {
+		mac.Write([]byte(part + "\x00"))
+	}
+	return mac.Sum(nil), err
+}
+
+// read reads a value of a review. What somebody else has written is an error that names the file.
+func (s *Shelf) read(dir, name string, v any) error {
+	file := filepath.Join(dir, name)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var c sealed
+	if err = json.Unmarshal(b, &c); err == nil {
+		var seal []byte
+		if seal, err = s.seal(dir, c.Value); err != nil || !hmac.Equal(seal, c.Seal) {
+			err = errNotOurs
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(c.Value, v)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: err}
+	}
+	return nil
+}
+
+// write writes a file as a whole, or not.
+func (s *Shelf) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
+
+// sync is write that lets the disk have it first.
+func (s *Shelf) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
+
+func (s *Shelf) put(dir, name string, v any, sync bool) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	seal, err := s.seal(dir, value)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(sealed{seal, value})
+	if err != nil {
+		return err
+	}
+	return writeFile(dir, name, b, sync, os.Rename)
+}
+
+// writeFile has a file appear with its content, by a link or in the place of another.
+func writeFile(dir, name string, data []byte, sync bool, as func(from, to string) error) error {
+	f, err := os.CreateTemp(dir, "new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if sync {
+		err = errors.Join(err, f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return as(f.Name(), filepath.Join(dir, name))
+}

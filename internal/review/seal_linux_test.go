@@ -1,0 +1,69 @@
+package review
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A command can write where the reviews of a workspace in its own lie. What it writes there is nobody's review:
+// else its journal would have a look write into any directory of the user's.
+func TestForgedReview(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "f x")
+	foreign := ShelfOf(w.root, t.TempDir())
+	ctx := context.Background()
+	use, err := foreign.Join(ctx, "r", "s", "")
+	w.check(err)
+	use.Close()
+	refused := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "no review of yours") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err = w.shelf.Open(ctx, "r")
+	refused("open", err)
+	_, err = w.shelf.Join(ctx, "r", "s", "")
+	refused("join", err)
+	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+
+	// In a review of the user's own.
+	w.check(os.RemoveAll(use.Dir))
+	w.begin()
+	w.check(foreign.write(use.Dir, journalFile, &journal{Steps: []Step{{Do: "move", From: Place{Host, 0, "planted"}, To: Place{Slot, 0, "0"}}}}))
+	_, err = w.shelf.Open(ctx, "r")
+	refused("a journal", err)
+	w.check(os.Remove(filepath.Join(use.Dir, journalFile)))
+
+	// Of another name.
+	w.check(os.Rename(use.Dir, use.Dir+"2"))
+	_, err = w.shelf.Open(ctx, "r2")
+	refused("renamed", err)
+
+	// Nor does a review begin with what somebody else has put there.
+	w.check(os.MkdirAll(filepath.Join(w.shelf.dir, "planted", "kept"), 0o700))
+	_, err = w.shelf.Join(ctx, "planted", "s", "")
+	refused("a layer", err)
+}
+
+func TestBases(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	state := w.root + ".state"
+	if got := Bases(state); !slices.Equal(got, []string{Base(w.root)}) {
+		t.Error(got)
+	}
+	w.check(os.RemoveAll(Base(w.root)))
+	if got := Bases(state); len(got) > 0 {
+		t.Error(got)
+	}
+	if got := Bases(""); len(got) > 0 {
+		t.Error(got)
+	}
+}
