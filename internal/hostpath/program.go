@@ -84,6 +84,9 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 			return "", nil, fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
 		}
 	}
+	if written != nil && info != nil && linked(resolved, info) {
+		return "", nil, fmt.Errorf("%s has another name (a hard link), by which a command could have written it; put a copy there", Quote(resolved))
+	}
 	for _, link := range links {
 		info, err := os.Lstat(link)
 		if err != nil {
@@ -97,6 +100,17 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 		}
 	}
 	return resolved, info, nil
+}
+
+// packaged are directories of programs that a package manager keeps: some give one program several names, or
+// join files that are equal.
+var packaged = []string{"/usr", "/bin", "/sbin", "/nix/store", "/gnu/store"}
+
+// linked reports whether a program of the user's has several names. A package manager of the user's own makes
+// hard links from one store into environments, which may lie in a workspace.
+func linked(path string, info fs.FileInfo) bool {
+	uid, _, known := ownerOf(info)
+	return info.Mode().IsRegular() && known && int(uid) == os.Geteuid() && links(info) > 1 && !paths.InsideAny(packaged, path)
 }
 
 // CheckAbove checks every directory above a path: who can rename one of them can
