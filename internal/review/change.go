@@ -130,7 +130,7 @@ func (c *Change) Line(shown string) string {
 // a file is executable. New ones are told that let others write, where the workspace's own do not, or are no permissions.
 func (c *Change) unsaid() bool {
 	switch mode := c.New.Mode; {
-	case c.New.Kind != File && c.New.Kind != Directory:
+	case c.New.Kind != File && c.New.Kind != Directory && c.New.Kind != Fifo:
 		return false
 	case c.New.Kind != c.Old.Kind:
 		return mode&(0o2022&^c.top|0o5000) != 0
@@ -284,7 +284,7 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 	}
 	op, changed, err := c.operation(p, &u, &l)
 	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
-	if err == nil && (u.Kind == File || u.Kind == Directory) { // others have none that a command can set
+	if err == nil && (u.Kind == File || u.Kind == Directory || u.Kind == Fifo) { // others have none that a command can set
 		var had map[string]string
 		if l.Kind == u.Kind {
 			had, _ = c.Lower.Attributes(p) // without them, all are named
@@ -396,7 +396,10 @@ func (c *Comparison) refused(one *Change) (string, error) {
 		return "a device", nil
 	case Symlink:
 		return leadsOut(c.Root, one, c.merged), nil
-	case File, Directory:
+	case File, Directory, Fifo:
+		if n.Kind == Fifo && n.Links > 1 {
+			return "a fifo with several names", nil // what stays in the review would be the workspace's as well
+		}
 		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
 			return "has the set-user-ID or set-group-ID bit", nil
 		}
