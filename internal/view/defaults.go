@@ -8,7 +8,7 @@ import (
 // actsUnasked are directories from which a tool runs programs without a question, in a
 // directory that its user trusts already, even if the directory was not there when the
 // user decided. They are protected where they exist, and held at the top of a workspace
-// where they do not. docs/configuration.md gives the reason for each.
+// where they do not. docs/protected.md gives the reason for each.
 var actsUnasked = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
 
 // asksFirst are names by which a tool runs programs after a question, or when its user

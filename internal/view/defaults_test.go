@@ -11,7 +11,7 @@ import (
 // The documents give a reason for each name, and say which are held.
 func TestInstructionsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/configuration.md")
+	text, err := os.ReadFile("../../docs/protected.md")
 	if err != nil {
 		t.Fatal(err)
 	}
