@@ -68,6 +68,33 @@ func compare(t *testing.T, what string, documented, there []string) {
 	}
 }
 
+// ARCHITECTURE.md names every room, and no path that does not exist.
+func TestArchitectureNamesTheRooms(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{"internal/engine": true, "internal/testing": true} // what lies in them is named
+	for _, m := range regexp.MustCompile("`([a-z]+(?:/[A-Za-z0-9_.*-]+)+)`").FindAllStringSubmatch(string(text), -1) {
+		named[m[1]] = true
+		if there, err := filepath.Glob(filepath.Join("..", m[1])); err != nil || len(there) == 0 {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", m[1])
+		}
+	}
+	for _, pattern := range []string{"cmd/*", "internal/*", "internal/engine/*", "plugins/*", "shared/*"} {
+		rooms, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil || len(rooms) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, rooms, err)
+		}
+		for _, room := range rooms {
+			if info, err := os.Stat(room); err != nil || info.IsDir() && !named[strings.TrimPrefix(room, "../")] {
+				t.Errorf("ARCHITECTURE.md does not name %s, %v", room, err)
+			}
+		}
+	}
+}
+
 // Links lead somewhere: to files that exist and to headings of theirs.
 func TestDocsLinks(t *testing.T) {
 	t.Parallel()

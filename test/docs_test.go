@@ -40,7 +40,7 @@ import (
 //   - ```json is what others read: it is JSON.
 //   - Nothing is shown by indentation alone, which none of this would see.
 
-// document is a Markdown file at the top, in docs or of an example.
+// document is a Markdown file at the top (but CHANGELOG.md), in docs or of an example.
 type document struct {
 	name   string // relative to the top
 	text   string
@@ -99,7 +99,7 @@ func documents(t *testing.T) []document {
 	}
 	names = append(names, readmes...)
 	var docs []document
-	for _, name := range append(names, "../README.md") {
+	for _, name := range append(names, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md", "../SECURITY.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

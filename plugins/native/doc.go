@@ -21,7 +21,7 @@
 // A holder (package holder) keeps what commands share: a tree of mounts for each plan,
 // overlays, the home of a session. It forks each command's init into namespaces of its
 // own, with a copy of the tree; the init mounts what the command has for itself, pivots,
-// and gives up what it could do that with. See docs/architecture.md.
+// and gives up what it could do that with. See ARCHITECTURE.md.
 //
 // # Limits of the promise
 //
