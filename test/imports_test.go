@@ -131,8 +131,8 @@ var rules = []rule{
 	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "internal/source", "host", "shared", "shared/enginetest", "internal/proc", "internal/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
 	{packages: "cmd/sbxhost-telemetry", ours: []string{"internal/telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
-	{packages: "integrations/nomad", ours: []string{"config", "internal/source", "host", "internal/hostpath", "plugins/*", "shared", "internal/proc"}},
-	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad"}, others: []string{}},
+	{packages: "integrations/nomad/internal/driver", ours: []string{"config", "internal/source", "host", "internal/hostpath", "plugins/*", "shared", "internal/proc"}},
+	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad/internal/driver"}, others: []string{}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
@@ -145,13 +145,13 @@ var rules = []rule{
 // exclusive are foreign modules that one room alone may import.
 var exclusive = map[string][]string{
 	"github.com/hashicorp/hcl/v2":     {"config", "internal/source", "docs/examples/ownformat"},
-	"github.com/zclconf/go-cty":       {"config", "integrations/nomad"},
-	"github.com/hashicorp/nomad":      {"integrations/nomad"},
-	"google.golang.org/protobuf":      {"test/bench/floor", "shared/enginepb", "integrations/nomad"},
-	"google.golang.org/grpc":          {"test/bench/floor", "shared", "internal/dial", "shared/enginepb", "shared/enginetest/internal/contract", "integrations/nomad"},
+	"github.com/zclconf/go-cty":       {"config", "integrations/nomad/internal/driver"},
+	"github.com/hashicorp/nomad":      {"integrations/nomad/internal/driver"},
+	"google.golang.org/protobuf":      {"test/bench/floor", "shared/enginepb", "integrations/nomad/internal/driver"},
+	"google.golang.org/grpc":          {"test/bench/floor", "shared", "internal/dial", "shared/enginepb", "shared/enginetest/internal/contract", "integrations/nomad/internal/driver"},
 	module + "/shared/enginepb":       {"shared", "internal/dial", "shared/enginetest/internal/contract"},
 	"github.com/rogpeppe/go-internal": {"cmd/sbxhost/internal/prompt"}, // its diff; all else is for tests
-	"github.com/hashicorp/go-plugin":  {"test/bench/floor", "shared", "internal/dial", "internal/wire", "integrations/nomad"},
+	"github.com/hashicorp/go-plugin":  {"test/bench/floor", "shared", "internal/dial", "internal/wire", "integrations/nomad/internal/driver"},
 	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
 	"github.com/modelcontextprotocol": {"cmd/sbxhost-mcp"},
 	"github.com/moby":                 {"plugins/docker", "plugins/docker/internal/*", "internal/testing/dockerd"},
@@ -206,7 +206,7 @@ func TestImportRules(t *testing.T) {
 					}
 				}
 			}
-			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "cmd/sbxhost-telemetry", "integrations/nomad", "plugins/docker", "plugins/*"} {
+			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "cmd/sbxhost-telemetry", "integrations/nomad/internal/driver", "plugins/docker", "plugins/*"} {
 				if !matched[must] {
 					t.Errorf("no package was held against the rule for %s: does go list see the tree?", must)
 				}
@@ -263,7 +263,7 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"cmd/sbxhost/internal/cli", module + "/cmd/sbxhost/internal/setup"},
 		{"cmd/sbxhost/internal/execute", module + "/cmd/sbxhost/internal/keep"},
 		{"cmd/sbxhost", "github.com/hashicorp/nomad/plugins/base/proto"},
-		{"integrations/nomad", module + "/shared/enginepb"},
+		{"integrations/nomad/internal/driver", module + "/shared/enginepb"},
 	} {
 		r, ok := ruleFor(bad[0])
 		if !ok {

@@ -8,10 +8,10 @@ import (
 	"os"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/integrations/nomad"
+	"github.com/sbxhost/sbxhost/integrations/nomad/internal/driver"
 )
 
 func main() {
 	host.ServeBuiltin() // the engines are part of the executor
-	os.Exit(nomad.Main(os.Args[1:]))
+	os.Exit(driver.Main(os.Args[1:]))
 }

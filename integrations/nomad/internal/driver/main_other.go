@@ -1,6 +1,6 @@
 //go:build !linux
 
-package nomad
+package driver
 
 import (
 	"fmt"

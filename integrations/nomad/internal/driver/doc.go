@@ -1,4 +1,4 @@
-// Package nomad is a task driver for Nomad: a job with driver = "sbxhost" runs its
+// Package driver is a task driver for Nomad: a job with driver = "sbxhost" runs its
 // tasks in sandboxes, whose definitions lie on the node.
 //
 // Three processes take part. The agent starts the driver, and speaks Nomad's plugin
@@ -16,4 +16,4 @@
 // sandbox, its processor time only where the job says cpu_hard_limit.
 //
 // Of Nomad it links the generated code of its protocol alone.
-package nomad
+package driver

@@ -1,4 +1,4 @@
-package nomad
+package driver
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func inNamespaces(tb testing.TB, args ...string) string {
 	driver := driverProgram(tb)
 	program := filepath.Join(tb.TempDir(), "nomad")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "github.com/hashicorp/nomad")
-	build.Dir = "../../tools/nomad"
+	build.Dir = "../../../../tools/nomad"
 	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=1") // of its driver exec, a part is in C
 	if out, err := build.CombinedOutput(); err != nil {
 		tb.Fatalf("building the agent: %v: %s", err, out)
@@ -550,7 +550,7 @@ func (a *agent) wait(jobs ...string) (ended []alloc) {
 // BenchmarkDispatch compares drivers in one run: what a dispatched task costs from the
 // making of its directory to its start, and how long 50 at once take until all have ended.
 //
-//	go test ./integrations/nomad -run '^$' -bench Dispatch -benchtime 1x -v
+//	go test ./integrations/nomad/internal/driver -run '^$' -bench Dispatch -benchtime 1x -v
 func BenchmarkDispatch(b *testing.B) {
 	program := inNamespaces(b, "-test.run=^$", "-test.bench=^BenchmarkDispatch$", "-test.benchtime=1x")
 	if program == "" {
