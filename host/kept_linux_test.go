@@ -237,7 +237,7 @@ func TestKeptCoversUnwatched(t *testing.T) {
 	cmd.Wait()
 }
 
-// As docs/embedding.md has it.
+// A background process outlives the command that started it, and the next one ends it.
 func TestKeptExample(t *testing.T) {
 	t.Parallel()
 	h, ctx, logFile := keptHost(t, nil), t.Context(), io.Discard
