@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,13 +11,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // EngineOptions decodes the config block of a sandbox against the schema that
 // its engine gave (shared.Info), for host.Definition.Config. It is nil where
-// there is neither a block nor a required option. With the engine "auto" the
-// options are docker's, which may never be started: they are taken by the types
+// there is neither a block nor a required option. With the engine "auto", and docker declared,
+// the options are docker's, which may never be started: they are taken by the types
 // that they have, whatever the schema, and docker says what it thinks of them.
 func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.RawMessage, Diagnostics) {
 	b := f.sandboxes[sandbox]
@@ -24,16 +26,22 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 		return nil, f.diags
 	}
 	d := f.decoder()
-	if engine := f.options.Sandboxes[sandbox].Engine; engine == "" || engine == "auto" {
+	if f.dockersOptions(sandbox) {
 		schema = d.writtenSchema(b.config)
 	}
 	d.engineHidden = b.engineHidden
 	needed, _ := f.Locate(sandbox, "config")
-	raw := d.options(b.config, needed, b.configAt, f.options.Sandboxes[sandbox].Engine, schema)
+	raw := d.options(b.config, needed, b.configAt, cmp.Or(f.options.Sandboxes[sandbox].Engine, "auto"), schema)
 	if diags := f.source.Finish(d.diags); diags.HasErrors() {
 		return nil, diags
 	}
 	return raw, nil
+}
+
+// dockersOptions reports whether a config block is docker's and the engine "auto".
+func (f *File) dockersOptions(sandbox string) bool {
+	_, declared := f.options.Engines["docker"]
+	return declared && launch.IsAuto(f.options.Sandboxes[sandbox].Engine)
 }
 
 // writtenSchema is the schema of what stands in a config block, which may be nil.
@@ -80,7 +88,11 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		}
 		return nil
 	}
-	if len(schema.Attributes) == 0 && len(schema.Blocks) == 0 {
+	none := len(schema.Attributes) == 0 && len(schema.Blocks) == 0
+	if none && launch.IsAuto(engine) {
+		d.report(configAt, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
+		return nil
+	} else if none {
 		d.report(configAt, "No options", fmt.Sprintf("Engine %s has no options of its own: remove the config block.", shown))
 		return nil
 	}

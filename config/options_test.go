@@ -124,8 +124,8 @@ sandbox "b" {
 	golden(t, "testdata/options.golden", []byte(b.String()))
 }
 
-// What "auto" is given are docker's options, where that is declared, and docker
-// itself is not needed to read them.
+// What "auto" is given are options that all its engines know. They are docker's, where that is declared, and
+// docker itself is not needed to read them.
 func TestOptionsOfAuto(t *testing.T) {
 	t.Parallel()
 	const text = `sandbox "a" {
@@ -139,8 +139,13 @@ func TestOptionsOfAuto(t *testing.T) {
   }
 }
 `
-	if _, diags := Parse("/c/config.hcl", []byte(text), testInput()); !diags.HasErrors() || !strings.Contains(diags.Error(), "declare docker") {
+	f, _ := Parse("/c/config.hcl", []byte(text), testInput())
+	shell := shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}}}
+	if _, diags := f.EngineOptions("a", shell); !diags.HasErrors() || !strings.Contains(diags.Error(), `has no attribute "reuse"`) || strings.Contains(diags.Error(), "image\"") {
 		t.Errorf("docker is not declared: %v", diags)
+	}
+	if _, diags := f.EngineOptions("a", shared.OptionSchema{}); !diags.HasErrors() || !strings.Contains(diags.Error(), "no option in common") {
+		t.Errorf("nothing in common: %v", diags)
 	}
 	f, diags := Parse("/c/config.hcl", []byte(text+"engine \"docker\" {\n  source = \"/opt/sbxhost-engine-docker\"\n}\n"), testInput())
 	if diags.HasErrors() {

@@ -34,15 +34,9 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 			limitsSchema.read(d, block.Body, block.DefRange, &def)
 		case "config":
 			config = block
-			auto := def.Engine == "auto" || content.Attributes["engine"] == nil
-			if !auto || !d.embedded && slices.Contains(d.engines, "docker") {
-				continue
+			if d.embedded && (def.Engine == "auto" || content.Attributes["engine"] == nil) {
+				d.report(block.DefRange, "No engine for these options", "A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here.")
 			}
-			detail := "A config block holds the options of one engine: name it with the attribute engine, which is \"auto\" here"
-			if !d.embedded {
-				detail += ", or declare docker by an engine block, and they are docker's"
-			}
-			d.report(block.DefRange, "No engine for these options", detail+".")
 		}
 	}
 	return def, config

@@ -53,7 +53,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	})
 	sessionSchema.show("session.", &d, add)
 	limitsSchema.show("limits.", &d, add)
-	if len(d.Config) > 0 && auto && f.sandboxes[sandbox] != nil {
+	if len(d.Config) > 0 && f.dockersOptions(sandbox) && f.sandboxes[sandbox] != nil {
 		schema = f.decoder().writtenSchema(f.sandboxes[sandbox].config) // docker's
 	}
 	f.engineSettings(sandbox, d.Config, schema, add)

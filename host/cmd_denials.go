@@ -56,16 +56,16 @@ func (c *Cmd) explain(missing bool) {
 
 // failure is that of a command in a sandbox, before anything of it is known.
 func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
-	auto := ""
+	options := opened.Engine.Info.Options
 	if launch.IsAuto(opened.Definition.Engine) {
-		auto = opened.Engine.Info.Name
+		options = c.host.engines.AutoOptions(opened.Definition.Isolation == IsolationBestEffort)
 	}
 	return &denial.Failure{
-		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command, Auto: auto,
+		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
 		Option: func(name string) bool {
 			var set map[string]any
 			_ = json.Unmarshal(opened.Resolved.Spec.Options, &set) // its engine has read it
-			return set[name] != true && slices.ContainsFunc(opened.Engine.Info.Options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
+			return set[name] != true && slices.ContainsFunc(options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
 		Machine:      witness{held: opened.Resolved.Holds, Witness: &facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},

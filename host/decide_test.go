@@ -56,8 +56,6 @@ func TestAutoTakesTheFirstThatWorks(t *testing.T) {
 	}
 }
 
-// What "auto" is given of options is docker's alone; and a docker that was
-// declared for other definitions is none for one that gives it no image.
 // A report says of a command that did not run who refused it and why, as the audit log does.
 func TestReportOfARefusal(t *testing.T) {
 	t.Parallel()
@@ -104,6 +102,8 @@ func TestReportOfARefusal(t *testing.T) {
 	}
 }
 
+// What "auto" is given of options is for each engine that it may choose, and docker's alone where that
+// was declared; for a definition that gives it no image there is no docker.
 func TestAutoWithOptions(t *testing.T) {
 	t.Parallel()
 	options := json.RawMessage(`{"image":"debian"}`)
@@ -123,7 +123,12 @@ func TestAutoWithOptions(t *testing.T) {
 		t.Errorf("without a sandbox: %q, %v", s.noop.options, err)
 	}
 
-	s.docker = nil
+	s = stubs{platform: &stubEngine{name: "bwrap"}, noop: noopStub()}
+	h = s.host(t, host.Definition{Config: options}, nil)
+	if err := h.Command(t.Context(), "", "true").Run(); err != nil || !slices.Equal(s.platform.options, []string{string(options)}) {
+		t.Errorf("no docker is declared: %q, %v", s.platform.options, err)
+	}
+	s.platform = brokenStub()
 	h = s.host(t, host.Definition{}, func(o *host.Options) {
 		o.Engines = map[string]host.EngineSource{"docker": {Source: t.TempDir() + "/none"}}
 	})

@@ -30,8 +30,6 @@ type Denial struct {
 	Value string `json:"-"`
 	// Element says that Attribute is a list, and Value one more element of it.
 	Element bool `json:"-"`
-	// Engine is the one that the definition would have to name for it; empty where it does.
-	Engine string `json:"-"`
 	// Change is the change of the definition that Value asks for, for people.
 	Change string `json:"change"`
 	// Guess says that the command's words led here and not what was seen: that something is
@@ -52,11 +50,7 @@ func (f *Failure) change(d *Denial) string {
 		return "add " + d.Value + " to " + d.Attribute
 	}
 	if block, name, ok := strings.Cut(d.Attribute, "."); ok && !strings.Contains(block, "[") {
-		change := fmt.Sprintf("%s { %s = %s }", block, name, d.Value)
-		if d.Engine != "" {
-			change = fmt.Sprintf("engine = %q and %s", d.Engine, change)
-		}
-		return change
+		return fmt.Sprintf("%s { %s = %s }", block, name, d.Value)
 	}
 	return d.Attribute + " = " + d.Value
 }
@@ -74,10 +68,8 @@ type Failure struct {
 	Traced  []shared.TracedCall
 	Network []audit.NetworkUse
 	Told    []Denial // by its engine
-	// Option reports whether the engine has an option of a name, which is not set.
+	// Option reports whether the definition may set an option of its engine's, and does not.
 	Option func(name string) bool
-	// Auto is the engine where the definition names none: only one that is named takes options.
-	Auto string
 	// ByPermission says that the engine has the kernel refuse what cannot be written as it
 	// refuses what a file's mode does not allow: another's is a read-only file system.
 	ByPermission bool
@@ -345,7 +337,7 @@ func (f *Failure) option(name, what string) Denial {
 	if !f.Option(name) {
 		return Denial{}
 	}
-	return Denial{Operation: "call", Attribute: "config." + name, Value: "true", Engine: f.Auto, Guess: true,
+	return Denial{Operation: "call", Attribute: "config." + name, Value: "true", Guess: true,
 		Reason: fmt.Sprintf("sandbox %q refuses %s", f.Sandbox, what)}
 }
 

@@ -85,7 +85,6 @@ func check(t *testing.T, name string, f *Failure, want []string) {
 	if f.Machine == nil {
 		f.Machine = someMachine()
 	}
-	f.Auto = "fast"
 	f.Option = func(name string) bool { return name != "none" }
 	var got []string
 	list := f.Denials()
@@ -233,8 +232,8 @@ func TestSaid(t *testing.T) {
 		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused":                  {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
 		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                                               {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
 		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                                               nil,
-		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                                             {"call by config.ptrace: engine = \"fast\" and config { ptrace = true }?"},
-		"unshare: unshare failed: Operation not permitted":                                                         {"call by config.nested_userns: engine = \"fast\" and config { nested_userns = true }?"},
+		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                                             {"call by config.ptrace: config { ptrace = true }?"},
+		"unshare: unshare failed: Operation not permitted":                                                         {"call by config.nested_userns: config { nested_userns = true }?"},
 		"mount: /mnt: permission denied.":                                                                          {"call?"},
 		"sh: 1: Cannot fork":                                                                                       {"use by limits.pids: limits { pids = 16 }?"},
 		"BlockingIOError: [Errno 11] Resource temporarily unavailable":                                             nil,

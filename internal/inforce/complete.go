@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
@@ -96,11 +97,14 @@ const maxTTL = 366 * 24 * time.Hour
 // AddOptions adds to a sandbox the options of its engine, which the file has in its config block.
 func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) error {
 	def := s.Options.Sandboxes[sandbox]
-	schema, err := c.schema(ctx, s, sandbox, def.Engine)
-	if err != nil {
-		return err
+	raw, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{})
+	if diags.HasErrors() || !launch.IsAuto(def.Engine) { // there are options, or one may be missing
+		schema, err := c.schema(ctx, s, sandbox, def.Engine)
+		if err != nil {
+			return err
+		}
+		raw, diags = s.File.EngineOptions(sandbox, schema)
 	}
-	raw, diags := s.File.EngineOptions(sandbox, schema)
 	if diags.HasErrors() {
 		return &InvalidError{s.File, diags}
 	}
@@ -113,11 +117,8 @@ func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) erro
 // schema gives the options of a sandbox's engine. A foreign engine is
 // started for it only where there are options to check.
 func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) (shared.OptionSchema, error) {
-	if info, ok := c.BuiltinInfo(ctx, s.Options, engine); ok {
-		return info.Options, nil
-	}
-	if engine == "" || engine == "auto" {
-		return shared.OptionSchema{}, nil // see File.EngineOptions
+	if known, ok := c.KnownOptions(s.Options, sandbox); ok {
+		return known, nil
 	}
 	if _, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{}); !diags.HasErrors() {
 		return shared.OptionSchema{}, nil // no config block
@@ -135,13 +136,23 @@ func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) 
 
 // BuiltinInfo describes an engine that is part of this program and that the
 // configuration does not replace.
-func (c *Caller) BuiltinInfo(ctx context.Context, o host.Options, engine string) (shared.Info, bool) {
-	if _, declared := o.Engines[engine]; declared {
-		return shared.Info{}, false
+func (c *Caller) BuiltinInfo(o host.Options, engine string) (shared.Info, bool) {
+	return c.engines(o).Info(engine)
+}
+
+// KnownOptions are those that a sandbox's engine takes, or "auto", where no engine has to be
+// started to know.
+func (c *Caller) KnownOptions(o host.Options, sandbox string) (shared.OptionSchema, bool) {
+	def := o.Sandboxes[sandbox]
+	if launch.IsAuto(def.Engine) {
+		return c.engines(o).AutoOptions(def.Isolation == host.IsolationBestEffort), true
 	}
-	if injected, ok := c.Inject[engine]; ok {
-		info, err := injected.Info(ctx)
-		return info, err == nil
-	}
-	return c.Builtins.Info(engine)
+	info, ok := c.BuiltinInfo(o, def.Engine)
+	return info.Options, ok
+}
+
+// engines are those of a configuration, to ask about and not to start.
+func (c *Caller) engines(o host.Options) *launch.Engines {
+	engines, _ := launch.New(launch.Options{Builtins: c.Builtins, Declared: o.Engines, Inject: c.Inject}) // no other option can be at fault
+	return engines
 }

@@ -86,6 +86,41 @@ func (s *Engines) Auto() []string {
 	return engines
 }
 
+// AutoOptions are the options that "auto" takes: those that each engine knows which it may choose, with
+// or without [Lesser]. Of docker, which takes a config block for its own, there are none, nor of an
+// engine that tells its options only when it runs.
+func (s *Engines) AutoOptions(lesser bool) (schema shared.OptionSchema) {
+	for i, name := range s.Auto() {
+		if name == Lesser && !lesser {
+			continue
+		}
+		info, ok := s.Info(name)
+		switch own := info.Options.Attributes; {
+		case !ok || name == "docker":
+			return shared.OptionSchema{}
+		case i == 0:
+			schema.Attributes = slices.Clone(own)
+		default:
+			schema.Attributes = slices.DeleteFunc(schema.Attributes, func(a shared.OptionAttribute) bool {
+				return !slices.ContainsFunc(own, func(b shared.OptionAttribute) bool { return a.Name == b.Name && a.Type == b.Type })
+			})
+		}
+	}
+	return schema
+}
+
+// Info is what an engine says of itself that need not be started for it.
+func (s *Engines) Info(name string) (shared.Info, bool) {
+	if injected, ok := s.o.Inject[name]; ok {
+		info, err := injected.Info(context.Background())
+		return info, err == nil
+	}
+	if _, declared := s.o.Declared[name]; declared {
+		return shared.Info{}, false
+	}
+	return s.o.Builtins.Info(name)
+}
+
 // knows reports whether an engine is a part of this program, or was given to it. In a
 // directory of engines there may be any.
 func (s *Engines) knows(name string) bool {
@@ -336,13 +371,6 @@ func (s *Engines) pickEnv(names []string) []string {
 // Unconfined reports whether a name is that of a built-in or injected engine that does not
 // isolate.
 func (s *Engines) Unconfined(name string) bool {
-	if engine, ok := s.o.Inject[name]; ok {
-		info, err := engine.Info(context.Background())
-		return err == nil && info.Features.Has(shared.FeatureUnconfined)
-	}
-	if _, declared := s.o.Declared[name]; declared {
-		return false
-	}
-	info, ok := s.o.Builtins.Info(name)
+	info, ok := s.Info(name)
 	return ok && info.Features.Has(shared.FeatureUnconfined)
 }

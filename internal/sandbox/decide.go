@@ -50,9 +50,9 @@ func (p *Pool) routes(def *view.Definition) []Route {
 }
 
 // forRoute is a definition as a route carries it out: what "auto" is given of
-// options is docker's.
-func forRoute(d view.Definition, via Route) view.Definition {
-	if launch.IsAuto(d.Engine) && via.Engine != "docker" {
+// options is docker's where that is declared, and else for each engine that it may choose.
+func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
+	if via.Unconfined || launch.IsAuto(d.Engine) && via.Engine != "docker" && slices.Contains(p.Engines.Auto(), "docker") {
 		d.Config = nil
 	}
 	return d

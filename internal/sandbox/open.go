@@ -82,7 +82,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		return nil, ErrNoWorkspace
 	}
 	defer func() { err = view.BlameCommand(err, &t.Definition, t.Own) }()
-	name, def := t.Name, forRoute(t.Definition, via)
+	name, def := t.Name, p.forRoute(t.Definition, via)
 	k, err := p.enterKept(ctx, &t)
 	if err != nil {
 		return nil, err

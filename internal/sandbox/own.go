@@ -83,7 +83,7 @@ func (p *Pool) closeOwned(sb *Open, remove func() error) {
 
 // openAhead opens a sandbox for the next command of a target, unless one waits already.
 func (p *Pool) openAhead(t Target, via Route) {
-	def := forRoute(t.Definition, via)
+	def := p.forRoute(t.Definition, via)
 	if t.Planning || def.Isolation == view.IsolationBestEffort {
 		return // what it is depends on its command
 	}

@@ -58,9 +58,6 @@ func suggestion(sandbox string, denials []host.Denial) string {
 		if d.Value == "" || strings.ContainsAny(d.Attribute, "[") {
 			continue // nothing is proposed, or a change within an element, which its own line tells
 		}
-		if d.Engine != "" && values["engine"] == nil {
-			names, values["engine"] = append(names, "engine"), []string{strconv.Quote(d.Engine)}
-		}
 		switch {
 		case values[d.Attribute] == nil:
 			names = append(names, d.Attribute)

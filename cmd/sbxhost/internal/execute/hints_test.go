@@ -46,12 +46,11 @@ func TestSuggestion(t *testing.T) {
 			{Attribute: "limits.pids", Value: "32"}, {Attribute: "bind_paths", Value: `"/a/b"`, Element: true}, {Attribute: "bind_paths", Value: `"/a"`, Element: true},
 			{Attribute: "bind_paths", Value: `"/a"`, Element: true}, {Attribute: "bind_paths", Value: `"/ab"`, Element: true}, {Attribute: "network", Value: "true"},
 			{Attribute: "network", Value: `"a.example"`, Element: true}, {Attribute: "network", Value: "true"},
-			{Attribute: "config.ptrace", Value: "true", Engine: "native"}, {Attribute: "bind_paths[1]", Value: `{ host = "/x", read_only = false }`},
+			{Attribute: "config.ptrace", Value: "true"}, {Attribute: "bind_paths[1]", Value: `{ host = "/x", read_only = false }`},
 		}, `suggestion; what a list has already stays in it:
 sandbox "s" {
   bind_paths = ["/a", "/ab"]
   network = ["a.example"]
-  engine = "native"
   config {
     ptrace = true
   }

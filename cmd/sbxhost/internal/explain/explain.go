@@ -124,7 +124,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	out.Options = s.File.ShownOptions(s.Sandbox, out.Options)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
-	schema := knownSchema(a, s.Options, engine)
+	schema := knownSchema(a, s.Options, s.Sandbox)
 	if len(schema.Attributes) == 0 && e.Engine == engine {
 		if info, err := h.EngineInfo(ctx, engine); err == nil { // it runs
 			schema = info.Options

@@ -1,10 +1,8 @@
 package explain
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"runtime"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -53,17 +51,10 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	return list
 }
 
-// knownSchema gives the options of an engine that is part of this program; of
-// "auto", those of the one that comes first. Of others it is empty.
-func knownSchema(a *cli.App, o host.Options, engine string) shared.OptionSchema {
-	if engine == "" || engine == "auto" {
-		engine = "native"
-		if runtime.GOOS == "darwin" {
-			engine = "seatbelt"
-		}
-	}
-	info, _ := setup.Caller(a).BuiltinInfo(context.Background(), o, engine)
-	return info.Options
+// knownSchema gives the options that a sandbox takes, if no engine has to be started to know them.
+func knownSchema(a *cli.App, o host.Options, sandbox string) shared.OptionSchema {
+	schema, _ := setup.Caller(a).KnownOptions(o, sandbox)
+	return schema
 }
 
 // variableOf names the variable of the environment that has set an attribute.

@@ -119,7 +119,7 @@ func completed(a *cli.App, file *config.File) (host.Options, error) {
 	options.Session = host.SessionOptions{Once: true}
 	for _, name := range file.Names() {
 		def := options.Sandboxes[name]
-		if raw, diags := file.EngineOptions(name, knownSchema(a, options, def.Engine)); !diags.HasErrors() {
+		if raw, diags := file.EngineOptions(name, knownSchema(a, options, name)); !diags.HasErrors() {
 			def.Config = raw
 			options.Sandboxes[name] = def
 		}
@@ -134,7 +134,7 @@ func allSettings(a *cli.App, file *config.File, options host.Options) map[string
 	}
 	all := map[string][]settingJSON{}
 	for _, name := range file.Names() {
-		all[name] = settings(a, file, name, options, knownSchema(a, options, options.Sandboxes[name].Engine), nil)
+		all[name] = settings(a, file, name, options, knownSchema(a, options, name), nil)
 	}
 	return all
 }
@@ -146,15 +146,14 @@ func checkEngines(a *cli.App, file *config.File) (diags config.Diagnostics) {
 		return nil
 	}
 	for _, name := range file.Names() {
-		engine := options.Sandboxes[name].Engine
-		info, ok := setup.Caller(a).BuiltinInfo(context.Background(), options, engine)
-		if !ok && engine == "docker" {
+		schema, ok := setup.Caller(a).KnownOptions(options, name)
+		if !ok && options.Sandboxes[name].Engine == "docker" {
 			// It is asked when it is used; whether there is anything to ask about shows now.
 			_, given := file.EngineOptions(name, shared.OptionSchema{})
-			ok, info.Options.Attributes = !given.HasErrors(), []shared.OptionAttribute{{Name: "image", Required: true}}
+			ok, schema.Attributes = !given.HasErrors(), []shared.OptionAttribute{{Name: "image", Required: true}}
 		}
 		if ok {
-			_, more := file.EngineOptions(name, info.Options)
+			_, more := file.EngineOptions(name, schema)
 			diags = append(diags, more...)
 		}
 	}
@@ -168,7 +167,7 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 		t := &sandboxTrial{Sandbox: name, Notes: []string{}}
 		trials = append(trials, t)
 		engine := options.Sandboxes[name].Engine
-		_, known := setup.Caller(a).BuiltinInfo(context.Background(), options, engine)
+		_, known := setup.Caller(a).BuiltinInfo(options, engine)
 		system := map[string]string{"native": "linux", "bwrap": "linux", "landlock": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
 		switch {
 		case !trusted:

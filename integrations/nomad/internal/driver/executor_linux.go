@@ -28,6 +28,7 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"
@@ -197,24 +198,12 @@ func load(agent agentConfig) (*config.File, host.Options, error) {
 
 // engineOptions are those of the sandbox's config block, which its engine declares.
 func engineOptions(ctx context.Context, file *config.File, options host.Options, sandbox string) (json.RawMessage, error) {
-	raw, diags := file.EngineOptions(sandbox, shared.OptionSchema{})
-	if engine := options.Sandboxes[sandbox].Engine; diags.HasErrors() && engine != "" && engine != "auto" {
-		options.EnginesOnly = true
-		h, err := host.New(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		defer h.Close()
-		info, err := h.EngineInfo(ctx, engine)
-		if err != nil {
-			return nil, err
-		}
-		raw, diags = file.EngineOptions(sandbox, info.Options)
+	c := inforce.Config{File: file, Options: options}
+	err := (&inforce.Caller{Inject: options.Inject}).AddOptions(ctx, &c, sandbox)
+	if invalid, ok := errors.AsType[*inforce.InvalidError](err); ok {
+		err = diagnosed(invalid.Diagnostics)
 	}
-	if diags.HasErrors() {
-		return nil, diagnosed(diags)
-	}
-	return raw, nil
+	return c.Options.Sandboxes[sandbox].Config, err
 }
 
 // diagnosed is what is wrong with a file, with its lines.
