@@ -64,8 +64,10 @@ func (c *Cmd) event(e shared.Event) {
 			c.report.Degraded = append(c.report.Degraded, "further notes are not listed")
 		}
 	case shared.EventDiscarded:
-		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
-			c.report.Discarded = n
+		for key, to := range map[string]*uint64{"count": &c.report.Discarded, "processes": &c.report.Ended} {
+			if n, err := strconv.ParseUint(e.Details[key], 10, 64); err == nil {
+				*to = n
+			}
 		}
 	case shared.EventTraced:
 		if json.Unmarshal([]byte(e.Details["calls"]), &c.calls) != nil {

@@ -38,8 +38,11 @@ type Report struct {
 	// the session. Those that could not be made so are in Degraded, too.
 	Overlays []string `json:"overlays"`
 	// Discarded is how many files the command has left in its private home, which
-	// has ended with it, where its engine counts them.
+	// has ended with it, where its engine counts them: not caches, logs and histories of programs.
 	Discarded uint64 `json:"discarded_files"`
+	// Ended is how many processes ran still when the command exited, and were ended with it, where its
+	// engine counts them.
+	Ended uint64 `json:"ended_processes"`
 	// LostWorktrees are where the command has made worktrees of the workspace's
 	// repositories that have ended with it, and are still recorded.
 	LostWorktrees []string `json:"lost_worktrees"`

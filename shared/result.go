@@ -87,7 +87,7 @@ const (
 	EventDegraded  EventKind = "degraded"  // something is held less well than was asked
 	EventViolation EventKind = "violation" // the command tried what it may not
 	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
-	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command
+	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command; "processes": so many are
 	EventNetwork   EventKind = "network"   // a connection or a name: details as package egress has them in Decision.Details
 	EventTraced    EventKind = "traced"    // of a command with Trace, at its end. details: "calls", a JSON array of [TracedCall]
 	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader

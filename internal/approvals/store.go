@@ -14,11 +14,12 @@ import (
 // Version is that of the files' format.
 const Version = 2
 
-// FileName, TrustFileName and ToldFileName are the files in a store's directory.
+// These are the files in a store's directory.
 const (
 	FileName      = "approvals.json"
 	TrustFileName = "trust.json"
 	ToldFileName  = "told.json"
+	NotedFileName = "noted.json"
 )
 
 // DefaultTTL is how long approvals of the scopes once and session live.

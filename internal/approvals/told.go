@@ -31,6 +31,26 @@ func (s *Store) told() listFile[Told, *Told] {
 	return listFile[Told, *Told]{document{s.dir, ToldFileName}, "told"}
 }
 
+// FirstToday notes that something is said, and reports whether it was not in the last day.
+func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
+	noted := listFile[Told, *Told]{document{s.dir, NotedFileName}, "noted"}
+	now, first := time.Now(), true
+	recent := func(t Told) bool { return now.Sub(t.At).Abs() < 24*time.Hour }
+	same := func(t Told) bool { return t.Path == what && recent(t) }
+	if list, err := noted.list(); err != nil || slices.ContainsFunc(list, same) {
+		return err != nil, err
+	}
+	err := noted.change(ctx, func(list []Told) ([]Told, error) {
+		if first = !slices.ContainsFunc(list, same); !first {
+			return nil, errUnchanged
+		}
+		list = slices.DeleteFunc(list, func(t Told) bool { return !recent(t) })
+		list = append(list, Told{Path: what, At: now.UTC()})
+		return list[max(0, len(list)-maxTold):], nil
+	})
+	return first, err
+}
+
 // AddTold adds to the list, in the place of what it has of these paths. What is not there stays in it: a command can
 // move it away for a moment.
 func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool) error {

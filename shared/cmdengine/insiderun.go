@@ -272,13 +272,21 @@ func (r *insideRun) remarks() (events []shared.Event) {
 	if calls := r.Conn.Traced(); len(calls) > 0 {
 		events = append(events, tracedEvent(calls))
 	}
-	if status, err := r.Conn.Wait(); err == nil && status.Left > 0 {
-		count, files := strconv.FormatUint(status.Left, 10), " files written to the private home were discarded"
-		if status.Left == 1 {
-			files = " file written to the private home was discarded"
-		}
-		events = append(events, shared.Event{Kind: shared.EventDiscarded,
-			Message: count + files, Details: map[string]string{"path": r.fresh, "count": count}})
+	status, err := r.Conn.Wait()
+	if err != nil {
+		return events
 	}
+	discarded := func(n uint64, one, more, key string, details map[string]string) {
+		if n == 0 {
+			return
+		}
+		if n > 1 {
+			one = more
+		}
+		details[key] = strconv.FormatUint(n, 10)
+		events = append(events, shared.Event{Kind: shared.EventDiscarded, Message: details[key] + one, Details: details})
+	}
+	discarded(status.Left, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.fresh})
+	discarded(status.Ended, " process that ran still was ended with the command", " processes that ran still were ended with the command", "processes", map[string]string{})
 	return events
 }

@@ -207,11 +207,13 @@ type Status struct {
 	Signal int
 	// CoreDumped says that the kernel counts the death as one with a core dump.
 	CoreDumped bool
-	// Left is how many files there are in Command.Fresh that were not there
-	// before; of more than ten thousand, directories count, too.
+	// Left is how many files there are in Command.Fresh that were not there before and that
+	// somebody may miss.
 	Left uint64
 	// Alone says that nothing runs any more of what the command has started.
 	Alone bool
+	// Ended is how many processes that still ran were ended with a command that has exited.
+	Ended uint64
 }
 
 // Used is what the command and all that the init has waited for have used.

@@ -51,7 +51,7 @@ func TestNothingOutlivesTheCommand(t *testing.T) {
 				status, err := s.Wait()
 				switch name {
 				case "exit":
-					if err != nil || status != (Status{Code: 4}) {
+					if err != nil || status.Ended == 0 || status != (Status{Code: 4, Ended: status.Ended}) {
 						t.Errorf("%+v, %v", status, err)
 					}
 				case "Close":

@@ -187,6 +187,7 @@ func (s *sandbox) line(t testing.TB) string {
 type result struct {
 	status         Status // without Alone
 	alone          bool
+	ended          uint64
 	err            error // of Start, else of Wait
 	stdout, stderr string
 	diag           string
@@ -210,7 +211,7 @@ func (s *sandbox) run(t testing.TB, cmd Command) result {
 	cmd.Locked = cmd.Locked || s.locked
 	if r.err = s.Start(t.Context(), cmd); r.err == nil {
 		r.status, r.err = s.Wait()
-		r.alone, r.status.Alone = r.status.Alone, false
+		r.alone, r.ended, r.status.Alone, r.status.Ended = r.status.Alone, r.status.Ended, false, 0
 	}
 	<-s.ended
 	readers.Wait()

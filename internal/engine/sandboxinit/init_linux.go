@@ -399,9 +399,13 @@ func (s *supervisor) reap(command int) (code int) {
 		}
 		code = status.ExitCode()
 		status.Alone = childless()
+		stays := s.apart && !s.ending.Load() && !s.doomed.Load() // what it has left is the session's
+		if !status.Alone && !stays && status.Signal == 0 {
+			status.Ended = running(os.Getpid())
+		}
 		s.report(status, usedByChildren())
-		if s.apart && !s.ending.Load() && !s.doomed.Load() {
-			proc.Exit(code) // what it has left is the session's
+		if stays {
+			proc.Exit(code)
 		}
 		s.end(code)
 	}
@@ -522,6 +526,28 @@ func killChildren() {
 // or a subreaper gets whatever lost its parent.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == syscall.ECHILD
+}
+
+// running counts the descendants of a process that run.
+func running(ancestor int) (n uint64) {
+	parents := map[int]int{}
+	var alive []int
+	for _, pid := range proc.All() {
+		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		parents[pid], _ = strconv.Atoi(proc.StatField(string(stat), proc.StatParent))
+		if state := proc.StatField(string(stat), proc.StatState); state != "" && state != "Z" && state != "X" {
+			alive = append(alive, pid)
+		}
+	}
+	for _, pid := range alive {
+		for up, steps := parents[pid], 0; steps < len(parents); up, steps = parents[up], steps+1 { // numbers can be taken anew meanwhile
+			if up == ancestor {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // childrenOf reads the parent of each process, as not every kernel has

@@ -209,6 +209,7 @@ func (s *Status) Fields(c *frame.Codec) {
 	c.Flag(&s.CoreDumped)
 	c.Long(&s.Left)
 	c.Flag(&s.Alone)
+	c.Long(&s.Ended)
 	switch {
 	case s.Signal > 127, s.Signal != 0 && code != 0, s.Signal == 0 && s.CoreDumped:
 		c.Fail("no such wait status")

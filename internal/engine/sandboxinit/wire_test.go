@@ -102,7 +102,7 @@ func TestCommandRefused(t *testing.T) {
 func TestReportsRoundTrip(t *testing.T) {
 	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &Used{1 << 40, 2}}
 	for code := range 256 {
-		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33})
+		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33, Ended: uint64(code) << 32})
 	}
 	for sig := 1; sig < 128; sig++ {
 		reports = append(reports, &Status{Code: -1, Signal: sig, CoreDumped: sig%2 == 0})

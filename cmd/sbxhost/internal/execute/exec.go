@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +50,8 @@ type Execution struct {
 	*cli.App
 	flags      setup.Flags
 	args       []string
-	quiet      bool
+	quiet      bool // says neither notes nor hints
+	noNotes    bool // says hints alone
 	trace      bool
 	suggest    bool // what the trace asks for is printed as a definition has it
 	resultPath string
@@ -69,7 +71,15 @@ type Execution struct {
 func (e *Execution) register(fs *flag.FlagSet) {
 	e.flags.Register(fs)
 	fs.StringVar(&e.resultPath, "result", "", "")
-	fs.BoolVar(&e.quiet, "quiet", false, "")
+	fs.BoolFunc("quiet", "", func(s string) (err error) {
+		if e.noNotes = s == "notes"; e.noNotes {
+			return nil
+		}
+		if e.quiet, err = strconv.ParseBool(s); err != nil {
+			err = errors.New("write -quiet or -quiet=notes")
+		}
+		return err
+	})
 	fs.BoolVar(&e.flags.Keep, "keep", false, "")
 }
 
@@ -472,7 +482,7 @@ func (e *Execution) prepare(ctx, reading context.Context, begin time.Time, limit
 			cmd.Stdin = &terminal.Typed{From: e.Stdin}
 		}
 	}
-	if !e.quiet || e.events != nil {
+	if !e.quiet && !e.noNotes || e.events != nil {
 		cmd.Events = e.event
 	}
 	return h, cmd, nil
@@ -485,16 +495,23 @@ func (e *Execution) size() host.TerminalSize {
 // event tells what a person should know while the command runs.
 func (e *Execution) event(ev shared.Event) {
 	e.events.event(ev)
-	if e.quiet {
+	if e.quiet || e.noNotes {
 		return
 	}
 	switch ev.Kind {
 	case shared.EventDegraded:
-		e.note("degraded: " + ev.Message)
+		if len(ev.Details) == 0 || e.firstToday(ev.Message) {
+			e.note("degraded: " + ev.Message)
+		}
 	case shared.EventDiscarded:
+		if n := ev.Details["processes"]; n == "1" {
+			ev.Message += "; -keep keeps it"
+		} else if n != "" {
+			ev.Message += "; -keep keeps them"
+		}
 		e.note(ev.Message)
 	case shared.EventLimit:
-		if ev.Details["hold"] != "held" {
+		if ev.Details["hold"] != "held" && e.firstToday(ev.Message) {
 			e.note("degraded: " + ev.Message)
 		}
 	case shared.EventProgress:
@@ -502,6 +519,17 @@ func (e *Execution) event(ev shared.Event) {
 			e.note(ev.Message)
 		}
 	}
+}
+
+// firstToday reports whether this was not said in the last day of this sandbox: each command loses what
+// its engine or this machine does not hold.
+func (e *Execution) firstToday(message string) bool {
+	store := e.setup.Options.Approvals.Store
+	if store == nil {
+		return true
+	}
+	first, err := store.FirstToday(context.Background(), fmt.Sprintf("%s\x00%s\x00%s", e.setup.File.Path(), e.setup.Sandbox, message))
+	return first || err != nil
 }
 
 // tellUnsandboxed says that a command runs without the sandbox that its
