@@ -168,7 +168,20 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aChoice("git", func(x *definition) *host.Git { return &x.Git }, host.GitProtected, host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
-	a("env", func(x *definition) *map[string]string { return &x.Env }, (*decoder).environment, namesOf),
+	{name: "env",
+		read: func(d *decoder, it item, to *definition) {
+			var unset []field
+			to.Env, unset = d.variables(it)
+			for _, f := range unset {
+				to.EnvUnset = append(to.EnvUnset, f.key)
+			}
+		},
+		shown: func(of *definition) string {
+			if of.EnvUnset != nil {
+				return namesOf(of.Env) + ", without " + strings.Join(of.EnvUnset, ", ")
+			}
+			return namesOf(of.Env)
+		}},
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
 }, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
 

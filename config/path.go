@@ -11,10 +11,17 @@ import (
 // commands run as, whom the host knows.
 func (d *decoder) bindPath(it item) (string, bool) {
 	host, ok := d.hostPath(it)
-	if s, text := d.text(it); ok && text && (s == "~" || strings.HasPrefix(s, "~/")) {
-		return path.Clean(s), true
+	if !ok {
+		return "", false
 	}
-	return host, ok
+	s, _ := d.text(it)
+	if s == "~" || strings.HasPrefix(s, "~/") {
+		host = path.Clean(s)
+	}
+	if strings.HasSuffix(s, "/") && host != "/" {
+		host += "/" // a directory is meant: the host looks whether it is one
+	}
+	return host, true
 }
 
 // hostPath makes a path of the host absolute: ~ is the home directory, and a

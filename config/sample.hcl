@@ -51,7 +51,6 @@ sandbox "fast" {
   # optional.
   bind_paths = [
     { host = "~/.gitconfig", optional = true },
-    { host = coalesce(env.GOMODCACHE, "~/go/pkg/mod"), optional = true },
   ]
 
   # What git obeys, such as hooks and configuration, cannot be written; "full"
@@ -60,7 +59,7 @@ sandbox "fast" {
 
   # Variables of yours to pass on, with * and ? for what varies. A short list
   # (PATH, HOME, LANG and the like) is always passed; all else is not.
-  env_passthrough = ["LC_*", "GOFLAGS", "GOMODCACHE", "GOPROXY"]
+  env_passthrough = ["LC_*", "GOFLAGS", "GOPROXY"]
 
   # Variables to set.
   env = {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -106,7 +107,7 @@ func (d *decoder) binds(it item) []host.Bind {
 		if !ok {
 			continue
 		}
-		inside := cmp.Or(bind.Container, bind.Host)
+		inside := path.Clean(cmp.Or(bind.Container, bind.Host))
 		if first, dup := destinations[inside]; dup {
 			d.invalid(e, "%s is what %s is shown as already", e.show(inside), first)
 			continue

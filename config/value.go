@@ -343,14 +343,28 @@ func (d *decoder) fields(it item) ([]field, bool) {
 // environment is a map of variables. Numbers and booleans are what people
 // write as values, and have one spelling as text.
 func (d *decoder) environment(it item) map[string]string {
+	env, unset := d.variables(it)
+	for _, f := range unset {
+		d.wrongType(f.item, "a string")
+	}
+	return env
+}
+
+// variables is environment of a sandbox, in which null is a variable that commands do not have. That of a
+// variable of the caller's that is not set is a mistake.
+func (d *decoder) variables(it item) (_ map[string]string, unset []field) {
 	fields, ok := d.fields(it)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	env := make(map[string]string, len(fields))
 	for _, f := range fields {
 		if !validEnvName(f.key) {
 			d.report(f.keyAt, "Invalid name", fmt.Sprintf("%s: %s cannot be the name of a variable: it takes letters, digits and _, and no digit first.", it.name, f.showKey()))
+			continue
+		}
+		if f.val.IsNull() && !f.hidden {
+			unset = append(unset, f)
 			continue
 		}
 		if !f.val.IsNull() {
@@ -363,7 +377,7 @@ func (d *decoder) environment(it item) map[string]string {
 		}
 		env[f.key], _ = d.text(f.item)
 	}
-	return env
+	return env, unset
 }
 
 // number is n in decimal, with an exponent where it would be long: the text of

@@ -285,7 +285,11 @@ func (m *netMachine) ports(t *testing.T) {
 		c.Close()
 		t.Error("a published port listens on all addresses")
 	}
-	if out, code := m.run(t, "ports", "true"); code != 125 || !strings.Contains(out, "publish[0]") {
+	if out, code := m.run(t, "ports", "echo ran"); code != 0 || !strings.Contains(out, "ran\n") || !strings.Contains(out, "degraded: publish[0]: another program listens on 127.0.0.1:3000") {
 		t.Errorf("a port that is taken: %d, %s", code, out)
+	}
+	second, err := m.sbxhost("exec", "-sandbox", "ports", "-publish", "3002:3000", "--", "echo", "ran").CombinedOutput()
+	if err != nil || string(second) != "ran\n" {
+		t.Errorf("another one by a flag: %v, %s", err, second)
 	}
 }

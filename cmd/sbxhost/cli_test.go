@@ -80,7 +80,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		c.define(a, fs)
 		unsaid := map[string]string{
 			// As of exec, or of no use:
-			"approvals add": "t network read-only timeout review", "shell": "t c",
+			"approvals add": "t network publish read-only timeout review", "shell": "t c",
 		}[c.name]
 		fs.VisitAll(func(f *flag.Flag) {
 			if !strings.Contains(help(c.name), "-"+f.Name) && !slices.Contains(strings.Fields(unsaid), f.Name) {

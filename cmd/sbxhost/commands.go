@@ -22,6 +22,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -37,7 +38,7 @@ func run(builtins host.Builtins, args []string) int {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: os.Environ(), Builtins: builtins,
 	}
-	a.Dir, _ = os.Getwd()
+	a.Dir = inforce.WorkingDir()
 	return runLine(a, args)
 }
 

@@ -83,6 +83,7 @@ type Input struct {
 	Credentials []Secret          // of the definition's credential sets
 	Outside     []string          // secrets that no variable may have in it
 	Definition  map[string]string // the definition's env
+	Unset       []string          // names that the definition takes out
 	Command     []string          // "name=value" or "name" of this command
 	// OtherWorktrees says that a repository has worktrees that the command cannot
 	// write: no setting of the command's replaces those by which git leaves them alone.
@@ -156,6 +157,9 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	}
 	if err := e.setAll(in.Definition, "env"); err != nil {
 		return nil, nil, err
+	}
+	for _, name := range in.Unset {
+		delete(e.values, name)
 	}
 	if err := e.setOfCommand(in.Command); err != nil {
 		return nil, nil, err

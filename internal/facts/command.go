@@ -53,7 +53,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	spec := &r.Spec
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
-		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env,
+		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
 		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 	}
 	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)

@@ -233,8 +233,19 @@ func checkOwner(path string, info fs.FileInfo, refusal string) error {
 		refusal = "has an owner whom this system does not tell, and is not trusted"
 	} else if trustedOwner(uid) {
 		return nil
+	} else if uid == overflowUID && !allMapped() {
+		refusal = "belongs to a user who has no number in this user namespace, as root has none in a sandbox: use a copy that is your own, and to run a sandbox in a sandbox say config { nested_userns = true } in the definition of the outer one"
 	}
 	return errors.New(strconv.Quote(path) + " " + refusal)
+}
+
+// overflowUID is the kernel's for whom a user namespace does not map.
+const overflowUID = 65534
+
+// allMapped reports whether every user has a number here.
+func allMapped() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err != nil || strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
 }
 
 // writableByOthers allows for a group that is the owner's alone: where users

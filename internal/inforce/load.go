@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
@@ -30,6 +31,19 @@ type Caller struct {
 	// Trust asks the user to trust a configuration that was found in the workspace. An error
 	// takes the place of the refusal, with which all other answers but true end. Nil refuses.
 	Trust func(context.Context, *Untrusted) (bool, error)
+}
+
+// WorkingDir is the current directory of this process, "" where it was removed. One that its user may not search
+// is one, too.
+func WorkingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir, _ = syscall.Getwd()
+	}
+	if !filepath.IsAbs(dir) { // as Linux has it of one that nothing leads to
+		return ""
+	}
+	return dir
 }
 
 // Untrusted is a configuration whose text is not what its user has trusted.

@@ -70,6 +70,8 @@ type Definition struct {
 	UnixSockets []string
 	// EnvPassthrough are names and globs of variables to pass on.
 	EnvPassthrough []string
+	// EnvUnset are names of variables that commands do not have, whoever has set or passed them.
+	EnvUnset []string
 	// Env are variables to set, the only way to set one that is on the
 	// denylist of variables that inject code.
 	Env map[string]string

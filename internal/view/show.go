@@ -180,6 +180,8 @@ func (v *View) showBind(attribute string, b Bind) error {
 		return nil
 	case way.Kind == Absent:
 		return invalidf(attribute, "create it, or say optional = true to do without it", "%q does not exist", raw)
+	case way.Kind != Directory && strings.HasSuffix(b.Host, "/"):
+		return invalidf(attribute, "leave out the slash at its end", "%q is no directory", raw)
 	case way.End == "/":
 		return Invalid(attribute, "the whole host cannot be bound", `say filesystem = "host" to show it read-only`)
 	case paths.Inside("/proc", way.End):

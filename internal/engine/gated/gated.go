@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
@@ -131,10 +132,13 @@ func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
 	}
 	for i, p := range n.publish {
-		if _, err := g.Publish(p); err != nil {
+		switch _, err := g.Publish(p); {
+		case errors.Is(err, syscall.EADDRINUSE): // mostly the same definition's, whose server runs
+			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: another program listens on %s of this machine, so that nothing leads to port %d of this command", i, p.Listen, p.Inside)})
+		case err != nil:
 			g.Close()
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
-				Message: "listening on the host: " + err.Error(), Hint: "another command may have the port: publish another one"}
+				Message: "listening on the host: " + err.Error()}
 		}
 	}
 	return &Gate{g, notes}, nil

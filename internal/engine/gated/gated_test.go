@@ -81,7 +81,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// What cannot be begun is an error about its attribute, and leaves nothing.
+// What cannot be begun is an error about its attribute, and leaves nothing. A port that is taken is told.
 func TestTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,6 +91,18 @@ func TestTaken(t *testing.T) {
 	defer taken.Close()
 	n, err := Read(&shared.Spec{Network: shared.Network{Publish: []string{taken.Addr().String() + ":80"}}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: without}})
+	if err != nil || len(g.notes) != 1 || !strings.Contains(g.notes[0].Message, "publish[0]: another program listens on "+taken.Addr().String()) {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	g.Close()
+	if n, err = Read(&shared.Spec{Network: shared.Network{Publish: []string{"192.0.2.1:8080:80"}}}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})

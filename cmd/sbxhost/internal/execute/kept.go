@@ -76,6 +76,7 @@ func (e *Execution) runKept() error {
 		return err
 	}
 	path := filepath.Join(dir, serve.Socket)
+	var unstarted error // why there is no keeper
 	for range keeperTries {
 		var status int
 		var ended syscall.Signal
@@ -89,9 +90,7 @@ func (e *Execution) runKept() error {
 			if failed != nil {
 				return failed
 			}
-			if failed = serve.Start(self, e.Environ, "-session", name); failed != nil {
-				err = failed
-			}
+			unstarted = serve.Start(self, e.Environ, "-session", name)
 			continue
 		case errors.Is(err, serve.ErrLeft): // it is about to end
 			time.Sleep(FullDelay)
@@ -100,6 +99,9 @@ func (e *Execution) runKept() error {
 			return fmt.Errorf("the keeper of session %q has ended, and all that ran there with it", name)
 		}
 		break
+	}
+	if unstarted != nil && errors.Is(err, serve.ErrAbsent) {
+		return fmt.Errorf("session %q: %w", name, unstarted)
 	}
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
 }

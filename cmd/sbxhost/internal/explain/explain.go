@@ -136,8 +136,8 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	if len(given) > 0 {
 		out.Command = given
 	}
-	for _, key := range keysInReach(&e.Spec) {
-		out.Notes = append(out.Notes, key.String())
+	for _, w := range warnings(h, options.Sandboxes[s.Sandbox], &e.Spec) {
+		out.Notes = append(out.Notes, w.Message)
 	}
 	for _, path := range a.Foreign {
 		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -195,11 +196,15 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 	def := options.Sandboxes[t.Sandbox]
 	for t.Tried = true; ; {
 		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
-		var keys []reachable
-		if keys, err = open(a, options, t); err == nil {
+		var warnings []*shared.Error
+		if warnings, err = open(a, options, t); err == nil {
 			t.Usable = len(diags) == 0
-			for _, key := range keys {
-				diags = append(diags, config.AsWarnings(file.Diagnose(t.Sandbox, &shared.Error{Attribute: key.attribute, Message: key.String()}))...)
+			for _, w := range warnings {
+				more := config.AsWarnings(file.Diagnose(t.Sandbox, w))
+				for _, d := range more {
+					d.Summary = "Is it meant?"
+				}
+				diags = append(diags, more...)
 			}
 			return diags, nil
 		}
@@ -218,7 +223,7 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 }
 
 // open tries a sandbox once.
-func open(a *cli.App, options host.Options, t *sandboxTrial) ([]reachable, error) {
+func open(a *cli.App, options host.Options, t *sandboxTrial) ([]*shared.Error, error) {
 	ctx := context.Background()
 	h, err := host.New(ctx, options)
 	if err != nil {
@@ -233,24 +238,24 @@ func open(a *cli.App, options host.Options, t *sandboxTrial) ([]reachable, error
 		return nil, err
 	}
 	t.Engine, t.Notes = e.Engine, append(t.Notes, e.Plan.Notes...)
-	return keysInReach(&e.Spec), nil
+	return warnings(h, options.Sandboxes[t.Sandbox], &e.Spec), nil
 }
 
-// reachable is a place of keys that a command reads, and has a network to send them by.
-type reachable struct{ path, attribute string }
-
-func (r reachable) String() string {
-	return fmt.Sprintf("commands read the keys in %s and have a network, so that they can send them anywhere that it leads to", cli.Quote(r.path))
-}
-
-// keysInReach are the places of keys that a definition shows besides a network.
-func keysInReach(spec *shared.Spec) (list []reachable) {
+// warnings are of what is valid and may not be meant: keys that commands read who have a network to send
+// them by, and sockets that are not there.
+func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*shared.Error) {
+	for i, text := range def.UnixSockets {
+		p := view.Absolute(spec.Home, h.Root(), text)
+		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) && !spec.Unconfined {
+			list = append(list, &shared.Error{Attribute: fmt.Sprintf("unix_sockets[%d]", i), Message: fmt.Sprintf("%s does not exist: commands have it once it does", cli.Quote(p))})
+		}
+	}
 	for _, place := range view.SecretPlaces {
 		p := filepath.Join(spec.Home, place)
 		entry, at := shared.Cover(spec.Table, p)
 		if _, err := os.Lstat(at); entry != nil && entry.Access.Shows() && err == nil && spec.Network.Mode != shared.NetworkNone && !spec.Unconfined {
 			attribute, _, _ := strings.Cut(entry.Why, " ")
-			list = append(list, reachable{p, attribute})
+			list = append(list, &shared.Error{Attribute: attribute, Message: fmt.Sprintf("commands read the keys in %s and have a network, so that they can send them anywhere that it leads to", cli.Quote(p))})
 		}
 	}
 	return list

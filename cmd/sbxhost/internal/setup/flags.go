@@ -30,6 +30,7 @@ type Flags struct {
 	ByFile     bool // and named a file
 	Tty        bool
 	network    *host.Network
+	publish    []string
 	readOnly   *bool
 	Timeout    *time.Duration
 	Session    string
@@ -84,6 +85,11 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 		f.network = &host.Network{Names: names}
 		return nil
 	})
+	fs.Func("publish", "", func(s string) error {
+		_, err := egress.ParsePublish(s)
+		f.publish = append(f.publish, s)
+		return err
+	})
 	fs.BoolFunc("read-only", "", func(s string) error {
 		v, err := strconv.ParseBool(s)
 		if err != nil {
@@ -128,6 +134,9 @@ func (f *Flags) apply(d *host.Definition) {
 			d.EnvPassthrough = slices.Concat(d.EnvPassthrough, networkVariables)
 		}
 	}
+	if f.publish != nil {
+		d.Publish = f.publish
+	}
 	if f.readOnly != nil {
 		d.ReadOnly = *f.readOnly
 	}
@@ -168,6 +177,8 @@ func (f *Flags) FlagOf(attribute string) string {
 		return "-sandbox"
 	case (attribute == "network" || strings.HasPrefix(attribute, "network[")) && f.network != nil:
 		return "-network"
+	case (attribute == "publish" || strings.HasPrefix(attribute, "publish[")) && f.publish != nil:
+		return "-publish"
 	case attribute == "read_only" && f.readOnly != nil:
 		return "-read-only"
 	case attribute == "session.processes" && f.Keep:
