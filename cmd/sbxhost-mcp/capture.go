@@ -56,11 +56,11 @@ func (c *capture) written() (total int64, changed <-chan struct{}) {
 
 // excerpt is a part of an output.
 type excerpt struct {
-	Text  string `json:"text" jsonschema:"the output; bytes that are no UTF-8 are replaced"`
-	From  int64  `json:"from" jsonschema:"the offset of its first byte"`
-	Next  int64  `json:"next" jsonschema:"the offset to go on from"`
-	Total int64  `json:"total" jsonschema:"bytes that were written until now"`
-	Cut   string `json:"cut" jsonschema:"what is left out; empty where nothing is"`
+	Text  string `json:"text"`  // the output; bytes that are no UTF-8 are replaced
+	From  int64  `json:"from"`  // the offset of its first byte
+	Next  int64  `json:"next"`  // the offset to go on from
+	Total int64  `json:"total"` // bytes that were written until now
+	Cut   string `json:"cut"`   // what is left out; empty where nothing is
 }
 
 // from is what follows an offset, as far as it is kept and one answer holds it. A character that

@@ -115,24 +115,22 @@ func (b *bench) client(t *testing.T) *client {
 	return (&client{t: t}).connect(theirs)
 }
 
-// call calls a tool, and gives its structured answer or the text of its error.
+// call calls a tool, and gives its answer or the text of its error.
 func call[Out any](c *client, tool string, arguments map[string]any) (out Out, refusal string) {
 	c.t.Helper()
 	res, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		return out, err.Error()
 	}
-	if res.StructuredContent != nil {
-		text, err := json.Marshal(res.StructuredContent)
-		if err == nil {
-			err = json.Unmarshal(text, &out)
-		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
+	text := res.Content[0].(*mcp.TextContent).Text
+	if res.StructuredContent != nil || len(res.Content) > 1 {
+		c.t.Errorf("an answer twice: %+v", res)
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil && !res.IsError {
+		c.t.Fatal(err)
 	}
 	if res.IsError {
-		refusal = res.Content[0].(*mcp.TextContent).Text
+		refusal = text
 	}
 	return out, refusal
 }

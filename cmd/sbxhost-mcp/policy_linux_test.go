@@ -85,7 +85,7 @@ sandbox "open" { engine = "noop" }
 		"output":         {"id: ": {"id": theirs.ID + "0"}, "id:  ": {"id": "../c1"}, "offset": {"id": theirs.ID, "stdout_offset": -1}, "wait: ": {"id": theirs.ID, "wait": -1}},
 		"stop":           {"id: ": {"id": ""}, "id:  ": {"id": theirs.ID}},
 		"explain_denial": {"id, path, host: ": {}, "id: ": {"id": theirs.ID}, "path, operation: ": {"path": "relative"}, "path, operation:  ": {"path": "/x", "operation": "mount"}, "sandbox: ": {"path": "/x", "sandbox": "online"}},
-		"review": {"action: ": {"action": "discard"}, "action:  ": {"action": "apply", "name": "x", "digest": "y"}, "name: ": {"action": "diff"}, "name:  ": {"action": "diff", "name": "nothing"},
+		"review": {"action: ": {"action": "throw"}, "name:   ": {"action": "discard", "name": "x"}, "action:  ": {"action": "apply", "name": "x", "digest": "y"}, "name: ": {"action": "diff"}, "name:  ": {"action": "diff", "name": "nothing"},
 			"directory: ": {"action": "list", "directory": outside}, "review name": {"action": "diff", "name": "../../x"}},
 	} {
 		for want, arguments := range cases {

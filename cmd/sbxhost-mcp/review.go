@@ -14,34 +14,34 @@ import (
 )
 
 type reviewArguments struct {
-	Action    string   `json:"action" jsonschema:"list, diff or apply"`
-	Name      string   `json:"name,omitempty" jsonschema:"of a review, for diff and apply"`
+	Action    string   `json:"action" jsonschema:"list, diff, apply or discard"`
+	Name      string   `json:"name,omitempty" jsonschema:"of a review, for all but list"`
 	Digest    string   `json:"digest,omitempty" jsonschema:"for apply: that of the diff which you have seen"`
 	Paths     []string `json:"paths,omitempty" jsonschema:"for diff and apply: these paths alone, with all that lies in them"`
 	Directory string   `json:"directory,omitempty" jsonschema:"which workspace"`
 }
 
 type reviewed struct {
-	Reviews []listed `json:"reviews" jsonschema:"of list"`
-	Changes *changes `json:"changes" jsonschema:"of diff, and of apply those that were applied; else null"`
-	Diff    excerpt  `json:"diff" jsonschema:"of diff"`
-	Left    []string `json:"left" jsonschema:"changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes"`
+	Reviews []listed `json:"reviews"` // of list
+	Changes *changes `json:"changes"` // of diff, and of apply those that were applied; else null
+	Diff    excerpt  `json:"diff"`    // of diff
+	Left    []string `json:"left"`    // changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes
 }
 
 type listed struct {
 	Name    string `json:"name"`
 	Sandbox string `json:"sandbox"`
 	InUse   bool   `json:"in_use"`
-	Applied bool   `json:"applied" jsonschema:"as a whole or in part"`
+	Applied bool   `json:"applied"` // as a whole or in part
 }
 
 // changes are what is different in a review.
 type changes struct {
 	Review string   `json:"review"`
-	Digest string   `json:"digest" jsonschema:"of all changes; apply needs it"`
-	Lines  []string `json:"lines" jsonschema:"one for each change in the paths: added, modified, deleted or mode, the path, and what is to be known of it; the last one counts those at paths that the sandbox hides"`
-	More   int      `json:"more" jsonschema:"changes besides: apply needs paths with fewer"`
-	Error  string   `json:"error" jsonschema:"why they are not known; else empty"`
+	Digest string   `json:"digest"` // of all changes; apply needs it
+	Lines  []string `json:"lines"`  // one for each change in the paths: added, modified, deleted or mode, the path, and what is to be known of it; the last one counts those at paths that the sandbox hides
+	More   int      `json:"more"`   // changes besides: apply needs paths with fewer
+	Error  string   `json:"error"`  // why they are not known; else empty
 }
 
 // maxLines bounds the list of changes.
@@ -110,14 +110,16 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 			out.Reviews = append(out.Reviews, listed{r.Name, r.Sandbox, r.InUse, r.Applied || r.Whole})
 		}
 		return nil, out, err
-	case in.Action != "diff" && in.Action != "apply":
-		return nil, nil, fmt.Errorf("action: %q is neither list, diff nor apply", in.Action)
+	case !slices.Contains([]string{"diff", "apply", "discard"}, in.Action):
+		return nil, nil, fmt.Errorf("action: %q is neither list, diff, apply nor discard", in.Action)
 	case in.Action == "apply" && !s.apply:
 		return nil, nil, errors.New("action: the user's configuration does not let agents apply reviews: ask the user to apply it, or for mcp { apply = true }")
 	case in.Action == "apply" && in.Digest == "":
 		return nil, nil, errors.New("digest: apply needs the one that diff gave")
 	case in.Name == "":
 		return nil, nil, errors.New("name: which review")
+	case in.Action == "discard" && !s.began(root, in.Name):
+		return nil, nil, fmt.Errorf("name: no command of this connection has begun a review %q, and another one is its user's to discard", in.Name)
 	}
 	r, err := h.OpenReview(ctx, in.Name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,6 +128,9 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		return nil, nil, err
 	}
 	defer r.Close()
+	if in.Action == "discard" {
+		return nil, out, r.Discard(ctx)
+	}
 	set, err := r.Changes(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -168,6 +173,13 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		out.Left = append(out.Left, fmt.Sprintf("and %d more", more))
 	}
 	return nil, out, err
+}
+
+// began reports whether a command of this connection has begun a review of a workspace.
+func (s *server) began(root, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun[[2]string{root, name}]
 }
 
 // diff is git's, without a pager or colours, and what that leaves out.

@@ -46,6 +46,70 @@ func TestReview(t *testing.T) {
 	}
 }
 
+// Several commands share a review by its name, in any sandbox, and an agent discards what its own have begun.
+func TestReviewByName(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain)
+	c := b.client(t)
+	for _, text := range []string{"echo 1 >one", "cat one && echo 2 >two"} {
+		out := c.run(map[string]any{"script": text, "review": "together"})
+		if out.ExitCode == nil || *out.ExitCode != 0 || out.Changes == nil || out.Changes.Review != "together" {
+			t.Fatalf("%q: %+v", text, out)
+		}
+	}
+	of := func(c *client, action string) (reviewed, string) {
+		return call[reviewed](c, "review", map[string]any{"action": action, "name": "together"})
+	}
+	if diff, refusal := of(c, "diff"); refusal != "" || !slices.Equal(diff.Changes.Lines, []string{"added    one", "added    two"}) {
+		t.Errorf("%+v, %s", diff.Changes, refusal)
+	}
+	other := b.client(t)
+	other.run(map[string]any{"script": "echo 3 >three", "review": "together"})
+	if _, refusal := of(other, "discard"); !strings.Contains(refusal, "its user's to discard") {
+		t.Errorf("another connection's: %q", refusal)
+	}
+	if _, refusal := of(c, "discard"); refusal != "" {
+		t.Error(refusal)
+	}
+	if list, refusal := of(c, "list"); refusal != "" || len(list.Reviews) != 0 {
+		t.Errorf("%+v, %s", list, refusal)
+	}
+	if _, err := os.Stat(b.work + "/one"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// What an agent chooses by is said before its first call.
+func TestInstructions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+default_sandbox = "a"
+sandbox "a" {
+  read_only = true
+  limits {
+    timeout = "90s"
+  }
+}
+sandbox "b" {
+  network = ["one.example"]
+  review  = true
+}
+sandbox "c" {
+  network = true
+  session {
+    processes = true
+  }
+}
+mcp {
+  sandboxes = ["a", "b", "c"]
+}
+`)
+	text := newServer(t.Context(), b.policy(t)).instructions()
+	if want := "Sandboxes: a (no network; read-only; time limit 1m30s), b (network of names; writes to a review), c (network; keeps processes); the first"; !strings.Contains(text, want) {
+		t.Error(text)
+	}
+}
+
 // An agent applies nothing that no diff has named to it.
 func TestReviewOfMany(t *testing.T) {
 	t.Parallel()

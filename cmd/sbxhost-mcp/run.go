@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,8 +50,9 @@ type runArguments struct {
 	Script     string   `json:"script,omitempty" jsonschema:"shell text, run by bash -c, or by sh -c where there is no bash"`
 	Directory  string   `json:"directory,omitempty" jsonschema:"where it runs, in a workspace; relative to the server's own directory, which is the default"`
 	Sandbox    string   `json:"sandbox,omitempty" jsonschema:"one of the sandboxes that the server's instructions name"`
-	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; without it there is no limit but the sandbox's own, which may end it earlier"`
+	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; none by default, but for the sandbox's own, which may end it earlier"`
 	Background bool     `json:"background,omitempty" jsonschema:"answer at once, while it runs: for what takes minutes, and for servers. It ends with this connection"`
+	Review     string   `json:"review,omitempty" jsonschema:"keep what it writes to the workspace in the review of this name, which is made if there is none, and shows what earlier commands wrote there"`
 	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of each output in the answer, 16384 unless given and 65536 at most; of more the middle is left out, and output has it"`
 }
 
@@ -67,18 +69,18 @@ func most(asked *int) (int, error) {
 
 // ran is how a command went. Its names are those of sbxhost exec -result.
 type ran struct {
-	ID      string `json:"id" jsonschema:"names this command to output, stop and explain_denial"`
+	ID      string `json:"id"` // names this command to output, stop and explain_denial
 	Running bool   `json:"running"`
 	Sandbox string `json:"sandbox"`
 	host.End
 	Stdout       excerpt       `json:"stdout"`
 	Stderr       excerpt       `json:"stderr"`
-	Denials      []host.Denial `json:"denials" jsonschema:"what the sandbox kept from a command that did not succeed, and files that git left as they were in one that did, and the change of the configuration that would allow it"`
-	Degraded     []string      `json:"degraded" jsonschema:"what is held less well than the configuration asks"`
-	Instructions []string      `json:"instructions" jsonschema:"files that the command made or changed and that tools of the host take for instructions"`
+	Denials      []host.Denial `json:"denials"`      // what the sandbox kept from a command that did not succeed, and files that git left as they were in one that did, and the change of the configuration that would allow it
+	Degraded     []string      `json:"degraded"`     // what is held less well than the configuration asks
+	Instructions []string      `json:"instructions"` // files that the command made or changed and that tools of the host take for instructions
 	// Repositories are those of the report in which a git outside acts on something.
-	Repositories []host.RepositoryReport `json:"repositories" jsonschema:"git repositories that the command made or changed, in which a git outside of the sandbox would act on what is reported"`
-	Changes      *changes                `json:"changes" jsonschema:"in review mode: what of the workspace is different in the review; else null"`
+	Repositories []host.RepositoryReport `json:"repositories"` // git repositories that the command made or changed, in which a git outside of the sandbox would act on what is reported
+	Changes      *changes                `json:"changes"`      // in review mode: what of the workspace is different in the review; else null
 }
 
 func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
@@ -121,6 +123,10 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	earlier, err := h.Reviews()
+	if err != nil {
+		return nil, err
+	}
 	life := s.life
 	if !in.Background {
 		life = ctx // which ends when the client cancels the request, or is gone
@@ -129,6 +135,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	connected := context.AfterFunc(s.life, j.cancel)
 	cmd := h.Command(life, j.sandbox, in.Command...)
 	cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = in.Script, dir, j.stdout, j.stderr
+	cmd.Review = in.Review
 	cmd.Background = j.stdout // of what it leaves running, where a sandbox keeps processes
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
@@ -147,6 +154,11 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		err := cmd.Run() // the report tells the rest
 		if j.report = cmd.Report(); j.report.Outcome == "failed" && errors.Is(err, context.Canceled) {
 			j.report.End = host.End{Outcome: "stopped"} // before it ran
+		}
+		if name := j.report.Review; !slices.ContainsFunc(earlier, func(r host.ReviewInfo) bool { return r.Name == name }) {
+			s.mu.Lock()
+			s.begun[[2]string{root, name}] = true
+			s.mu.Unlock()
 		}
 		for i := range j.report.Denials {
 			d := &j.report.Denials[i]
@@ -285,7 +297,7 @@ type denialArguments struct {
 }
 
 type explained struct {
-	Denials []host.Denial `json:"denials" jsonschema:"empty where the sandbox keeps nothing from it"`
+	Denials []host.Denial `json:"denials"` // empty where the sandbox keeps nothing from it
 }
 
 func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {

@@ -25,12 +25,13 @@ type server struct {
 
 	mu    sync.Mutex
 	hosts map[string]*host.Host // by workspace
+	begun map[[2]string]bool    // reviews, by workspace and name
 	jobs  map[string]*job
 	order []string // of jobs, the oldest first
 }
 
 func newServer(ctx context.Context, p *allowed) *server {
-	s := &server{allowed: p, hosts: map[string]*host.Host{}, jobs: map[string]*job{}}
+	s := &server{allowed: p, hosts: map[string]*host.Host{}, begun: map[[2]string]bool{}, jobs: map[string]*job{}}
 	s.life, s.end = context.WithCancel(ctx)
 	return s
 }
@@ -54,52 +55,53 @@ func (s *server) mcp() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sbxhost", Version: version()}, &mcp.ServerOptions{Instructions: s.instructions()})
 	m.AddReceivingMiddleware(withoutNull)
 	no := new(false)
-	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox, and answer when it has ended. It has no terminal and no standard input, and no time limit unless you give timeout or the sandbox has one. With background, it goes on while you do other things: see output and stop. What a command leaves running ends with it, unless its sandbox keeps processes: run a server with background.",
+	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox, and answer when it has ended, with an id that names it to output, stop and explain_denial. It has no terminal and no standard input. It has no time limit by default, but for the sandbox's own: give timeout to what may hang. Use background for what takes minutes: it answers at once, output tells more. What a command leaves running ends with it, and other commands do not reach its ports: for a server that they are to reach, take a sandbox that keeps processes, if the instructions name one, and start it there, in the background of a script or with background.",
 		Annotations: &mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}}, s.run)
-	addTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours that runs, or has ended, has written, from an offset, and how it ended if it has. With wait, answer as soon as there is more.",
+	addTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours, by the id of run's answer, has written from an offset, and how it ended if it has. With wait, answer as soon as there is more.",
 		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
-	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
+	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours that runs, by the id of run's answer, and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
 		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command that you have run, of a path, or of a host on the network. Only the user can change that.",
+	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command by the id of run's answer, of a path, or of a host on the network. Only the user can change that.",
 		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
-	addTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, or apply what that digest stands for.",
+	addTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, apply what that digest stands for, or discard one of yours. To have several commands write to one review, give each run its name.",
 		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
 	return m
 }
 
-// addTool is [mcp.AddTool] with schemas in which a type is one word: clients fail on lists of them.
+// addTool is [mcp.AddTool] for what answers once, in JSON as text: structured content is sent as text besides,
+// since many clients show no other, and an agent would pay for both.
 func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In, *Out]) {
-	t.InputSchema, t.OutputSchema = schema[In](false), schema[Out](true)
-	mcp.AddTool(m, t, run)
+	t.InputSchema = schema[In]()
+	mcp.AddTool(m, t, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		res, out, err := run(ctx, req, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		var text strings.Builder
+		to := json.NewEncoder(&text)
+		to.SetEscapeHTML(false)
+		if err := to.Encode(out); err != nil {
+			return nil, nil, err
+		}
+		if res == nil {
+			res = &mcp.CallToolResult{}
+		}
+		res.Content = []mcp.Content{&mcp.TextContent{Text: text.String()}}
+		return res, nil, nil
+	})
 }
 
-// schema is that of T. An answer has null and the type as alternatives; of arguments see withoutNull.
-func schema[T any](answer bool) *jsonschema.Schema {
+// schema is that of arguments. A type in it is one word: clients fail on lists of them. See withoutNull.
+func schema[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
 		panic(err) // as mcp.AddTool does
 	}
-	var one func(s *jsonschema.Schema)
-	one = func(s *jsonschema.Schema) {
-		if s == nil {
-			return
+	for _, p := range s.Properties {
+		if len(p.Types) == 2 && p.Types[0] == "null" {
+			p.Type, p.Types = p.Types[1], nil
 		}
-		switch {
-		case len(s.Types) == 2 && s.Types[0] == "null" && !answer:
-			s.Type, s.Types = s.Types[1], nil
-		case len(s.Types) > 1:
-			for _, name := range s.Types {
-				s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Type: name})
-			}
-			s.Types = nil
-		}
-		for _, p := range s.Properties {
-			one(p)
-		}
-		one(s.Items)
-		one(s.AdditionalProperties)
 	}
-	one(s)
 	return s
 }
 
@@ -119,13 +121,44 @@ func withoutNull(next mcp.MethodHandler) mcp.MethodHandler {
 
 func (s *server) instructions() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Commands run in sandboxes that the user has defined. Sandboxes: %s; the first one is the default.\n", strings.Join(s.sandboxes, ", "))
+	var sandboxes []string
+	for _, name := range s.sandboxes {
+		sandboxes = append(sandboxes, name+s.traits(name))
+	}
+	fmt.Fprintf(&b, "Commands run in sandboxes that the user has defined. Sandboxes: %s; the first one is the default.\n", strings.Join(sandboxes, ", "))
 	fmt.Fprintf(&b, "Workspaces: %s. Commands run in %s unless they name another directory.\n", strings.Join(s.roots, ", "), s.dir)
 	b.WriteString("A result tells what the sandbox kept from the command (denials), with the change of the configuration that would allow it. Ask the user for that change: you cannot make it, and another way around it does not exist.\n")
 	if !s.apply {
 		b.WriteString("Reviews are applied by the user.\n")
 	}
 	return b.String()
+}
+
+// traits are those of a sandbox that an agent chooses by, in parentheses.
+func (s *server) traits(sandbox string) string {
+	def := s.options.Sandboxes[sandbox]
+	var list []string
+	switch {
+	case def.Network.Host:
+		list = append(list, "network")
+	case len(def.Network.Names) > 0:
+		list = append(list, "network of names")
+	default:
+		list = append(list, "no network")
+	}
+	if def.Session.Processes {
+		list = append(list, "keeps processes")
+	}
+	if def.Review != "" {
+		list = append(list, "writes to a review")
+	}
+	if def.ReadOnly {
+		list = append(list, "read-only")
+	}
+	if limit := def.Limits.Timeout; limit > 0 {
+		list = append(list, "time limit "+limit.String())
+	}
+	return " (" + strings.Join(list, "; ") + ")"
 }
 
 // host gives the one of a workspace.

@@ -53,7 +53,7 @@ func TestTwoClientsOverStdio(t *testing.T) {
 	if out, refusal := call[ran](first, "run", map[string]any{"script": "seq 20000", "command": nil, "timeout": nil, "directory": nil, "background": nil, "max_output": 1000}); refusal != "" || len(out.Stdout.Text) > 1100 || !strings.HasSuffix(out.Stdout.Text, "\n20000\n") {
 		t.Errorf("%+v, %s", out, refusal)
 	}
-	if text := first.InitializeResult().Instructions; !strings.Contains(text, "Sandboxes: fast;") || !strings.Contains(text, b.work) {
+	if text := first.InitializeResult().Instructions; !strings.Contains(text, "Sandboxes: fast (no network);") || !strings.Contains(text, b.work) {
 		t.Errorf("instructions: %q", text)
 	}
 	job := first.run(map[string]any{"script": "echo one; exec sleep 1000", "background": true})
@@ -156,9 +156,9 @@ func TestInspector(t *testing.T) {
 	path := program(t)
 	b := newBench(t, plain)
 	inspect := func(method string, more ...string) (out struct {
-		Tools             []struct{ Name string }
-		StructuredContent ran
-		IsError           bool
+		Tools   []struct{ Name string }
+		Content []struct{ Text string }
+		IsError bool
 	}) {
 		t.Helper()
 		cmd := exec.Command(inspector, append([]string{"--cli", path, "-config", b.config, "--method", method}, more...)...)
@@ -177,7 +177,7 @@ func TestInspector(t *testing.T) {
 	if out := inspect("tools/list"); len(out.Tools) != 5 {
 		t.Errorf("%+v", out)
 	}
-	if out := inspect("tools/call", "--tool-name", "run", "--tool-arg", "script=echo hi; exit 3"); out.StructuredContent.Stdout.Text != "hi\n" || out.StructuredContent.ExitCode == nil || *out.StructuredContent.ExitCode != 3 {
+	if out := inspect("tools/call", "--tool-name", "run", "--tool-arg", "script=echo hi; exit 3"); len(out.Content) != 1 || !strings.Contains(out.Content[0].Text, `"exit_code":3`) || !strings.Contains(out.Content[0].Text, `"text":"hi\n"`) {
 		t.Errorf("%+v", out)
 	}
 	if out := inspect("tools/call", "--tool-name", "run", "--tool-arg", "script=pwd", "--tool-arg", "directory=/etc"); !out.IsError {
