@@ -48,8 +48,8 @@ var phrases = map[cause][]string{
 	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted", "must be superuser"},
 	taken:       {"file exists", "EEXIST"},
 	full:        {"no space left on device", "ENOSPC"},
-	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo"},
-	unreachable: {"network is unreachable", "ENETUNREACH", "connection refused", "ECONNREFUSED", "could not connect", "couldn't connect", "failed to connect", "connectexception"},
+	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo", "bad address", "nxdomain", "could not reach host", ":53: "},
+	unreachable: {"network is unreachable", "ENETUNREACH", "connection refused", "ECONNREFUSED", "could not connect", "couldn't connect", "failed to connect", "connectexception", "error connecting to", "connection failed for url"},
 	processes:   {"resource temporarily unavailable", "cannot fork", "can't fork", "can't start new thread", "EAGAIN"},
 	exhausted:   {"memoryerror", "out of memory", "cannot allocate memory", "bad_alloc", "ENOMEM", "memory exhausted"},
 	descriptors: {"too many open files", "EMFILE"},
@@ -72,7 +72,7 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
 	p.endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
-	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect to (?:host )?|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
+	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect(?:ing)? to (?:host )?|\b[Rr]each host |bad address ['"]|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
 	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
@@ -265,10 +265,13 @@ func (f *Failure) ofTool(said string) Denial {
 	case (strings.HasPrefix(lower, "mount: ") || strings.HasPrefix(lower, "umount: ")) && f.Option("nested_userns"):
 		d.Reason = "no command mounts anything in a sandbox"
 		return d
+	case slices.ContainsFunc(f.commands(), func(l line) bool { return ofMachine(path.Base(l.words[0]), lower) }) && f.Option("nested_userns"):
+		d.Reason = "this is about the machine itself, which no command in a sandbox changes or looks into: do it outside"
+		return d
 	case strings.HasPrefix(lower, "ping: ") || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
 		d.Reason = "no sandbox lets a command open raw sockets, as ping does"
 		return d
-	case strings.HasPrefix(said, "E: ") && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
+	case (strings.HasPrefix(said, "E: ") || strings.HasPrefix(lower, "dpkg: error")) && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
 		if !view.WritableInside(f.Spec, "/usr/bin") {
 			d.Operation, d.Reason = "write", fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)
 			return d
@@ -291,6 +294,15 @@ func (f *Failure) ofTool(said string) Denial {
 		}
 	}
 	return Denial{}
+}
+
+// machines are programs that change this machine or look into it.
+const machines = " ip tc ifconfig route iptables ip6tables nft sysctl dmesg chroot hostname hostnamectl date hwclock nsenter modprobe insmod swapon useradd userdel usermod groupadd groupdel chpasswd losetup "
+
+// ofMachine reports whether one of them says that it may not.
+func ofMachine(program, said string) bool {
+	refused := strings.Contains(said, "not permitted") || strings.Contains(said, "permission denied") || strings.Contains(said, "be root") || strings.Contains(said, "cannot lock")
+	return refused && strings.Contains(machines, " "+program+" ") && (strings.HasPrefix(said, program) || strings.HasPrefix(said, "rtnetlink"))
 }
 
 // setsID reports whether words are a chmod that makes a set-id file.
@@ -339,8 +351,18 @@ func (f *Failure) unreachable(line string) Denial {
 // hostIn is the name of a host that a line says was looked for: that of a URL, one that was looked
 // up, or a name of the command's own arguments. Much looks like a name: java.net.
 func (f *Failure) hostIn(said string) string {
-	if m := patterns().sought.FindStringSubmatch(said); m != nil {
-		return strings.Trim(m[1], ".")
+	single := ""
+	for _, m := range patterns().sought.FindAllStringSubmatch(said, 8) {
+		name := strings.Trim(m[1], ".")
+		if strings.Contains(name, ".") {
+			return name
+		}
+		if single == "" && !slices.Contains([]string{"the", "a", "address"}, name) {
+			single = name
+		}
+	}
+	if single != "" {
+		return single
 	}
 	asked := f.text()
 	for _, name := range patterns().hostname.FindAllString(said, 8) {
@@ -348,8 +370,14 @@ func (f *Failure) hostIn(said string) string {
 			return name
 		}
 	}
-	if m := patterns().sought.FindAllStringSubmatch(asked, 2); len(m) == 1 {
-		return m[0][1]
+	for _, pattern := range [...]*regexp.Regexp{patterns().sought, patterns().endpoint} {
+		m := pattern.FindAllStringSubmatch(asked, 2)
+		if len(m) != 1 {
+			continue
+		}
+		if _, err := netip.ParseAddr(m[0][1]); err != nil && m[0][1] != "localhost" {
+			return m[0][1]
+		}
 	}
 	return ""
 }
@@ -364,8 +392,13 @@ func (f *Failure) portOf(name, said string) uint16 {
 			}
 		}
 	}
-	if strings.HasPrefix(said, "ssh: ") || strings.Contains(asked, "@"+name+":") {
+	if strings.HasPrefix(said, "ssh: ") || strings.Contains(said, " ssh: ") || strings.Contains(asked, "@"+name+":") {
 		return 22
+	}
+	for _, l := range f.commands() {
+		if slices.Contains(l.words, name) {
+			return map[string]uint16{"psql": 5432, "pg_dump": 5432, "mysql": 3306, "redis-cli": 6379}[path.Base(l.words[0])]
+		}
 	}
 	return 0
 }

@@ -184,6 +184,9 @@ func networkCommand(words []string) string {
 	case "apt", "apt-get", "dnf", "yum", "apk":
 		verbs = "update install upgrade add"
 	}
+	if slices.ContainsFunc(rest, func(word string) bool { return strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") }) && verbs != "" {
+		return "" // a package of this machine
+	}
 	i := slices.IndexFunc(rest, func(word string) bool { return !strings.HasPrefix(word, "-") })
 	if i >= 0 && slices.Contains(strings.Fields(verbs), rest[i]) {
 		return program + " " + rest[i]
