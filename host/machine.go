@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/facts"
@@ -220,18 +219,24 @@ func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove(facts.NewEnvironment(environ).Lookup, dir, name)
 }
 
-// KeeperDir gives the directory, and with create makes it, of a program that holds the processes of a named
-// session: for its socket, and what is said there. It is this user's alone.
+// KeeperDir gives the directory, and with create makes it, for a program that holds the processes of a named
+// session: for its lock, and what is said there. It is this user's alone.
 func KeeperDir(environ []string, name string, create bool) (string, error) {
 	return session.KeeperDir(facts.NewEnvironment(environ).Lookup, name, create)
 }
 
-// Processes lists what runs in the sessions of this program, of definitions with Session.Processes, by
-// number: commands, and what they have left running.
-func (h *Host) Processes() ([]ProcessInfo, error) { return session.Processes(syscall.Getpid()) }
-
-// ProcessesOf is Processes of another program, by its number.
-func ProcessesOf(pid int) ([]ProcessInfo, error) { return session.Processes(pid) }
+// Processes lists what runs in the session, of a definition with Session.Processes, by number: commands, and
+// what they have left running.
+func (h *Host) Processes() (list []ProcessInfo, err error) {
+	for _, pid := range h.engines.Pids() {
+		found, err := session.Processes(pid)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
 
 // HasProcesses reports whether something may run in the session, of a definition with
 // Session.Processes.

@@ -137,7 +137,6 @@ func RemoveSession(_ []string, _, name string) error {
 func (h *Host) Processes() ([]ProcessInfo, error)      { return nil, nil }
 func (h *Host) HasProcesses() bool                     { return false }
 func (h *Host) EndProcesses(context.Context) error     { return nil }
-func ProcessesOf(int) ([]ProcessInfo, error)           { return nil, nil }
 func KeeperDir([]string, string, bool) (string, error) { return "", errSystem }
 
 // A Review is what commands wrote to a workspace: there is none here.

@@ -122,7 +122,7 @@ var rules = []rule{
 	{packages: "cmd/sbxhost/internal/trace", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "host", "internal/hostpath", "internal/telemetry"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/launch", "internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "internal/audit", "internal/egress", "host", "internal/hostpath", "internal/policy", "internal/serve", "shared", "internal/frame", "internal/wire", "internal/telemetry"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "internal/inforce", "internal/serve", "shared", "internal/frame", "internal/proc", "workspace"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/keep", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "internal/inforce", "internal/serve", "shared", "internal/frame", "workspace"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/trace", "config", "host", "internal/view", "shared"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "internal/approvals", "config", "internal/source", "internal/inforce"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "internal/inforce"}, others: []string{}},
@@ -533,7 +533,7 @@ func TestServersReadNothingOfTheirOwn(t *testing.T) {
 		"internal/serve/ask_linux.go": "of a client, for its own command",
 	}
 	read := map[string]bool{}
-	for _, dir := range []string{"cmd/sbxhost/internal", "internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve"} {
+	for _, dir := range []string{"cmd/sbxhost/internal", "internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve", "internal/launch", "internal/facts", "internal/session", "internal/sandbox", "internal/env", "internal/denial", "internal/stdio", "internal/view"} {
 		err := filepath.WalkDir("../"+dir, func(p string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
 				return err

@@ -33,7 +33,7 @@ func newKeeping(t *testing.T) *keeping {
 			t.Fatal(err)
 		}
 	}
-	k.env = []string{"HOME=" + k.dir + "/home", "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	k.env = []string{"HOME=" + k.dir + "/home", "XDG_RUNTIME_DIR=" + k.dir, "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
 	if err := os.WriteFile(filepath.Join(k.dir, "c.hcl"), []byte(`sandbox "dev" {
   engine = "native"
   session {

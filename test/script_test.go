@@ -145,7 +145,6 @@ func startServer(env *testscript.Env, lean string) error {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		return err
 	}
-	env.Setenv("XDG_RUNTIME_DIR", run)
 	cmd := exec.Command(filepath.Join(lean, "sbxhost"), "serve")
 	cmd.Env = env.Vars
 	stderr, err := cmd.StderrPipe()
@@ -220,6 +219,7 @@ func setupScript(env *testscript.Env, top, layout string) error {
 	env.Setenv("SBXHOST_START_TIMEOUT", "1m")
 	// Sockets live there, and a socket's path has a hundred bytes.
 	env.Setenv("TMPDIR", "/tmp")
+	env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "run")) // below /tmp, where no server is started
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		return err

@@ -289,6 +289,104 @@ func TestServeIsStarted(t *testing.T) {
 	}
 }
 
+// The server that runs the commands of sbx holds the processes of all sessions that its callers begin. Who is
+// confined otherwise has his session held by another, and after an upgrade of the programs each session goes on.
+func TestServeHoldsSessions(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	s.server.Process.Kill()
+	s.server.Wait()
+	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-") // below /tmp none is started
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	s.env = append(s.env, "XDG_RUNTIME_DIR="+run)
+	shell := func(before string, args ...string) (string, error) {
+		cmd := exec.Command("/bin/sh", append([]string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbxhost")}, args...)...)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	sbxhost := func(args ...string) string {
+		t.Helper()
+		out, err := shell("", args...)
+		if err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	t.Cleanup(func() { sbxhost("serve", "-stop") })
+	server := func() int {
+		pid, _ := strconv.Atoi(procText(t, run+"/sbxhost/lock"))
+		return pid
+	}
+	const confine = "exec setpriv --no-new-privs \"$0\" \"$@\""
+	begin := func(before, session string) (background int) {
+		t.Helper()
+		if out, err := shell(before, "exec", "-config", s.dir+"/c.hcl", "-session", session, "-keep", "--", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		until(t, "the background process", func() bool {
+			for line := range strings.Lines(sbxhost("sessions", "list", "-v", session)) {
+				if strings.HasSuffix(line, " sleep 1000\n") {
+					background, _ = strconv.Atoi(strings.Fields(line)[1])
+				}
+			}
+			return background != 0
+		}, func() string { return session })
+		return background
+	}
+	t.Cleanup(func() { shell("", "sessions", "rm", "one", "two", "confined") })
+
+	one, two, confined := begin("", "one"), begin("umask 027", "two"), begin(confine, "confined")
+	first := server()
+	for _, pid := range []int{one, two} {
+		if !slices.Contains(parents(pid), first) {
+			t.Errorf("the server %d does not hold %d", first, pid)
+		}
+	}
+	if slices.Contains(parents(confined), first) {
+		t.Error("it holds what somebody has begun who is confined otherwise")
+	}
+	if out, err := shell(confine, "exec", "-config", s.dir+"/c.hcl", "-session", "one", "-keep", "--", "true"); err == nil || !strings.Contains(out, "no_new_privs") {
+		t.Errorf("somebody confined otherwise joins: %v, %s", err, out)
+	}
+	if out, err := s.sbx("", "--", "echo", "served").CombinedOutput(); err != nil || string(out) != "served\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+	status := sbxhost("serve", "-status")
+	if !strings.Contains(status, "it holds session one ") || !strings.Contains(status, "it holds session two ") || strings.Contains(status, "it holds session confined") {
+		t.Errorf("%s", status)
+	}
+
+	program := filepath.Join(s.bin, "sbxhost")
+	if out, err := exec.Command("sh", "-c", `cp "$0" "$0.new" && mv "$0.new" "$0"`, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := shell("", "exec", "-config", s.dir+"/c.hcl", "-session", "one", "-keep", "--", "true"); err == nil || !strings.Contains(out, "sbxhost sessions rm one ends it") {
+		t.Errorf("another program joins: %v, %s", err, out)
+	}
+	until(t, "another server", func() bool {
+		s.sbx("", "--", "true").Run()
+		return server() != first
+	}, func() string { return sbxhost("serve", "-status") })
+	sbxhost("sessions", "rm", "two")
+	if !gone(two) {
+		t.Error("what ran in a session that was removed is left")
+	}
+	if stat := procFile(one, "stat"); stat == "" {
+		t.Error("and what ran in another one has gone with it")
+	}
+	sbxhost("sessions", "rm", "one")
+	if !gone(one) || !gone(first) {
+		t.Error("the server, or what it held, does not end")
+	}
+	if stat := procFile(confined, "stat"); stat == "" {
+		t.Error("the session of another server has ended")
+	}
+}
+
 func procText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

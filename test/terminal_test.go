@@ -186,7 +186,7 @@ func newPlace(t *testing.T, bin string) *place {
 
 func (p *place) env() []string {
 	return []string{
-		"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + p.home, "TMPDIR=/tmp", "TERM=screen-256color", "LANG=C.UTF-8",
+		"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + p.home, "XDG_RUNTIME_DIR=" + p.home, "TMPDIR=/tmp", "TERM=screen-256color", "LANG=C.UTF-8",
 		"SHELL=/bin/sh", "SBXHOST_CONFIG=" + filepath.Join(p.home, "sandbox.hcl"), "PS1=IN> ", "SBXHOST_SESSION=" + p.session,
 	}
 }

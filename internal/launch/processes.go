@@ -25,7 +25,7 @@ type processes struct {
 // slot holds one engine.
 type slot struct {
 	lock    Lock
-	current *Engine // guarded by lock
+	current *Engine // guarded by lock, and for Pids by mu
 }
 
 // Get gives a living engine of that name, or the first of "auto", and starts it if need be.
@@ -59,7 +59,9 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 		}
 		at.current.process.Kill() // reaps what is left of the one that died
 		orphans.Kill(orphanPatience)
+		s.mu.Lock()
 		at.current = nil
+		s.mu.Unlock()
 	}
 	e, err := s.start(ctx, name)
 	if err != nil {
@@ -73,6 +75,18 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 	}
 	at.current = e
 	return e, nil
+}
+
+// Pids are the numbers of the engines' processes.
+func (s *Engines) Pids() (pids []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range s.slots {
+		if e := at.current; e != nil && e.process != nil {
+			pids = append(pids, e.process.Pid())
+		}
+	}
+	return pids
 }
 
 func (s *Engines) isClosed() bool {

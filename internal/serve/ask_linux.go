@@ -35,8 +35,8 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		}
 	}
 	limit := patience
-	if c.Relay != nil {
-		limit = keeperPatience
+	if c.Hello.Keep {
+		limit = sessionPatience
 	}
 	if err = s.welcome(limit); err == nil {
 		err = s.hello(program, c)
@@ -85,8 +85,6 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 			return 0, 0, ErrGone
 		case err != nil || kind == KindLeave:
 			return 0, 0, left(payload)
-		case kind == KindRefuse && !begun:
-			return 0, 0, refused(payload)
 		case kind == KindBegin && !begun:
 			begun = true
 			close(begin)
@@ -111,35 +109,33 @@ func left(payload []byte) error {
 	return fmt.Errorf("%w: %w", ErrLeft, &why)
 }
 
-// Status asks the server at a socket what it keeps, and why it served whom not.
-func Status(path, program string) (string, error) {
+// Query asks the server at a socket something that is no command. program is as of Ask; empty is any.
+func Query(path, program string, kind byte, m frame.Message) (string, error) {
 	s, err := dial(path, program)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(int(s))
-	if err := s.welcome(keeperPatience); err != nil {
+	if err := s.welcome(sessionPatience); err != nil {
 		return "", err
 	}
-	if err := s.send(KindStatus, Nothing{}); err != nil {
+	if err := s.send(kind, m); err != nil {
+		return "", err
+	}
+	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &sessionPatience); err != nil {
 		return "", err
 	}
 	var text Reason
-	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
-	if err == nil && kind != KindStatus {
+	answered, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		err = ErrSilent
+	case err == nil && answered != kind:
 		err = left(payload)
-	} else if err == nil {
+	case err == nil:
 		err = frame.Decode(payload, &text)
 	}
 	return string(text), err
-}
-
-func refused(payload []byte) error {
-	var why Reason
-	if err := frame.Decode(payload, &why); err != nil {
-		return err
-	}
-	return &why
 }
 
 // IsTerminal reports whether a descriptor is one.
@@ -224,8 +220,8 @@ func Address(dir *os.File, name string) string {
 }
 
 // patience is how long a server may take to look at us: one that is stopped, or has more
-// to do than it can, is slower than to do without. Nobody does without a session's keeper.
-var patience, keeperPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
+// to do than it can, is slower than to do without. Nobody does without who holds a session.
+var patience, sessionPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
 
 // welcome hears whether the server would have us. Nothing was asked of it yet.
 func (s socket) welcome(patience unix.Timeval) error {
@@ -234,8 +230,6 @@ func (s socket) welcome(patience unix.Timeval) error {
 	}
 	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
 	switch {
-	case err == nil && kind == KindRefuse:
-		return refused(payload)
 	case errors.Is(err, unix.EAGAIN):
 		return ErrSilent
 	case err != nil || kind != KindWelcome:

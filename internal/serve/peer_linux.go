@@ -22,8 +22,6 @@ type Identity struct {
 	files    map[string]string
 	status   []string
 	schedule []string
-
-	confinement bool // see Confinement
 }
 
 // The namespaces, the root, the cgroup, the limits, the security label, and of the status
@@ -83,8 +81,8 @@ func identityOf(dir string) (Identity, error) {
 	return id, nil
 }
 
-// Apart from how much they may use, and of whose files: what a session's keeper lets differ, since what
-// runs there is bounded by its own limits.
+// Apart from how much they may use, and of whose files: what may differ among those who share a session's
+// processes, which have limits of their own.
 var (
 	usageFiles  = []string{"cgroup", "limits", "oom_score_adj"}
 	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
@@ -101,8 +99,8 @@ func (id Identity) fixed() Identity {
 	return id
 }
 
-// Confinement is the part of an identity that says what a process may reach.
-func (id Identity) Confinement() Identity {
+// confinement is the part of an identity that says what a process may reach.
+func (id Identity) confinement() Identity {
 	id.files, id.schedule = maps.Clone(id.files), nil
 	for _, name := range usageFiles {
 		delete(id.files, name)
@@ -111,7 +109,6 @@ func (id Identity) Confinement() Identity {
 		name, _, _ := strings.Cut(line, ":")
 		return slices.Contains(usageStatus, name)
 	})
-	id.confinement = true
 	return id
 }
 
@@ -154,58 +151,79 @@ func procOf(socket int) (string, error) {
 
 var errNoNewPrivs = errors.New("no_new_privs is set, so that it may be confined in a way that nobody sees")
 
-// Same refuses a process that has connected to a socket unless its identity is want. Who
-// is confined otherwise than the server would leave its confinement by it. Unless want is a confinement, it gives
-// how much the process may use, which may differ.
-func Same(socket int, want Identity) (*wire.Usage, error) {
+// A Peer is a process that has connected to a server.
+type Peer struct {
+	// Usage is how much it may use, where a server can give a command that.
+	Usage *wire.Usage
+	// Confined says why it has no command run: it would leave its confinement by us. Apart says why none but what
+	// shares a session's processes.
+	Confined, Apart error
+}
+
+// Look looks at a process that has connected to a socket of one of the identity own. It refuses another user's, or
+// who is in another user or pid namespace, as commands in sandboxes are.
+func Look(socket int, own Identity) (p Peer, err error) {
 	proc, err := procOf(socket)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err != nil {
-		return nil, os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
+		return p, os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
 	}
 	defer unix.Close(pidfd)
 	peer, err := identityOf(proc)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	// The number was its own while that was read, if it is alive still.
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
-		return nil, errors.New("it has ended")
+		return p, errors.New("it has ended")
 	}
-	if want.confinement {
-		if what := want.Differs(peer.Confinement()); what != "" {
-			return nil, fmt.Errorf("its %s differs", what)
+	for _, name := range []string{"ns/user", "ns/pid"} {
+		if own.links[name] != peer.links[name] {
+			return p, fmt.Errorf("its %s differs", name)
 		}
-		return nil, nil
 	}
 	// It may be confined by Landlock, which nobody sees from outside.
-	if !slices.ContainsFunc(peer.status, func(line string) bool {
+	private := !slices.ContainsFunc(peer.status, func(line string) bool {
 		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) == "0"
-	}) {
-		return nil, errNoNewPrivs
+	})
+	if what := own.confinement().Differs(peer.confinement()); what == "status NoNewPrivs" && private {
+		p.Confined = errNoNewPrivs
+	} else if what != "" {
+		p.Confined = fmt.Errorf("its %s differs", what)
 	}
-	what := want.fixed().Differs(peer.fixed())
+	what := own.fixed().Differs(peer.fixed())
 	if what == "" {
-		what = want.cannotGive(peer)
+		what = own.cannotGive(peer)
 	}
-	if what != "" {
-		return nil, fmt.Errorf("its %s differs", what)
+	switch {
+	case p.Confined != nil:
+		p.Apart = p.Confined
+	case private:
+		p.Apart = errNoNewPrivs
+	case what != "":
+		p.Apart = fmt.Errorf("its %s differs", what)
+	default:
+		usage, err := peer.Usage()
+		return Peer{Usage: &usage}, err
 	}
-	usage, err := peer.Usage()
-	return &usage, err
+	return p, nil
 }
 
-// Genuine refuses a server that is not program, run by this user in the namespaces of this
-// process.
+// Genuine refuses a server that is not run by this user in the namespaces of this process, or is not program. An
+// empty one is for who gives it nothing.
 func Genuine(socket int, program string) error {
 	proc, err := procOf(socket)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"ns/user", "ns/mnt", "ns/pid"} {
+	spaces := []string{"ns/user", "ns/pid", "ns/mnt"}
+	if program == "" {
+		spaces = spaces[:2]
+	}
+	for _, name := range spaces {
 		own, err := os.Readlink("/proc/self/" + name)
 		if err != nil {
 			return err
@@ -213,6 +231,9 @@ func Genuine(socket int, program string) error {
 		if its, err := os.Readlink(proc + "/" + name); err != nil || its != own {
 			return fmt.Errorf("its %s differs", name)
 		}
+	}
+	if program == "" {
+		return nil
 	}
 	want, err := StampOf(program)
 	if err != nil {

@@ -6,11 +6,11 @@
 // with its three standard descriptors, and after that the numbers of the signals that it
 // gets. The server says [KindLeave] where the client is to do the work itself, by `sbxhost
 // exec`: nothing has been run then. Otherwise it says [KindBegin] before anything runs,
-// [KindSuspend] each time that the client is to stop itself, or in a session's keeper its job, and
+// [KindSuspend] each time that the client is to stop itself, or of a kept session its job, and
 // one [KindExit]. A
 // connection that ends means to the server what SIGKILL to the client would.
 //
-// The promise: a client is served only if it has the server's identity, see [Same].
+// The promise: a client is served only if it has the server's identity, see [Look].
 // The limits: Linux 6.5, whose kernel says which process has connected.
 package serve
 
@@ -33,8 +33,8 @@ const (
 	KindBegin   = 'B'
 	KindSuspend = 'Z'
 	KindExit    = 'X'
-	KindRefuse  = 'R' // of a session's keeper, before anything is run: why
 	KindStatus  = 'S' // in the place of a Hello: the answer has a Reason, for people
+	KindSession = 'N' // likewise, with a Session: the answer has what runs there, as JSON
 )
 
 // MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
@@ -50,9 +50,9 @@ type Hello struct {
 	Dir     string
 	Args    []string // after "exec" or "shell"
 	Environ []string
-	// Of a session's keeper alone: Shell says that the command is the user's shell, and Typed that
-	// standard input is what is typed at the client's terminal.
-	Shell, Typed bool
+	// Keep says that the command runs in a kept session. There alone, Shell says that it is the user's shell,
+	// and Typed that standard input is what is typed at the client's terminal.
+	Keep, Shell, Typed bool
 }
 
 // Fields is as of [frame.Message].
@@ -61,8 +61,21 @@ func (h *Hello) Fields(c *frame.Codec) {
 	c.Text(&h.Dir)
 	c.Texts(&h.Args)
 	c.Texts(&h.Environ)
+	c.Flag(&h.Keep)
 	c.Flag(&h.Shell)
 	c.Flag(&h.Typed)
+}
+
+// A Session asks for a session that the server holds, by its directory.
+type Session struct {
+	Dir string
+	End bool // what runs there, before the answer
+}
+
+// Fields is as of [frame.Message].
+func (s *Session) Fields(c *frame.Codec) {
+	c.Text(&s.Dir)
+	c.Flag(&s.End)
 }
 
 // A Client asks for a command.

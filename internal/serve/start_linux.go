@@ -77,9 +77,7 @@ func Start(program *hostpath.Program, environ []string, args ...string) error {
 	}
 	defer read.Close()
 	server := program.Command(context.Background(), append([]string{"serve"}, args...)...)
-	if server.Env = append(server.Env, environ...); len(args) > 0 && args[0] == "-session" {
-		server.Env = environ // its commands have it
-	}
+	server.Env = append(server.Env, environ...)
 	server.Stderr, server.SysProcAttr = write, &syscall.SysProcAttr{Setsid: true}
 	err = server.Start()
 	write.Close()

@@ -35,7 +35,7 @@ func Exec(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// runAnywhere runs the command here or in the keeper of its session.
+// runAnywhere runs the command here or in the server that holds its session.
 func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
 	if kept, err := e.kept(fs); err != nil {
 		return err

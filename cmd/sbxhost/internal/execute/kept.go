@@ -26,11 +26,14 @@ import (
 // FullDelay is how often is tried again what is in somebody's way for a moment.
 const FullDelay = 50 * time.Millisecond
 
-// kept reports whether the command runs in a session that a keeper holds, and refuses what cannot
+// SessionName names the session of the command; it is empty for one without a name.
+func (e *Execution) SessionName() string { return setup.SessionOptions(e.App, &e.flags).Name }
+
+// kept reports whether the command runs in a session that a server holds, and refuses what cannot
 // be had there.
 func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
 	f := &e.flags
-	name := setup.SessionOptions(e.App, f).Name
+	name := e.SessionName()
 	switch {
 	case !f.Keep && name == "":
 		return false, nil
@@ -43,7 +46,7 @@ func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
 	case e.trace:
 		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
 	case f.ByFile && f.ScriptFile == "", OfProcess(e.resultPath + " " + f.Workdir + " " + f.Config):
-		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the session's keeper"))
+		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the server that holds the session"))
 	}
 	return true, nil
 }
@@ -61,12 +64,16 @@ func (e *Execution) keepsByDefinition() bool {
 	return err == nil && s.Options.Sandboxes[name].Session.Processes
 }
 
-// keeperTries is how often a keeper is asked or started: another may be about to end, or to begin.
-const keeperTries = 5
+// keptTries is how often a server is asked or started: another may be about to end, or to begin.
+const keptTries = 5
 
-// runKept has the session's keeper run the command.
+// ownIdle is how long a server stays that is there for sessions alone, when it holds none.
+const ownIdle = "2s"
+
+// runKept has a server run the command: the one that holds the session, or else the one of this user, or one
+// beside the sessions' directories where that cannot be or does not serve us.
 func (e *Execution) runKept() error {
-	name := setup.SessionOptions(e.App, &e.flags).Name
+	name := e.SessionName()
 	dir, err := host.KeeperDir(e.Environ, name, true)
 	if err != nil {
 		return err
@@ -75,44 +82,69 @@ func (e *Execution) runKept() error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, serve.Socket)
-	var unstarted error // why there is no keeper
-	for range keeperTries {
-		var status int
-		var ended syscall.Signal
-		status, ended, err = e.ask(path, program)
-		switch {
-		case err == nil:
-			e.terminal.TellJob(ended)
-			return cli.Exit(status)
-		case errors.Is(err, serve.ErrAbsent):
-			self, failed := hostpath.Self()
-			if failed != nil {
-				return failed
+	var unstarted error // why there is no server
+	for range keptTries {
+		h, failed := serve.HolderOf(dir)
+		held := failed == nil
+		sockets := []string{filepath.Join(filepath.Dir(dir), ".serve", serve.Socket)}
+		if held {
+			sockets = []string{h.Socket}
+			h.Close()
+		} else if runtime, failed := serve.Dir(e.Getenv("XDG_RUNTIME_DIR")); failed == nil && e.Getenv("SBX_SERVE") != "off" {
+			sockets = slices.Insert(sockets, 0, filepath.Join(runtime, serve.Socket))
+		}
+		for i, socket := range sockets {
+			status, ended, failed := e.ask(socket, program)
+			if errors.Is(failed, serve.ErrAbsent) && !held {
+				if failed = e.startServer(filepath.Dir(socket), i == len(sockets)-1); failed != nil {
+					unstarted = failed
+				} else {
+					status, ended, failed = e.ask(socket, program)
+				}
 			}
-			unstarted = serve.Start(self, e.Environ, "-session", name)
+			err = failed
+			switch {
+			case err == nil:
+				e.terminal.TellJob(ended)
+				return cli.Exit(status)
+			case errors.Is(err, serve.ErrGone):
+				return fmt.Errorf("the server that held session %q has ended, and all that ran there with it", name)
+			}
+		}
+		if errors.Is(err, serve.ErrAbsent) || errors.Is(err, serve.ErrLeft) && !held {
+			time.Sleep(FullDelay) // one is about to end, or has just begun the session
 			continue
-		case errors.Is(err, serve.ErrLeft): // it is about to end
-			time.Sleep(FullDelay)
-			continue
-		case errors.Is(err, serve.ErrGone):
-			return fmt.Errorf("the keeper of session %q has ended, and all that ran there with it", name)
 		}
 		break
 	}
-	if unstarted != nil && errors.Is(err, serve.ErrAbsent) {
+	if unstarted != nil && err == unstarted {
 		return fmt.Errorf("session %q: %w", name, unstarted)
 	}
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
 }
 
-// ask has a keeper run the command. A terminal stays with this process, which alone knows whether it
-// is in the foreground: the keeper gets what is typed.
+// startServer starts one for a directory, which is for sessions alone or for all commands of this user.
+func (e *Execution) startServer(dir string, sessions bool) error {
+	self, err := hostpath.Self()
+	if err != nil {
+		return err
+	}
+	if sessions {
+		return serve.Start(self, nil, "-dir", dir, "-idle", ownIdle)
+	}
+	if err := serve.Startable(dir); err != nil {
+		return err
+	}
+	return serve.Start(self, []string{"XDG_RUNTIME_DIR=" + filepath.Dir(dir)}, "-detached")
+}
+
+// ask has a server run the command. A terminal stays with this process, which alone knows whether it
+// is in the foreground: the server gets what is typed.
 func (e *Execution) ask(path, program string) (status int, ended syscall.Signal, err error) {
-	cmd := &host.Cmd{TTY: true} // that of the keeper has one, if we have
+	cmd := &host.Cmd{TTY: true} // that of the server has one, if we have
 	r := e.newRelay(&cmd, nil)
 	defer e.terminal.Restore()
-	client := serve.Client{Hello: serve.Hello{Args: e.fullWords(), Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
+	client := serve.Client{Hello: serve.Hello{Args: e.fullWords(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
 	var typed *os.File // where it goes
 	if e.terminal != nil {
 		var read *os.File
@@ -124,7 +156,7 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 		client.Stdin = int(read.Fd())
 	}
 	client.Relay = func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{}) {
-		// How long a command has to end, and to begin, its keeper knows.
+		// How long a command has to end, and to begin, its server knows.
 		r.Grace, r.Patience, r.Started, r.Finished = math.MaxInt64, 0, begun, ended
 		r.Forward, r.Cancel = send, send
 		r.Resize, r.Redraw = func() { send(syscall.SIGWINCH) }, func() {}

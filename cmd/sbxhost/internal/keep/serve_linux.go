@@ -6,11 +6,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/internal/frame"
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
@@ -31,51 +31,46 @@ const (
 	helloTime = 5 * time.Second
 )
 
-// Serve keeps hosts for the commands of sbx.
+// Serve keeps hosts for the commands of sbx, and the processes of sessions.
 func Serve(a *cli.App, fs *flag.FlagSet) func() error {
-	idle := fs.Duration("idle", defaultIdle, "")
-	session := fs.String("session", "", "")
+	idle, dir := fs.Duration("idle", defaultIdle, ""), fs.String("dir", "", "")
 	status, stop, detached := fs.Bool("status", false, ""), fs.Bool("stop", false, ""), fs.Bool("detached", false, "")
-	return func() error {
-		if *status || *stop {
-			return askServer(a, *stop)
+	return func() (err error) {
+		anybody := *dir != ""
+		if *dir = a.Absolute(*dir); !anybody {
+			if *dir, err = serve.Dir(a.Getenv("XDG_RUNTIME_DIR")); err != nil {
+				return cli.Hint(err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too")
+			}
 		}
-		if *idle <= 0 {
+		switch {
+		case *stop:
+			return stopServer(a, *dir)
+		case *status:
+			return showServer(a, *dir)
+		case *idle <= 0:
 			return cli.Usage(fs, fmt.Errorf("-idle %v: write a time above zero with its unit, such as %q", *idle, "10m"))
+		case !anybody:
+			if err := serve.Servable(); err != nil {
+				return err
+			}
 		}
-		s := server{App: a, idle: *idle, running: map[*client]bool{}}
+		s := server{App: a, idle: *idle, dir: *dir, socket: filepath.Join(*dir, serve.Socket), anybody: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
-			return err
-		}
-		var dir string
-		var err error
-		if *session != "" {
-			s.keeper, dir, err = newKeeper(a, *session)
-			s.identity = s.identity.Confinement()
-		} else if dir, err = serve.Dir(a.Getenv("XDG_RUNTIME_DIR")); err != nil {
-			err = cli.Hint(err, "a login sets it; else make a directory that is yours alone, and name it there for sbx, too")
-		}
-		if err == nil && s.keeper == nil {
-			err = serve.Servable()
-		}
-		if err != nil {
 			return err
 		}
 		if *detached {
 			serve.LeaveCaller()
 		}
-		listener, remove, err := listen(dir)
-		if err != nil {
+		if err := s.listen(); err != nil {
 			return err
 		}
-		defer remove()
-		a.Say("serving " + cli.Quote(filepath.Join(dir, serve.Socket)))
+		a.Say("serving " + cli.Quote(s.socket))
 		if *detached {
 			if err := leaveCaller(); err != nil {
 				return err
 			}
 		}
-		return s.run(listener)
+		return s.run()
 	}
 }
 
@@ -89,29 +84,27 @@ func leaveCaller() error {
 	return unix.Dup3(int(null.Fd()), 2, 0)
 }
 
-// askServer shows what the server of this user keeps, or ends it.
-func askServer(a *cli.App, stop bool) error {
-	dir, err := serve.Dir(a.Getenv("XDG_RUNTIME_DIR"))
-	if err != nil {
-		return err
+// stopServer ends the server of a directory.
+func stopServer(a *cli.App, dir string) error {
+	h, err := serve.HolderOf(dir)
+	if err == serve.ErrAbsent {
+		a.Say("no server runs")
+		return nil
 	}
-	if stop {
-		k, err := findServer(dir)
-		if err == errNotKept {
-			a.Say("no server runs")
-			return nil
-		}
-		if err == nil {
-			defer k.close()
-			err = k.end()
-		}
-		return err
+	if err == nil {
+		defer h.Close()
+		err = h.End()
 	}
+	return err
+}
+
+// showServer shows what it keeps.
+func showServer(a *cli.App, dir string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	text, err := serve.Status(filepath.Join(dir, serve.Socket), program)
+	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Nothing{})
 	if errors.Is(err, serve.ErrAbsent) {
 		text, err = "no server runs\n", nil
 	}
@@ -122,59 +115,82 @@ func askServer(a *cli.App, stop bool) error {
 }
 
 // listen opens the socket, under a lock that lasts as long as this process.
-func listen(dir string) (listener *net.UnixListener, remove func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, err
+func (s *server) listen() (err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return nil, nil, &os.PathError{Op: "lstat", Path: dir, Err: err}
+	if err := unix.Lstat(s.dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: s.dir, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return nil, nil, fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", cli.Quote(dir))
+		return fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", cli.Quote(s.dir))
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, nil, err
-	}
-	var at *os.File
-	release := func() {
-		at.Close()
-		lock.Close()
+	if s.lock, err = serve.Hold(s.dir, ""); err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
-			release()
+			s.lock.Release()
 		}
 	}()
-	if err := hostpath.TryLock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		if err == unix.EWOULDBLOCK {
-			return nil, nil, serve.ErrServed
-		}
-		return nil, nil, &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
-	}
-	if _, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err == nil {
-		err = lock.Truncate(int64(len(strconv.Itoa(os.Getpid()))))
-	}
-	if err == nil {
-		at, err = os.Open(dir)
-	}
+	at, err := os.Open(s.dir)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	defer at.Close()
 	path := serve.Address(at, serve.Socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
-		return nil, nil, err
+		return err
 	}
-	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err == nil {
-		err = os.Chmod(path, 0o600)
+	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, nil, err
+	s.listener.SetUnlinkOnClose(false) // another server may be in its place by then
+	return os.Chmod(path, 0o600)
+}
+
+// close has nobody come any more. The caller holds s.mu.
+func (s *server) close() {
+	if !s.closed {
+		s.closed = true
+		os.Remove(s.socket)
+		s.listener.Close()
 	}
-	listener.SetUnlinkOnClose(true)
-	return listener, release, nil
+}
+
+// retire lets another server begin, where the executable was replaced: what this one holds, it holds on.
+func (s *server) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired || s.closed {
+		return
+	}
+	s.retired = true
+	if len(s.keepers) == 0 {
+		s.close()
+		return
+	}
+	path := fmt.Sprintf("%s.%d", s.socket, os.Getpid())
+	if os.Rename(s.socket, path) == nil {
+		s.socket = path
+	}
+	for _, k := range s.keepers {
+		k.lock.Listen(s.socket) // else who ends the session ends all of this process
+	}
+	s.lock.Release()
+}
+
+// rest is for a server that holds no session, and has no client: it waits for one, unless it is nobody's any
+// more. The caller holds s.mu.
+func (s *server) rest() {
+	switch {
+	case s.clients > 0 || len(s.keepers) > 0:
+	case s.retired:
+		s.close()
+	default:
+		s.quiet.Reset(s.idle)
+	}
 }
 
 // server runs the commands of its clients.
@@ -184,15 +200,25 @@ type server struct {
 	identity serve.Identity
 	program  string // the path of this executable, and its stamp when it was started
 	stamp    string
+	dir      string
+	anybody  bool // has a session begin who is not served otherwise
+	lock     *serve.Lock
+	listener *net.UnixListener
+	quiet    *time.Timer
 	hosts    keptHosts
-	keeper   *keeper // of a session; nil for any commands
 
 	mu      sync.Mutex
+	socket  string // its path
+	closed  bool   // it accepts no more
+	retired bool   // nor anything new
 	clients int
+	keepers map[string]*keeper // by the directories of their sessions
 	running map[*client]bool
-	retire  func()   // accept no more
 	left    []string // the last clients that were not served, and why
 }
+
+// errReplaced is why a server serves nobody new.
+var errReplaced = errors.New("the server's program was replaced")
 
 // maxLeft is how many of those are shown.
 const maxLeft = 10
@@ -212,6 +238,10 @@ func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := fmt.Sprintf("process %d serves %s, and ends when idle for %v\n", os.Getpid(), cli.Plural(len(s.running), "command"), s.idle)
+	for _, dir := range slices.Sorted(maps.Keys(s.keepers)) {
+		k := s.keepers[dir]
+		text += fmt.Sprintf("it holds session %s (%s), with %s\n", k.name, cli.Quote(dir), cli.Plural(k.clients, "command"))
+	}
 	if hosts := s.hosts.list(); len(hosts) > 0 {
 		text += "\nIt keeps these:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
 	}
@@ -234,25 +264,26 @@ func (s *server) identify() (err error) {
 
 // run serves until nobody has come for some time, the executable was replaced, or a signal
 // comes, which the commands get, too.
-func (s *server) run(listener *net.UnixListener) error {
+func (s *server) run() error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	// What is nobody's terminal any more is no reason to end, nor is a client that is gone.
 	signal.Ignore(syscall.SIGPIPE)
-	quiet := time.AfterFunc(s.idle, func() { listener.Close() })
-	s.retire = func() { listener.Close() }
+	stop := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.close()
+	}
+	s.quiet = time.AfterFunc(s.idle, stop)
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
 		for {
 			select {
 			case sig := <-signals:
-				listener.Close()
-				if s.keeper != nil {
-					s.keeper.end()
-				} else {
-					s.pass(sig)
-				}
+				stop()
+				s.pass(sig)
+				s.endKeepers()
 			case <-ended:
 				return
 			}
@@ -260,7 +291,7 @@ func (s *server) run(listener *net.UnixListener) error {
 	}()
 	var all sync.WaitGroup
 	for {
-		conn, err := listener.AcceptUnix()
+		conn, err := s.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			break
 		}
@@ -273,31 +304,32 @@ func (s *server) run(listener *net.UnixListener) error {
 		}
 		s.mu.Lock()
 		s.clients++
-		quiet.Stop()
+		s.quiet.Stop()
 		s.mu.Unlock()
 		all.Go(func() {
 			defer func() {
 				conn.Close()
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				if s.clients--; s.clients == 0 {
-					quiet.Reset(s.keeper.idle(s.idle))
-				}
+				s.clients--
+				s.rest()
 			}()
 			s.attend(conn)
 		})
 	}
 	all.Wait()
-	s.keeper.end()
+	s.endKeepers()
 	return s.hosts.close()
 }
 
-// pass passes a signal on to all commands.
+// pass passes a signal on to all commands but those of sessions, which end with these.
 func (s *server) pass(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.running {
-		r.signal(sig)
+		if r.AdaptTo == nil {
+			r.signal(sig)
+		}
 	}
 }
 
@@ -311,9 +343,6 @@ func (s *server) attend(conn *net.UnixConn) {
 	defer gone()
 	r := &client{raw: raw, gone: gone}
 	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.tell, Signals: make(chan os.Signal, 16), Life: life}
-	if s.keeper != nil {
-		r.Take, r.AdaptTo = s.keeper.take, s.keeper.adapt
-	}
 	defer r.closeFiles()
 	status, why := s.serveOne(r, conn)
 	switch {
@@ -328,38 +357,56 @@ func (s *server) attend(conn *net.UnixConn) {
 // serveOne runs the command of a client, or says why not.
 func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
 	// Before anything else: a client that finds another program here leaves, and may be gone by now.
-	if now, err := serve.StampOf(s.program); s.keeper == nil && (err != nil || now != s.stamp) {
+	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
 		s.retire()
-		return 0, "the server's program was replaced"
 	}
-	var same error
-	if err := r.raw.Control(func(fd uintptr) { r.Usage, same = serve.Same(int(fd), s.identity) }); err != nil || same != nil {
-		err = errors.Join(err, same)
-		r.refuse(fmt.Errorf("the session's keeper is confined otherwise than this process: %w", err))
-		return 0, err.Error()
+	var peer serve.Peer
+	var other error
+	if err := r.raw.Control(func(fd uintptr) { peer, other = serve.Look(int(fd), s.identity) }); err != nil || other != nil {
+		return 0, errors.Join(err, other).Error()
 	}
+	r.Usage = peer.Usage
 	r.Send(serve.KindWelcome, serve.Nothing{})
 	conn.SetReadDeadline(time.Now().Add(helloTime))
-	hello, err := r.hello()
-	switch {
-	case errors.Is(err, errStatus):
-		text := serve.Reason(s.status())
-		r.Send(serve.KindStatus, &text)
-		r.asked = true
-		return 0, ""
-	case err != nil:
+	kind, hello, err := r.hello()
+	if err == nil && hello == nil {
+		if err = s.answer(r, kind); err == nil {
+			return 0, ""
+		}
+	}
+	if err != nil {
 		return 0, err.Error()
-	case hello.Program != s.stamp:
-		return 0, "the server is another program"
 	}
 	conn.SetReadDeadline(time.Time{})
 	r.args = hello.Args
-	e, fs := r.execution(s, &hello)
+	s.mu.Lock()
+	retired := s.retired
+	s.mu.Unlock()
+	switch {
+	case peer.Confined != nil:
+		return 0, peer.Confined.Error()
+	case hello.Program != s.stamp:
+		return 0, "the server is another program"
+	case !hello.Keep && retired:
+		return 0, errReplaced.Error()
+	case !hello.Keep && peer.Apart != nil:
+		return 0, peer.Apart.Error()
+	}
+	e, fs := r.execution(s, hello)
 	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {
 		return 0, "its command line is to be refused by itself"
 	}
-	if own := e.OwnProcess(); s.keeper == nil && own != "" {
+	if own := e.OwnProcess(); !hello.Keep && own != "" {
 		return 0, own
+	}
+	go r.listen()
+	if hello.Keep {
+		k, err := s.enter(r.Life, e.App, e.SessionName(), peer.Apart)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer s.exit(k)
+		r.Take, r.AdaptTo = k.take, k.adapt
 	}
 	s.mu.Lock()
 	s.running[r] = true
@@ -369,15 +416,28 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		delete(s.running, r)
 		s.mu.Unlock()
 	}()
-	go r.listen()
 	status = e.RunAndTell()
-	if s.keeper != nil {
+	if hello.Keep {
 		r.Settle(nil) // what is said before a start is for the client
 	}
 	if !r.Settled {
 		why = cmp.Or(r.Stderr.Text(), r.Why, "nothing was run")
 	}
 	return status, why
+}
+
+// answer answers what is no command.
+func (s *server) answer(r *client, kind byte) (err error) {
+	text := ""
+	if kind == serve.KindStatus {
+		text = s.status()
+	} else if text, err = s.session(&r.about); err != nil {
+		return err
+	}
+	reason := serve.Reason(text)
+	r.Send(kind, &reason)
+	r.asked = true
+	return nil
 }
 
 // client is a connection of sbx, or of an exec that has a kept session.
@@ -389,7 +449,8 @@ type client struct {
 	own     []*os.File // the client's standard streams
 	writing sync.Mutex
 	args    []string
-	asked   bool // for the status
+	about   serve.Session // that it asks for
+	asked   bool          // for what is no command
 }
 
 // name is what it asks for, for people.
@@ -398,14 +459,6 @@ func (r *client) name() string {
 		return "a process"
 	}
 	return "sbx " + cli.QuoteAll(r.args)
-}
-
-// refuse tells the client of a keeper why nothing is run.
-func (r *client) refuse(why error) {
-	if r.AdaptTo != nil {
-		reason := serve.Reason(why.Error())
-		r.Send(serve.KindRefuse, &reason)
-	}
 }
 
 func (r *client) tell(kind byte, m frame.Message) {
@@ -421,22 +474,21 @@ func (r *client) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *client) hello() (hello serve.Hello, err error) {
+// hello hears what a client wants: a command, if hello is not nil.
+func (r *client) hello() (kind byte, hello *serve.Hello, err error) {
 	kind, payload, err := frame.Read(r, serve.MaxMessage)
-	if err != nil {
-		return hello, err
+	switch {
+	case err != nil || kind == serve.KindStatus:
+	case kind == serve.KindSession:
+		err = frame.Decode(payload, &r.about)
+	case kind == serve.KindHello && len(r.files) == serve.Files:
+		hello = &serve.Hello{}
+		err = frame.Decode(payload, hello)
+	default:
+		err = frame.Malformed("no hello with its descriptors")
 	}
-	if kind == serve.KindStatus {
-		return hello, errStatus
-	}
-	if kind != serve.KindHello || len(r.files) != serve.Files {
-		return hello, frame.Malformed("no hello with its descriptors")
-	}
-	return hello, frame.Decode(payload, &hello)
+	return kind, hello, err
 }
-
-// errStatus says that the client asks for the status.
-var errStatus = errors.New("it asks for the status")
 
 func (r *client) closeFiles() {
 	frame.CloseAll(r.files)

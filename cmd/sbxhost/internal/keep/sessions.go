@@ -1,9 +1,10 @@
-// Package keep holds what outlives a command: the hosts of sbxhost serve, the keepers of
-// sessions with their processes, and the commands that show and end them.
+// Package keep holds what outlives a command: the hosts of sbxhost serve, the processes of
+// sessions, and the commands that show and end them.
 package keep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
 // listedSession is a session as -json gives it.
@@ -143,15 +145,13 @@ func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// lockName is the file beside a socket that its server has locked for its life, with its number;
-// keptLogName and keptLogOld are what background processes of a session have written.
+// What background processes of a session have written.
 const (
-	lockName    = "lock"
 	keptLogName = "log"
 	keptLogOld  = "log.old"
 )
 
-// endPatience is how long a keeper has to end what it holds.
+// endPatience is how long an engine may take to end with its session.
 const endPatience = 10 * time.Second
 
 // endPoll is how often a session is tried whose processes are about to end.
@@ -185,17 +185,26 @@ func removeSession(a *cli.App, name string) error {
 	return err
 }
 
-// endKept ends what runs in a session, and removes what its keeper has left. It reports whether there
-// was a keeper.
-func endKept(a *cli.App, name string) (bool, error) {
-	k, err := findKeeper(a, name)
+// holderOf finds who holds what runs in a session. It is serve.ErrAbsent where nobody does.
+func holderOf(a *cli.App, name string) (*serve.Holder, error) {
+	dir, err := host.KeeperDir(a.Environ, name, false)
+	if err != nil {
+		return nil, err
+	}
+	return serve.HolderOf(dir)
+}
+
+// endKept ends what runs in a session, and removes what was written there. It reports whether somebody held
+// it.
+func endKept(a *cli.App, name string) (held bool, err error) {
+	h, err := holderOf(a, name)
 	switch {
 	case err == nil:
-		err = k.end()
-		k.close()
+		held, err = true, h.EndSession()
+		h.Close()
 	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
 		return false, nil
-	case err == errNotKept:
+	case errors.Is(err, serve.ErrAbsent):
 		err = nil
 	}
 	if err != nil {
@@ -205,7 +214,7 @@ func endKept(a *cli.App, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return k != nil, os.RemoveAll(dir)
+	return held, os.RemoveAll(dir)
 }
 
 // listedProcess is a process as -json gives it.
@@ -219,19 +228,23 @@ type listedProcess struct {
 }
 
 // processesOf lists what runs in a session that is kept; nil where nothing is.
-func processesOf(a *cli.App, name string) ([]listedProcess, error) {
-	k, err := findKeeper(a, name)
-	if err == errNotKept {
+func processesOf(a *cli.App, name string) (list []listedProcess, err error) {
+	h, err := holderOf(a, name)
+	if errors.Is(err, serve.ErrAbsent) {
 		return nil, nil
-	} else if err != nil {
+	}
+	var text string
+	if err == nil {
+		defer h.Close()
+		text, err = h.Processes()
+	}
+	var found []host.ProcessInfo
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &found)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("session %q: %w", name, err)
 	}
-	defer k.close()
-	found, err := host.ProcessesOf(k.pid)
-	if err != nil {
-		return nil, err
-	}
-	list := []listedProcess{}
 	for _, p := range found {
 		list = append(list, listedProcess(p))
 	}
@@ -278,7 +291,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 				return err
 			}
 		}
-		if _, err := os.Stat(filepath.Join(dir, lockName)); !found && err != nil {
+		if _, err := os.Stat(dir); !found && err != nil {
 			return cli.Hint(fmt.Errorf("session %q: nothing was kept", fs.Arg(0)), "sbxhost exec -session "+fs.Arg(0)+" -keep begins that")
 		}
 		return nil

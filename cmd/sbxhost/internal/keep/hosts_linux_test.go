@@ -64,6 +64,9 @@ func TestKeyHasEachOption(t *testing.T) {
 		"Credentials[].Value":        "it is renewed",
 		"Credentials[].Env[]":        "it is renewed",
 	}
+	for _, path := range []string{"Umask", "Nice", "OOMScoreAdj", "CPUs", "CPUs[]", "Limits", "Limits[].Resource", "Limits[].Soft", "Limits[].Hard"} {
+		kept["Usage."+path] = "that of the first command is the session's"
+	}
 	for name, c := range map[string]struct {
 		without map[string]string
 		key     func(host.Options) (*hostKey, error)

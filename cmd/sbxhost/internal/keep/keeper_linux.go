@@ -3,6 +3,7 @@ package keep
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,13 +20,20 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // keeper holds the processes of a session, by a Host.
 type keeper struct {
 	name string
+	dir  string // what the session is known by
 	log  *keptLog
+	lock *serve.Lock
+	// of its server, under the mutex of that
+	clients int
+	idling  *time.Timer   // without clients; nil at first
+	ended   chan struct{} // nil until it ends; closed when it has
 
 	mu    sync.Mutex
 	over  bool
@@ -39,13 +47,115 @@ type keeper struct {
 	tokens map[string]string // likewise, of the sets that are built in
 }
 
-// newKeeper gives the keeper of a session and its directory.
-func newKeeper(a *cli.App, name string) (*keeper, string, error) {
+// enter gives the keeper of a session to one client more. Whom this server serves has it begin where there is
+// none; to others why is said then.
+func (s *server) enter(ctx context.Context, a *cli.App, name string, apart error) (*keeper, error) {
 	dir, err := host.KeeperDir(a.Environ, name, true)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return &keeper{name: name, log: &keptLog{path: filepath.Join(dir, keptLogName)}}, dir, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keepers[dir]
+	for ; k != nil && k.ended != nil; k = s.keepers[dir] {
+		s.mu.Unlock()
+		select {
+		case <-k.ended:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	switch {
+	case k != nil:
+	case apart != nil && !s.anybody:
+		return nil, apart
+	case s.retired:
+		return nil, errReplaced
+	default:
+		lock, err := serve.Hold(dir, s.socket)
+		if err != nil {
+			return nil, err
+		}
+		k = &keeper{name: name, dir: dir, log: &keptLog{path: filepath.Join(dir, keptLogName)}, lock: lock}
+		s.keepers[dir] = k
+	}
+	k.clients++
+	if k.idling != nil {
+		k.idling.Stop()
+	}
+	return k, nil
+}
+
+// exit is for a client less.
+func (s *server) exit(k *keeper) {
+	idle := k.idle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.clients--; k.clients == 0 {
+		k.idling = time.AfterFunc(idle, func() { s.endKeeper(k, true) })
+	}
+}
+
+// endKeeper ends what runs in a session; one that only is idle not while it has clients.
+func (s *server) endKeeper(k *keeper, idle bool) {
+	s.mu.Lock()
+	if idle && k.clients > 0 || k.ended != nil {
+		ended := k.ended
+		s.mu.Unlock()
+		if ended != nil {
+			<-ended
+		}
+		return
+	}
+	k.ended = make(chan struct{})
+	s.mu.Unlock()
+	k.end()
+	k.lock.Release()
+	s.mu.Lock()
+	delete(s.keepers, k.dir)
+	s.rest()
+	s.mu.Unlock()
+	close(k.ended)
+}
+
+// endKeepers ends all of them.
+func (s *server) endKeepers() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.keepers))
+	s.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, k := range all {
+		ends.Go(func() { s.endKeeper(k, false) })
+	}
+	ends.Wait()
+}
+
+// session answers who asks for a session: with what runs there, or once it has ended that.
+func (s *server) session(of *serve.Session) (string, error) {
+	s.mu.Lock()
+	k := s.keepers[of.Dir]
+	s.mu.Unlock()
+	switch {
+	case k == nil:
+		return "", nil
+	case of.End:
+		s.endKeeper(k, false)
+		return "", nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.host == nil {
+		return "", nil
+	}
+	found, err := k.host.Processes()
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(found)
+	return string(text), err
 }
 
 // take gives the Host, for commands of the setup that it was made with.
@@ -101,7 +211,7 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 // what is renewed.
 func keeperKey(s *setup.Setup, sets map[string]host.Credential) (*hostKey, error) {
 	o := s.Options
-	o.Environ, o.Dir, o.Credentials = nil, "", map[string]host.Credential{}
+	o.Environ, o.Dir, o.Usage, o.Credentials = nil, "", nil, map[string]host.Credential{}
 	for name, set := range sets {
 		set.Value, set.Env = hidden(set.Value), maps.Clone(set.Env)
 		for variable, value := range set.Env {
@@ -158,11 +268,8 @@ func (k *keeper) same(s *setup.Setup, key *hostKey) error {
 }
 
 // idle is how long the keeper stays without a command: no time where nothing was begun that it
-// could hold. Of nil it is another.
-func (k *keeper) idle(other time.Duration) time.Duration {
-	if k == nil {
-		return other
-	}
+// could hold.
+func (k *keeper) idle() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.host == nil || !k.host.HasProcesses() {
@@ -171,17 +278,15 @@ func (k *keeper) idle(other time.Duration) time.Duration {
 	return cmp.Or(k.setup.Options.Sandboxes[k.setup.Sandbox].Session.Idle, host.DefaultIdle)
 }
 
-// end ends all that runs. Nil has nothing.
+// end ends all that runs.
 func (k *keeper) end() {
-	if k == nil {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.over = true
 	if k.host != nil {
 		k.host.Close()
 	}
+	k.log.close()
 }
 
 // adapt makes of a command what its client means: its directory, and its variables.
@@ -225,6 +330,15 @@ type keptLog struct {
 type loggedCommand struct {
 	log  *keptLog
 	name string
+}
+
+func (l *keptLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
 }
 
 func (l *keptLog) of(name string) io.Writer { return &loggedCommand{l, name} }
