@@ -258,7 +258,9 @@ func dropByExec(kept, control, resets int) error {
 	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
 		return err
 	}
-	words := []string{os.Args[0], waitArg}
+	// Not os.Args[0]: the descriptor in it is closed then, and its number may be the runtime's.
+	const self = "/proc/self/exe"
+	words := []string{self, waitArg}
 	for _, fd := range [...]int{control, resets} {
 		if fd < 0 {
 			continue
@@ -268,7 +270,7 @@ func dropByExec(kept, control, resets int) error {
 		}
 		words = append(words, strconv.Itoa(fd))
 	}
-	return syscall.Exec("/proc/self/exe", words, []string{"GOMAXPROCS=1"})
+	return syscall.Exec(self, words, []string{"GOMAXPROCS=1"})
 }
 
 // newSupervisor takes signals as the init of a command does.
