@@ -247,7 +247,7 @@ func certify(t *testing.T) (tls.Certificate, []byte) {
 func (m *netMachine) sbxhost(args ...string) *exec.Cmd {
 	cmd := exec.Command(m.base+"/bin/sbxhost", args...)
 	cmd.Dir = m.base + "/w"
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + m.base + "/home", "LC_ALL=C", "SBXHOST_CONFIG=" + m.base + "/config.hcl"}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + m.base + "/home", "XDG_RUNTIME_DIR=" + m.base, "LC_ALL=C", "SBXHOST_CONFIG=" + m.base + "/config.hcl"}
 	return cmd
 }
 
