@@ -165,7 +165,7 @@ func TestServeWhom(t *testing.T) {
 		{"an audit log", "export SBXHOST_AUDIT=" + s.dir + "/home/audit.log", nil, true},
 		{"it could be confined", "exec setpriv --no-new-privs \"$0\" \"$@\"", nil, false},
 		{"SBX_SERVE=off", "export SBX_SERVE=off", nil, false},
-		{"a session", "", []string{"-session", "x"}, false},
+		{"a session", "", []string{"-session", "x"}, true},
 		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
 	} {
 		served := false
@@ -261,7 +261,7 @@ func TestServeIsStarted(t *testing.T) {
 	if session := statOf(t, pid, 6); session != pid {
 		t.Errorf("its session: %s, and it is %s", session, pid)
 	}
-	// What is a command's own does not part them; a session does.
+	// What is a command's own does not part them.
 	if err := os.Mkdir(s.dir+"/project/sub", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -271,11 +271,22 @@ func TestServeIsStarted(t *testing.T) {
 	if got := sbx(s.dir+"/project", "", "-v", "-c", "ls "+s.dir+"/home/.cargo/registry"); got != "" {
 		t.Errorf("a command has what another one has written: %q", got)
 	}
-	if got := sbx(s.dir+"/project", "", "-v", "-session", "x", "--", "echo", "alone"); !strings.Contains(got, "it is in a session") || !strings.HasSuffix(got, "alone\n") {
+	if got := sbx(s.dir+"/project", "", "-v", "-session", "x", "-c", "echo one >~/f") + sbxhost("exec", "-session", "x", "--", "cat", s.dir+"/home/f") +
+		sbx(s.dir+"/project", "", "-v", "-session", "x", "-c", "cat ~/f"); got != "one\none\n" {
 		t.Errorf("in a session: %q", got)
 	}
+	if status := sbxhost("serve", "-status"); !strings.Contains(status, "it holds session x ") {
+		t.Errorf("%s", status)
+	}
+	sbxhost("sessions", "rm", "x")
+	if status := sbxhost("serve", "-status"); strings.Contains(status, "session x ") {
+		t.Errorf("after it was removed: %s", status)
+	}
+	if got := sbx(s.dir+"/project", "", "-v", "-review", "x", "--", "echo", "alone"); !strings.Contains(got, "it is in a review") || !strings.Contains(got, "alone\n") {
+		t.Errorf("in a review: %q", got)
+	}
 	status := sbxhost("serve", "-status")
-	if strings.Count(status, s.dir+"/project ") != 1 || !strings.Contains(status, "sbx -session x -- echo alone: it is in a session") {
+	if strings.Count(status, s.dir+"/project ") != 1 || !strings.Contains(status, "sbx -review x -- echo alone: it is in a review") {
 		t.Errorf("%s", status)
 	}
 	sbxhost("serve", "-stop")

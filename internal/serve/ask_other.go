@@ -21,14 +21,17 @@ func Startable(string) error { return ErrAbsent }
 func Start(*hostpath.Program, []string, ...string) error { return ErrAbsent }
 
 // A Holder is nobody here: no engine of these systems keeps processes.
-type Holder struct{ Socket string }
+type Holder struct {
+	PID    int
+	Socket string
+}
 
 // HolderOf finds none.
 func HolderOf(string) (*Holder, error) { return nil, ErrAbsent }
 
-func (*Holder) Processes() (string, error) { return "", ErrAbsent }
-func (*Holder) EndSession() error          { return ErrAbsent }
-func (*Holder) Close()                     {}
+func (*Holder) Session() (string, error) { return "", ErrAbsent }
+func (*Holder) EndSession() error        { return ErrAbsent }
+func (*Holder) Close()                   {}
 
 // IsTerminal is for who asks.
 func IsTerminal(int) bool { return false }

@@ -102,8 +102,8 @@ func HolderOf(dir string) (*Holder, error) {
 // Close forgets it.
 func (h *Holder) Close() { unix.Close(h.pidfd) }
 
-// Processes lists what runs in the session, as JSON.
-func (h *Holder) Processes() (string, error) {
+// Session gives what runs in the session, as JSON.
+func (h *Holder) Session() (string, error) {
 	return Query(h.Socket, "", KindSession, &Session{Dir: h.dir})
 }
 

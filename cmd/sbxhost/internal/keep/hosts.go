@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
@@ -86,13 +87,13 @@ func sharedSetup(s *setup.Setup) *setup.Setup {
 	return &shared
 }
 
-// servedSetup is a setup for commands of callers that know nothing of one another, and are anywhere in one
-// workspace.
+// servedSetup is a setup for commands of callers that know nothing of one another, unless they name a session, and
+// are anywhere in one workspace.
 func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 	s = sharedSetup(s)
 	o := &s.Options
 	// What holds places would be seen by the client's next program.
-	o.Session.Each, o.Linger = true, -1
+	o.Session.Each, o.Linger = o.Session.Name == "", -1
 	config, root := a.Getenv("SBXHOST_CONFIG"), o.Workspace.Root
 	switch {
 	case config != "" && !filepath.IsAbs(config): // it is of this directory
@@ -124,6 +125,7 @@ type keptHosts struct {
 // keptHost is a Host that somebody makes, or has made.
 type keptHost struct {
 	key   *hostKey
+	in    string        // what its session is known by; empty where each command has its own
 	made  chan struct{} // closed when host and err are there
 	host  *host.Host
 	err   error
@@ -139,6 +141,9 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	if err != nil {
 		return nil, err
 	}
+	if s.Options.Sandboxes[s.Sandbox].Session.Processes {
+		return nil, errors.New("it is in a kept session, which sbxhost exec asks for by itself")
+	}
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	if launch.IsAuto(engine) {
 		engine = "docker" // of those that are declared "auto" takes it alone
@@ -150,9 +155,15 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	if err != nil {
 		return nil, err
 	}
+	in := ""
+	if name := s.Options.Session.Name; name != "" {
+		if in, err = host.KeeperDir(a.Environ, name, false); err != nil {
+			return nil, err
+		}
+	}
 	tried := map[*keptHost]bool{}
 	for {
-		h, ours := k.use(key, tried)
+		h, ours := k.use(key, in, tried)
 		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 		if ours {
 			h.host, h.err = host.New(ctx, s.Options)
@@ -180,12 +191,12 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 }
 
 // use begins to use a Host that has the key and was not tried, or one that its caller is to make.
-func (k *keptHosts) use(key *hostKey, tried map[*keptHost]bool) (h *keptHost, ours bool) {
+func (k *keptHosts) use(key *hostKey, in string, tried map[*keptHost]bool) (h *keptHost, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.IndexFunc(k.all, func(h *keptHost) bool { return !tried[h] && h.key.equal(key) })
+	i := slices.IndexFunc(k.all, func(h *keptHost) bool { return !tried[h] && h.in == in && h.key.equal(key) })
 	if ours = i < 0; ours {
-		h = &keptHost{key: key, made: make(chan struct{})}
+		h = &keptHost{key: key, in: in, made: make(chan struct{})}
 	} else {
 		h = k.all[i]
 		k.all = slices.Delete(k.all, i, i+1)
@@ -199,13 +210,26 @@ func (k *keptHosts) use(key *hostKey, tried map[*keptHost]bool) (h *keptHost, ou
 func (k *keptHosts) giveBack(h *keptHost) {
 	k.mu.Lock()
 	h.users--
-	var old []*host.Host
 	more := len(k.all) - maxHosts
+	k.mu.Unlock()
+	k.closeUnused(func(h *keptHost) bool {
+		old := more > 0 || h.failed()
+		if old {
+			more--
+		}
+		return old
+	})
+}
+
+// closeUnused closes those of some Hosts that nobody uses.
+func (k *keptHosts) closeUnused(of func(*keptHost) bool) {
+	k.mu.Lock()
+	var old []*host.Host
 	k.all = slices.DeleteFunc(k.all, func(h *keptHost) bool {
-		if h.users > 0 || more <= 0 && !h.failed() {
+		if h.users > 0 || !of(h) {
 			return false
 		}
-		if more--; !h.failed() {
+		if !h.failed() {
 			old = append(old, h.host)
 		}
 		return true
@@ -214,6 +238,19 @@ func (k *keptHosts) giveBack(h *keptHost) {
 	for _, h := range old {
 		h.Close()
 	}
+}
+
+// namedIdle is how long Hosts of a named session are kept without a command in it.
+const namedIdle = time.Minute
+
+// idle is how long those of a session are kept; none are not.
+func (k *keptHosts) idle(in string) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if slices.ContainsFunc(k.all, func(h *keptHost) bool { return h.in == in }) {
+		return namedIdle
+	}
+	return 0
 }
 
 // failed reports whether there is no Host, and never will be.

@@ -43,7 +43,7 @@ func TestKeyHasEachOption(t *testing.T) {
 	served := map[string]string{
 		"OneShot":                    "a Host that is kept is for many commands",
 		"Session.Once":               "so is its session",
-		"Session.Each":               "they share nothing",
+		"Session.Each":               "they share nothing but a session that has a name",
 		"Linger":                     "what holds places goes with each command",
 		"Approver":                   "the client asks by itself",
 		"Logger":                     "a client that wants one is not served",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,7 +25,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// keeper holds the processes of a session, by a Host.
+// keeper has a named session for its server: whose Hosts are in it, beside the one that holds its processes.
 type keeper struct {
 	name string
 	dir  string // what the session is known by
@@ -32,8 +33,9 @@ type keeper struct {
 	lock *serve.Lock
 	// of its server, under the mutex of that
 	clients int
+	others  int           // clients that share no processes
 	idling  *time.Timer   // without clients; nil at first
-	ended   chan struct{} // nil until it ends; closed when it has
+	ended   chan struct{} // while it ends, and then; closed when it has
 
 	mu    sync.Mutex
 	over  bool
@@ -47,9 +49,9 @@ type keeper struct {
 	tokens map[string]string // likewise, of the sets that are built in
 }
 
-// enter gives the keeper of a session to one client more. Whom this server serves has it begin where there is
-// none; to others why is said then.
-func (s *server) enter(ctx context.Context, a *cli.App, name string, apart error) (*keeper, error) {
+// enter gives the keeper of a session to one client more, which shares processes there or not. Whom this server
+// serves has it begin where there is none; to others why is said then.
+func (s *server) enter(ctx context.Context, a *cli.App, name string, processes bool, apart error) (*keeper, error) {
 	dir, err := host.KeeperDir(a.Environ, name, true)
 	if err != nil {
 		return nil, err
@@ -58,9 +60,10 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, apart error
 	defer s.mu.Unlock()
 	k := s.keepers[dir]
 	for ; k != nil && k.ended != nil; k = s.keepers[dir] {
+		ended := k.ended
 		s.mu.Unlock()
 		select {
-		case <-k.ended:
+		case <-ended:
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
@@ -82,7 +85,9 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, apart error
 		k = &keeper{name: name, dir: dir, log: &keptLog{path: filepath.Join(dir, keptLogName)}, lock: lock}
 		s.keepers[dir] = k
 	}
-	k.clients++
+	if k.clients++; !processes {
+		k.others++
+	}
 	if k.idling != nil {
 		k.idling.Stop()
 	}
@@ -90,17 +95,21 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, apart error
 }
 
 // exit is for a client less.
-func (s *server) exit(k *keeper) {
-	idle := k.idle()
+func (s *server) exit(k *keeper, processes bool) {
+	idle := max(k.idle(), s.hosts.idle(k.dir))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !processes {
+		k.others--
+	}
 	if k.clients--; k.clients == 0 {
 		k.idling = time.AfterFunc(idle, func() { s.endKeeper(k, true) })
 	}
 }
 
-// endKeeper ends what runs in a session; one that only is idle not while it has clients.
-func (s *server) endKeeper(k *keeper, idle bool) {
+// endKeeper ends what runs in a session; one that only is idle not while it has clients. All says that no command
+// is left that shares no processes: such a one goes on.
+func (s *server) endKeeper(k *keeper, idle bool) (all bool) {
 	s.mu.Lock()
 	if idle && k.clients > 0 || k.ended != nil {
 		ended := k.ended
@@ -108,18 +117,29 @@ func (s *server) endKeeper(k *keeper, idle bool) {
 		if ended != nil {
 			<-ended
 		}
-		return
+		return true
 	}
-	k.ended = make(chan struct{})
+	ended := make(chan struct{})
+	k.ended = ended
 	s.mu.Unlock()
 	k.end()
-	k.lock.Release()
+	s.hosts.closeUnused(func(h *keptHost) bool { return h.in == k.dir })
 	s.mu.Lock()
-	delete(s.keepers, k.dir)
-	s.rest()
+	if all = k.others == 0; all {
+		k.lock.Release()
+		delete(s.keepers, k.dir)
+		s.rest()
+	} else {
+		k.ended = nil
+		k.again()
+	}
 	s.mu.Unlock()
-	close(k.ended)
+	close(ended)
+	return all
 }
+
+// errInUse is why a session cannot be removed.
+var errInUse = errors.New("a command runs in it")
 
 // endKeepers ends all of them.
 func (s *server) endKeepers() {
@@ -136,25 +156,30 @@ func (s *server) endKeepers() {
 // session answers who asks for a session: with what runs there, or once it has ended that.
 func (s *server) session(of *serve.Session) (string, error) {
 	s.mu.Lock()
-	k := s.keepers[of.Dir]
+	k, commands := s.keepers[of.Dir], 0
+	if k != nil {
+		commands = k.clients
+	}
 	s.mu.Unlock()
 	switch {
 	case k == nil:
 		return "", nil
 	case of.End:
-		s.endKeeper(k, false)
+		if !s.endKeeper(k, false) {
+			return "", errInUse
+		}
 		return "", nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.host == nil {
-		return "", nil
+	holds := heldSession{Commands: commands}
+	if k.host != nil {
+		var err error
+		if holds.Processes, err = k.host.Processes(); err != nil {
+			return "", err
+		}
 	}
-	found, err := k.host.Processes()
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(found)
+	text, err := json.Marshal(holds)
 	return string(text), err
 }
 
@@ -163,11 +188,11 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	s = sharedSetup(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over {
-		return nil, host.ErrClosed
-	}
 	if !s.Options.Sandboxes[s.Sandbox].Session.Processes {
 		return nil, fmt.Errorf("sandbox %q keeps no processes: give -keep, or write session { processes = true }", s.Sandbox)
+	}
+	if k.over {
+		return nil, host.ErrClosed
 	}
 	sets := k.renewed(s.Options.Credentials)
 	key, err := keeperKey(s, sets)
@@ -285,8 +310,16 @@ func (k *keeper) end() {
 	k.over = true
 	if k.host != nil {
 		k.host.Close()
+		k.host = nil
 	}
 	k.log.close()
+}
+
+// again lets more be begun.
+func (k *keeper) again() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over = false
 }
 
 // adapt makes of a command what its client means: its directory, and its variables.

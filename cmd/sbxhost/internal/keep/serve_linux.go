@@ -400,13 +400,15 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, own
 	}
 	go r.listen()
-	if hello.Keep {
-		k, err := s.enter(r.Life, e.App, e.SessionName(), peer.Apart)
+	if name := e.SessionName(); hello.Keep || name != "" {
+		k, err := s.enter(r.Life, e.App, name, hello.Keep, peer.Apart)
 		if err != nil {
 			return 0, err.Error()
 		}
-		defer s.exit(k)
-		r.Take, r.AdaptTo = k.take, k.adapt
+		defer s.exit(k, hello.Keep)
+		if hello.Keep {
+			r.Take, r.AdaptTo = k.take, k.adapt
+		}
 	}
 	s.mu.Lock()
 	s.running[r] = true

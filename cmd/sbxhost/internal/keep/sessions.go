@@ -56,10 +56,8 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 		for _, s := range found {
 			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
 				one := listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...), nil}
-				if *verbose {
-					if one.Processes, err = processesOf(a, s.Name); err != nil {
-						return err
-					}
+				if err := one.ask(a, *verbose); err != nil {
+					return err
 				}
 				list = append(list, one)
 			}
@@ -202,6 +200,9 @@ func endKept(a *cli.App, name string) (held bool, err error) {
 	case err == nil:
 		held, err = true, h.EndSession()
 		h.Close()
+		if errors.Is(err, serve.ErrLeft) { // a command runs there that shares no processes
+			return false, nil
+		}
 	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
 		return false, nil
 	case errors.Is(err, serve.ErrAbsent):
@@ -227,28 +228,40 @@ type listedProcess struct {
 	Memory  int64     `json:"memory"` // bytes
 }
 
-// processesOf lists what runs in a session that is kept; nil where nothing is.
-func processesOf(a *cli.App, name string) (list []listedProcess, err error) {
-	h, err := holderOf(a, name)
+// heldSession is what a server says of a session that it has.
+type heldSession struct {
+	Commands  int // that run
+	Processes []host.ProcessInfo
+}
+
+// ask asks the server that has a session for it, and tells what of that counts.
+func (s *listedSession) ask(a *cli.App, verbose bool) error {
+	h, err := holderOf(a, s.Name)
 	if errors.Is(err, serve.ErrAbsent) {
-		return nil, nil
+		return nil
 	}
 	var text string
 	if err == nil {
 		defer h.Close()
-		text, err = h.Processes()
+		text, err = h.Session()
 	}
-	var found []host.ProcessInfo
+	var holds heldSession
 	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &found)
+		err = json.Unmarshal([]byte(text), &holds)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("session %q: %w", name, err)
+		return fmt.Errorf("session %q: %w", s.Name, err)
 	}
-	for _, p := range found {
-		list = append(list, listedProcess(p))
+	if at := slices.Index(s.Users, h.PID); at >= 0 && holds.Commands == 0 && len(holds.Processes) == 0 {
+		s.Users = slices.Delete(s.Users, at, at+1) // it would give it up
+		s.InUse = len(s.Users) > 0
 	}
-	return list, nil
+	if verbose {
+		for _, p := range holds.Processes {
+			s.Processes = append(s.Processes, listedProcess(p))
+		}
+	}
+	return nil
 }
 
 func processesText(name string, list []listedProcess) string {
