@@ -71,7 +71,7 @@ func TestNoLocks(t *testing.T) {
 	write(filepath.Join(work, ".git/HEAD"), "ref: refs/heads/main\n")
 	sbxhost := func(words ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, "sbxhost"), append([]string{"exec", "-config", config}, words...)...)
-		cmd.Dir, cmd.Env = work, append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CACHE_HOME="+home+"/cache")
+		cmd.Dir, cmd.Env = work, append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CACHE_HOME="+home+"/cache", "SBX_SERVE=off")
 		return cmd
 	}
 	script := []string{"--", "sh", "-c", "echo runs"}

@@ -75,7 +75,7 @@ func TestMachineRefuses(t *testing.T) {
 			}
 			var out, diagnostics strings.Builder
 			cmd.Dir, cmd.Stdout, cmd.Stderr = base+"/project", &out, &diagnostics
-			cmd.Env = []string{"HOME=" + base + "/home", "TMPDIR=" + base + "/tmp", "PATH=/usr/bin:/bin"}
+			cmd.Env = []string{"HOME=" + base + "/home", "TMPDIR=" + base + "/tmp", "PATH=/usr/bin:/bin", "SBX_SERVE=off"}
 			start := cmd.Start
 			if tt.filtered {
 				start = func() error { return startFiltered(cmd) }

@@ -366,6 +366,14 @@ func TestServeHoldsSessions(t *testing.T) {
 	if out, err := s.sbx("", "--", "echo", "served").CombinedOutput(); err != nil || string(out) != "served\n" {
 		t.Errorf("%v, %s", err, out)
 	}
+	// A session that is not kept is the server's, too, and without it as good.
+	const ancestors = `p=$$; while [ $p -gt 1 ]; do echo $p; p=$(cut -d" " -f4 /proc/$p/stat); done`
+	for before, served := range map[string]bool{"": true, "export SBX_SERVE=off": false, confine: false} {
+		out, err := shell(before, "exec", "-config", s.dir+"/c.hcl", "-session", "plain", "-sandbox", "open", "--", "sh", "-c", ancestors)
+		if has := slices.Contains(strings.Fields(out), strconv.Itoa(first)); err != nil || has != served {
+			t.Errorf("%q: %v, %v, %q", before, has, err, out)
+		}
+	}
 	status := sbxhost("serve", "-status")
 	if !strings.Contains(status, "it holds session one ") || !strings.Contains(status, "it holds session two ") || strings.Contains(status, "it holds session confined") {
 		t.Errorf("%s", status)

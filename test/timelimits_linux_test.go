@@ -66,7 +66,7 @@ func (p *hurtPlace) start(t *testing.T, args ...string) *hurtRun {
 	r := &hurtRun{read: make(chan struct{})}
 	r.Cmd = exec.Command(p.bin, append([]string{"exec", "-config", filepath.Join(p.dir, "c.hcl")}, args...)...)
 	r.Dir = filepath.Join(p.dir, "project")
-	r.Env = []string{"HOME=" + filepath.Join(p.dir, "home"), "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	r.Env = []string{"HOME=" + filepath.Join(p.dir, "home"), "PATH=/usr/bin:/bin", "TMPDIR=/tmp", "SBX_SERVE=off"}
 	var out, errs *os.File
 	var err error
 	if r.out, out, err = os.Pipe(); err == nil {

@@ -42,6 +42,11 @@ func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
 	} else if kept {
 		return e.runKept()
 	}
+	if e.SessionName() != "" {
+		if served, err := e.runServed(); served {
+			return err
+		}
+	}
 	return cli.Exit(e.RunAndTell())
 }
 

@@ -123,6 +123,35 @@ func (e *Execution) runKept() error {
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
 }
 
+// runServed has the server of this user run the command, in whose session others have what it leaves, too, unless
+// there can be none or it is to run from this process.
+func (e *Execution) runServed() (served bool, err error) {
+	runtime, err := serve.Dir(e.Getenv("XDG_RUNTIME_DIR"))
+	if err != nil || e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
+		return false, nil
+	}
+	if _, err := host.KeeperDir(e.Environ, e.SessionName(), false); err != nil {
+		return false, nil // which is told by who runs it
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return false, nil
+	}
+	client := serve.Client{Hello: serve.Hello{Args: e.Words}}
+	socket := filepath.Join(runtime, serve.Socket)
+	status, _, err := client.Ask(socket, program)
+	if errors.Is(err, serve.ErrAbsent) && e.startServer(runtime, false) == nil {
+		status, _, err = client.Ask(socket, program)
+	}
+	switch {
+	case err == nil:
+		return true, cli.Exit(status)
+	case errors.Is(err, serve.ErrGone):
+		return true, err
+	}
+	return false, nil
+}
+
 // startServer starts one for a directory, which is for sessions alone or for all commands of this user.
 func (e *Execution) startServer(dir string, sessions bool) error {
 	self, err := hostpath.Self()
