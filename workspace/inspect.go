@@ -369,7 +369,7 @@ func (l GitLayout) Links() (said []string) {
 		links, all := LinksIn(dir, &left, func(p string) bool {
 			name, _, _ := strings.Cut(strings.TrimPrefix(p, dir+"/"), "/")
 			return name == "logs" || name == "info" || name == "rr-cache"
-		})
+		}, nil)
 		slices.Sort(links)
 		for _, p := range links {
 			said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
@@ -382,8 +382,9 @@ func (l GitLayout) Links() (said []string) {
 }
 
 // LinksIn gives the symlinks in a directory, and in those in it that enter has looked at, what is
-// nearest first; all says that there are no others. It looks at no more entries than are left.
-func LinksIn(dir string, left *int, enter func(p string) bool) (links []string, all bool) {
+// nearest first; all says that there are no others. It looks at no more entries than are left, and
+// gives each regular file to file, if that is not nil.
+func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		f, err := os.OpenFile(dirs[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
@@ -401,6 +402,8 @@ func LinksIn(dir string, left *int, enter func(p string) bool) (links []string, 
 				links = append(links, p)
 			case e.IsDir() && enter(p):
 				dirs = append(dirs, p)
+			case e.Type().IsRegular() && file != nil:
+				file(e)
 			}
 		}
 	}

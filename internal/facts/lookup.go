@@ -27,12 +27,13 @@ type lookup struct {
 	repos        map[string]view.Repository
 	layouts      layouts
 	workTrees    map[string]workTrees
+	links        map[string]view.Links
 	as           *asUser // nil: commands run as the caller, or nothing was asked yet
 	failure      error   // of as
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, links: map[string]view.Links{}}
 }
 
 // Follow implements view.Facts. Most paths that are asked for lie in the same
@@ -58,7 +59,10 @@ func (f *lookup) Follow(p string) view.Way {
 }
 
 // forget makes f look again at what it knows of paths.
-func (f *lookup) forget() { clear(f.ways) }
+func (f *lookup) forget() {
+	clear(f.ways)
+	clear(f.links)
+}
 
 var _ view.Facts = (*lookup)(nil)
 
@@ -146,12 +150,22 @@ func (f *lookup) Empty(dir string) bool {
 const maxLooked = 10_000
 
 // LinksIn implements view.Facts.
-func (f *lookup) LinksIn(dir string) (links []string, all bool) {
-	left := maxLooked
-	return workspace.LinksIn(dir, &left, func(p string) bool {
-		_, err := os.Lstat(filepath.Join(p, ".git"))
-		return err != nil
-	})
+func (f *lookup) LinksIn(dir string) view.Links {
+	known, ok := f.links[dir]
+	if !ok {
+		left := maxLooked
+		known.Symlinks, known.All = workspace.LinksIn(dir, &left, func(p string) bool {
+			_, err := os.Lstat(filepath.Join(p, ".git"))
+			return err != nil
+		}, func(e fs.DirEntry) {
+			if info, err := e.Info(); err == nil && !known.Hard {
+				st, ok := info.Sys().(*syscall.Stat_t)
+				known.Hard = ok && st.Nlink > 1
+			}
+		})
+		f.links[dir] = known
+	}
+	return known
 }
 
 // Repository implements view.Facts.

@@ -19,9 +19,9 @@ type Facts interface {
 	Unsearchable(path string) string
 	// Empty reports whether a directory has nothing in it but a repository.
 	Empty(dir string) bool
-	// LinksIn lists the symlinks in a directory without symlinks in its path, and in those in
-	// it that are no work trees of git's; all says that there are no others.
-	LinksIn(dir string) (links []string, all bool)
+	// LinksIn looks for links in a directory without symlinks in its path, and in those in it
+	// that are no work trees of git's.
+	LinksIn(dir string) Links
 	// Repository says how git lies in a directory, where commands can write to
 	// others.
 	Repository(dir string, writable []string) Repository
@@ -39,6 +39,13 @@ type Way struct {
 	UID     uint32 // whose it is
 	Names   uint64 // hard links of a file
 	Err     error  // why it could not be followed: ErrUnsearchable, or another reason
+}
+
+// Links are those in a directory.
+type Links struct {
+	Symlinks []string
+	Hard     bool // a file has further names
+	All      bool // there are no others
 }
 
 // ErrUnsearchable is the error of a Way through a directory that the caller may not search.

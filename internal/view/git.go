@@ -401,8 +401,7 @@ func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
 		add(path.Join(gitDir, name), gitHold(name))
 	}
 	if hooks := v.facts.Follow(path.Join(gitDir, "hooks")); hooks.Kind == Directory {
-		links, _ := v.facts.LinksIn(hooks.End)
-		for _, link := range links {
+		for _, link := range v.facts.LinksIn(hooks.End).Symlinks {
 			add(link, nil)
 		}
 	}

@@ -22,8 +22,9 @@ func (v *View) withLinksIn(list []protection) []protection {
 			continue
 		}
 		seen[dir.End] = true
-		links, all := v.facts.LinksIn(dir.End)
-		for _, link := range links {
+		links := v.facts.LinksIn(dir.End)
+		all := links.All
+		for _, link := range links.Symlinks {
 			to := v.locate(protection{path: link, why: p.why, leads: true})
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {

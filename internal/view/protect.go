@@ -79,13 +79,10 @@ func (v *View) Restrict(found *Found) error {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
-	if v.givenUp, err = v.namesGivenUp(); err != nil {
-		return err
-	}
 	v.hideSessions()
 	v.hideParents()
 	protections := append(v.hostProtections(), v.gitProtections(found)...)
-	protections = append(protections, v.defaultProtections(found)...)
+	protections = append(protections, v.defaultProtections(found.Trees)...)
 	more, err := v.ruleProtections(found)
 	if err != nil {
 		return err
@@ -172,9 +169,9 @@ func byDefault(dir, name string) protection {
 }
 
 // defaultProtections are what tools of the host take for instructions.
-func (v *View) defaultProtections(found *Found) (list []protection) {
-	for _, f := range found.Trees.Found {
-		if name := path.Base(f.Path); f.What == scan.Asked && !v.givenUp.has(name) && v.guarded(f.Path, found.Trees) {
+func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
+	for _, f := range trees.Found {
+		if name := path.Base(f.Path); f.What == scan.Asked && !v.givenUp.has(name) && v.guarded(f.Path, trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
@@ -454,16 +451,21 @@ func (v *View) claim(format string, args ...any) {
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
-// Linked gives rules for files that are protected and have further names: by one
-// of those that lies where commands can write, they could change them. Their text
-// says what they are.
+// Linked gives rules for files that are protected and have further names, and for directories
+// with such files in them: by one of those that lies where commands can write, they could change
+// them. Their text says what they are.
 func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 	if len(v.Writable()) == 0 {
 		return nil, nil
 	}
 	add := func(p, what string) {
 		way := v.facts.Follow(p)
-		if way.Err != nil || way.Kind != File || way.Names < 2 || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+		linked := way.Kind == File && way.Names > 1
+		if way.Kind == Directory {
+			links := v.facts.LinksIn(way.End)
+			linked = links.Hard || !links.All
+		}
+		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
 			return
 		}
 		pattern, parseErr := glob.Parse(Quote(way.End))
@@ -472,8 +474,11 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
 	}
+	isDir := func(p string) bool { return v.facts.Follow(p).Kind == Directory }
 	for _, m := range v.hostProtections() {
-		add(m.path, m.why)
+		if !isDir(m.path) {
+			add(m.path, m.why)
+		}
 	}
 	for _, dir := range v.repositories(trees) {
 		if v.gitWritable {
@@ -481,21 +486,19 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 		r := v.repository(dir)
 		for _, p := range r.Layout.Protected {
-			add(p, "git "+path.Base(p))
+			// Git says itself which hooks have further names, and modules have the parts of their own.
+			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
+				add(p, "git "+name)
+			}
 		}
 		for _, o := range r.Obeyed {
-			add(o.Path, "git "+o.What)
+			if !isDir(o.Path) {
+				add(o.Path, "git "+o.What)
+			}
 		}
 	}
-	for _, f := range trees.Found {
-		if f.What == scan.Asked && v.guarded(f.Path, trees) {
-			add(f.Path, "by default, "+path.Base(f.Path))
-		}
-	}
-	for _, dir := range v.Writable() {
-		for _, name := range shellFiles {
-			add(path.Join(dir, name), "by default, "+name)
-		}
+	for _, p := range v.withLinksIn(v.defaultProtections(trees)) {
+		add(p.path, p.why)
 	}
 	return rules, err
 }

@@ -58,6 +58,12 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if err := v.checkTrusted(); err != nil {
 		return nil, err
 	}
+	if !in.Unisolated {
+		var err error
+		if v.givenUp, err = v.namesGivenUp(); err != nil {
+			return nil, err
+		}
+	}
 	if err := v.showTrust(); err != nil {
 		return nil, err
 	}

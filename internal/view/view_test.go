@@ -98,13 +98,14 @@ func (m *machine) Empty(dir string) bool {
 	return true
 }
 
-func (m *machine) LinksIn(dir string) (links []string, all bool) {
+func (m *machine) LinksIn(dir string) Links {
+	links := Links{All: true}
 	for _, p := range slices.SortedFunc(maps.Keys(m.at), paths.Compare) {
 		if strings.HasPrefix(m.at[p], "-> ") && paths.Inside(dir, p) {
-			links = append(links, p)
+			links.Symlinks = append(links.Symlinks, p)
 		}
 	}
-	return links, true
+	return links
 }
 
 func (m *machine) Repository(dir string, _ []string) (r Repository) {
