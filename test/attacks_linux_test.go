@@ -240,6 +240,15 @@ const (
 	fsmon = `printf '[core]\n\tfsmonitor = "%s/tools/evil; :"\n' "$B"`
 )
 
+// Scripts that have git take another repository.
+const (
+	// bareParts make the directory itself one.
+	bareParts = `mkdir objects refs; echo ref: refs/heads/x >HEAD; printf '[core]\nrepositoryFormatVersion = 0\nbare = false\nworktree = .\n' >config; ` + fsmon + " >>config; "
+	// orRoot does for root, who may search and read everything, what modes do for others.
+	orRoot     = "[ $(id -u) != 0 ] || echo none >.git/HEAD"
+	plantedGit = "GIT_DIR=.git git init -q .; git config -f .git/config core.bare false; " + fsmon + " >>.git/config"
+)
+
 // hookIn makes a hook of what may be a directory on its way.
 func hookIn(dir string) string {
 	return "mkdir -p " + dir + "; " + hook + " >" + dir + "/pre-commit; chmod +x " + dir + "/pre-commit"
@@ -407,6 +416,31 @@ func gitAttacks() []attack {
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},
+		// Which of two git takes: that of .git, or the directory itself.
+		{name: "a git directory whose objects cannot be searched", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{bareParts + "chmod 600 .git/objects; " + orRoot}, act: "git status; chmod 700 .git/objects"},
+		{name: "a git directory whose refs cannot be searched", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{bareParts + "chmod 600 .git/refs; " + orRoot}, act: "git status; chmod 700 .git/refs"},
+		{name: "a git directory that cannot be searched", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{bareParts + "chmod 0 .git; " + orRoot}, act: "git status; chmod 700 .git"},
+		{name: "a git directory whose HEAD cannot be read", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{bareParts + "chmod 0 .git/HEAD; " + orRoot}, act: "git status"},
+		{name: "a git directory of whose HEAD git reads the beginning", setup: initial + "true", told: true, reported: "is not a git directory",
+			commands: []string{bareParts + `printf "ref:%300srefs/heads/x" "" >.git/HEAD`}, act: "git status"},
+		{name: "a git directory beside another, then none", setup: initial + "true", told: true, reported: "is a bare repository itself",
+			commands: []string{bareParts, `printf "ref:%300srefs/heads/x" "" >.git/HEAD`}, act: "git status"},
+		{name: "a clone whose git directory is none any more", setup: "git init -q c && git init -q d", told: true, reported: `w/c", which is not understood`,
+			commands: []string{"cd c; " + bareParts + "chmod 600 .git/objects; " + orRoot}, act: "cd c; git status; chmod 700 .git/objects"},
+		{name: "an empty .git in a bare repository", setup: initial + "true", told: true, reported: `w/n", whose configuration sets ["core.fsmonitor"`,
+			commands: []string{"mkdir -p n/.git; cd n; " + bareParts}, act: "cd n; git status"},
+		{name: "a .git in a bare repository", setup: "git init -q --bare .",
+			commands: []string{plantedGit}, act: "git status", allowed: "git symbolic-ref HEAD refs/heads/y && git status 2>&1 | grep 'work tree'"},
+		{name: "a .git in a bare repository among clones", setup: "git init -q --bare a.git && git init -q c",
+			commands: []string{"cd a.git; " + plantedGit}, act: "cd a.git; git status", allowed: "git -C a.git symbolic-ref HEAD refs/heads/y"},
+		{name: "a .git that is a file, in a bare repository", setup: "git init -q --bare a.git && git init -q c",
+			commands: []string{"git init -q --bare x; git -C x config core.bare false; git -C x config core.worktree ../a.git; " + fsmon + " >>x/config; echo gitdir: ../x >a.git/.git"}, act: "cd a.git; git status"},
+		{name: "a .git in the git directory of a submodule", setup: initial + "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib",
+			commands: []string{"cd .git/modules/lib; " + plantedGit}, act: "cd .git/modules/lib; git status", allowed: "git -C lib commit -q --allow-empty -m inside"},
 		{name: "a git directory of which most is elsewhere", setup: initial + "true", told: true, reported: "most of the repository is elsewhere",
 			commands: []string{`mkdir -p other/objects other/refs; cd sub; echo ref: refs/heads/main >HEAD; echo ../other >commondir; printf '[core]\nbare = false\nworktree = .\n' >config.worktree; ` +
 				fsmon + ` >../other/config; printf '[extensions]\nworktreeConfig = true\n[core]\nrepositoryFormatVersion = 1\n' >>../other/config`},

@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -92,21 +93,18 @@ func parseGitPath(file string, data []byte) (string, error) {
 	return p, nil
 }
 
-// validHead reports whether data is what git accepts as HEAD.
+// maxHead is how much of a HEAD git reads to judge it.
+const maxHead = 255
+
+// validHead reports whether data is what git accepts as the beginning of a HEAD.
 func validHead(data []byte) bool {
+	data, _, _ = bytes.Cut(data[:min(len(data), maxHead)], []byte{0})
 	if ref, ok := bytes.CutPrefix(data, []byte("ref:")); ok {
-		return bytes.HasPrefix(bytes.TrimLeft(ref, " \t"), []byte("refs/"))
+		return bytes.HasPrefix(bytes.TrimLeft(ref, " \t\r\n"), []byte("refs/"))
 	}
-	hash := bytes.TrimRight(data, " \t\r\n")
-	if len(hash) != 40 && len(hash) != 64 {
-		return false
-	}
-	for _, c := range hash {
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return false
-		}
-	}
-	return true
+	const hash = 40 // of a longer one the beginning is a shorter one
+	_, err := hex.Decode(make([]byte, hash/2), data[:min(len(data), hash)])
+	return err == nil && len(data) >= hash
 }
 
 // parseCoreWorktree returns the last core.worktree that a git config sets, or "".

@@ -72,6 +72,9 @@ func below(dir string, names ...string) []string {
 var guarded = []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules",
 	"remotes", "branches"} // the last two of the common directory alone
 
+// inOthers are those in a git directory of another name than .git.
+var inOthers = append(slices.Clip(guarded), ".git")
+
 func TestGitDirsOfRealRepositories(t *testing.T) {
 	t.Parallel()
 	need(t, "git")
@@ -108,7 +111,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	worktree := GitLayout{
 		Kind: gitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
 		Writable: []string{m},
-		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, guarded...),
+		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, inOthers...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
 		Present:   below(m, "HEAD", "index", "sequencer", "sharedindex.12"),
 		Elsewhere: below(m+"/worktrees", "other", "near", "gone"),
@@ -149,23 +152,23 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	n := s + "/modules/nested"
 	wantLayout(t, super, GitLayout{
 		Kind: gitPlain, GitDir: g, CommonDir: g, Writable: []string{g, s, n},
-		Protected: slices.Concat(below(g, guarded...), below(s, guarded...), below(n, guarded...)),
+		Protected: slices.Concat(below(g, guarded...), below(s, inOthers...), below(n, inOthers...)),
 		Present:   below(super, ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib", GitLayout{
 		Kind: gitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
-		Protected: slices.Concat(below(super+"/deps/lib", ".git"), below(s, guarded...), below(n, guarded...)),
+		Protected: slices.Concat(below(super+"/deps/lib", ".git"), below(s, inOthers...), below(n, inOthers...)),
 		Present:   below(super+"/deps/lib", ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib/nested", GitLayout{
 		Kind: gitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
-		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git"), below(n, guarded...)),
+		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git"), below(n, inOthers...)),
 	})
 
 	b := base + "/bare.git"
 	wantLayout(t, b, GitLayout{
 		Kind: gitBare, GitDir: b, CommonDir: b, Writable: []string{b},
-		Protected: slices.Concat(below(b, guarded...), below(b+"/worktrees/inner", "commondir", "gitdir", "config.worktree")),
+		Protected: slices.Concat(below(b, inOthers...), below(b+"/worktrees/inner", "commondir", "gitdir", "config.worktree")),
 	})
 	// A worktree inside the bare repository: the parts are shown, not the whole.
 	inner, err := GitDirs(b + "/inner")
@@ -181,7 +184,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/sep/.store", base+"/sep")
 	wantLayout(t, base+"/sep", GitLayout{
 		Kind: gitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
-		Protected: slices.Concat(below(base+"/sep", ".git"), below(base+"/sep/.store", guarded...)),
+		Protected: slices.Concat(below(base+"/sep", ".git"), below(base+"/sep/.store", inOthers...)),
 	})
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/store", base+"/sep2")
 	if l, err := GitDirs(base + "/sep2"); !errors.Is(err, ErrGitLayout) {
@@ -266,6 +269,83 @@ const head = "ref: refs/heads/main\n"
 
 // What a workspace may put into its .git to have another directory shown. The
 // control believes the file, as a parser without the checks would.
+// Which of two repositories git takes, that of .git or the directory itself, is asked of a real git.
+func TestGitDirsAreThoseThatGitTakes(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	const bare = "mkdir objects refs; echo ref: refs/heads/x >HEAD; "
+	for i, tt := range []struct {
+		change string
+		first  string // GitDir by GitDirs, without the top; "error"
+	}{
+		{"true", "/.git"},
+		{bare, "/.git"},
+		{bare + "chmod 600 .git/objects", "error"},
+		{bare + "chmod 600 .git/refs", "error"},
+		{bare + "chmod 600 .git", "error"},
+		{bare + "chmod 0 .git", "error"},
+		{bare + "chmod 0 .git/HEAD", "error"},
+		{bare + "chmod 711 .git; chmod 111 .git/refs", "/.git"},
+		{bare + "mv .git/refs .git/r; echo >.git/refs; chmod +x .git/refs", "error"},
+		{bare + "mv .git/refs .git/r", "error"},
+		{bare + "rm .git/HEAD", "error"},
+		{bare + "mv .git was; mkdir .git", ""},
+		{bare + "mv .git was", ""},
+		{bare + "mv .git was; chmod 600 refs", "error"},
+		{bare + "mv .git was; echo objects >objects.; rmdir objects; mv objects. objects; chmod +x objects", "error"},
+		{bare + "mv .git was; rmdir objects; mkdir c; mv refs c; mkdir c/objects; echo c >commondir", "error"},
+		{"mv .git was", "none"},
+		{"mv .git was; mkdir .git", "none"},
+		{bare + "mv .git was; echo x >HEAD", "none"},
+		{bare + `printf "ref:%300srefs/heads/x" "" >.git/HEAD`, "error"},
+		{bare + `printf "ref: \n\r\t refs/heads/x" >.git/HEAD`, "/.git"},
+		{bare + `printf "ref:\0refs/heads/x" >.git/HEAD`, "error"},
+		{bare + `printf "ref:\v\frefs/heads/x" >.git/HEAD`, "error"},
+		{bare + `printf "ref: refs/heads/%09000d" 1 >.git/HEAD`, "/.git"},
+		{bare + "printf 012345678901234567890123456789012345678 >.git/HEAD", "error"},
+		{bare + "printf 0123456789012345678901234567890123456789xyz >.git/HEAD", "/.git"},
+		{bare + "printf ABCDEF7890123456789012345678901234567890 >.git/HEAD", "/.git"},
+		{bare + `printf "  ref: refs/heads/x" >.git/HEAD`, "error"},
+		{bare + "ln -sf refs/heads/x .git/HEAD", "error"}, // which git takes
+	} {
+		base := tempDir(t)
+		top := base + "/w"
+		git(t, base, "init", "-q", "--template=", top)
+		sh := exec.Command("sh", "-c", tt.change)
+		sh.Dir = top
+		if out, err := sh.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", tt.change, err, out)
+		}
+		l, err := GitDirs(top)
+		got := strings.TrimPrefix(l.GitDir, top)
+		if err != nil {
+			got = "error"
+		} else if l.Kind == "" {
+			got = "none"
+		}
+		if got != tt.first || l.Kind == gitBare != (tt.first == "") {
+			t.Errorf("%d: %s: got %q (%v), want %q", i, tt.change, got, err, tt.first)
+		}
+		ask := exec.Command("git", "rev-parse", "--absolute-git-dir")
+		ask.Dir, ask.Env = top, []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CEILING_DIRECTORIES=" + base, "LC_ALL=C"}
+		out, err := ask.Output()
+		taken := strings.TrimPrefix(strings.TrimSuffix(string(out), "\n"), top)
+		if err != nil {
+			taken = "none"
+		}
+		if got != "error" && taken != got {
+			t.Errorf("%d: %s: git takes %q, and this %q", i, tt.change, taken, got)
+		}
+		if pointed := Pointed(top); got == "error" && err == nil && taken == "" && !slices.Contains(pointed, top) {
+			t.Errorf("%d: %s: git takes the directory itself, and what is pointed to is %q", i, tt.change, pointed)
+		}
+		if beside := Beside(top); (beside != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
+			t.Errorf("%d: %s: beside: %q", i, tt.change, beside)
+		}
+		os.Chmod(top+"/.git", 0o700)
+	}
+}
+
 func TestGitDirsRefusesHostilePointers(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)

@@ -35,12 +35,26 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 		layout, err := l.of(top)
 		if err != nil {
 			odd = append(odd, err.Error())
+		}
+		if said := workspace.Beside(top); said != "" {
+			odd = append(odd, said)
+		}
+		if err != nil {
 			continue
 		}
 		p.Add(layout)
 		odd = append(odd, layout.Links()...)
 	}
 	return p, odd
+}
+
+// taken says which repository git takes in a directory.
+func (l *layouts) taken(top string) string {
+	layout, err := l.of(top)
+	if err != nil {
+		return "one that is not understood"
+	}
+	return fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
 }
 
 // before is what was there when a command started, of what is reported when it
@@ -57,11 +71,12 @@ type before struct {
 	Unread       []string // directories that cannot be listed
 	Unprotected  []unprotected
 	Submodules   map[string]submodule
-	Open         []string         // repositories of which a command may change what git acts on
-	Acting       workspace.Acting // what git acts on in those
-	HeadLogSize  int64            // math.MaxInt64 where no commit would be signed
-	Lost         []string         // where recorded worktrees are not
-	writable     []string         // where commands can write, for what git says of them
+	Open         []string          // repositories of which a command may change what git acts on
+	Acting       workspace.Acting  // what git acts on in those
+	Layouts      map[string]string // which repository git takes in each of Repositories
+	HeadLogSize  int64             // math.MaxInt64 where no commit would be signed
+	Lost         []string          // where recorded worktrees are not
+	writable     []string          // where commands can write, for what git says of them
 }
 
 // look gives what is there now.
@@ -74,6 +89,10 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 	b.Repositories, b.Instructions, b.Unread = out.told(found, b.Submodules)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
 	b.Pending, b.Odd = look.layouts.pending(b.Repositories)
+	b.Layouts = map[string]string{}
+	for _, top := range b.Repositories {
+		b.Layouts[top] = look.layouts.taken(top)
+	}
 	b.writable = look.layouts.writable
 	for _, l := range out.Loose {
 		if l.Repository != "" {
@@ -122,6 +141,11 @@ func (b *before) since(earlier *before) {
 	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
 	maps.DeleteFunc(b.Pending, func(p string, _ workspace.UnderWay) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
 	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
+	for top, taken := range b.Layouts {
+		if was := earlier.Layouts[top]; looked(top) && was != taken {
+			b.Layouts[top] = was
+		}
+	}
 	for dir, acts := range b.Acting {
 		if looked(acts.Path) {
 			b.Acting[dir] = acts.Both(earlier.Acting[dir])
@@ -267,7 +291,7 @@ func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (
 		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree whatever else a command has put there
 			return workspace.OfWorktree(p)
 		}
-		return err == nil && len(names) == 0
+		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
 	})
 	return repositories, instructions, unread
 }
@@ -425,6 +449,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 				if report.Unclear == "" && !slices.Contains(out.before.Odd, said) {
 					report.Unclear = said
 				}
+			}
+			if was, is := out.before.Layouts[p], look.taken(p); report.Existing && was != is && report.Unclear == "" {
+				report.Unclear = fmt.Sprintf("git: the repository that git takes there is another: %s, and was %s", is, cmp.Or(was, "none"))
 			}
 			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}

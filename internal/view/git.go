@@ -292,6 +292,12 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		like := protection{why: "git, not understood", link: link, repository: top}
 		list = v.behindLinks(dotGit, like)
 		for _, dir := range r.Pointed {
+			if dir == top { // which is a repository itself, and more than one
+				for _, name := range ObeyedNames() {
+					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), link: link, repository: top})
+				}
+				continue
+			}
 			if list = append(list, v.behindLinks(dir, like)...); !v.holdsRoot(dir) {
 				like.path = dir
 				list = append(list, like)
