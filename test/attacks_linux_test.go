@@ -422,7 +422,7 @@ func gitAttacks() []attack {
 		{name: "a git directory whose refs cannot be searched", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{bareParts + "chmod 600 .git/refs; " + orRoot}, act: "git status; chmod 700 .git/refs"},
 		{name: "a git directory that cannot be searched", setup: initial + "true", told: true, reported: "is not a git directory",
-			commands: []string{bareParts + "chmod 0 .git; " + orRoot}, act: "git status; chmod 700 .git"},
+			commands: []string{bareParts + "chmod 0 .git; " + orRoot}, act: "git status; chmod 700 .git; echo ref: refs/heads/main >.git/HEAD", allowed: "true"},
 		{name: "a git directory whose HEAD cannot be read", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{bareParts + "chmod 0 .git/HEAD; " + orRoot}, act: "git status"},
 		{name: "a git directory of whose HEAD git reads the beginning", setup: initial + "true", told: true, reported: "is not a git directory",

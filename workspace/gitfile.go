@@ -4,7 +4,6 @@ package workspace
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -91,20 +90,6 @@ func parseGitPath(file string, data []byte) (string, error) {
 		return "", fmt.Errorf("%s: path %.80q holds a NUL byte or a line end: %w", hostpath.Quote(file), p, ErrGitLayout)
 	}
 	return p, nil
-}
-
-// maxHead is how much of a HEAD git reads to judge it.
-const maxHead = 255
-
-// validHead reports whether data is what git accepts as the beginning of a HEAD.
-func validHead(data []byte) bool {
-	data, _, _ = bytes.Cut(data[:min(len(data), maxHead)], []byte{0})
-	if ref, ok := bytes.CutPrefix(data, []byte("ref:")); ok {
-		return bytes.HasPrefix(bytes.TrimLeft(ref, " \t\r\n"), []byte("refs/"))
-	}
-	const hash = 40 // of a longer one the beginning is a shorter one
-	_, err := hex.Decode(make([]byte, hash/2), data[:min(len(data), hash)])
-	return err == nil && len(data) >= hash
 }
 
 // parseCoreWorktree returns the last core.worktree that a git config sets, or "".

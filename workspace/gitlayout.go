@@ -303,11 +303,11 @@ func judgeHead(path string) verdict {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return mayBeOne // git waits for what it says
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxHead))
+	data, err := io.ReadAll(io.LimitReader(f, gitindex.MaxHead))
 	switch {
 	case err != nil:
 		return mayBeOne
-	case !validHead(data):
+	case !gitindex.ValidHead(data):
 		return noGitDir
 	case st.Mode&unix.S_IRUSR == 0:
 		return mayBeOne

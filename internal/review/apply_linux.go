@@ -142,7 +142,8 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	taken := make([]func(*Change) bool, len(dirs))
 	for i := range dirs {
 		dirs[i].after, dirs[i].known, dirs[i].submodules = after(i), map[string]string{}, nil
-		taken[i] = dirs[i].takesObjects(set.carried(i, chosen))
+		carried := set.carried(i, chosen)
+		taken[i], dirs[i].gone = dirs[i].takesObjects(carried), dirs[i].goes(carried)
 	}
 	return func(c *Change) string {
 		source, one := r.trees[c.Layer].source, *c

@@ -46,7 +46,7 @@ func (rules *Rules) settle(c *Change, full string) {
 // ofGit settles what git's own files become.
 func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
 	source, layer := of.Root, of.Layer
-	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}}
+	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}, nil}
 	r.git[layer] = dirs
 	changes = dirs.keepObjects(changes)
 	kept := changes[:0]
@@ -58,6 +58,11 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		switch dirs.settle(&c, full); {
 		case slices.Contains(rules.Configurations, full):
 			c.Refused = "git's configuration: git outside of a sandbox acts on it"
+		case c.Op == Modified && c.New.Kind == File && path.Base(full) == "HEAD" && isGitDir(path.Dir(full), dirs.lower):
+			var head []byte
+			if head, err = r.trees[layer].upper.read(c.Path); err == nil && !gitindex.ValidHead(head) {
+				c.Refused = passesOver
+			}
 		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
 			c.Refused = "git would write to the files that it names"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
@@ -88,6 +93,7 @@ type gitDirs struct {
 	submodules    []string          // the host's, and where these lead after the change; nil before they are asked for
 	told          map[string]bool   // what has been noted, by its path of the host
 	stores        map[string]bool   // whether git on the host has objects in a directory of that path
+	gone          map[string]bool   // directories of the host that go, besides those that after lacks
 }
 
 // store is the directory of git's objects that a path of the host is or lies in; "" is none. It is by what the host
@@ -131,14 +137,20 @@ func (g *gitDirs) keepObjects(changes []Change) []Change {
 	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
 }
 
-// takesObjects finds those of changes that take objects from a repository which stays when all of these are applied.
-func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
+// goes gives the directories of the host that changes take away.
+func (g *gitDirs) goes(changes []Change) map[string]bool {
 	gone := map[string]bool{}
 	for _, c := range changes {
 		if c.Old.Kind == Directory && c.New.Kind != Directory {
 			gone[path.Join(g.root, c.Path)] = true
 		}
 	}
+	return gone
+}
+
+// takesObjects finds those of changes that take objects from a repository which stays when all of these are applied.
+func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
+	gone := g.goes(changes)
 	return func(c *Change) bool {
 		full := path.Join(g.root, c.Path)
 		store := g.store(full)
@@ -150,8 +162,35 @@ func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
 	}
 }
 
+// passesOver refuses what would have git take another repository than the host's that it takes.
+const passesOver = "git would pass over the repository, and take one that lies around it"
+
+// unmakes reports whether a git directory of the host would be none by a change at a path of the host, and stay.
+func (g *gitDirs) unmakes(c *Change, full string) bool {
+	dir, needed := path.Dir(full), uint32(0o100)
+	switch path.Base(full) {
+	case "HEAD":
+		needed = 0o400
+	case "objects", "refs":
+	default:
+		dir = full
+	}
+	switch {
+	case !isGitDir(dir, g.lower):
+		return false
+	case c.Op == Deleted:
+		return dir != full && g.now(dir) && !g.gone[dir]
+	case dir != full && c.Old.Kind != c.New.Kind:
+		return true
+	}
+	return c.Old.Mode&needed != 0 && c.New.Mode&needed == 0
+}
+
 // settle says what git on the host would do by a change at a path of the host.
 func (g *gitDirs) settle(c *Change, full string) {
+	if c.Refused == "" && c.Op != Added && g.unmakes(c, full) {
+		c.Refused = passesOver
+	}
 	if c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/") {
 		return
 	}
