@@ -450,8 +450,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 					report.Unclear = said
 				}
 			}
-			if was, is := out.before.Layouts[p], look.taken(p); report.Existing && was != is && report.Unclear == "" {
-				report.Unclear = fmt.Sprintf("git: the repository that git takes there is another: %s, and was %s", is, cmp.Or(was, "none"))
+			was, known := out.before.Layouts[p]
+			if is := look.taken(p); known && report.Existing && was != is && report.Unclear == "" {
+				report.Unclear = fmt.Sprintf("git: the repository that git takes there is another: %s, and was %s", is, was)
 			}
 			maps.Copy(before, now) // a worktree's lies in the main repository as well
 		}

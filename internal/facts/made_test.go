@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +45,42 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	}
 	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// It is told of a directory in which git takes another repository, though it acts on nothing there.
+func TestAnotherRepositoryIsTold(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	runGit(t, top, "init", "-q", "--bare", "nested")
+	m := tree{base: base, project: top}.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(part string) bool {
+		return slices.ContainsFunc(m.Made(out).Repositories, func(r RepositoryReport) bool {
+			return r.Path == top+"/nested" && r.Existing && strings.Contains(r.Unclear, part)
+		})
+	}
+	if told("") {
+		t.Error("told as it was")
+	}
+	runGit(t, top+"/nested", "init", "-q", "--template=", "../made")
+	if err := os.Rename(top+"/made/.git", top+"/nested/.git"); err != nil {
+		t.Fatal(err)
+	}
+	if !told(`"` + top + `/nested" has a .git, and is a bare repository itself`) {
+		t.Errorf("a second one: %+v", m.Made(out).Repositories)
+	}
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if err := os.RemoveAll(top + "/nested/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !told("is another: plain") {
+		t.Errorf("another one: %+v", m.Made(out).Repositories)
 	}
 }
 

@@ -115,7 +115,9 @@ func TestApplyPartOfRepository(t *testing.T) {
 			t.Errorf("%+v: %v", tt.choice, err)
 		}
 		_, err = os.Stat(filepath.Join(w.root, "sub/.git/objects/ab/cd"))
-		why := func(c Change) bool { return c.Refused == passesOver || strings.HasPrefix(c.Refused, "without the rest it takes objects") }
+		why := func(c Change) bool {
+			return c.Refused == passesOver || strings.HasPrefix(c.Refused, "without the rest it takes objects")
+		}
 		if !tt.ok && (err != nil || !slices.ContainsFunc(out.Refused, why)) {
 			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
 		}
