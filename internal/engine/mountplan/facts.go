@@ -4,8 +4,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // facts is what the planner must know of this machine.
@@ -23,9 +25,17 @@ type Facts struct {
 	run, varTmp bool // whether the host has these directories
 }
 
-// systemRoots are the directories that hold programs and libraries. The stores
-// are those of Nix and Guix, whose files are readable by everybody.
-var systemRoots = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"}
+// minimal gives the directories of programs and libraries of the minimal view, and its names in /etc.
+var minimal = sync.OnceValues(func() (roots, etc []string) {
+	for _, p := range shared.MinimalView() {
+		if name, ok := strings.CutPrefix(p, "/etc/"); ok {
+			etc = append(etc, name)
+		} else {
+			roots = append(roots, p)
+		}
+	}
+	return roots, etc
+})
 
 // copyMax is the size up to which a file of /etc is copied in, not bound: a
 // mount costs more than that much memory to copy.
@@ -35,7 +45,8 @@ const copyMax = 64 << 10
 func gather(t tree, uid uint32, memory uint64) *Facts {
 	f := &Facts{uid: uid, memory: memory, tree: t}
 	t = remember(t)
-	for _, p := range systemRoots {
+	roots, _ := minimal()
+	for _, p := range roots {
 		e, err := t.lstat(p)
 		if err != nil {
 			continue
@@ -146,7 +157,8 @@ func etcEntry(t tree, p string) (Op, bool) {
 
 // systemPath reports whether p lies in a directory that the minimal view binds.
 func systemPath(p string) bool {
-	return slices.ContainsFunc(systemRoots[:], func(root string) bool { return paths.Inside(root, p) })
+	roots, _ := minimal()
+	return slices.ContainsFunc(roots, func(root string) bool { return paths.Inside(root, p) })
 }
 
 // relative spells the absolute path target as seen from the symlink at link.
@@ -155,42 +167,16 @@ func relative(link, target string) string {
 	return up + strings.TrimPrefix(target, "/")
 }
 
-// etcAllowed is what of /etc the minimal view shows where it exists: what
-// name resolution, the loader, time, TLS and shells need, and what packages link
-// to from /usr.
-//
-// Left out on purpose: shadow and gshadow, sudoers, ssh, private keys (ssl/private,
-// pki/tls/private: a caller who is root could read them), machine-id, and
-// the system-wide configuration in which tools keep credentials (npmrc, pip.conf,
-// maven/settings.xml, gemrc, krb5.keytab). A definition can bind any of them.
-var etcAllowed = [...]string{
-	// users and names
-	"passwd", "group", "nsswitch.conf", "hosts", "host.conf", "resolv.conf", "gai.conf",
-	"services", "protocols", "networks", "rpc",
-	// the dynamic loader and the indirections of packages
-	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-x86_64.path", "ld-musl-aarch64.path", "alternatives", "static",
-	// time, language and terminals
-	"localtime", "timezone", "locale.conf", "locale.alias", "terminfo", "inputrc",
-	// which system this is
-	"os-release", "lsb-release", "debian_version", "fedora-release", "redhat-release", "system-release",
-	"centos-release", "arch-release", "alpine-release", "mtab",
-	// trust
-	"ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ca-certificates", "ca-certificates.conf", "crypto-policies",
-	"pki/ca-trust", "pki/java", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf",
-	// shells read these on login
-	"profile", "profile.d", "bash.bashrc", "bashrc", "shells",
-	// tools that do not run, or not well, without
-	"gitconfig", "manpath.config", "man_db.conf", "mime.types", "magic", "fonts", "perl", "java", "maven/m2.conf", "maven/logging",
-}
-
-// etcFamilies are further names, of which there is one for each version.
-var etcFamilies = [...]string{"java-*-openjdk", "python3*"}
-
 // etcNames gives the entries of /etc to look at, sorted, without saying that they exist.
 func etcNames(t tree) []string {
-	names := slices.Clone(etcAllowed[:])
-	for _, name := range t.names("/etc") {
-		for _, pattern := range etcFamilies {
+	_, etc := minimal()
+	var names []string
+	for _, pattern := range etc {
+		if !strings.Contains(pattern, "*") {
+			names = append(names, pattern)
+			continue
+		}
+		for _, name := range t.names("/etc") {
 			if ok, _ := path.Match(pattern, name); ok {
 				names = append(names, name)
 			}
