@@ -143,7 +143,11 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 				events = nil
 				continue
 			}
-			if err := stream.Send(&pb.RunReply{Kind: &pb.RunReply_Event{Event: eventToPB(&e)}}); err != nil {
+			event := eventToPB(&e)
+			if event.Size() > wire.MaxMessage-64 { // for what is around it
+				event = eventToPB(&Event{Kind: EventDropped, Time: e.Time, Message: "it was longer than a message can be", Details: map[string]string{"count": "1"}})
+			}
+			if err := stream.Send(&pb.RunReply{Kind: &pb.RunReply_Event{Event: event}}); err != nil {
 				return err
 			}
 		case <-ended:

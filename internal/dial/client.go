@@ -181,7 +181,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 		return nil, &NotAskedError{err}
 	}
 	stream, first, cancel, err := firstReply(ctx, nil, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunReply], error) {
-		return s.client.engine.Run(ctx, req)
+		return s.client.engine.Run(ctx, req, grpc.MaxCallRecvMsgSize(wire.MaxEvent))
 	})
 	if err != nil {
 		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
@@ -41,6 +42,10 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 		reply, err := stream.Recv()
 		switch kind := reply.GetKind().(type) {
 		case *pb.RunReply_Event:
+			if kind.Event.Size() > wire.MaxMessage {
+				p.events.dropped++
+				break
+			}
 			p.events.put(eventFromPB(kind.Event))
 		case *pb.RunReply_Exited:
 			p.result, ended = resultFromPB(kind.Exited), true

@@ -40,7 +40,7 @@ func (b *eventBuffer) close() {
 		b.ch <- shared.Event{
 			Kind:    shared.EventDropped,
 			Time:    time.Now(),
-			Message: count + " events were dropped because nobody read them",
+			Message: count + " events were dropped because nobody read them, or because they were too long",
 			Details: map[string]string{"count": count},
 		}
 	}

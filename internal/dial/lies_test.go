@@ -110,6 +110,28 @@ func TestImpossibleEnds(t *testing.T) {
 	}
 }
 
+// An event that is longer than a message costs that event.
+func TestLongEvent(t *testing.T) {
+	t.Parallel()
+	event := func(n int) *pb.RunReply {
+		return &pb.RunReply{Kind: &pb.RunReply_Event{Event: &pb.Event{Message: strings.Repeat("x", n)}}}
+	}
+	p := (&liar{run: []*pb.RunReply{saysStarted(), event(1), event(70 << 20), event(2), saysExited(3, 0)}}).started(t)
+	if got, err := p.Wait(t.Context()); err != nil || got.Status.Code != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	var told []int
+	for e := range p.Events() {
+		told = append(told, len(e.Message))
+		if e.Kind == shared.EventDropped && e.Details["count"] != "1" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(told) != 3 || told[0] != 1 || told[1] != 2 {
+		t.Errorf("events of %d bytes", told)
+	}
+}
+
 // An engine that takes SIGKILL and never tells the end makes nobody wait for it.
 func TestUntoldEnd(t *testing.T) {
 	t.Parallel()

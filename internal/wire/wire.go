@@ -64,6 +64,10 @@ const TempDirPrefix = "sbxhost-"
 // table.
 const MaxMessage = 64 << 20
 
+// MaxEvent bounds what a host reads of a command's call: an event that is longer than MaxMessage, which
+// it drops, does not end the command.
+const MaxEvent = 4 * MaxMessage
+
 // ReattachEnv names the variable that has a host attach to engines that somebody has
 // started, under a debugger as a rule, in place of starting its own: a JSON object of
 // [Reattach] by engine name, as the engine's -debug flag prints it.
