@@ -6,14 +6,52 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
+// Approval is an [Approver]'s answer. Any other value than the last three refuses.
+type Approval = policy.Approval
+
+const (
+	Refuse         = policy.Refused
+	ApproveOnce    = policy.ApprovedOnce    // this command, this time
+	ApproveSession = policy.ApprovedSession // until ApprovalRequest.SessionTTL is over
+	ApproveAlways  = policy.ApprovedAlways
+)
+
+// ApprovalMode says what becomes of commands that would run without a sandbox. The zero value asks.
+type ApprovalMode = policy.Mode
+
+const (
+	ModeAsk    = policy.ModeAsk    // the Approver, about each
+	ModeAlways = policy.ModeAlways // they run
+	ModeDeny   = policy.ModeDeny   // they do not
+)
+
+// Decision says what became of a command, by which rule, and why.
+type Decision = policy.Decision
+
+// AuditRecord is a line of the audit log, and NetworkUse a command's connections to one name and port.
+type (
+	AuditRecord = audit.Record
+	NetworkUse  = audit.NetworkUse
+)
+
+// ApprovalStore has what was approved; see [OpenApprovals].
+type ApprovalStore = approvals.Store
+
+// ApprovalScope is how long what [Cmd.Approve] stores is remembered.
+type ApprovalScope = approvals.Scope
+
+// OpenApprovals gives the approvals that are kept in a directory, which is made when there is one.
+func OpenApprovals(dir string) *ApprovalStore { return approvals.Open(dir) }
+
 // ApprovalOptions say what becomes of commands that would run without a
 // sandbox. The zero value asks the Approver for each, and remembers nothing.
 type ApprovalOptions struct {
-	Mode policy.Mode
+	Mode ApprovalMode
 	// ModeOrigin says who chose the mode, for people.
 	ModeOrigin string
 	// AllowBypass lets Cmd.NoSandbox ask for a run without the sandbox.
@@ -26,7 +64,7 @@ type ApprovalOptions struct {
 	Session string
 	// Store has what was approved; nil means that nothing is remembered. Its
 	// directory is never writable inside.
-	Store *approvals.Store
+	Store *ApprovalStore
 }
 
 // DefaultSessionTTL is how long approvals for a session live.
@@ -35,7 +73,7 @@ const DefaultSessionTTL = approvals.DefaultTTL
 // Approver asks a person whether a command may run without a sandbox. Calls
 // may come from several goroutines. Any answer but an approval denies, and so
 // does an error; ctx ends when the command is no longer wanted.
-type Approver func(ctx context.Context, request ApprovalRequest) (policy.Approval, error)
+type Approver func(ctx context.Context, request ApprovalRequest) (Approval, error)
 
 // ApprovalRequest is what a person has to know before the answer. Of its texts
 // none is fit for a terminal as it is.
@@ -48,7 +86,7 @@ type ApprovalRequest struct {
 	Workspace string
 	// Decision says why the command is not sandboxed, what it has without, and
 	// which sensitive files are within its reach.
-	Decision policy.Decision
+	Decision Decision
 	// SessionTTL is how long an approval for the session lives.
 	SessionTTL time.Duration
 	// Remembers is false where an approval can be for this once alone.
@@ -70,7 +108,7 @@ func (r *ApprovalRequest) key() approvals.Key {
 // DeniedError says that a command would run without a sandbox and may not.
 type DeniedError struct {
 	Sandbox  string
-	Decision policy.Decision
+	Decision Decision
 	// Request is what could have been approved; nil where nothing could.
 	Request *ApprovalRequest
 	// Err is what kept the command from its sandbox, or the question from being

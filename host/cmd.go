@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/internal/stdio"
 	"github.com/sbxhost/sbxhost/shared"
@@ -128,7 +127,7 @@ type Cmd struct {
 	// Decided, if set, is called with the decision that lets the command run,
 	// before it does. A decision is made anew where the engine turns out not to
 	// work on this machine.
-	Decided func(policy.Decision)
+	Decided func(Decision)
 
 	// Cancel is called when the context given to Command ends. Nil means to
 	// kill the command and all it has started. If Cancel returns an error other

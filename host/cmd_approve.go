@@ -92,7 +92,7 @@ func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.
 // Approve stores an approval for the command ahead of its run, as an Approver's
 // answer would. It runs nothing. What the policy denies whoever approves is an
 // error.
-func (c *Cmd) Approve(scope approvals.Scope) (ApprovalRequest, error) {
+func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	if c.host == nil {
 		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
 	}

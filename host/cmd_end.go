@@ -144,6 +144,9 @@ func (c *Cmd) sandboxError(err error) error {
 		// It was the host that has ended the engine.
 		return &SandboxError{Sandbox: c.opened.Name, Err: ErrClosed}
 	}
+	if errors.Is(err, shared.ErrNotFound) || errors.Is(err, shared.ErrNotExecutable) { // no fault of the sandbox's
+		return fmt.Errorf("sandbox %q: %w", c.opened.Name, err)
+	}
 	return &SandboxError{Sandbox: c.opened.Name, Err: c.opened.Engine.Lost(err)}
 }
 

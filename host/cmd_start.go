@@ -147,7 +147,7 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	case cause == ErrTimedOut:
 		t, _ := c.target()
 		doing, _ := c.doing.Load().(string)
-		return &SandboxError{Sandbox: t.Name, Err: fmt.Errorf("%w before the command ran, while %s", ErrTimedOut, cmp.Or(doing, "it was prepared"))}
+		return fmt.Errorf("sandbox %q: %w before the command ran, while %s", t.Name, ErrTimedOut, cmp.Or(doing, "it was prepared"))
 	default:
 		return cause
 	}

@@ -111,6 +111,7 @@ type (
 	ReviewChange  = review.Change
 	ReviewNode    = review.Node
 	ReviewSet     = review.Set
+	ShownChange   = review.Shown // of a ReviewSet's JSON
 	ReviewChoice  = review.Choice
 	ReviewOutcome = review.Outcome
 )

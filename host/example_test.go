@@ -221,3 +221,43 @@ func ExampleCmd_Explain() {
 	// CI comes from env
 	// NODE_ENV comes from command
 }
+
+func ExampleApprover() {
+	dir, remove := project()
+	defer remove()
+	ctx := context.Background()
+	h, err := host.New(ctx, host.Options{
+		Builtins:  builtins,
+		Sandboxes: map[string]host.Definition{"fast": {Engine: engine()}},
+		Workspace: host.WorkspaceOptions{Root: dir},
+		Approvals: host.ApprovalOptions{AllowBypass: true},
+		Approver: func(_ context.Context, r host.ApprovalRequest) (host.Approval, error) {
+			// All of the request is the command's or its caller's word, and none of it fit for a terminal.
+			fmt.Printf("%q without a sandbox, with %q: %s\n", r.Args, r.Env, r.Decision.Rule)
+			if r.Script != "" || len(r.Env) > 0 || !slices.Equal(r.Args, []string{"echo", "hello"}) {
+				return host.Refuse, nil
+			}
+			return host.ApproveOnce, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Close()
+	for _, word := range []string{"hello", "something else"} {
+		cmd := h.Command(ctx, "fast", "echo", word)
+		cmd.NoSandbox = true
+		out, err := cmd.Output()
+		if denied, ok := errors.AsType[*host.DeniedError](err); ok {
+			fmt.Println("refused:", denied.Decision.Rule)
+			continue
+		}
+		fmt.Printf("%s%v\n", out, err)
+	}
+	// Output:
+	// ["echo" "hello"] without a sandbox, with []: approval-needed
+	// hello
+	// <nil>
+	// ["echo" "something else"] without a sandbox, with []: approval-needed
+	// refused: approval-refused
+}

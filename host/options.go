@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -71,7 +70,7 @@ type Options struct {
 	// several goroutines. An error keeps the command from running. A record's Command joins the
 	// end to the decision, TraceParent both to the
 	// trace that the command is part of.
-	Record func(audit.Record) error
+	Record func(AuditRecord) error
 
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.

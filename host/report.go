@@ -67,7 +67,7 @@ type Report struct {
 	Denials []Denial `json:"denials"`
 	// Network is what the command has reached and been refused, where its definition lists
 	// names or ports.
-	Network []audit.NetworkUse `json:"network"`
+	Network []NetworkUse `json:"network"`
 }
 
 // End is how a command ended, without guessing from an exit status.

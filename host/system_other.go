@@ -114,7 +114,7 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error)         { return nil, errSyste
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error)         { return nil, errSystem }
 func (c *Cmd) StderrPipe() (io.ReadCloser, error)         { return nil, errSystem }
 
-func (c *Cmd) Approve(approvals.Scope) (ApprovalRequest, error) {
+func (c *Cmd) Approve(ApprovalScope) (ApprovalRequest, error) {
 	return ApprovalRequest{}, errSystem
 }
 

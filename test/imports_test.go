@@ -25,6 +25,7 @@ const module = "github.com/sbxhost/sbxhost"
 
 // listed is the part of `go list -json` that the rules need.
 type listed struct {
+	Module     *struct{ Path string } // nil of the standard library's
 	ImportPath string
 	Imports    []string
 	Deps       []string
@@ -328,7 +329,7 @@ func (r rule) allows(name, imported string) error {
 
 func list(t *testing.T, goos string, patterns ...string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps,Module"}, patterns...)...)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr

@@ -328,26 +328,76 @@ func TestSDKWeight(t *testing.T) {
 	}
 }
 
+// What a program gets by importing package host: none of it grows without a reason, which is said
+// where the number is.
+func TestHostWeight(t *testing.T) {
+	deps := list(t, "linux", "-deps", "./host")
+	modules := map[string]bool{}
+	for _, pkg := range deps {
+		if pkg.Module != nil {
+			modules[pkg.Module.Path] = true
+		}
+	}
+	main, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "importer")
+	if err := os.WriteFile(main, []byte("package main\n\nimport _ \""+module+"/host\"\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	link := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program, main)
+	link.Dir, link.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := link.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	megabytes, allocated, ms := float64(info.Size())/1e6, 0.0, 0.0
+	for _, line := range inits(t, program) {
+		ms, allocated = ms+line.ms, allocated+line.allocated
+	}
+	t.Logf("%d modules, %d packages, %.1f MB, %.1f ms before main with %.2f MB", len(modules), len(deps), megabytes, ms, allocated/1e6)
+	if runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
+		return
+	}
+	for what, n := range map[string][2]float64{
+		"modules": {float64(len(modules)), 16}, "packages": {float64(len(deps)), 386}, "MB": {megabytes, 7.9}, "MB allocated before main": {allocated / 1e6, 0.6},
+	} {
+		if n[0] > n[1] {
+			t.Errorf("%s: %.1f are more than %v", what, n[0], n[1])
+		}
+	}
+}
+
 // initAllocates sums up what a program's init functions allocate, in bytes.
 func initAllocates(t *testing.T, program string) (allocated float64) {
 	t.Helper()
-	cmd := exec.Command(program, "-version")
+	for _, line := range inits(t, program, "-version") {
+		allocated += line.allocated
+	}
+	return allocated
+}
+
+// inits are what a program's init functions take.
+func inits(t *testing.T, program string, args ...string) (list []struct{ ms, allocated float64 }) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = []string{"GODEBUG=inittrace=1"}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, &stderr)
 	}
-	lines := regexp.MustCompile(`(?m)^init .* ms clock, ([0-9]+) bytes`).FindAllStringSubmatch(stderr.String(), -1)
+	lines := regexp.MustCompile(`(?m)^init .*, ([0-9.]+) ms clock, ([0-9]+) bytes`).FindAllStringSubmatch(stderr.String(), -1)
 	if len(lines) < 10 {
 		t.Fatalf("the trace of init functions is %q", &stderr)
 	}
 	for _, line := range lines {
-		size, err := strconv.ParseFloat(line[1], 64)
-		if err != nil {
+		ms, err1 := strconv.ParseFloat(line[1], 64)
+		size, err2 := strconv.ParseFloat(line[2], 64)
+		if err1 != nil || err2 != nil {
 			t.Fatalf("%q", line)
 		}
-		allocated += size
+		list = append(list, struct{ ms, allocated float64 }{ms, size})
 	}
-	return allocated
+	return list
 }

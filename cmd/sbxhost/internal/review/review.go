@@ -18,32 +18,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
-// reviewed is one change as -json gives it.
-type reviewed struct {
-	Path     string `json:"path"`                  // relative to the workspace, or absolute
-	Quoted   string `json:"path_quoted,omitempty"` // of a path that is no text, as Go writes it
-	Op       string `json:"op"`                    // "added", "modified", "deleted" or "mode"
-	Old      *side  `json:"old"`                   // null where the workspace has nothing
-	New      *side  `json:"new"`                   // null where the review has nothing
-	Refused  string `json:"refused"`               // why it cannot be applied; else empty
-	Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
-	// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
-	Attributes string `json:"attributes"`
-	Note       string `json:"note"` // what a person should know of it; else empty
-}
-
-type side struct {
-	Type   string `json:"type"`
-	Mode   string `json:"mode"`
-	Size   int64  `json:"size"`
-	Target string `json:"target,omitempty"`
-}
-
 // reviewResult is what a subcommand gives with -json.
 type reviewResult struct {
-	Name    string     `json:"name"`
-	Digest  string     `json:"digest"`
-	Changes []reviewed `json:"changes"`
+	Name    string             `json:"name"`
+	Digest  string             `json:"digest"`
+	Changes []host.ShownChange `json:"changes"`
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
@@ -145,30 +124,6 @@ func reviewText(set *host.ReviewSet, only []string) string {
 	return b.String()
 }
 
-func newReviewResult(name string, set *host.ReviewSet, changes []host.ReviewChange, only []string) reviewResult {
-	out := reviewResult{name, set.Digest, []reviewed{}}
-	for i := range changes {
-		c := &changes[i]
-		if !set.Concerns(only, c) {
-			continue
-		}
-		shown := set.Shown(c)
-		one := reviewed{Path: shown, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Attributes: c.Attributes, Note: c.Note}
-		if !utf8.ValidString(shown) {
-			one.Quoted = strconv.QuoteToASCII(shown)
-		}
-		out.Changes = append(out.Changes, one)
-	}
-	return out
-}
-
-func sideOf(n *host.ReviewNode) *side {
-	if n.Kind.String() == "nothing" {
-		return nil
-	}
-	return &side{n.Kind.String(), fmt.Sprintf("%04o", n.Mode), n.Size, n.Target}
-}
-
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
 	patch := fs.Bool("patch", false, "")
 	return showBy(a, fs, func(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) error {
@@ -188,7 +143,7 @@ func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Revie
 			return err
 		}
 		if *asJSON {
-			return a.Result(true, newReviewResult(r.Name, set, set.Changes, only), "")
+			return a.Result(true, reviewResult{r.Name, set.Digest, set.As(set.Changes, only)}, "")
 		}
 		if err := show(ctx, r, set, only); err != nil {
 			return err
@@ -277,7 +232,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 			return cli.Hint(err, "-ours PATH keeps what the workspace has, -theirs PATH takes what the review has")
 		}
 		if *asJSON {
-			return a.Result(true, newReviewResult(r.Name, set, out.Applied, nil), "")
+			return a.Result(true, reviewResult{r.Name, set.Digest, set.As(out.Applied, nil)}, "")
 		}
 		rest := "; the rest stays in the review"
 		if out.Whole {
