@@ -44,7 +44,7 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		f.options.Credentials = d.credentialBlocks(credentials, f.eval)
 	}
 	d.sandboxes(f, sandboxes)
-	if len(sandboxes) == 0 && !slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "sandbox" }) {
+	if len(sandboxes) == 0 && len(engines) == 0 && !slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "sandbox" }) {
 		d.report(body.MissingItemRange(), "No sandbox", `The file defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }.`)
 	}
 	d.defaultSandbox(f, content.Attributes["default_sandbox"])

@@ -130,6 +130,8 @@ func (f *File) Choose(name string) (string, error) {
 		return "", errors.New(lowerFirst(strings.TrimSuffix(f.noSuchSandbox(name), ".")))
 	case f.options.DefaultSandbox != "":
 		return f.options.DefaultSandbox, nil
+	case len(f.names) == 0:
+		return "", fmt.Errorf(`%s defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }`, f.source.Name)
 	}
 	return "", fmt.Errorf("no default_sandbox in %s, and several to choose from: name one of %s",
 		f.source.Name, list(quoted(f.names), "and"))

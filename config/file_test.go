@@ -261,3 +261,15 @@ func TestWriteColorAndWidth(t *testing.T) {
 		}
 	}
 }
+
+// A file that only declares engines is good for what asks engines, and has no sandbox to choose.
+func TestEnginesAlone(t *testing.T) {
+	t.Parallel()
+	f, diags := Parse("/project/sbxhost.hcl", []byte("engine \"mine\" {\n  source = \"/opt/mine\"\n}\n"), EvalInput{})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if _, err := f.Choose(""); err == nil || !strings.Contains(err.Error(), "defines no sandbox") {
+		t.Error(err)
+	}
+}

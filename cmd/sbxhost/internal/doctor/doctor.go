@@ -116,7 +116,7 @@ func testIsolation(ctx context.Context, h *host.Host, name string, configs []jso
 	command, release, err := h.EngineCommand(name)
 	if err == nil {
 		defer release()
-		results, err = engines.RunKit(ctx, command, o)
+		results, err = engines.RunKit(ctx, command, o, nil)
 	}
 	if err != nil {
 		g.Error = err.Error()

@@ -70,7 +70,7 @@ func Test(a *cli.App, fs *flag.FlagSet) func() error {
 		if name, ok := strings.CutPrefix(filepath.Base(fs.Arg(0)), "sbxhost-engine-"); ok {
 			o.Name = name
 		}
-		results, err := RunKit(ctx, command, o)
+		results, err := RunKit(ctx, command, o, progress(a))
 		if err != nil && !errors.Is(err, errInterrupted) {
 			return err
 		}
@@ -142,8 +142,26 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 	return h.EngineCommand(names[0])
 }
 
+// progress shows on a terminal how far a run is, and a case that takes long; nil where nobody looks.
+func progress(a *cli.App) func(enginetest.Progress) {
+	if !cli.IsTerminal(a.Stderr) {
+		return nil
+	}
+	const long = 3 * time.Second
+	return func(p enginetest.Progress) {
+		text := fmt.Sprintf("%d of %d", p.Done, p.Of)
+		if took := time.Since(p.Since); p.Slowest != "" && took > long {
+			text += fmt.Sprintf("  %s runs for %v", p.Slowest, took.Truncate(time.Second))
+		}
+		if p.Done == p.Of {
+			text = ""
+		}
+		fmt.Fprintf(a.Stderr, "\r\033[K%s", text)
+	}
+}
+
 // RunKit runs the kit on processes that are started as a command says.
-func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options) (results enginetest.Results, err error) {
+func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(enginetest.Progress)) (results enginetest.Results, err error) {
 	o.Launch = func(ctx context.Context) (*dial.Launched, error) {
 		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
 		release, err := enginetest.PlantDescriptor(cmd)
@@ -173,7 +191,7 @@ func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options) (resul
 	if err := suite.NeedsOptions(ctx); err != nil && ctx.Err() == nil {
 		return results, cli.Hint(err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`)
 	}
-	results = suite.Run(ctx, nil)
+	results = suite.Run(ctx, tell)
 	if ctx.Err() != nil {
 		return results, errInterrupted
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -114,8 +115,21 @@ func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, a
 	return cli.Exit(status)
 }
 
-func Probe(ctx context.Context, h *host.Host, name string) Probed {
+// probeLimit is longer than any engine of sbxhost's own takes.
+const probeLimit = 40 * time.Second
+
+// Prober is a *host.Host.
+type Prober interface {
+	EngineProbe(ctx context.Context, name string) (shared.Probe, error)
+}
+
+func Probe(ctx context.Context, h Prober, name string) Probed {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
 	probe, err := h.EngineProbe(ctx, name)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("its Probe has not returned in %v", probeLimit)
+	}
 	e := Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}}
 	if err != nil {
 		e.Error = err.Error()

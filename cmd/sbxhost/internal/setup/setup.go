@@ -111,8 +111,10 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	name, err := s.File.Choose(flags.Sandbox)
 	if err != nil && flags.Sandbox != "" {
 		return cli.Hint(err, fmt.Sprintf("-sandbox names one of those that %s defines: %s", NameOf(s.File), strings.Join(s.File.Names(), ", ")))
-	} else if err != nil {
+	} else if err != nil && len(s.File.Names()) > 0 {
 		return cli.Hint(err, "with -sandbox")
+	} else if err != nil {
+		return err
 	}
 	s.Sandbox = name
 	c := &inforce.Config{File: s.File, Origin: s.Origin, Options: s.Options}
