@@ -201,6 +201,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 		"end.02/core": ended(func(r *shared.Result) {
 			r.Status.CoreDumped = r.Status.Signal == syscall.SIGSEGV
 		}),
+		"end.16": ended(func(r *shared.Result) { r.Status.CoreDumped = false }),
 		"end.03": killing,
 		"end.04": killing,
 		"end.05": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error { p.Signal(ctx, sig); return nil }},
@@ -242,10 +243,14 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 			return p.Signal(ctx, sig)
 		}},
-		"end.08/twice": changed(func(c *shared.Command, _ *shared.Stdio) { c.Timeout *= 2 }),
-		"end.08/grace": changed(func(c *shared.Command, _ *shared.Stdio) { c.Grace *= 2 }),
-		"end.15":       ended(func(r *shared.Result) { r.Duration += time.Minute }),
-		"end.15/short": ended(func(r *shared.Result) { r.Duration = 1 }),
+		"end.08/never":      changed(func(c *shared.Command, _ *shared.Stdio) { c.Timeout = 0 }),
+		"end.08/patiently":  changed(func(c *shared.Command, _ *shared.Stdio) { c.Grace += time.Hour }),
+		"stream.06/merged":  changed(func(_ *shared.Command, s *shared.Stdio) { s.Stderr = s.Stdout }),
+		"stream.06/swapped": changed(func(_ *shared.Command, s *shared.Stdio) { s.Stdout, s.Stderr = s.Stderr, s.Stdout }),
+		"end.08/twice":      changed(func(c *shared.Command, _ *shared.Stdio) { c.Timeout *= 2 }),
+		"end.08/grace":      changed(func(c *shared.Command, _ *shared.Stdio) { c.Grace *= 2 }),
+		"end.15":            ended(func(r *shared.Result) { r.Duration += time.Minute }),
+		"end.15/short":      ended(func(r *shared.Result) { r.Duration = 1 }),
 		"command.13": changed(func(c *shared.Command, _ *shared.Stdio) {
 			c.Args = append([]string{"/bin/sh", "-c", `umask 0; exec "$@"`, "sh"}, c.Args...)
 		}),
@@ -314,7 +319,25 @@ func breakages() (ways map[string]breakage, clear func()) {
 			return s.Plan(ctx, cmd)
 		}},
 		"command.11": liar(),
-		"command.15": misplanned(func(p *shared.Plan) { p.Argv = []string{"/usr/bin/isolate", "<file>"} }),
+		"command.10/notes": {plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+			p, err := s.Plan(ctx, cmd)
+			p.Notes = append(p.Notes, cmd.Env...)
+			return p, err
+		}},
+		"command.01/text": changed(func(c *shared.Command, _ *shared.Stdio) { c.Env = valid(c.Env) }),
+		"command.02/text": changed(func(c *shared.Command, _ *shared.Stdio) { c.Args = valid(c.Args) }),
+		"command.04/errexit": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if c.Script != "" {
+				c.Script = "set -e\n" + c.Script
+			}
+		}),
+		"command.04/nounset": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if c.Script != "" {
+				c.Script = "set -u\n" + c.Script
+			}
+		}),
+		"command.15/short": misplanned(func(p *shared.Plan) { p.Argv = p.Argv[:1] }),
+		"command.15":       misplanned(func(p *shared.Plan) { p.Argv = []string{"/usr/bin/isolate", "<file>"} }),
 		"command.15/word": misplanned(func(p *shared.Plan) {
 			p.Argv = append(slices.Clone(p.Argv), "--isolate")
 		}),
@@ -385,6 +408,14 @@ func breakages() (ways map[string]breakage, clear func()) {
 		}},
 		"crowd.04": killing,
 	}, func() { inTmp.clear(); inVarTmp.clear() }
+}
+
+// valid has other bytes in the place of those that are not UTF-8.
+func valid(texts []string) (list []string) {
+	for _, text := range texts {
+		list = append(list, strings.ToValidUTF8(text, "?"))
+	}
+	return list
 }
 
 // liar claims to isolate, and does not.

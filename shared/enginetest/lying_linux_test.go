@@ -2,142 +2,415 @@ package enginetest_test
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/plugins/native"
+	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// A lie is an engine that isolates, but for what change does to a Spec when it is asked for
-// something else.
-type lie struct {
-	shared.Engine
-	when   func(*shared.Spec, *shared.Command) bool
-	change func(*shared.Spec)
+var update = flag.Bool("update", false, "write the golden files")
+
+// other opens a second sandbox, of another Spec, for the commands that when chooses.
+func other(when func(*shared.Spec, *shared.Command) bool, change func(*shared.Spec)) breakage {
+	return breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+		s, err := e.Open(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		changed := spec
+		change(&changed)
+		two, err := e.Open(ctx, changed)
+		if err != nil {
+			return nil, errors.Join(err, s.Close(ctx))
+		}
+		return &manySandboxes{Sandbox: s, more: []shared.Sandbox{two}, start: func(s *manySandboxes, ctx context.Context, cmd *shared.Command) (shared.Sandbox, error) {
+			if when(&spec, cmd) {
+				return two, nil
+			}
+			return s.Sandbox, nil
+		}}, nil
+	}}
 }
 
-func (l *lie) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
-	honest, err := l.Engine.Open(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	changed := spec
-	changed.Table = slices.Clone(spec.Table)
-	l.change(&changed)
-	other, err := l.Engine.Open(ctx, changed)
-	if err != nil {
-		honest.Close(ctx)
-		return nil, err
-	}
-	return &lyingSandbox{honest, other, l, spec}, nil
+// late opens a sandbox when a command starts, with what is found then.
+func late(change func(*shared.Spec)) breakage {
+	return breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+		s, err := e.Open(ctx, spec)
+		return &manySandboxes{Sandbox: s, start: func(s *manySandboxes, ctx context.Context, _ *shared.Command) (shared.Sandbox, error) {
+			now := spec
+			now.Table = slices.Clone(spec.Table)
+			change(&now)
+			sandbox, err := e.Open(ctx, now)
+			if err == nil {
+				s.more = append(s.more, sandbox)
+			}
+			return sandbox, err
+		}}, err
+	}}
 }
 
-type lyingSandbox struct {
+// manySandboxes are those that the commands of one run in.
+type manySandboxes struct {
 	shared.Sandbox
-	other shared.Sandbox
-	lie   *lie
-	spec  shared.Spec
+	more  []shared.Sandbox
+	start func(s *manySandboxes, ctx context.Context, cmd *shared.Command) (shared.Sandbox, error)
 }
 
-func (s *lyingSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
-	if s.lie.when(&s.spec, &cmd) {
-		return s.other.Start(ctx, cmd, stdio)
+func (s *manySandboxes) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+	sandbox, err := s.start(s, ctx, &cmd)
+	if err != nil {
+		return nil, err
 	}
-	return s.Sandbox.Start(ctx, cmd, stdio)
+	return sandbox.Start(ctx, cmd, stdio)
 }
 
-func (s *lyingSandbox) Close(ctx context.Context) error {
-	s.other.Close(ctx)
-	return s.Sandbox.Close(ctx)
+func (s *manySandboxes) Close(ctx context.Context) error {
+	err := s.Sandbox.Close(ctx)
+	for _, one := range s.more {
+		err = errors.Join(err, one.Close(ctx))
+	}
+	return err
 }
 
-// What an engine drops for some commands only is found, and the feature named that it must not
-// claim then.
+// closingAll closes all sandboxes with the first.
+func closingAll() breakage {
+	var mu sync.Mutex
+	var all []shared.Sandbox
+	return breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		s, err := e.Open(ctx, spec)
+		if err == nil {
+			all = append(all, s)
+		}
+		return s, err
+	}, close: func(ctx context.Context, _ shared.Sandbox) (err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range all {
+			err = errors.Join(err, s.Close(ctx))
+		}
+		return err
+	}}
+}
+
+// roughly has bubblewrap make the sandbox, with words that nobody thought about for long.
+func roughly(change func(words []string) []string) breakage {
+	return breakage{open: func(ctx context.Context, _ shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+		spec.Limits = shared.Limits{}
+		return naiveWith(change).Open(ctx, spec)
+	}}
+}
+
+func adding(more ...string) func([]string) []string {
+	return func(words []string) []string { return append(words, more...) }
+}
+
+// replaced has other words in the place of one.
+func replaced(words []string, word string, by ...string) []string {
+	i := slices.Index(words, word)
+	return slices.Concat(words[:i], by, words[i+1:])
+}
+
+// outside runs commands in no sandbox.
+func outside() breakage {
+	return breakage{open: func(ctx context.Context, _ shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+		return noop.New().Open(ctx, shared.Spec{Unconfined: true})
+	}}
+}
+
+// entries changes each entry of the table, or leaves it out.
+func entries(change func(e *shared.Entry) bool) breakage {
+	return opened(func(s *shared.Spec) {
+		var table []shared.Entry
+		for _, e := range s.Table {
+			if change(&e) {
+				table = append(table, e)
+			}
+		}
+		s.Table = table
+	})
+}
+
+// as gives the entries of one access another one.
+func as(from, to shared.Access) breakage {
+	return entries(func(e *shared.Entry) bool {
+		if e.Access == from && !(from == shared.ReadOnly && !strings.Contains(e.Path, "/ws/") && !strings.HasSuffix(e.Path, "/shown")) {
+			e.Access = to
+			switch {
+			case !to.Shows():
+				e.Source = ""
+			case e.Source == "":
+				e.Source, e.Missing = e.Path, shared.MissingIgnore
+			}
+		}
+		return true
+	})
+}
+
+// with has one entry more, or another at its path.
+func with(table []shared.Entry, e shared.Entry) []shared.Entry {
+	e.Why = "a lie"
+	table = append(slices.DeleteFunc(slices.Clone(table), func(o shared.Entry) bool { return o.Path == e.Path }), e)
+	slices.SortFunc(table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
+	return table
+}
+
+// shows binds a directory of the host, writable.
+func shows(source, path string) breakage {
+	return opened(func(s *shared.Spec) {
+		s.Table = with(s.Table, shared.Entry{Source: source, Path: path, Access: shared.ReadWrite})
+	})
+}
+
+// beside shows something, or itself, beside the workspace.
+func beside(name, source string) breakage {
+	return opened(func(s *shared.Spec) {
+		for _, e := range s.Table {
+			if filepath.Base(e.Path) == "ws" {
+				path, from := filepath.Join(filepath.Dir(e.Path), name), source
+				if from == "" {
+					from = path
+				}
+				s.Table = with(s.Table, shared.Entry{Source: from, Path: path, Access: shared.ReadOnly})
+			}
+		}
+	})
+}
+
+// unmasked shows what is hidden, of the paths that match.
+func unmasked(pattern string) func(*shared.Spec) {
+	r := regexp.MustCompile(pattern)
+	return func(s *shared.Spec) {
+		s.Table = slices.DeleteFunc(slices.Clone(s.Table), func(e shared.Entry) bool { return e.Access == shared.Hidden && r.MatchString(e.Path) })
+	}
+}
+
+func onNetwork(mode, instead shared.NetworkMode) breakage {
+	return opened(func(s *shared.Spec) {
+		if s.Network.Mode == mode {
+			s.Network = shared.Network{Mode: instead}
+		}
+	})
+}
+
+// sending changes what events tell, or leaves them out.
+func sending(change func(e *shared.Event) bool) breakage {
+	return breakage{events: func(p shared.Process) <-chan shared.Event {
+		events := make(chan shared.Event)
+		go func() {
+			defer close(events)
+			for e := range p.Events() {
+				if change(&e) {
+					events <- e
+				}
+			}
+		}()
+		return events
+	}}
+}
+
+func detail(key, value string) breakage {
+	return sending(func(e *shared.Event) bool {
+		if _, ok := e.Details[key]; ok {
+			e.Details[key] = value
+		}
+		return true
+	})
+}
+
+func silent(kind shared.EventKind) breakage {
+	return sending(func(e *shared.Event) bool { return e.Kind != kind })
+}
+
+// claim has it claim a feature, too, and not others.
+func claim(b breakage, f shared.Feature, not ...shared.Feature) breakage {
+	b.info = func(i shared.Info) shared.Info {
+		i.Features = append(slices.DeleteFunc(slices.Clone(i.Features), shared.Features(not).Has), f)
+		return i
+	}
+	return b
+}
+
+// alongside has a shell run the command's words.
+func alongside(text string) breakage {
+	return changed(func(c *shared.Command, _ *shared.Stdio) {
+		if c.Script == "" {
+			c.Args = append([]string{"/bin/sh", "-c", text, "sh"}, c.Args...)
+		}
+	})
+}
+
+// withSecret has the plan tell the secret of a credential.
+func withSecret(tell func(secret string, plan *shared.Plan)) breakage {
+	var secret string
+	b := misplanned(func(p *shared.Plan) { tell(secret, p) })
+	b.open = opened(func(s *shared.Spec) {
+		for _, c := range s.Network.Inject.Credentials {
+			secret = string(c.Value)
+		}
+	}).open
+	return b
+}
+
+// inSession does something to what matches a pattern in the session's directory, when a command has
+// started or when a sandbox was closed.
+func inSession(pattern string, do func(path string), atStart bool) breakage {
+	var dir string
+	each := func() {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, path := range found {
+			do(path)
+		}
+	}
+	b := opened(func(s *shared.Spec) { dir = s.Session.Dir })
+	if atStart {
+		b.start = func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			defer each()
+			return s.Start(ctx, cmd, stdio)
+		}
+		return b
+	}
+	b.close = func(ctx context.Context, s shared.Sandbox) error {
+		defer each()
+		return s.Close(ctx)
+	}
+	return b
+}
+
+// sentences are what docs/protocol.md says of each feature, in its order.
+func sentences(t *testing.T) (features []shared.Feature, of map[shared.Feature][]string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of = map[shared.Feature][]string{}
+	_, table, _ := strings.Cut(string(page), "| feature | the engine |\n|---|---|\n")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), " |"), " | ")
+		if len(cells) != 2 {
+			break
+		}
+		for name := range strings.SplitSeq(strings.TrimPrefix(cells[0], "| "), ", ") {
+			f := shared.Feature(strings.Trim(name, "`"))
+			features = append(features, f)
+			of[f] = regexp.MustCompile(`[.;] `).Split(cells[1], -1)
+		}
+	}
+	return features, of
+}
+
+// Each sentence of the protocol about a feature is one that an engine could lie about, and the kit
+// would see that. The golden file is the table of them.
+func TestEachSentenceHasALie(t *testing.T) {
+	t.Parallel()
+	features, of := sentences(t)
+	list := lies(t)
+	var table strings.Builder
+	table.WriteString("| feature | the protocol | an engine that | is caught by |\n|---|---|---|---|\n")
+	told := map[string]bool{}
+	for _, f := range features {
+		for _, sentence := range of[f] {
+			rows := 0
+			row := func(what, by string) {
+				rows++
+				fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", f, sentence, what, by)
+			}
+			for _, l := range list {
+				if l.feature == f && strings.Contains(sentence, l.sentence) {
+					told[string(f)+l.what] = true
+					row(l.what, l.cases)
+				}
+			}
+			for words, why := range unseen {
+				if rows == 0 && strings.Contains(sentence, words) {
+					row("-", why)
+				}
+			}
+			if rows == 0 {
+				t.Errorf("%s: no lie is about %q", f, sentence)
+			}
+		}
+	}
+	if len(told) != len(list) {
+		t.Errorf("of %d lies %d are about a sentence of their feature", len(list), len(told))
+	}
+	const file = "testdata/lies.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(table.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || string(want) != table.String() {
+		t.Errorf("%s is another table (%v): go test ./shared/enginetest -run TestEachSentenceHasALie -update", file, err)
+	}
+}
+
+// An engine that does not do what one sentence says is caught, and a good one is not. A short
+// run tries the first lie about each feature.
 func TestLiesAreCaught(t *testing.T) {
 	t.Parallel()
 	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
 		t.Skipf("native is not ready: %v %s", err, p.Reason)
 	}
-	unmasked := func(s *shared.Spec) {
-		s.Table = slices.DeleteFunc(s.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
+	list, tried := lies(t), map[shared.Feature]bool{}
+	if testing.Short() {
+		list = slices.DeleteFunc(list, func(l lie) bool {
+			defer func() { tried[l.feature] = true }()
+			return tried[l.feature]
+		})
 	}
-	type test struct {
-		lie  lie
-		drop shared.Feature // "": none, since it is a rule for all engines
+	var ids []string
+	for _, l := range list {
+		ids = append(ids, strings.Fields(l.cases)...)
 	}
-	tests := map[string]test{
-		"read.67": {lie{when: func(_ *shared.Spec, c *shared.Command) bool { return c.TTY }, change: unmasked}, shared.FeatureHidden},
-		"read.68": {lie{when: func(_ *shared.Spec, c *shared.Command) bool { return c.Script != "" }, change: unmasked}, shared.FeatureHidden},
-		"read.69": {lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkHost }, change: unmasked}, shared.FeatureHidden},
-		"read.70": {lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Filesystem == shared.FilesystemHost }, change: unmasked}, shared.FeatureHidden},
-		"read.71": {lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Session.Dir != "" }, change: unmasked}, shared.FeatureHidden},
-		"write.77": {lie{when: func(*shared.Spec, *shared.Command) bool { return true }, change: func(s *shared.Spec) {
-			for i := range s.Table {
-				if info, err := os.Stat(s.Table[i].Source); err == nil && info.Mode().IsRegular() {
-					s.Table[i].Access = shared.ReadWrite
-				}
-			}
-		}}, shared.FeatureNested},
-		"net.25": {lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureNetworkTranslated},
-		// Its plan is the honest one's.
-		"command.15": {lie{when: func(*shared.Spec, *shared.Command) bool { return true }, change: func(s *shared.Spec) {
-			for i := range s.Table {
-				s.Table[i].Access = shared.ReadWrite
-			}
-		}}, ""},
-	}
-	tests["command.17"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return true }, change: func(s *shared.Spec) {
-		for i := range s.Table {
-			if s.Table[i].Access == shared.Overlay {
-				s.Table[i].Access = shared.ReadWrite
-			}
+	honest := map[string]enginetest.Result{}
+	for _, r := range suite(t, native.New(), enginetest.Options{Run: every(ids...)}).Run(t.Context(), nil).Results {
+		honest[r.ID] = r
+		if r.Status.Bad() {
+			t.Errorf("the good engine: %+v", r)
 		}
-	}}, shared.FeatureOverlayKept}
-	for _, id := range []string{"session.01", "session.02", "session.03", "session.04"} {
-		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Session.Processes },
-			change: func(s *shared.Spec) { s.Session.Processes = false }}, shared.FeatureProcesses}
 	}
-	tests["command.16"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureTrace}
-	for _, id := range []string{"net.27", "net.30", "net.31", "net.32"} {
-		tests[id] = test{lie{when: func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkNames },
-			change: func(s *shared.Spec) { s.Network = shared.Network{Mode: shared.NetworkHost} }}, shared.FeatureNetworkNames}
-	}
-	tests["net.27/silent"] = test{lie{when: func(*shared.Spec, *shared.Command) bool { return false }, change: func(*shared.Spec) {}}, shared.FeatureNetworkNames}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+	for _, l := range list {
+		t.Run(string(l.feature)+"/"+l.what, func(t *testing.T) {
 			t.Parallel()
-			id, how, _ := strings.Cut(name, "/")
-			var honest shared.Engine = native.New()
-			if id == "net.25" {
-				honest = &brokenEngine{honest, breakage{info: func(i shared.Info) shared.Info {
-					i.Features = append(slices.Clone(i.Features), shared.FeatureNetworkTranslated)
-					return i
-				}}}
-			} else if r := suite(t, honest, enginetest.Options{Run: only(id)}).Run(t.Context(), nil); len(r.Results) != 1 || r.Results[0].Status != enginetest.Held {
-				if id == "session.04" && os.Getuid() != 0 && len(r.Results) == 1 && r.Results[0].Status == enginetest.NotApplicable {
-					t.Skip("this user has no control groups; root's run has them")
+			cases := slices.DeleteFunc(strings.Fields(l.cases), func(id string) bool { // on this machine, or for this user
+				return honest[id].Status == enginetest.NotApplicable
+			})
+			if len(cases) == 0 {
+				t.Skipf("%s: %s", l.cases, honest[strings.Fields(l.cases)[0]].Detail)
+			}
+			try := func() enginetest.Results {
+				return suite(t, &brokenEngine{native.New(), l.breakage}, enginetest.Options{Run: every(cases...), CaseTimeout: 12 * time.Second}).Run(t.Context(), nil)
+			}
+			r := try()
+			for range 5 { // where other programs have the processors, nobody gets more of them than a limit
+				if l.feature == shared.FeatureLimitCPUs && len(r.Bad()) == 0 {
+					r = try()
 				}
-				t.Fatalf("the control: %+v", r)
 			}
-			if id == "command.16" {
-				honest = &brokenEngine{honest, changed(func(c *shared.Command, _ *shared.Stdio) { c.Trace = false })}
-			}
-			if how == "silent" {
-				none := make(chan shared.Event)
-				close(none)
-				honest = &brokenEngine{honest, breakage{events: func(shared.Process) <-chan shared.Event { return none }}}
-			}
-			test.lie.Engine = honest
-			r := suite(t, &test.lie, enginetest.Options{Run: only(id)}).Run(t.Context(), nil)
-			if len(r.Results) != 1 || !r.Results[0].Status.Bad() {
+			if len(r.Bad()) == 0 {
 				t.Errorf("the kit did not notice: %+v", r)
 			}
-			if _, drop := r.Claims(); test.drop != "" && !slices.Equal(drop, []shared.Feature{test.drop}) {
-				t.Errorf("to be dropped are %q", drop)
+			for _, bad := range r.Bad() {
+				t.Logf("%s %s: %s", bad.Status, bad.ID, bad.Detail)
+				if strings.HasPrefix(bad.Detail, "starting: a lie") || strings.HasPrefix(bad.Detail, "starting: bind_paths") {
+					t.Errorf("this engine cannot tell that lie")
+				}
 			}
 		})
 	}

@@ -15,7 +15,10 @@ import (
 //
 // with what a definition grants added in its own words. It claims what its
 // authors believe it to hold.
-func naive() shared.Engine {
+func naive() shared.Engine { return naiveWith(slices.Clone) }
+
+// naiveWith has other words.
+func naiveWith(change func([]string) []string) shared.Engine {
 	return cmdengine.New(cmdengine.Config{
 		Info: shared.Info{
 			Name: "naive", Version: "0", Doc: "bubblewrap as it is commonly written",
@@ -26,7 +29,7 @@ func naive() shared.Engine {
 			},
 		},
 		Launch: func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
-			words := []string{"bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"}
+			words := change([]string{"bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"})
 			if spec.Network.Mode == shared.NetworkHost {
 				words = append(words, "--share-net")
 			}

@@ -48,6 +48,8 @@ const (
 	Leaked = Status(scene.Leaked)
 	// Failed: what must work does not, or the case could not be carried out.
 	Failed = Status(scene.Failed)
+	// Hung: the case did not end in Options.CaseTimeout.
+	Hung = Status(scene.Hung)
 	// ControlFailed: the action did not succeed where it is granted either, so
 	// that its failure inside says nothing.
 	ControlFailed = Status(scene.ControlFailed)
@@ -93,17 +95,24 @@ func (r Results) Bad() (bad []Result) {
 	return bad
 }
 
-// Summary is one line with the number of each status that occurred.
+// Summary is one line with the number of each status that occurred, and the cases that hung.
 func (r Results) Summary() string {
 	counts := map[Status]int{}
+	var hung []string
 	for _, one := range r.Results {
 		counts[one.Status]++
+		if one.Status == Hung {
+			hung = append(hung, one.ID)
+		}
 	}
 	var parts []string
-	for _, s := range []Status{Held, Leaked, Failed, ControlFailed, Skipped, NotApplicable} {
+	for _, s := range []Status{Held, Leaked, Failed, Hung, ControlFailed, Skipped, NotApplicable} {
 		if counts[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
 		}
+	}
+	if hung != nil {
+		parts = append(parts, "hung: "+strings.Join(hung, " "))
 	}
 	if len(parts) == 0 {
 		return "nothing was run"

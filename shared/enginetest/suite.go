@@ -57,8 +57,8 @@ type Options struct {
 	// Known are cases, by ID, that the engine is known to fail on this machine,
 	// and why. [Run] fails those of them that it does not.
 	Known map[string]string
-	// RuleTimeout ends a rule of the contract that hangs. Zero is five minutes.
-	RuleTimeout time.Duration
+	// CaseTimeout ends a case that hangs. Zero is 90 seconds, or five minutes with Brief.
+	CaseTimeout time.Duration
 }
 
 // A Suite is an engine and the cases to try on it. Its methods are called one at a
@@ -76,21 +76,21 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
 	}
-	info, err := scene.Answered(ctx, "Info", engine.Info)
-	if err != nil {
+	k := &scene.Kit{
+		Engine: engine, Session: options.Session, Prepared: options.Prepared, Brief: options.Brief,
+		EngineOptions: options.EngineOptions, Program: options.Program, Name: options.Name, Launch: options.Launch,
+		StreamBytes: options.StreamBytes, CaseTimeout: max(options.CaseTimeout, 0),
+	}
+	var err error
+	if k.Info, err = scene.Answered(ctx, k, "Info", engine.Info); err != nil {
 		return nil, err
 	}
-	ready, err := scene.Answered(ctx, "Probe", engine.Probe)
+	ready, err := scene.Answered(ctx, k, "Probe", engine.Probe)
 	if err != nil {
 		return nil, err
 	}
 	if !ready.Ready {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", info.Name, ready.Reason), Hint: ready.Fix}
-	}
-	k := &scene.Kit{
-		Engine: engine, Info: info, Session: options.Session, Prepared: options.Prepared, Brief: options.Brief,
-		EngineOptions: options.EngineOptions, Program: options.Program, Name: options.Name, Launch: options.Launch,
-		StreamBytes: options.StreamBytes, RuleTimeout: options.RuleTimeout,
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: fmt.Sprintf("%s does not work here: %s", k.Info.Name, ready.Reason), Hint: ready.Fix}
 	}
 	if err := k.Settle(); err != nil {
 		return nil, fmt.Errorf("enginetest: %w", err)
@@ -106,7 +106,7 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 	if err := sc.Plant(); err != nil {
 		return err
 	}
-	_, err := scene.Answered(ctx, "Open", func(ctx context.Context) (none struct{}, err error) {
+	_, err := scene.Answered(ctx, s.kit, "Open", func(ctx context.Context) (none struct{}, err error) {
 		sandbox, err := s.kit.Engine.Open(ctx, sc.NewTrial().Spec)
 		if err == nil {
 			err = sandbox.Close(ctx)
@@ -175,27 +175,66 @@ func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 	return r
 }
 
-// Run tries everything that was chosen. Done, if not nil, is told of each result as
-// it comes. The end of ctx ends the run; what was not run is not in the results.
-func (s *Suite) Run(ctx context.Context, done func(Result)) Results {
+// Progress is how far a run is.
+type Progress struct {
+	Done int // cases that have ended
+	Of   int // cases in all
+	// Slowest has run for longest, since Since, of the cases that run now; empty is none.
+	Slowest string
+	Since   time.Time
+}
+
+// Run tries everything that was chosen. Tell, if not nil, is called when a case begins or has
+// ended, and every second. The end of ctx ends the run; what was not run is not in the results.
+func (s *Suite) Run(ctx context.Context, tell func(Progress)) Results {
 	cases := s.cases()
 	results := make([]Result, len(cases))
 	var group sync.WaitGroup
-	var telling sync.Mutex
+	var mu sync.Mutex
+	done, running := 0, map[string]time.Time{}
+	step := func(f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		f()
+		if tell == nil {
+			return
+		}
+		p := Progress{Done: done, Of: len(cases)}
+		for id, since := range running {
+			if p.Slowest == "" || since.Before(p.Since) {
+				p.Slowest, p.Since = id, since
+			}
+		}
+		tell(p)
+	}
+	if tell != nil {
+		second, over := time.NewTicker(time.Second), make(chan struct{})
+		var ticking sync.WaitGroup
+		ticking.Go(func() {
+			for {
+				select {
+				case <-second.C:
+					step(func() {})
+				case <-over:
+					return
+				}
+			}
+		})
+		defer func() { second.Stop(); close(over); ticking.Wait() }()
+	}
 	one := func(i int) {
 		if ctx.Err() != nil {
 			return
 		}
+		id := cases[i].ID
+		step(func() { running[id] = time.Now() })
 		r := s.runCase(ctx, cases[i])
-		if ctx.Err() != nil {
-			return
-		}
-		results[i] = r
-		if done != nil {
-			telling.Lock()
-			defer telling.Unlock()
-			done(r)
-		}
+		step(func() {
+			delete(running, id)
+			if done++; ctx.Err() == nil {
+				results[i] = r
+			}
+		})
 	}
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	for i, c := range cases {

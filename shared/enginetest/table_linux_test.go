@@ -53,7 +53,7 @@ func cell(s enginetest.Status, works bool) string {
 		return "held"
 	case enginetest.Leaked:
 		return "**leaks**"
-	case enginetest.Failed, enginetest.ControlFailed:
+	case enginetest.Failed, enginetest.Hung, enginetest.ControlFailed:
 		return "fails"
 	}
 	return "-"

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -16,7 +18,21 @@ func contractActions() map[string]action {
 	return map[string]action{
 		"stream": stream,
 		"catch":  catch,
+		"crash":  crash,
 	}
+}
+
+// crash dies by a fault, after it has said whether a child that did so has dumped core.
+func crash([]string) (string, error) {
+	const text = "ulimit -c \"$(ulimit -H -c)\"; kill -SEGV $$"
+	child := exec.Command("/bin/sh", "-c", text)
+	child.Run()
+	ws, ok := child.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || ws.Signal() != syscall.SIGSEGV {
+		return "", broken("the child ended with %v", child.ProcessState)
+	}
+	fmt.Println(ws.CoreDump())
+	return "", syscall.Exec("/bin/sh", []string{"sh", "-c", text}, os.Environ())
 }
 
 // pattern is a stream of bytes in which no two blocks are alike.
@@ -103,7 +119,12 @@ func environmentActions() map[string]action {
 	}
 }
 
-func asJSON(v any) (string, error) {
-	text, err := json.Marshal(v)
+// asJSON tells texts, quoted, since they may be of any bytes.
+func asJSON(texts []string) (string, error) {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = strconv.Quote(text)
+	}
+	text, err := json.Marshal(quoted)
 	return string(text), err
 }

@@ -63,6 +63,7 @@ func fileActions() map[string]action {
 			_, err := create(path)
 			return readIf(err, path)
 		},
+		"read-home": func(args []string) (string, error) { return readSome(filepath.Join(os.Getenv("HOME"), args[0])) },
 		"stat": func(args []string) (string, error) {
 			_, err := os.Lstat(args[0])
 			return "is there", err

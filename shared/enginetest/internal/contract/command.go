@@ -1,8 +1,14 @@
 package contract
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,7 +29,7 @@ import (
 func commandRules() []Rule {
 	return []Rule{
 		{ID: "command.01", Title: "the environment is exact", run: func(s *subject) {
-			scene.ExactEnvironment(scene.OwnTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny")(s.Scene)
+			scene.ExactEnvironment(scene.OwnTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny\xff")(s.Scene)
 		}},
 		{ID: "command.02", Title: "arguments are exact", run: exactArguments},
 		{ID: "command.03", Title: "the working directory", run: func(s *subject) {
@@ -30,7 +38,7 @@ func commandRules() []Rule {
 			s.exits(s.once(cmd, nil), 0, cmd.Dir+"\n")
 		}},
 		{ID: "command.04", Title: "a script, with its parameters", run: func(s *subject) {
-			s.exits(s.once(s.script(`printf '%s|' "$@"; exit 3`, "one", "two words", ""), nil), 3, "one|two words||")
+			s.exits(s.once(s.script(`false; : "$unset"; printf '%s|' "$@"; exit 3`, "one", "two words", ""), nil), 3, "one|two words||")
 		}},
 		{ID: "command.05", Title: "a script of 200 KB", run: func(s *subject) {
 			s.exits(s.once(s.script("x='"+strings.Repeat("y", 200_000)+"'\necho ${#x}\nexit 4\n"), nil), 4, "200000\n")
@@ -78,6 +86,7 @@ func commandRules() []Rule {
 		}},
 		{ID: "command.15", Title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
 		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
+		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: []shared.Feature{shared.FeatureNetworkInject}, run: keptSecret},
 		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
@@ -117,8 +126,8 @@ func plans(s *subject) {
 	if len(plan.Argv) == 0 {
 		s.Failf("there is no command line")
 	}
-	if strings.Contains(strings.Join(plan.Argv, " "), s.Canary) {
-		s.Failf("the command line has the value of a variable")
+	if strings.Contains(fmt.Sprintf("%q", plan), s.Canary) {
+		s.Failf("it has the value of a variable: %s", scene.Tail(fmt.Sprintf("%q", plan)))
 	}
 	if scene.HostHas(s.Path("ws/made")) != nil {
 		s.Failf("it ran the command")
@@ -136,9 +145,16 @@ func keptOverlay(s *subject) {
 	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
-	s.exits(s.run(sandbox, s.sh("echo kept >made && cat made"), nil), 0, "kept\n")
+	upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
+	p, _ := s.started(sandbox, s.sh("echo kept >made && cat made"+forever), nil)
+	s.Check("the lock", func() {
+		f, err := os.OpenFile(lock, os.O_RDWR, 0)
+		s.Must(err)
+		defer f.Close()
+		s.Wants("a second lock while it is mounted", syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	})
+	s.endNow(p)
 	s.Must(sandbox.Close(s.Ctx))
-	upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
 	text, err := os.ReadFile(filepath.Join(upper, "made"))
 	if err != nil || string(text) != "kept\n" {
 		s.Failf("there it is %q: %v", text, err)
@@ -148,21 +164,53 @@ func keptOverlay(s *subject) {
 	}
 }
 
+// keptSecret looks for a secret where a command, or anybody on the machine, could find it.
+func keptSecret(s *subject) {
+	spec := s.spec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{Certificate: s.certificate(),
+		Credentials: []shared.Credential{{Hosts: []string{"name.example"}, Header: "Authorization", Placeholder: "placeholder-of-a-secret", Value: shared.Secret(s.Canary)}}}}
+	sandbox := s.OpenAs(spec)
+	cmd := s.sh("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; echo end" + forever)
+	plan, err := sandbox.Plan(s.Ctx, cmd)
+	s.Must(err)
+	r, w := s.Pipe()
+	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	r.SetReadDeadline(time.Now().Add(s.Patience()))
+	inside, err := scene.ReadUntil(r, "end\n")
+	s.Must(err)
+	outside := actor.Find("cmdline", s.Canary)
+	s.endNow(p)
+	told := fmt.Sprintf("%q", plan)
+	for e := range p.Events() {
+		told += fmt.Sprintf("%q", e)
+	}
+	if outside != "" || strings.Contains(inside+told, s.Canary) {
+		s.Failf("it is there: %s %s %s", outside, scene.Tail(inside), scene.Tail(told))
+	}
+}
+
+// certificate is one for name.example, issued by itself, and its key.
+func (s *subject) certificate() shared.Secret {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s.Must(err)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"name.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	s.Must(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	s.Must(err)
+	return shared.Secret(slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+}
+
 // planned compares a plan with what the command finds, and with what runs on the machine.
 func planned(s *subject) {
 	sandbox := s.open()
 	cmd := s.sh("cat /proc/self/mountinfo; echo end; sleep 61.5; exit 0")
 	plan, err := sandbox.Plan(s.Ctx, cmd)
 	s.Must(err)
-	said := strings.Join(plan.Argv, "\n")
-	for _, m := range plan.Mounts {
-		said += "\n" + m.Destination
-	}
-	for _, d := range plan.Documents {
-		said += "\n" + d.Text
-	}
-	if !s.Kit.Unconfined() && !strings.Contains(said, s.WS) {
-		s.Failf("nothing in it tells that the command can write %s", s.WS)
+	for _, e := range s.spec().Table { // an engine may leave all of them out
+		if len(plan.Mounts) > 0 && !slices.ContainsFunc(plan.Mounts, func(m shared.PlannedMount) bool { return m.Destination == e.Path }) {
+			s.Check(e.Path, func() { s.Failf("it is shown, and the plan does not have it among its mounts") })
+		}
 	}
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
@@ -265,7 +313,7 @@ func tracedCommand(s *subject) {
 }
 
 func exactArguments(s *subject) {
-	args := []string{"", " ", "-x", "--", "--help", "a\nb", `"'\`, "$HOME", "*", "\u00e9", "--bind", "/", "/", strings.Repeat("y", 100_000)}
+	args := []string{"", " ", "-x", "--", "--help", "a\nb", `"'\`, "$HOME", "*", "\u00e9", "\xff\xfe", "--bind", "/", "/", strings.Repeat("y", 100_000)}
 	if got := s.Tells(s.Trying("arguments", args...)); !slices.Equal(got, args) {
 		s.Failf("it sees %s", scene.Tail(fmt.Sprintf("%q", got)))
 	}

@@ -4,7 +4,6 @@ package contract
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +33,6 @@ type Rule struct {
 // A subject is the engine that a rule is tried on, in a scene of its own.
 type subject struct{ *scene.Scene }
 
-// ruleTimeout bounds one rule unless the options say otherwise.
-const ruleTimeout = 5 * time.Minute
-
 // Rules are all rules.
 func Rules() []Rule {
 	var list []Rule
@@ -57,7 +53,7 @@ func (r *Rule) Try(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 	if lacking := scene.Missing(k.Info.Features, r.Features); lacking != "" {
 		return scene.Skipped, scene.NotClaimed + lacking
 	}
-	return k.InScene(ctx, scene.Place{ID: r.ID, AnyView: true, AnyNetwork: true}, r.ID, cmp.Or(max(k.RuleTimeout, 0), ruleTimeout), func(s *scene.Scene) { r.run(&subject{s}) })
+	return k.InScene(ctx, scene.Place{ID: r.ID, AnyView: true, AnyNetwork: true}, r.ID, func(s *scene.Scene) { r.run(&subject{s}) })
 }
 
 // spec is the sandbox that every rule starts from.

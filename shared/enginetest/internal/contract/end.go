@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // endRules are about how commands end.
@@ -60,6 +62,7 @@ func endRules() []Rule {
 			}
 		}},
 		{ID: "end.15", Title: "the duration is the command's own", run: durations},
+		{ID: "end.16", Title: "a death with a core dump is told as the kernel tells it", run: coreFlag},
 		{ID: "end.14", Title: "every signal that can be caught, and stop and continue", run: everySignal},
 	}
 }
@@ -220,6 +223,17 @@ func timeouts(s *subject) {
 				s.Failf("%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
 			}
 		})
+	}
+}
+
+// coreFlag compares what is told of a command's death with what the command was told of its child's.
+func coreFlag(s *subject) {
+	if pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || bytes.ContainsAny(pattern[:1], "|/") {
+		s.End(scene.NotApplicable, "cores of this machine leave the sandbox: %s", pattern)
+	}
+	o := s.run(s.open(), s.inside("crash"), nil)
+	if want := strings.HasPrefix(o.Stdout, "true"); o.Status.Signal != syscall.SIGSEGV || o.Status.CoreDumped != want {
+		s.Failf("it ended with %v, core dumped: %v, and its child: %s", o.Status, o.Status.CoreDumped, scene.Tail(o.Stdout))
 	}
 }
 

@@ -18,6 +18,7 @@ func sessionRules() []Rule {
 		{ID: "session.02", Title: "no command enters another's root directory, or reads its environment, memory or files, by /proc", Features: claimed, run: apartByProc},
 		{ID: "session.03", Title: "a kill ends what one command has started, and nothing else", Features: claimed, run: killsItsOwn},
 		{ID: "session.04", Title: "limits bound all of it together", Features: append(claimed, shared.FeatureLimitPIDs), run: boundTogether},
+		{ID: "session.05", Title: "a sandbox with another network or limit is refused while one is open", Features: append(claimed, shared.FeatureNetworkHost, shared.FeatureLimitOpenFiles), run: refusesOthers},
 	}
 }
 
@@ -36,8 +37,8 @@ const left = "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/tmp/left"
 func goesOn(s *subject) {
 	spec := s.oneMachine()
 	first, second := s.OpenAs(spec), s.OpenAs(spec)
-	s.exits(s.run(first, s.sh(left+"; readlink /proc/self/ns/net >/tmp/net"), nil), 0, "")
-	o := s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && test "$(readlink /proc/self/ns/net)" = "$(cat /tmp/net)" && echo alive`), nil)
+	s.exits(s.run(first, s.sh(left+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
+	o := s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`), nil)
 	s.exits(o, 0, "alive\n")
 	s.Must(first.Close(s.Ctx))
 	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")
@@ -45,6 +46,19 @@ func goesOn(s *subject) {
 	third := s.OpenAs(spec)
 	if o := s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil); o.Stdout != "" {
 		s.Failf("a process is there when the last sandbox was closed: %s", scene.Tail(o.Stdout))
+	}
+}
+
+func refusesOthers(s *subject) {
+	spec := s.oneMachine()
+	s.exits(s.run(s.OpenAs(spec), s.sh(":"), nil), 0, "")
+	for name, change := range map[string]func(*shared.Spec){
+		"network": func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost },
+		"limits":  func(s *shared.Spec) { s.Limits.OpenFiles = 123 },
+	} {
+		other := spec
+		change(&other)
+		s.Check(name, func() { s.refuses(other, shared.ErrInvalidSpec, shared.ErrUnsupported, shared.ErrDenied) })
 	}
 }
 

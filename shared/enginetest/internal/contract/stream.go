@@ -83,7 +83,7 @@ func (s *subject) throughCat(n int64) {
 	inR, inW := s.Pipe()
 	outR, outW := s.Pipe()
 	cmd := s.sh("exec cat")
-	cmd.Timeout = ruleTimeout
+	cmd.Timeout = s.Limit
 	p := s.begin(s.open(), cmd, shared.Stdio{Stdin: inR, Stdout: outW})
 	fed := s.Feed(inW, actor.NewPattern(7, n))
 	s.Must(matchStream(outR, 7, n))
@@ -156,7 +156,7 @@ func (s *subject) streaming(n int64) (p shared.Process, stdout, stderr *os.File)
 	outR, outW := s.Pipe()
 	errR, errW := s.Pipe()
 	cmd := s.inside("stream", fmt.Sprint(n))
-	cmd.Timeout = ruleTimeout
+	cmd.Timeout = s.Limit
 	return s.begin(s.open(), cmd, shared.Stdio{Stdout: outW, Stderr: errW}), outR, errR
 }
 
@@ -174,7 +174,7 @@ func backPressure(s *subject) {
 	const n = 32 << 20
 	sandbox := s.open()
 	cmd := s.sh("head -c 33554432 /dev/zero")
-	cmd.Timeout = ruleTimeout
+	cmd.Timeout = s.Limit
 	begin := time.Now()
 	s.died(s.run(sandbox, cmd, nil), shared.ExitStatus{})
 	short, cancel := context.WithTimeout(s.Ctx, time.Second+3*time.Since(begin))

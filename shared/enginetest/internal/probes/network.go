@@ -133,6 +133,11 @@ func hears(s *scene.Scene, wanted func(shared.Event) bool) func(shared.Process) 
 	}
 }
 
+// tells says whether an event is about {name}.
+func tells(s *scene.Scene, e shared.Event, allowed bool) bool {
+	return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == strconv.FormatBool(allowed)
+}
+
 // wasTold wants hears to have heard it.
 func wasTold(s *scene.Scene) error {
 	if s.Values["told"] == "" {
@@ -204,12 +209,17 @@ func networkProbes() []Probe {
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
 		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
-			t.During = hears(s, func(e shared.Event) bool {
-				return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == "false"
-			})
+			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) })
 		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
 		}, after: wasTold},
+		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+			t.During = hears(s, func(e shared.Event) bool {
+				return tells(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1"
+			})
+		}, act: dial("tcp"), after: wasTold},
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s)}
 		}, act: dial("tcp")},

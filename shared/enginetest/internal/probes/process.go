@@ -101,9 +101,9 @@ func processProbes() []Probe {
 			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "8", "50"),
 		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files", "100"),
 		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: []shared.Feature{shared.FeatureLimitCPUs},
-			trial: limiting(shared.Limits{CPUs: 0.25}), act: words{"burn", "400ms", "250ms"}, grant: func(_ *scene.Scene, t *scene.Trial) {
+			trial: limiting(shared.Limits{CPUs: 0.25}), act: words{"burn", "2s", "800ms"}, grant: func(_ *scene.Scene, t *scene.Trial) {
 				t.Spec.Limits.CPUs = 4
-				t.Do("burn", "50s", "250ms") // on a machine that has much else to do
+				t.Do("burn", "50s", "800ms") // on a machine that has much else to do
 			}},
 		privileged("proc.40", "raising a limit of resources", "raise-limit"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",

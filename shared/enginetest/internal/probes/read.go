@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
@@ -69,8 +70,10 @@ func readProbes() []Probe {
 		{ID: "read.12", Title: "/var/log and /var/lib", act: words{"read", "/var/log", "/var/lib"}, Maybe: true},
 		{ID: "read.13", Title: "the host's /tmp", prepare: plantIn("/tmp"), act: readPlanted},
 		{ID: "read.14", Title: "the host's /tmp in the host's view", prepare: plantIn("/tmp"), trial: inHostView, act: readPlanted},
-		{ID: "read.15", Title: "the host's /var/tmp", prepare: plantIn("/var/tmp"), trial: inHostView, act: readPlanted},
-		{ID: "read.16", Title: "the host's /dev/shm", Only: OnlyLinux, prepare: plantIn("/dev/shm"), trial: inHostView, act: readPlanted},
+		{ID: "read.38", Title: "the host's /var/tmp", prepare: plantIn("/var/tmp"), act: readPlanted},
+		{ID: "read.39", Title: "the host's /dev/shm", Only: OnlyLinux, prepare: plantIn("/dev/shm"), act: readPlanted},
+		{ID: "read.15", Title: "the host's /var/tmp in the host's view", prepare: plantIn("/var/tmp"), trial: inHostView, act: readPlanted},
+		{ID: "read.16", Title: "the host's /dev/shm in the host's view", Only: OnlyLinux, prepare: plantIn("/dev/shm"), trial: inHostView, act: readPlanted},
 		{ID: "read.17", Title: "block devices", Only: OnlyLinux, act: words{"block-devices"}, Maybe: true},
 		{ID: "read.18", Title: "memory and port devices", Only: OnlyLinux, Maybe: true,
 			act: words{"open", "/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/nvram", "/dev/fuse", "/dev/kvm", "/dev/net/tun"}},
@@ -87,12 +90,28 @@ func readProbes() []Probe {
 		{ID: "read.30", Title: "the host's identity files", Only: OnlyLinux,
 			act: words{"read", "/etc/machine-id", "/etc/sudoers", "/etc/ssh/sshd_config", "/etc/ssl/private", "/etc/fstab"}, Maybe: true},
 		{ID: "read.31", Title: "other trees of the host", act: words{"read", "/boot", "/mnt", "/media", "/srv", "/var/spool", "/var/cache"}, Maybe: true},
-		{ID: "read.32", Title: "what an earlier command left in /tmp", act: words{"read", "/tmp/left-{unique}"}, trial: func(s *scene.Scene, t *scene.Trial) {
-			t.First = [][]string{{"create", t.Act[1]}}
-		}, grant: func(s *scene.Scene, t *scene.Trial) {
+		{ID: "read.32", Title: "what an earlier command left in /tmp, /var/tmp and /dev/shm", act: append(words{"read"}, temporary...), trial: leftEarlier, grant: writtenNow, after: notOnHost(temporary...)},
+		{ID: "read.76", Title: "what an earlier command left in the home", Unmodelled: decidedByEngine, prepare: makeDir("home"), act: words{"read-home", "left"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Home, t.Spec.Session = s.Path("home"), shared.Session{} // which would keep it
+			t.Setenv("HOME", t.Spec.Home)
+			t.First = [][]string{{"write-home", "left"}}
+		}, grant: func(_ *scene.Scene, t *scene.Trial) {
 			t.First = nil
-			t.Do("write-then-read", t.Act[1])
-		}, after: notOnHost("/tmp/left-{unique}")},
+			t.Do("write-home", "left")
+		}, after: notOnHost("{dir}/home/left")},
+		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) error {
+			if paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, s.Dir) {
+				return scene.AbsentError("the kit has no place but for temporary files")
+			}
+			return nil
+		}, trial: inHostView, act: words{"read-canary", "{canary}", "{outside}/secret"}},
+		{ID: "read.73", Title: "what is shown at another path can be read there", Works: true, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Add(shared.Entry{Source: s.Shown, Path: s.Path("ws/sub"), Access: shared.ReadOnly})
+		}, act: words{"read", "{ws}/sub/sub/file"}},
+		{ID: "read.74", Title: "what an overlay shows can be read", Works: true, prepare: makeDir("session"), trial: overlaid, act: words{"read", "{ws}/file"}},
+		{ID: "read.75", Title: "what lies beneath a tmpfs mount", trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Add(shared.Entry{Path: s.Path("ws/keys"), Access: shared.Private})
+		}, act: words{"read-canary", "{canary}", "{ws}/keys/key"}, grant: unprotected},
 		{ID: "read.33", Title: "the home directory that the private one takes the place of", prepare: planting("home/secret"),
 			act: words{"read-canary", "{canary}", "{dir}/home/secret"}, trial: func(s *scene.Scene, t *scene.Trial) {
 				inHostView(s, t)
@@ -104,6 +123,26 @@ func readProbes() []Probe {
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: words{"stat", "{outside}/secret"}, grant: showOutside},
 		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
 	}
+}
+
+// temporary are files in the directories for temporary ones.
+var temporary = words{"/tmp/mine-{unique}", "/var/tmp/mine-{unique}", "/dev/shm/mine-{unique}"}
+
+// leftEarlier has an earlier command make what is then read.
+func leftEarlier(_ *scene.Scene, t *scene.Trial) {
+	t.First = [][]string{append([]string{"create"}, t.Act[1:]...)}
+}
+
+// writtenNow has the same command make and read it.
+func writtenNow(_ *scene.Scene, t *scene.Trial) {
+	t.First = nil
+	t.Do("write-then-read", t.Act[1])
+}
+
+// overlaid shows the workspace as an overlay.
+func overlaid(s *scene.Scene, t *scene.Trial) {
+	workspaceAs(shared.Overlay)(s, t)
+	t.Spec.Session = shared.Session{ID: "enginetest-" + s.Kit.Random + s.Canary, Dir: s.Path("session")}
 }
 
 // secretInArgv looks at all command lines of the host while a command runs that

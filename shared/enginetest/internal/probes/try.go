@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
-
-// timeout bounds a probe.
-const probeTimeout = 10 * time.Minute
 
 // Run tries the probe.
 func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
@@ -31,7 +27,7 @@ func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 		outside.control, outside.grant = controlOutside, nil
 		p = &outside
 	}
-	return k.InScene(ctx, p.Place(), p.ID, probeTimeout, func(sc *scene.Scene) {
+	return k.InScene(ctx, p.Place(), p.ID, func(sc *scene.Scene) {
 		if p.custom == nil {
 			p.try(sc)
 			return
@@ -84,7 +80,7 @@ func (p *Probe) try(s *scene.Scene) {
 	faulted := status == scene.Failed && p.Maybe && o.Faulted()
 	if (status == scene.Held && (!unconfined || p.OfLimit()) || faulted) && !p.Works {
 		// A scene of its own: the attempt may have changed this one.
-		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", probeTimeout, func(fresh *scene.Scene) { p.checkControl(fresh, status, detail) })
+		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", func(fresh *scene.Scene) { p.checkControl(fresh, status, detail) })
 	}
 	s.End(status, "%s", detail)
 }
@@ -140,6 +136,8 @@ func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string)
 	switch {
 	case v.Kind == actor.Got:
 		s.End(status, "%s", detail)
+	case v.Kind == actor.Broken && status == scene.Held: // and not that both lack the instruction
+		s.End(scene.ControlFailed, "the same action breaks where it is granted: %s", (&scene.Outcome{Verdict: v}).Told())
 	case v.Kind == actor.Absent && p.Where() == ControlGranted:
 		s.End(scene.NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
 	case p.Maybe || v.Kind == actor.Absent:

@@ -127,7 +127,8 @@ func writeProbes() []Probe {
 		{ID: "write.38", Title: "fifos can be made", Works: true, act: words{"mkfifo", "{ws}/pipe"}},
 		{ID: "write.39", Title: "files of other users", Only: OnlyLinux, act: words{"chown", "{ws}/file"}, Maybe: true},
 		{ID: "write.40", Title: "immutable files", Only: OnlyLinux, act: words{"immutable", "{ws}/file"}, Maybe: true},
-		{ID: "write.41", Title: "/tmp can be written and is private", Works: true, act: words{"write-then-read", "/tmp/mine-{unique}"}, after: notOnHost("/tmp/mine-{unique}")},
+		{ID: "write.41", Title: "/tmp can be written and is private, and so are /var/tmp and /dev/shm where they are there", Works: true,
+			trial: first(append(words{"create"}, temporary[1:]...)...), act: words{"write-then-read", temporary[0]}, after: notOnHost(temporary...)},
 		{ID: "write.42", Title: "the home can be written and is private", Works: true, Unmodelled: decidedByEngine, prepare: makeDir("home"),
 			trial: func(s *scene.Scene, t *scene.Trial) {
 				t.Spec.Home = s.Path("home")
@@ -138,10 +139,7 @@ func writeProbes() []Probe {
 				t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
 			},
 			act: words{"write-then-read", "{ws}/sub/made"}, after: notOnHost("{ws}/sub/made")},
-		{ID: "write.44", Title: "an overlay can be written and leaves its source alone", Works: true, prepare: makeDir("session"), trial: func(s *scene.Scene, t *scene.Trial) {
-			workspaceAs(shared.Overlay)(s, t)
-			t.Spec.Session = shared.Session{ID: "enginetest-" + s.Kit.Random, Dir: s.Path("session")}
-		}, act: words{"write-then-read", "{ws}/made"}, after: notOnHost("{ws}/made")},
+		{ID: "write.44", Title: "an overlay can be written and leaves its source alone", Works: true, prepare: makeDir("session"), trial: overlaid, act: words{"write-then-read", "{ws}/made"}, after: notOnHost("{ws}/made")},
 		{ID: "write.45", Title: "more than the cap of /tmp", Features: capped, trial: tempSize(8 << 20), act: words{"fill", "/tmp", "16777216"}, grant: tempSize(64 << 20)},
 		{ID: "write.46", Title: "more than the cap of /dev/shm", Only: OnlyLinux, Features: capped, trial: tempSize(8 << 20),
 			act: words{"fill", "/dev/shm", "16777216"}, grant: tempSize(64 << 20)},

@@ -12,6 +12,11 @@ import (
 )
 
 const (
+	// caseTimeout ends a case that hangs, unless the options say otherwise; with Options.Brief it is
+	// briefTimeout.
+	caseTimeout, briefTimeout = 90 * time.Second, 5 * time.Minute
+	// closeTimeout is for what is left of it.
+	closeTimeout = 30 * time.Second
 	// obeyPatience is how long what calls an engine may go on when its context has ended.
 	obeyPatience = 5 * time.Second
 	// outlivePatience is how long the outputs of a command may stay open after
@@ -27,13 +32,16 @@ const (
 	Held          Status = "held"
 	Leaked        Status = "leaked"
 	Failed        Status = "failed"
+	Hung          Status = "hung"
 	ControlFailed Status = "control-failed"
 	Skipped       Status = "skipped"
 	NotApplicable Status = "not-applicable"
 )
 
 // Bad says whether the engine, or the kit on this machine, has failed.
-func (s Status) Bad() bool { return s == Leaked || s == Failed || s == ControlFailed }
+func (s Status) Bad() bool {
+	return s == Leaked || s == Failed || s == Hung || s == ControlFailed
+}
 
 // An ending is thrown to end a case.
 type ending struct {
@@ -106,7 +114,7 @@ func (s *Scene) Together(n int, f func(i int)) {
 
 // returned gives what f does. An engine that ignores contexts cannot hang the kit: f is
 // left to itself soon after ctx has ended.
-func returned[T any](ctx context.Context, f func() T) (value T, err error) {
+func returned[T any](ctx context.Context, patience time.Duration, f func() T) (value T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- f() }()
 	select {
@@ -117,18 +125,30 @@ func returned[T any](ctx context.Context, f func() T) (value T, err error) {
 	select {
 	case value = <-done:
 		return value, nil
-	case <-time.After(obeyPatience):
+	case <-time.After(patience):
 		return value, fmt.Errorf("it does not end: %w", context.Cause(ctx))
 	}
 }
 
+// Limit is how long a case may take.
+func (k *Kit) Limit() time.Duration {
+	usual := caseTimeout
+	if k.Brief {
+		usual = briefTimeout
+	}
+	const perSecond = 8 << 20 // of a stream, at the least
+	return cmp.Or(k.CaseTimeout, usual+time.Duration(k.StreamBytes/perSecond)*time.Second)
+}
+
 // InScene carries out a case in a scene of that name.
-func (k *Kit) InScene(given context.Context, p Place, name string, limit time.Duration, f func(*Scene)) (Status, string) {
+func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene)) (Status, string) {
+	limit := k.Limit()
 	ctx, cancel := context.WithTimeout(given, limit)
 	defer cancel()
+	patience := min(obeyPatience, limit/3)
 	sc := k.Layout(p, name)
 	sc.Ctx, sc.Limit = ctx, limit
-	e, err := returned(ctx, func() *ending {
+	e, err := returned(ctx, patience, func() *ending {
 		return caught(func() {
 			sc.Must(sc.Plant())
 			f(sc)
@@ -139,13 +159,15 @@ func (k *Kit) InScene(given context.Context, p Place, name string, limit time.Du
 	})
 	switch {
 	case err != nil:
-		e = &ending{Failed, err.Error()}
+		e = &ending{Hung, fmt.Sprintf("in %v it did not end", limit)}
 	case e == nil:
 		e = &ending{Held, ""}
+	case e.status == Failed && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e = &ending{Hung, fmt.Sprintf("in %v it did not end: %s", limit, e.detail)}
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(given), limit)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(given), min(limit, closeTimeout))
 	defer cancel()
-	if closeErr, err := returned(closing, sc.Close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
+	if closeErr, err := returned(closing, patience, sc.Close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
 		e = &ending{Failed, "cleaning up: " + cmp.Or(err, closeErr).Error()}
 	}
 	return e.status, e.detail

@@ -25,7 +25,7 @@ type Kit struct {
 	Program, Name            string
 	Launch                   func(ctx context.Context) (*dial.Launched, error)
 	StreamBytes              int64
-	RuleTimeout              time.Duration
+	CaseTimeout              time.Duration
 
 	Dir     string // where the scenes lie
 	scratch *scratch.Dir
@@ -74,14 +74,14 @@ func (k *Kit) Close() error {
 }
 
 // Answered calls an engine, which may never answer.
-func Answered[T any](ctx context.Context, call string, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no answer within %v", attemptTimeout))
+func Answered[T any](ctx context.Context, k *Kit, call string, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, k.Limit(), fmt.Errorf("no answer within %v", k.Limit()))
 	defer cancel()
 	type answer struct {
 		value T
 		err   error
 	}
-	a, err := returned(ctx, func() answer {
+	a, err := returned(ctx, obeyPatience, func() answer {
 		value, err := f(ctx)
 		return answer{value, err}
 	})
