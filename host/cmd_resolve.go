@@ -42,6 +42,7 @@ func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) 
 		return shared.Command{}, nil, err
 	}
 	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, c.callerEnviron(), planning)
+	in.Root = in.Root && opened.Engine.Info.Features.Has(shared.FeatureKernelFiltered)
 	in.Command, in.TraceParent, in.TraceState, c.notes = c.Env, c.TraceParent, c.TraceState, notes
 	entries, origins, err := env.Compute(in)
 	if err != nil {

@@ -88,6 +88,8 @@ type Input struct {
 	// OtherWorktrees says that a repository has worktrees that the command cannot
 	// write: no setting of the command's replaces those by which git leaves them alone.
 	OtherWorktrees bool
+	// Root says that the command is root by its number and has none of root's rights.
+	Root bool
 	// SharedRepository is that of [view.View.Shared].
 	SharedRepository bool
 	// GitConfig is a file that git reads in the place of the system's configuration; "" is none.
@@ -145,6 +147,10 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		return nil, nil, err
 	}
 	e.cleanPlaces(&in)
+	if in.Root {
+		// Root's tar gives each file to its owner in the archive, and fails where it cannot.
+		e.set("TAR_OPTIONS", strings.TrimSpace(e.values["TAR_OPTIONS"]+" --no-same-owner"), "root without its rights")
+	}
 	if in.TraceParent != "" {
 		delete(e.values, "TRACESTATE") // of the caller's, which belongs to another span
 		e.set("TRACEPARENT", in.TraceParent, "telemetry")

@@ -27,7 +27,7 @@ func New() shared.Engine {
 		Attach:  e.attach,
 		Init:    true,
 		Rlimits: nsengine.Rlimits,
-		Filter:  nsengine.FilterProgram,
+		Filter:  nsengine.FilterProgram(false),
 		Trace:   nsengine.TraceProgram,
 
 		HoldLimits: true,
@@ -207,7 +207,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	filter, err := nsengine.Filter(s.spec)
+	filter, err := nsengine.Filter(s.spec, false)
 	if err != nil {
 		return shared.Plan{}, err
 	}

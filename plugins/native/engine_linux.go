@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ func New() shared.Engine {
 		Probe:      e.probe,
 		Attach:     e.attach,
 		Init:       true,
-		Filter:     nsengine.FilterProgram,
+		Filter:     nsengine.FilterProgram(os.Geteuid() == 0),
 		Trace:      nsengine.TraceProgram,
 		Rlimits:    nsengine.Rlimits,
 		HoldLimits: true,
@@ -203,7 +204,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	f, err := nsengine.Filter(s.spec)
+	f, err := nsengine.Filter(s.spec, os.Geteuid() == 0)
 	if err != nil {
 		return shared.Plan{}, err
 	}

@@ -84,11 +84,19 @@ func filter(t testing.TB, goarch string, o Options) Filter {
 // every calls fn for all options on all architectures.
 func every(t *testing.T, fn func(t *testing.T, goarch string, o Options)) {
 	for _, goarch := range []string{"amd64", "arm64"} {
-		for bits := range 8 {
-			o := Options{Ptrace: bits&1 != 0, UnixSockets: bits&2 != 0, NestedUserNamespaces: bits&4 != 0}
-			t.Run(fmt.Sprintf("%s/%+v", goarch, o), func(t *testing.T) { fn(t, goarch, o) })
+		for bits := range uint8(16) {
+			o := Options{Ptrace: bits&1 != 0, UnixSockets: bits&2 != 0, NestedUserNamespaces: bits&4 != 0, Owners: ownersOf(bits >> 3)}
+			t.Run(fmt.Sprintf("%s/%+v,%+v", goarch, o, o.Owners), func(t *testing.T) { fn(t, goarch, o) })
 		}
 	}
+}
+
+// ownersOf gives owners for a few numbers, and none for even ones.
+func ownersOf(n uint8) *Owners {
+	if n&1 == 0 {
+		return nil
+	}
+	return &Owners{UID: 5, GIDs: []uint32{5, 10, 38}[:n>>1&3]}
 }
 
 func auditOf(goarch string) uint32 {

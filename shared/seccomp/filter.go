@@ -24,9 +24,22 @@ type Options struct {
 	// processes. It refuses what rules about paths do not see: to change owners and extended
 	// attributes, to open a file for ioctl alone, and to limit other processes.
 	Unhidden bool
+	// Owners are those whom files can be given to, where other users may have no number: the kernel
+	// answers EINVAL for these, and programs such as fakeroot forgive EPERM alone. Nil leaves it to the
+	// kernel, and so do NestedUserNamespaces, in which users have other numbers.
+	Owners *Owners
 	// NoTruncation refuses to truncate a file that is not open for writing, likewise.
 	NoTruncation bool
 }
+
+// Owners are a user and groups. A command without capabilities can give its files to no others.
+type Owners struct {
+	UID  uint32
+	GIDs []uint32 // none, or more than [MaxGroups]: the kernel decides
+}
+
+// MaxGroups is how many groups a filter compares.
+const MaxGroups = 32
 
 // Filter is a program for one architecture.
 type Filter struct {

@@ -22,6 +22,9 @@ func TestCalls(t *testing.T) {
 	unix := Options{UnixSockets: true}
 	nested := Options{NestedUserNamespaces: true}
 	bare := Options{Unhidden: true}
+	own := Options{Owners: &Owners{UID: 1000, GIDs: []uint32{100, 27}}}
+	alone := Options{Owners: &Owners{UID: 0}}
+	both := Options{Owners: own.Owners, NestedUserNamespaces: true}
 	type args = [6]uint64
 	for _, tt := range []struct {
 		o    Options
@@ -75,6 +78,20 @@ func TestCalls(t *testing.T) {
 		{strict, "fchmodat", args{0, 0, 0o2000}, isEPERM},
 		{strict, "fchmodat2", args{0, 0, 0o777}, allowed},
 		{strict, "fchmodat2", args{0, 0, 0o4777}, isEPERM},
+
+		{own, "chown", args{0, 1000, 100}, allowed},
+		{own, "lchown", args{0, 1<<32 - 1, 27}, allowed},
+		{own, "fchown", args{0, 1000, 1<<32 - 1}, allowed},
+		{own, "chown", args{0, 0, 1<<32 - 1}, isEPERM},
+		{own, "lchown", args{0, 1000, 28}, isEPERM},
+		{own, "fchown", args{0, 100, 1000}, isEPERM},
+		{own, "fchownat", args{0, 0, 1000, 27}, allowed},
+		{own, "fchownat", args{1000, 1000, 999, 27}, isEPERM},
+		{own, "fchownat", args{0, 0, 1000, 0}, isEPERM},
+		{alone, "fchown", args{0, 0, 77}, allowed},
+		{alone, "fchown", args{0, 77, 0}, isEPERM},
+		{both, "chown", args{0, 5, 5}, allowed},
+		{strict, "chown", args{0, 5, 5}, allowed},
 
 		{strict, "mknod", args{0, 0o010644}, allowed}, // fifo
 		{strict, "mknod", args{0, 0o100644}, allowed},
@@ -230,6 +247,7 @@ func TestGolden(t *testing.T) {
 	}{
 		{"amd64-default", "amd64", Options{UnixSockets: true}},
 		{"arm64-default", "arm64", Options{UnixSockets: true}},
+		{"amd64-owners", "amd64", Options{UnixSockets: true, Owners: &Owners{UID: 1000, GIDs: []uint32{1000, 27}}}},
 		{"amd64-strict", "amd64", Options{}},
 		{"amd64-loose", "amd64", Options{Ptrace: true, UnixSockets: true, NestedUserNamespaces: true}},
 	} {

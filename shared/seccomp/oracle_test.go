@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -67,6 +68,10 @@ func oracle(names map[uint32]string, own uint32, o Options, c call) string {
 		default:
 			refused = true
 		}
+	case "chown", "fchown", "lchown":
+		refused = foreignID(o, arg(1), arg(2))
+	case "fchownat":
+		refused = foreignID(o, arg(2), arg(3))
 	case "clone":
 		refused = !o.NestedUserNamespaces && arg(0)&0x7e020000 != 0
 	case "unshare":
@@ -84,6 +89,16 @@ func oracle(names map[uint32]string, own uint32, o Options, c call) string {
 		return isEPERM
 	}
 	return allowed
+}
+
+// foreignID reports whether one of two owners is another than the command itself.
+func foreignID(o Options, user, group uint32) bool {
+	if o.Owners == nil || o.NestedUserNamespaces {
+		return false
+	}
+	groups := o.Owners.GIDs
+	return user != 1<<32-1 && user != o.Owners.UID ||
+		group != 1<<32-1 && len(groups) > 0 && len(groups) <= 32 && !slices.Contains(groups, group)
 }
 
 func namesOf(t testing.TB, goarch string) map[uint32]string {
@@ -150,7 +165,7 @@ func FuzzAgainstOracle(f *testing.F) {
 		if bits&8 != 0 {
 			goarch = "arm64"
 		}
-		o := Options{Ptrace: bits&1 != 0, UnixSockets: bits&2 != 0, NestedUserNamespaces: bits&4 != 0}
+		o := Options{Ptrace: bits&1 != 0, UnixSockets: bits&2 != 0, NestedUserNamespaces: bits&4 != 0, Owners: ownersOf(bits >> 4)}
 		made := call{number, arch, [6]uint64{a, b, c, d}}
 		if got, want := machine(t, filter(t, goarch, o))(made), oracle(namesOf(t, goarch), auditOf(goarch), o, made); got != want {
 			t.Errorf("%+v: %s, want %s", made, got, want)

@@ -92,6 +92,7 @@ func rules(o Options) []rule {
 		whyFallback   = "arguments lie in memory, where no filter sees them; programs fall back on the older call"
 		whyRing       = "its operations pass no filter"
 		whyNetwork    = "networks, of which the command has none of its own"
+		whyForeign    = "users and groups that have no number here, for which programs do not expect EINVAL"
 		whyOwners     = "owners and attributes of files, which no rule about paths keeps"
 		whyIoctl      = "files that are open for ioctl alone, of which Landlock asks no right, whatever they are truncated to"
 		whyLimits     = "limits of other processes, which end them like signals"
@@ -143,6 +144,9 @@ func rules(o Options) []rule {
 			rule{whyOwners, eperm, []string{"chown", "fchown", "fchownat", "lchown", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
 				"removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"}, nil})
 	}
+	if o.Owners != nil && !o.Unhidden && !o.NestedUserNamespaces {
+		out = append(out, foreign(o.Owners, whyForeign)...)
+	}
 	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
 		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}
 	if o.Ptrace {
@@ -171,4 +175,25 @@ func rules(o Options) []rule {
 		rule{whyFallback, enosys, []string{"clone3", "openat2"}, nil},
 		rule{whyRing, enosys, []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}, nil},
 	)
+}
+
+// foreign refuses to give files to others. All ones leave an owner as it is.
+func foreign(o *Owners, why string) (rules []rule) {
+	of := func(calls []string, arg int, name string, own ...uint32) {
+		tests := []test{{arg, name, notEqual, all, all}}
+		for _, id := range own {
+			tests = append(tests, test{arg, name, notEqual, all, id})
+		}
+		rules = append(rules, rule{why, eperm, calls, tests})
+	}
+	for _, family := range []struct {
+		calls []string
+		user  int
+	}{{[]string{"chown", "fchown", "lchown"}, 1}, {[]string{"fchownat"}, 2}} {
+		of(family.calls, family.user, "user", o.UID)
+		if len(o.GIDs) > 0 && len(o.GIDs) <= MaxGroups {
+			of(family.calls, family.user+1, "group", o.GIDs...)
+		}
+	}
+	return rules
 }

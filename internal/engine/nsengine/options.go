@@ -2,6 +2,7 @@ package nsengine
 
 import (
 	"encoding/json"
+	"os"
 	"runtime"
 	"slices"
 
@@ -53,12 +54,14 @@ func Option(raw json.RawMessage, name, kind string, value any) error {
 	return nil
 }
 
-// Filter is the filter of system calls that the init loads for a command.
-func Filter(spec *shared.Spec) (seccomp.Filter, error) {
+// Filter is the filter of system calls that the init loads for a command. groups says that more of the
+// command's groups than its first one have a number in the sandbox.
+func Filter(spec *shared.Spec, groups bool) (seccomp.Filter, error) {
 	o, err := ParseFilter(spec.Options)
 	if err != nil {
 		return seccomp.Filter{}, err
 	}
+	o.Owners = owners(spec, groups)
 	f, err := seccomp.New(runtime.GOARCH, o)
 	if err != nil {
 		return f, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: err.Error()}
@@ -67,9 +70,30 @@ func Filter(spec *shared.Spec) (seccomp.Filter, error) {
 }
 
 // FilterProgram is [Filter] for a cmdengine.Config.
-func FilterProgram(spec *shared.Spec) ([]byte, error) {
-	f, err := Filter(spec)
-	return f.Bytes(), err
+func FilterProgram(groups bool) func(*shared.Spec) ([]byte, error) {
+	return func(spec *shared.Spec) ([]byte, error) {
+		f, err := Filter(spec, groups)
+		return f.Bytes(), err
+	}
+}
+
+// owners are whom a command can give its files to.
+func owners(spec *shared.Spec, groups bool) *seccomp.Owners {
+	o := &seccomp.Owners{UID: uint32(os.Geteuid()), GIDs: []uint32{uint32(os.Getegid())}}
+	var others []uint32
+	if u := spec.User; u != nil {
+		o.UID, o.GIDs, others = u.UID, []uint32{u.GID}, u.Groups
+	} else if list, err := os.Getgroups(); err == nil && groups {
+		for _, g := range list {
+			others = append(others, uint32(g))
+		}
+	}
+	if groups {
+		o.GIDs = append(o.GIDs, others...)
+		slices.Sort(o.GIDs)
+		o.GIDs = slices.Compact(o.GIDs)
+	}
+	return o
 }
 
 // TraceProgram is for a cmdengine.Config with [shared.FeatureTrace]. A process has one tracer,
