@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"math/rand/v2"
 	"os"
 	"path"
 	"strconv"
@@ -50,6 +51,9 @@ func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *M
 	if failed == nil {
 		failed = names(box)
 	}
+	if os.Getpid() == 1 {
+		drawNumber()
+	}
 	if failed != nil {
 		m.b.close()
 		return nil, failed
@@ -61,6 +65,19 @@ func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *M
 		}
 	}
 	return m, nil
+}
+
+// drawNumber has the numbers of the pid namespace that is this process's go on from any, if the kernel
+// lets them. From 2 on, each command would have the same: and so the same names in the workspace, of
+// files that programs call by their number. Where /proc/sys is read-only they have.
+func drawNumber() {
+	fd, err := unix.Open("/proc/sys/kernel/ns_last_pid", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	// Five digits at most, and below 32768: no program of any age has more to expect.
+	_, _ = unix.Write(fd, strconv.AppendInt(nil, 1000+rand.Int64N(30_000), 10))
 }
 
 // below reports whether this process is in a pid namespace below that of the host's /proc.
