@@ -46,6 +46,7 @@ type rule struct {
 
 var rules = []rule{
 	{packages: "internal/paths", others: []string{}, pure: true},
+	{packages: "internal/curated", ours: []string{"internal/paths"}, others: []string{}, pure: true},
 	{packages: "internal/hostpath", others: []string{"golang.org/x/sys"}},
 	{packages: "internal/gitindex", others: []string{}, pure: true},
 	{packages: "workspace", ours: []string{"internal/gitindex", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
@@ -70,7 +71,7 @@ var rules = []rule{
 	{packages: "cmd/sbxhost-init", ours: []string{"internal/engine/sandboxinit"}, others: []string{}},
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{packages: "internal/wire", others: []string{"github.com/hashicorp/go-plugin"}},
-	{packages: "shared", ours: []string{"shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
+	{packages: "shared", ours: []string{"internal/curated", "shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
 	{packages: "internal/dial", ours: []string{"shared", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
 	{packages: "internal/engine/cgroup", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/cmdengine", ours: []string{"internal/hostpath", "shared", "internal/engine/orphans", "internal/proc", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/holder", "internal/engine/cgroup", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
@@ -81,7 +82,7 @@ var rules = []rule{
 	{packages: "shared/enginetest", ours: []string{"internal/hostpath", "shared", "internal/dial", "shared/enginetest/internal/*", "internal/engine/sandboxinit", "internal/wire"}, others: []string{}},
 	{packages: "internal/engine/traced", ours: []string{"internal/frame"}, others: []string{}},
 	{packages: "shared/seccomp", ours: []string{"internal/engine/traced"}, others: []string{"golang.org/x/net/bpf"}},
-	{packages: "internal/engine/mountplan", ours: []string{"internal/hostpath", "shared", "internal/engine/holder"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/mountplan", ours: []string{"internal/curated", "internal/hostpath", "shared", "internal/engine/holder"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/nsengine", ours: []string{"shared", "internal/engine/mountplan", "internal/engine/cgroup", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/scratch", ours: []string{"internal/hostpath", "shared"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/gated", ours: []string{"internal/egress", "internal/egress/gate", "shared", "internal/engine/sandboxinit"}, others: []string{}},
@@ -101,7 +102,7 @@ var rules = []rule{
 	{packages: "plugins/*", ours: []string{"internal/hostpath", "shared", "shared/cmdengine", "internal/engine/sandboxinit"}},
 	{packages: "plugins/internal/inside", ours: []string{"shared"}, others: []string{}}, // for tests alone
 	{packages: "plugins/*/sbxhost-engine-*", ours: []string{"shared", "plugins/*"}, others: []string{}},
-	{packages: "internal/view", ours: []string{"internal/egress", "internal/hostpath", "workspace", "internal/glob", "internal/scan", "shared"}, others: []string{}, pure: true},
+	{packages: "internal/view", ours: []string{"internal/curated", "internal/egress", "internal/hostpath", "workspace", "internal/glob", "internal/scan", "shared"}, others: []string{}, pure: true},
 	{packages: "internal/denial", ours: []string{"internal/audit", "internal/egress", "internal/view", "internal/hostpath", "internal/paths", "shared"}, others: []string{}, pure: true},
 	{packages: "internal/env", ours: []string{"internal/view"}, others: []string{}, pure: true},
 	{packages: "internal/stdio", ours: []string{"shared"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},

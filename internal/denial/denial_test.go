@@ -39,10 +39,10 @@ func (m *machine) Withheld(p string) string   { return m.withheld[p] }
 func someMachine() *machine {
 	return &machine{
 		files: map[string]view.Kind{
-			"/data/set.csv": view.File, "/src/p/in.txt": view.File, "/tmp/x": view.File, "/var/lib/dpkg/lock-frontend": view.File, "/home/me/.ssh/id": view.File, "/usr/share": view.Directory,
+			"/data/set.csv": view.File, "/src/p/in.txt": view.File, "/tmp/x": view.File, "/var/lib/dpkg/lock-frontend": view.File, "/var/lib/app/lock": view.File, "/etc/R/Rprofile.site": view.File, "/etc/R/ldpaths": view.File, "/home/me/.ssh/id": view.File, "/usr/share": view.Directory,
 			"/data": view.Directory, "/tools/bin/x": view.File, "/srv/lib": view.Directory, "/src/p/.env": view.File, "/run/app.sock": view.Socket, "/away/file": view.File,
 		},
-		links:    map[string]string{"/src/p/link": "/away/file"},
+		links:    map[string]string{"/src/p/link": "/away/file", "/usr/lib/R/etc/Rprofile.site": "/etc/R/Rprofile.site", "/usr/lib/R/etc/ldpaths": "/etc/R/ldpaths"},
 		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
 		ports:    []uint16{5432}, vars: []string{"API_URL"},
 		withheld: map[string]string{"/home/me/.ssh/id": "credentials"},
@@ -235,7 +235,10 @@ func TestSaid(t *testing.T) {
 		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                                   nil,
 		"Bad owner or permissions on /etc/ssh/ssh_config":                                                                        {"use /etc/ssh/ssh_config?"},
 		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                      nil,
-		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or directory)":                          {`read /var/lib/dpkg/lock-frontend by bind_paths?`},
+		"E: Unable to lock directory /var/lib/app/lock - open (2: No such file or directory)":                                    {`read /var/lib/app/lock by bind_paths?`},
+		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)":                             {`write /var/lib/dpkg/lock-frontend?`},
+		"cannot open file '/usr/lib/R/etc/Rprofile.site': No such file or directory":                                             {`read /etc/R/Rprofile.site by bind_paths: add "/etc/R/Rprofile.site" to bind_paths?`},
+		"cannot open file '/usr/lib/R/etc/ldpaths': No such file or directory":                                                   nil,
 		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused":                                {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
 		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                                                             {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
 		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                                                             nil,

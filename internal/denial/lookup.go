@@ -45,7 +45,7 @@ func (f *Failure) notSeen(p string) Denial {
 		host = p
 	}
 	way := f.Machine.Follow(host)
-	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" {
+	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.LeftOut(f.Spec, way.End) {
 		return Denial{}
 	}
 	return f.notShown(way.End, way)

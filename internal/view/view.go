@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/curated"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -289,7 +290,14 @@ func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	case filesystem == shared.FilesystemHost:
 		return !paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, p)
 	}
-	return p == "/" || paths.InsideAny(systemDirs[:], p)
+	return p == "/" || paths.InsideAny(systemDirs[:], p) || paths.Inside("/var", p) && curated.Shows(p)
+}
+
+// LeftOut reports whether a path of the host, which lies beneath the table, is one of the settings that the
+// minimal view leaves out.
+func LeftOut(spec *shared.Spec, p string) bool {
+	cover, _ := shared.Cover(spec.Table, p)
+	return cover == nil && spec.Filesystem == shared.FilesystemMinimal && paths.Inside("/etc", p) && !curated.Shows(p)
 }
 
 // systemDirs are the directories of the operating system, and of the kernel.

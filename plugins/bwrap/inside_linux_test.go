@@ -62,9 +62,9 @@ func TestMinimalShowsNothingOfTheHost(t *testing.T) {
 		}
 	}
 	hidden := []string{"/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/home", "/root", "/sys",
-		"/var/log", "/var/lib", "/boot", "/mnt", "/dev/shm/x", "/dev/kmsg", "/dev/mem", outside}
+		"/var/log", "/var/cache", "/var/lib/systemd", "/var/lib/postgresql", "/boot", "/mnt", "/dev/shm/x", "/dev/kmsg", "/dev/mem", outside}
 	inside.Expect(t, e, shared.Spec{}, "for p in "+strings.Join(hidden, " ")+"; do test -e $p && echo $p; done; echo done", "done")
-	inside.Expect(t, e, shared.Spec{}, "ls -A /tmp /run /dev/shm", "/dev/shm:\n\n/run:\n\n/tmp:")
+	inside.Expect(t, e, shared.Spec{}, "ls -A /tmp /run /dev/shm", "/dev/shm:\n\n/run:\nlock\npostgresql\nuser\n\n/tmp:")
 	// The control: the same action succeeds when it is granted.
 	spec := shared.Spec{Table: []shared.Entry{{Source: outside, Path: outside, Why: "bind_paths[0]", Access: shared.ReadOnly}}}
 	inside.Expect(t, e, spec, "cat "+outside+"/secret", "secret")
@@ -74,8 +74,8 @@ func TestNothingIsWritableButMemory(t *testing.T) {
 	t.Parallel()
 	e := needBwrap(t)
 	for _, spec := range []shared.Spec{{}, {Filesystem: shared.FilesystemHost}} {
-		inside.Expect(t, e, spec, "for d in / /usr /etc /dev /run /var /proc/sys/kernel /bin/; do touch $d/x 2>/dev/null && echo $d; done; echo done", "done")
-		inside.Expect(t, e, spec, "for d in /tmp /var/tmp /dev/shm; do rm -f $d/sbxhost-x; echo hi > $d/sbxhost-x && cat $d/sbxhost-x; done", "hi\nhi\nhi")
+		inside.Expect(t, e, spec, "for d in / /usr /etc /dev /var /var/lib/dpkg /proc/sys/kernel /bin/; do touch $d/x 2>/dev/null && echo $d; done; echo done", "done")
+		inside.Expect(t, e, spec, "for d in /tmp /var/tmp /dev/shm /run; do rm -f $d/sbxhost-x; echo hi > $d/sbxhost-x && cat $d/sbxhost-x; done", "hi\nhi\nhi\nhi")
 	}
 	if _, err := os.Stat("/tmp/sbxhost-x"); err == nil {
 		t.Error("the private /tmp is the host's")

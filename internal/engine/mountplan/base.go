@@ -2,6 +2,7 @@ package mountplan
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -37,7 +38,7 @@ func (p *planner) system() []Op {
 	if p.spec.Filesystem == shared.FilesystemHost {
 		return []Op{{Kind: ROBind, Source: "/", Dest: "/"}}
 	}
-	ops := slices.Concat(p.facts.roots, p.facts.etc)
+	ops := slices.Concat(p.facts.roots, p.facts.settings)
 	if !p.ownVarTmp() {
 		ops = append(ops, Op{Kind: Symlink, Source: "../tmp", Dest: "/var/tmp"})
 	}
@@ -56,22 +57,35 @@ func (p *planner) kernel() []Op {
 		Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
 	switch {
 	case p.spec.Filesystem != shared.FilesystemHost:
-		ops = append(ops, Op{Kind: Dir, Dest: "/run", Perms: 0o755})
+		ops = append(append(ops, p.run()...),
+			Op{Kind: Symlink, Source: "../run", Dest: "/var/run"},
+			Op{Kind: Symlink, Source: "../run/lock", Dest: "/var/lock"})
 	case p.facts.run:
-		ops = append(append(ops, Op{Kind: Tmpfs, Dest: "/run", Perms: 0o755, Size: p.tempSize}), p.facts.resolv...)
+		ops = append(append(ops, p.run()...), p.facts.resolv...)
 	}
 	return ops
 }
 
+// runSize is for sockets, locks and pid files.
+const runSize = 64 << 20
+
+// run is a /run of the sandbox's own, with the directories that a machine makes when it starts and that
+// programs make something in.
+func (p *planner) run() []Op {
+	return []Op{
+		{Kind: p.temporary(), Dest: "/run", Perms: 0o755, Size: min(p.tempSize, runSize)},
+		{Kind: Dir, Dest: "/run/lock", Perms: 0o1777},
+		{Kind: Dir, Dest: "/run/postgresql", Perms: 0o755},
+		{Kind: Dir, Dest: "/run/user", Perms: 0o755},
+		{Kind: Dir, Dest: "/run/user/" + strconv.FormatUint(uint64(p.uid), 10), Perms: 0o700},
+	}
+}
+
 // seal makes read-only what had to be writable while the mount points in it
 // were made: it is memory without a cap.
-func (p *planner) seal(table []Op) []Op {
-	const why = "no uncapped memory"
-	if p.spec.Filesystem != shared.FilesystemHost {
-		return []Op{{Kind: RemountRO, Dest: "/", Why: why}}
-	}
-	if !p.facts.run || slices.ContainsFunc(table, func(o Op) bool { return o.Dest == "/run" }) {
+func (p *planner) seal() []Op {
+	if p.spec.Filesystem == shared.FilesystemHost {
 		return nil
 	}
-	return []Op{{Kind: RemountRO, Dest: "/run", Why: why}}
+	return []Op{{Kind: RemountRO, Dest: "/", Why: "no uncapped memory"}}
 }

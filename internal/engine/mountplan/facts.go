@@ -4,10 +4,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/sbxhost/sbxhost/internal/curated"
 	"github.com/sbxhost/sbxhost/internal/paths"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // facts is what the planner must know of this machine.
@@ -16,28 +15,17 @@ type Facts struct {
 	memory uint64 // bytes of RAM; 0 where unknown
 	tree   tree
 
-	roots  []Op // system directories of the minimal view
-	etc    []Op // the entries of /etc of the minimal view
-	links  []Op // symlinks in /run that programs are found through
-	resolv []Op // what a private /run must hold for name resolution, in the host view
-	covers []Op // what keeps a root caller from the kernel's controls in /proc
+	roots []Op // system directories of the minimal view
+	// settings are of /etc and /var, in the minimal view.
+	settings []Op
+	links    []Op // symlinks in /run that programs are found through
+	resolv   []Op // what a private /run must hold for name resolution, in the host view
+	covers   []Op // what keeps a root caller from the kernel's controls in /proc
 
 	run, varTmp bool // whether the host has these directories
 }
 
-// minimal gives the directories of programs and libraries of the minimal view, and its names in /etc.
-var minimal = sync.OnceValues(func() (roots, etc []string) {
-	for _, p := range shared.MinimalView() {
-		if name, ok := strings.CutPrefix(p, "/etc/"); ok {
-			etc = append(etc, name)
-		} else {
-			roots = append(roots, p)
-		}
-	}
-	return roots, etc
-})
-
-// copyMax is the size up to which a file of /etc is copied in, not bound: a
+// copyMax is the size up to which such a file is copied in, not bound: a
 // mount costs more than that much memory to copy.
 const copyMax = 64 << 10
 
@@ -45,8 +33,7 @@ const copyMax = 64 << 10
 func gather(t tree, uid uint32, memory uint64) *Facts {
 	f := &Facts{uid: uid, memory: memory, tree: t}
 	t = remember(t)
-	roots, _ := minimal()
-	for _, p := range roots {
+	for _, p := range curated.Roots {
 		e, err := t.lstat(p)
 		if err != nil {
 			continue
@@ -71,12 +58,7 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	// What is bound precedes the links to it.
 	slices.SortStableFunc(f.roots, func(a, b Op) int { return int(a.Kind) - int(b.Kind) })
 
-	for _, name := range etcNames(t) {
-		p := "/etc/" + name
-		if o, ok := etcEntry(t, p); ok {
-			f.etc = append(f.etc, o)
-		}
-	}
+	f.settings = settings(t)
 	for _, c := range kernelControls {
 		e, err := t.lstat(c.path)
 		switch {
@@ -118,9 +100,9 @@ var kernelControls = [...]struct {
 	{"/proc/mtrr", file},
 }
 
-// etcEntry says how one entry of /etc gets into the minimal view. What is not
+// settingsEntry says how one path of /etc or /var gets into the minimal view. What is not
 // readable by everybody stays out: a caller who is root could read it.
-func etcEntry(t tree, p string) (Op, bool) {
+func settingsEntry(t tree, p string) (Op, bool) {
 	first, err := t.lstat(p)
 	if err != nil || first.kind == absent {
 		return Op{}, false
@@ -157,8 +139,7 @@ func etcEntry(t tree, p string) (Op, bool) {
 
 // systemPath reports whether p lies in a directory that the minimal view binds.
 func systemPath(p string) bool {
-	roots, _ := minimal()
-	return slices.ContainsFunc(roots, func(root string) bool { return paths.Inside(root, p) })
+	return slices.ContainsFunc(curated.Roots[:], func(root string) bool { return paths.Inside(root, p) })
 }
 
 // relative spells the absolute path target as seen from the symlink at link.
@@ -167,21 +148,64 @@ func relative(link, target string) string {
 	return up + strings.TrimPrefix(target, "/")
 }
 
-// etcNames gives the entries of /etc to look at, sorted, without saying that they exist.
-func etcNames(t tree) []string {
-	_, etc := minimal()
-	var names []string
-	for _, pattern := range etc {
-		if !strings.Contains(pattern, "*") {
-			names = append(names, pattern)
+// settings says what the minimal view shows of /etc and /var, sorted.
+func settings(t tree) (ops []Op) {
+	there := map[string]bool{} // in /etc, so that nothing else is looked at there
+	for _, name := range t.names("/etc") {
+		there[name] = true
+	}
+	for _, pattern := range curated.Patterns() {
+		first, _, _ := strings.Cut(strings.TrimPrefix(pattern, "/etc/"), "/")
+		if first != "" && len(there) > 0 && !there[first] && !strings.Contains(first, "*") {
 			continue
 		}
-		for _, name := range t.names("/etc") {
-			if ok, _ := path.Match(pattern, name); ok {
-				names = append(names, name)
+		for _, p := range expand(t, pattern) {
+			o, ok := settingsEntry(t, p)
+			if !ok {
+				continue
+			}
+			ops = append(ops, o)
+			if o.Kind == ROBind && curated.Selective(p) {
+				ops = append(ops, unselected(t, p)...)
 			}
 		}
 	}
-	slices.SortFunc(names, strings.Compare)
-	return names
+	slices.SortStableFunc(ops, func(a, b Op) int { return strings.Compare(a.Dest, b.Dest) })
+	return ops
+}
+
+// expand gives the paths that a pattern stands for, without saying that they exist.
+func expand(t tree, pattern string) []string {
+	before, _, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return []string{pattern}
+	}
+	dir := path.Dir(before + "x")
+	name, rest, _ := strings.Cut(pattern[len(dir)+1:], "/")
+	var list []string
+	for _, have := range t.names(dir) {
+		if ok, _ := path.Match(name, have); ok {
+			list = append(list, expand(t, path.Join(dir, have, rest))...)
+		}
+	}
+	return list
+}
+
+// unselected hides of a directory what is not shown. What a symlink leads to is shown by itself, or not
+// at all.
+func unselected(t tree, dir string) (ops []Op) {
+	for _, name := range t.names(dir) {
+		if curated.Selected(name) {
+			continue
+		}
+		o := Op{Kind: MaskFile, Dest: path.Join(dir, name), Why: "filesystem"}
+		switch e, err := t.lstat(o.Dest); {
+		case err != nil || e.kind == absent || e.kind == symlink:
+			continue
+		case e.kind == directory:
+			o.Kind = MaskDir
+		}
+		ops = append(ops, o)
+	}
+	return ops
 }

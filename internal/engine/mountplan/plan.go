@@ -23,7 +23,7 @@ func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
 	for i := range table {
 		table[i].Asked = true
 	}
-	ops := slices.Concat(p.base(table), table, p.seal(table))
+	ops := slices.Concat(p.base(table), table, p.seal())
 	return ops, bounded(ops)
 }
 

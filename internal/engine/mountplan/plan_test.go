@@ -115,12 +115,12 @@ func TestNoSecretsInAnyLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range ops {
-			for _, bad := range []string{"shadow", "ssh", "private", "machine-id", "settings.xml", "npmrc", "entitlement", "docker.sock"} {
+			for _, bad := range []string{"shadow", "ssh", "private", "machine-id", "settings.xml", "npmrc", "entitlement", "docker.sock", "php.ini", "fpm", ".site", "sources.list", "apikeys", "/var/lib/apt", "/var/lib/postgresql"} {
 				if strings.Contains(o.Dest, bad) || strings.Contains(o.Source, bad) {
 					t.Errorf("%s: %+v", name, o)
 				}
 			}
-			for _, dir := range []string{"/", "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/tls", "/home", "/run", "/var"} {
+			for _, dir := range []string{"/", "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/tls", "/home", "/run", "/var", "/var/lib", "/etc/php", "/etc/R"} {
 				if o.Kind == ROBind && o.Source == dir {
 					t.Errorf("%s: binds all of %s", name, dir)
 				}

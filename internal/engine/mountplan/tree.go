@@ -78,7 +78,8 @@ func (hostTree) names(dir string) []string {
 // memo is a tree that looks at each path once.
 type memo struct {
 	tree
-	seen map[string]seen
+	seen   map[string]seen
+	listed map[string][]string
 }
 
 type seen struct {
@@ -86,7 +87,16 @@ type seen struct {
 	err error
 }
 
-func remember(t tree) memo { return memo{t, make(map[string]seen, 128)} }
+func remember(t tree) memo { return memo{t, make(map[string]seen, 128), map[string][]string{}} }
+
+func (m memo) names(dir string) []string {
+	list, ok := m.listed[dir]
+	if !ok {
+		list = m.tree.names(dir)
+		m.listed[dir] = list
+	}
+	return list
+}
 
 func (m memo) lstat(p string) (entry, error) {
 	s, ok := m.seen[p]

@@ -83,6 +83,10 @@ var distributions = map[string]fakeTree{
 		"/etc/ssl/certs/ca.pem": "", "/etc/ssl/private/key.pem": "!", "/etc/ld.so.cache": "80k",
 		"/etc/resolv.conf": "->../run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/stub-resolv.conf": "",
 		"/etc/java-17-openjdk/security/java.policy": "", "/etc/maven/settings.xml": "", "/etc/maven/m2.conf": "", "/etc/npmrc": "", "/etc/profile": "!",
+		"/etc/php/8.2/mods-available/curl.ini": "", "/etc/php/8.2/mods-available/newrelic.ini": "", "/etc/php/8.2/mods-available/old/x.ini": "", "/etc/php/8.2/cli/php.ini": "", "/etc/php/8.2/fpm/pool.d/www.conf": "",
+		"/etc/php/8.2/cli/conf.d/20-curl.ini": "->/etc/php/8.2/mods-available/curl.ini", "/etc/php/8.2/cli/conf.d/20-newrelic.ini": "->/etc/php/8.2/mods-available/newrelic.ini", "/etc/php/8.2/cli/conf.d/99-local.ini": "",
+		"/etc/R/Renviron": "", "/etc/R/Renviron.site": "", "/etc/texmf/web2c/texmf.cnf": "", "/etc/apt/sources.list": "", "/etc/chromium.d/apikeys": "", "/etc/chromium.d/default-flags": "",
+		"/var/lib/texmf/ls-R": "", "/var/lib/dpkg/status": "", "/var/lib/postgresql/15": "!/", "/var/lib/apt/lists/private.example.com_Release": "",
 	}),
 	"debian-split": base.with(fakeTree{
 		"/usr/bin/awk": "", "/bin/sh": "", "/sbin": "/", "/lib/libc.so": "", "/lib64": "/", "/lib32": "->/usr/lib32", "/usr/lib32": "/", "/opt": "/",

@@ -101,7 +101,7 @@ func (v *view) add(o Op) {
 type place struct {
 	path string // without symlinks
 	kind kind   // what is there; absent when it would have to be made
-	own  bool   // whether it is one of the view's own links or entries of /etc, which a mount replaces
+	own  bool   // whether it is one of the view's own links or entries of /etc and /var, which a mount replaces
 	host string // the host's path of it; empty when it is not the host's
 }
 
@@ -162,7 +162,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 // at describes a path without symlinks that exists inside.
 func (v *view) at(p string) (place, error) {
 	l := v.layers.cover(p)
-	pl := place{path: p, own: l.dest == p && (l.of.kind == linked || paths.Inside("/etc", p))}
+	pl := place{path: p, own: l.dest == p && (l.of.kind == linked || paths.InsideAny([]string{"/etc", "/var"}, p))}
 	switch l.of.kind {
 	case bound:
 		pl.host = paths.Move(p, l.dest, l.of.source)
