@@ -130,7 +130,7 @@ type authorities struct {
 }
 
 type authority struct {
-	trust       view.Trust
+	trust       view.Substitute
 	certificate shared.Secret
 }
 
@@ -182,7 +182,7 @@ func newAuthority(hosts []string) (*authority, error) {
 		way := Follow(file)
 		content, err := os.ReadFile(way.End)
 		if way.Err == nil && err == nil {
-			a.trust = view.Trust{Path: way.End, Content: content}
+			a.trust = view.Substitute{Path: way.End, At: way.End, Content: content}
 			break
 		}
 	}

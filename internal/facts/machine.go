@@ -120,6 +120,7 @@ type Machine struct {
 	scanners scanners
 	ghToken  ghToken
 	trusted  authorities
+	accounts accounts
 	renewed  atomic.Pointer[renewed]
 }
 

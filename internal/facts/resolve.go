@@ -94,6 +94,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 			return nil, err
 		}
 		notes = append(notes, more...)
+		in.Accounts = m.showAccounts(ctx, q.Planning)
 	}
 	err := m.table(in, look, out)
 	if out.View != nil {

@@ -271,6 +271,10 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		// Nobody has asked for it, and nothing of the host shows there.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
 	}
+	if !engine.Info.Features.Has(shared.FeatureFilesystemHost) {
+		// What it shows are an image's users.
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccounts })
+	}
 	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}

@@ -104,7 +104,9 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // none: toolchains are not shown
 	Agent     Agent
-	Trust     Trust
+	Trust     Substitute // a file of certificates that programs trust; without a Path nothing is added
+	// Accounts are files of users and groups that lack whom commands run as.
+	Accounts []Substitute
 
 	Own     []Own
 	Control []ControlSocket

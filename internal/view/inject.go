@@ -132,10 +132,11 @@ func (d *Definition) GitHubHosts(address string) ([]string, error) {
 	return hosts, nil
 }
 
-// Trust is a file of certificates that programs trust.
-type Trust struct {
-	Path    string // of the host's; empty: nothing is added to it
-	Content []byte // what commands see there
+// A Substitute is what commands see in the place of a file of the host's.
+type Substitute struct {
+	Path    string // of the host's, resolved; empty: there is none
+	At      string // inside
+	Content []byte
 }
 
 // TrustVariables are those by which programs find such a file: each replaces what a program
@@ -145,15 +146,33 @@ func TrustVariables() []string {
 		"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "NIX_SSL_CERT_FILE"}
 }
 
-// showTrust shows that file.
-func (v *View) showTrust() error {
-	t := &v.in.Trust
-	if t.Path == "" {
-		return nil
+// OriginAccounts is why there are lines in the files of users and groups that the host's have not.
+const OriginAccounts = "users of this machine"
+
+// showSubstitutes shows the certificates that are trusted, and the accounts of commands unless the
+// definition has something else there.
+func (v *View) showSubstitutes() error {
+	if v.in.Trust.Path != "" {
+		if err := v.substitute(&v.in.Trust, OriginInject); err != nil {
+			return err
+		}
 	}
+	for i := range v.in.Accounts {
+		s := &v.in.Accounts[i]
+		if at, _ := v.cover(s.At); at != nil {
+			continue
+		}
+		if err := v.substitute(s, OriginAccounts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) substitute(s *Substitute, why string) error {
 	if v.Settled == nil {
 		v.Settled = map[string][]byte{}
 	}
-	v.Settled[t.Path] = t.Content
-	return v.add(shared.Entry{Source: t.Path, Path: t.Path, Access: shared.ReadOnly, Why: OriginInject})
+	v.Settled[s.Path] = s.Content
+	return v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: why})
 }

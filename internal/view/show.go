@@ -64,7 +64,7 @@ func Show(in *Input, facts Facts) (*View, error) {
 			return nil, err
 		}
 	}
-	if err := v.showTrust(); err != nil {
+	if err := v.showSubstitutes(); err != nil {
 		return nil, err
 	}
 	return v, v.showAgent()

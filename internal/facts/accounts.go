@@ -1,0 +1,148 @@
+//go:build unix
+
+package facts
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// accounts are the users and groups of commands that the machine's files do not have: those of a
+// directory (sssd, LDAP) or of systemd's. The services that know them are not reached from inside.
+type accounts struct {
+	mu    sync.Mutex
+	lines map[string]account // by "passwd 1000"
+}
+
+type account struct {
+	line  string // "" is none
+	until time.Time
+}
+
+// accountFor is how long a Machine remembers one, or that there is none, and accountTimeout what a
+// command waits for it.
+const (
+	accountFor     = 10 * time.Minute
+	accountTimeout = 2 * time.Second
+)
+
+// databases are the files that have users and groups, with the number of fields of their lines. Of both the
+// third is the number.
+var databases = [...]struct {
+	name   string
+	fields int
+}{{"passwd", 7}, {"group", 4}}
+
+// showAccounts gives the files as commands are to see them, where the machine's own lack whom they run as.
+// With planning it runs no program to find out.
+func (m *Machine) showAccounts(ctx context.Context, planning bool) (list []view.Substitute) {
+	group := uint32(os.Getegid())
+	var others []uint32
+	if m.Owner != nil {
+		group, others = m.Owner.User.GID, m.Owner.User.Groups
+	}
+	for i, ids := range [...][]uint32{{m.uid()}, append([]uint32{group}, others...)} {
+		file := "/etc/" + databases[i].name
+		way := Follow(file)
+		content, err := os.ReadFile(way.End)
+		if way.Err != nil || err != nil {
+			continue // inside there is none either
+		}
+		var more []string
+		for _, id := range ids {
+			if number := strconv.FormatUint(uint64(id), 10); !hasNumber(content, number) {
+				if line := m.account(ctx, i, number, planning); line != "" {
+					more = append(more, line)
+				}
+			}
+		}
+		if more != nil {
+			content = append(bytes.TrimRight(content, "\n"), '\n')
+			content = append(content, strings.Join(more, "\n")+"\n"...)
+			list = append(list, view.Substitute{Path: way.End, At: file, Content: content})
+		}
+	}
+	return list
+}
+
+// hasNumber reports whether a line of a database is about a number.
+func hasNumber(content []byte, number string) bool {
+	for line := range bytes.Lines(content) {
+		if f := bytes.SplitN(line, []byte(":"), 4); len(f) == 4 && string(f[2]) == number {
+			return true
+		}
+	}
+	return false
+}
+
+// account asks for the line of one number; "" is none.
+func (m *Machine) account(ctx context.Context, database int, number string, planning bool) string {
+	db := databases[database]
+	m.accounts.mu.Lock()
+	defer m.accounts.mu.Unlock()
+	if known, ok := m.accounts.lines[db.name+number]; ok && time.Now().Before(known.until) || planning {
+		return known.line
+	}
+	switched, _ := os.ReadFile("/etc/nsswitch.conf")
+	if !elsewhere(switched, db.name) {
+		return ""
+	}
+	getent, _, err := m.Search().Find("getent")
+	if err != nil {
+		return "" // as with a user whom nobody knows
+	}
+	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	cmd := getent.Command(ctx, db.name, number)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output() // with an error there is none of that number
+	line := ""
+	if err == nil {
+		line = checkedLine(string(out), number, db.fields)
+	}
+	if ctx.Err() == nil {
+		if m.accounts.lines == nil {
+			m.accounts.lines = map[string]account{}
+		}
+		m.accounts.lines[db.name+number] = account{line, time.Now().Add(accountFor)}
+	}
+	return line
+}
+
+// elsewhere reports whether the C library looks for users or groups in anything but the files.
+func elsewhere(switched []byte, database string) bool {
+	for line := range strings.Lines(string(switched)) {
+		line, _, _ = strings.Cut(line, "#")
+		name, sources, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) != database {
+			continue
+		}
+		for _, source := range strings.Fields(sources) {
+			if source != "files" && source != "compat" && !strings.ContainsAny(source, "[]=") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkedLine is a line of what getent prints, without a password and without who else is in a group; "" if it
+// is about another number, or is none.
+func checkedLine(text, number string, fields int) string {
+	text = strings.TrimSuffix(text, "\n")
+	f := strings.Split(text, ":")
+	if len(f) != fields || f[0] == "" || f[2] != number || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return ""
+	}
+	if f[1] = "x"; fields == 4 {
+		f[3] = ""
+	}
+	return strings.Join(f, ":")
+}
