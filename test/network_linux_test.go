@@ -32,7 +32,7 @@ const netStage = "SBXHOST_TEST_NETWORK"
 // netNames are the names that the machine of these tests knows. 93.184.0.0/16 and 10.1.0.0/16
 // lead to it, and of them it has 93.184.0.1 and 10.1.0.1 as its own.
 const netNames = `127.0.0.1 localhost
-93.184.0.10 allowed.example other.example a.wild.example wild.example
+93.184.0.10 allowed.example other.example a.wild.example b.wild.example wild.example
 93.184.0.11 tools.example
 93.184.0.12 github.com api.github.com npm.example
 93.184.0.1 own.example own-private.example
@@ -137,7 +137,7 @@ audit {
 sandbox "net" {
   engine = "native"
   network = [
-    "allowed.example", "allowed.example:5432", "*.wild.example:8443",
+    "allowed.example", "allowed.example:5432", "*.wild.example:8443", "!b.wild.example",
     "own.example", "private.example", "trusted.example private", "metadata.example private",
     "own-private.example private", "fake.example private", "loopback.example", "absent.example",
   ]
@@ -176,7 +176,7 @@ sandbox "offline" {
 sandbox "bwrap" {
   engine = "bwrap"
   network = [
-    "allowed.example", "allowed.example:5432", "*.wild.example:8443",
+    "allowed.example", "allowed.example:5432", "*.wild.example:8443", "!b.wild.example",
     "own.example", "private.example", "trusted.example private", "metadata.example private",
     "own-private.example private", "fake.example private", "loopback.example", "absent.example",
   ]
@@ -235,7 +235,7 @@ func certify(t *testing.T) (tls.Certificate, []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "allowed.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"allowed.example", "other.example", "a.wild.example", "tools.example", "github.com", "api.github.com", "npm.example"}}
+		DNSNames: []string{"allowed.example", "other.example", "a.wild.example", "b.wild.example", "tools.example", "github.com", "api.github.com", "npm.example"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

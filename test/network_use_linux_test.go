@@ -37,6 +37,8 @@ func (m *netMachine) commands(t *testing.T) {
 		"for this command":    {script: http + "other.example/", want: "other.example 0\n", flags: []string{"-network=other.example,allowed.example:1,2"}},
 		"a name":              {script: http + "other.example/", code: 6, want: "hint: refused other.example: no rule allows it; to allow it: add \"other.example\" to network at " + m.base + "/config.hcl:LINE\n"},
 		"the wildcard itself": {script: https + "wild.example:8443/", code: 6, want: "refused wild.example: "},
+		"a denied name":       {script: https + "b.wild.example:8443/", code: 6, want: "hint: refused b.wild.example: a rule with \"!\" denies it; see network at " + m.base + "/config.hcl:LINE\n"},
+		"a denied Host":       {script: "curl -sS -k --connect-to b.wild.example:8443:a.wild.example:8443 https://b.wild.example:8443/", want: "b.wild.example:8443 0\n"},
 		"another port":        {script: http + "allowed.example:5433/", code: 7, want: "hint: refused allowed.example:5433: port 5433 is not in the rule; to allow it: add \"allowed.example:5433\" to network at " + m.base + "/config.hcl:LINE\n"},
 		"an address":          {script: http + "93.184.0.10/", code: 7},
 		"IPv6":                {script: http + "[2606:4700::1]/", code: 7},

@@ -245,7 +245,7 @@ func (f *Failure) unlisted(name string, port uint16) Denial {
 	if err != nil || rules.Allow(name, port) {
 		return Denial{}
 	}
-	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonUnlisted)
+	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
 }
 
 // otherPort is about a port of a name that others of it may be reached at. Not every gate sees that
@@ -256,7 +256,7 @@ func (f *Failure) otherPort(name string, port uint16) Denial {
 	if err != nil || !ok || f.Spec.Network.Mode != shared.NetworkNames || len(rules.Ports(name)) == 0 || rules.Allow(name, port) {
 		return Denial{}
 	}
-	return refusedName(egress.Decision{Name: name, Port: port}, egress.ReasonPort(port))
+	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
 }
 
 // noNetwork is about a command without a network; "" for what is known of where it wanted to. A

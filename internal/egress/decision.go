@@ -9,6 +9,9 @@ import (
 // ReasonUnlisted is the reason of a Decision about a name, or an address, that no rule has.
 const ReasonUnlisted = "no rule allows it"
 
+// ReasonDenied is the reason of a Decision about a name that a rule denies, whatever others allow.
+const ReasonDenied = `a rule with "!" denies it`
+
 // ReasonPort is the reason of a Decision about a port of a name that other rules have.
 func ReasonPort(port uint16) string { return fmt.Sprintf("port %d is not in the rule", port) }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -29,9 +30,11 @@ func TestParseRule(t *testing.T) {
 		{"r3---sn-4g5e.example", Rule{Name: "r3---sn-4g5e.example", Ports: web}, ""},
 		{"1e100.net:65535", Rule{Name: "1e100.net", Ports: []uint16{65535}}, ""},
 		{"a.0xg", Rule{Name: "a.0xg", Ports: web}, ""},
+		{"!admin.example.com", Rule{Denies: true, Name: "admin.example.com"}, ""},
+		{"!*.Example.com:22", Rule{Denies: true, Name: "example.com", Subdomains: true, Ports: []uint16{22}}, "!*.example.com:22"},
 	} {
 		got, err := ParseRule(test.text)
-		if err != nil || got.Name != test.want.Name || got.Subdomains != test.want.Subdomains || got.Private != test.want.Private || !slices.Equal(got.Ports, test.want.Ports) {
+		if err != nil || got.Name != test.want.Name || got.Subdomains != test.want.Subdomains || got.Denies != test.want.Denies || got.Private != test.want.Private || !slices.Equal(got.Ports, test.want.Ports) {
 			t.Errorf("%q: %+v, error %v", test.text, got, err)
 		}
 		if test.back == "" {
@@ -49,6 +52,10 @@ func TestParseRuleRefuses(t *testing.T) {
 		"":                                   "is empty",
 		" ":                                  "is empty",
 		".":                                  "has no name",
+		"!":                                  "has no name",
+		"!!a.example":                        "a character",
+		"!a.example private":                 `leave out the word "private"`,
+		"!*":                                 "would allow every name",
 		":443":                               "has no name",
 		"*":                                  "network = true",
 		"*:443":                              "network = true",
@@ -173,6 +180,36 @@ func TestPorts(t *testing.T) {
 	}
 	if got := (Rules{{Name: "a.example"}, {Subdomains: true, Ports: []uint16{80}}, {Ports: []uint16{80}}}).Ports("a.example"); got != nil {
 		t.Errorf("rules that nobody filled in allow %v", got)
+	}
+}
+
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	rs := rules(t, "!admin.a.example", "*.a.example:80,443,8443", "!*.b.a.example:8443", "c.example")
+	for target, want := range map[string]string{
+		"x.a.example:443": "", "admin.a.example:443": ReasonDenied, "ADMIN.a.example.:0": ReasonDenied, "x.admin.a.example:443": "",
+		"b.a.example:8443": "", "x.b.a.example:8443": ReasonDenied, "x.b.a.example:80": "", "x.b.a.example:22": ReasonPort(22),
+		"a.example:80": ReasonUnlisted, "c.example:80": "", "d.example:0": ReasonUnlisted,
+	} {
+		name, number, _ := strings.Cut(target, ":")
+		port, _ := strconv.Atoi(number)
+		if rs.Allow(name, uint16(port)) {
+			if want != "" {
+				t.Errorf("%s is allowed, want %q", target, want)
+			}
+		} else if got := rs.Refusal(name, uint16(port)); got != want {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+	for i, texts := range [][]string{{"!a.example", "*.a.example"}, {"a.example:80", "!a.example:443"}, {"!*.a.example", "a.example"}, {"!a.example"}} {
+		if rules(t, texts...).Idle() < 0 {
+			t.Errorf("%d: %q denies something", i, texts)
+		}
+	}
+	for _, texts := range [][]string{{"!*.a.example", "x.y.a.example"}, {"*.a.example", "!*.a.example:80"}, {"*.a.example", "!*.x.a.example"}, {"a.example"}} {
+		if i := rules(t, texts...).Idle(); i >= 0 {
+			t.Errorf("%q: %d denies nothing", texts, i)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // FuzzParseRule: a rule survives being written down, and allows the names that it shows
 // and no others.
 func FuzzParseRule(f *testing.F) {
-	for _, text := range []string{"a.example", "*.A.example:443,80 private", "bücher.example:1", "xn--bcher-kva.example", "127.1", "[::1]:80", "１２７。1", "a_b.example", "*.com"} {
+	for _, text := range []string{"a.example", "*.A.example:443,80 private", "bücher.example:1", "xn--bcher-kva.example", "127.1", "!a.example:22", "[::1]:80", "１２７。1", "a_b.example", "*.com"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -22,14 +22,17 @@ func FuzzParseRule(f *testing.F) {
 			return
 		}
 		again, err := ParseRule(r.String())
-		if err != nil || again.Name != r.Name || again.Subdomains != r.Subdomains || again.Private != r.Private || !slices.Equal(again.Ports, r.Ports) {
+		if err != nil || again.Name != r.Name || again.Subdomains != r.Subdomains || again.Denies != r.Denies || again.Private != r.Private || !slices.Equal(again.Ports, r.Ports) {
 			t.Fatalf("%q: %+v becomes %q: %+v, error %v", text, r, r, again, err)
 		}
-		if name, ok := Canonical(r.Name); !ok || name != r.Name || len(r.Ports) == 0 {
+		if name, ok := Canonical(r.Name); !ok || name != r.Name || len(r.Ports) == 0 && !r.Denies {
 			t.Errorf("%q: %+v", text, r)
 		}
 		if _, err := netip.ParseAddr(r.Name); err == nil {
 			t.Errorf("%q is the address %q", text, r.Name)
+		}
+		if r.Denies {
+			return
 		}
 		for name, want := range map[string]bool{
 			r.Name: !r.Subdomains, strings.ToUpper(r.Name) + ".": !r.Subdomains,

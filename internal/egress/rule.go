@@ -15,13 +15,16 @@ const (
 	maxLabel = 63
 )
 
-// A Rule allows a name, or all names below one.
+// A Rule allows a name, or all names below one, or denies what others allow.
 type Rule struct {
+	// Denies takes it away from what other rules allow, wherever in the list they are.
+	Denies bool
 	// Name is in lower-case ASCII, without a dot at its end.
 	Name string
 	// Subdomains allows each name below Name ("*.Name"), and not Name itself.
 	Subdomains bool
-	// Ports are what may be reached there. None: nothing may.
+	// Ports are what may be reached there. None: nothing may. Of a rule that denies, they are
+	// what may not, and none: nothing may.
 	Ports []uint16
 	// Private allows addresses that are not public; see CheckAddress.
 	Private bool
@@ -49,6 +52,7 @@ func parseRule(text string) (r Rule, err error) {
 		return r, errors.New(`has a space in it: write each name by itself, with nothing behind it but its ports and the word "private"`)
 	}
 	r.Private = len(words) == 2
+	words[0], r.Denies = strings.CutPrefix(words[0], "!")
 	name, ports, hasPorts := strings.Cut(words[0], ":")
 	switch {
 	case strings.Contains(words[0], "/"):
@@ -57,10 +61,14 @@ func parseRule(text string) (r Rule, err error) {
 		return r, errors.New(`has an "@" in it: write the name alone, without a user`)
 	case strings.ContainsAny(words[0], "[]%") || strings.HasPrefix(ports, ":") || strings.Count(words[0], ":") > 2:
 		return r, errAddress
+	case r.Denies && r.Private:
+		return r, errors.New(`denies a name, whatever address that has: leave out the word "private"`)
 	case strings.Contains(ports, ":"):
 		return r, errors.New(`has two colons: write ports with commas between them, such as "example.com:80,443"`)
 	}
-	r.Ports = defaultPorts()
+	if !r.Denies {
+		r.Ports = defaultPorts()
+	}
 	if hasPorts {
 		if r.Ports, err = parsePorts(ports); err != nil {
 			return r, err
@@ -217,7 +225,14 @@ func Canonical(name string) (string, bool) {
 	return name, size > 0
 }
 
-// Rules are what a command may reach: what one of them allows is allowed.
+// overlaps reports whether both rules are about some name, at some port.
+func (r Rule) overlaps(other Rule) bool {
+	names := other.Subdomains == r.Subdomains && other.Name == r.Name ||
+		r.Subdomains && r.matches(other.Name) || other.Subdomains && other.matches(r.Name)
+	return names && (len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(port uint16) bool { return slices.Contains(other.Ports, port) }))
+}
+
+// Rules are what a command may reach: what one of them allows, and none denies, is allowed.
 type Rules []Rule
 
 // ParseRules reads all texts, and its error tells of each that is wrong, as "network[2]".
@@ -255,7 +270,7 @@ func (rs Rules) Ports(name string) (ports []Port) {
 		return nil
 	}
 	for _, r := range rs {
-		if !r.matches(name) {
+		if r.Denies || !r.matches(name) {
 			continue
 		}
 		for _, number := range r.Ports {
@@ -266,7 +281,33 @@ func (rs Rules) Ports(name string) (ports []Port) {
 			ports[i].Private = ports[i].Private || r.Private
 		}
 	}
-	return ports
+	return slices.DeleteFunc(ports, func(p Port) bool { return rs.denies(name, p.Number) })
+}
+
+// denies is about a name that Canonical gave; port 0 is all of its ports.
+func (rs Rules) denies(name string, port uint16) bool {
+	return slices.ContainsFunc(rs, func(r Rule) bool {
+		return r.Denies && r.matches(name) && (len(r.Ports) == 0 || slices.Contains(r.Ports, port))
+	})
+}
+
+// Idle is the index of a rule that denies what no other allows, so that it is misspelled, or
+// forgotten; -1 for none.
+func (rs Rules) Idle() int {
+	return slices.IndexFunc(rs, func(r Rule) bool {
+		return r.Denies && !slices.ContainsFunc(rs, func(other Rule) bool { return !other.Denies && r.overlaps(other) })
+	})
+}
+
+// Refusal is why a port of a name may not be reached, or the name at any port if that is 0.
+func (rs Rules) Refusal(name string, port uint16) (reason string) {
+	switch canonical, _ := Canonical(name); {
+	case rs.denies(canonical, port):
+		return ReasonDenied
+	case port != 0 && len(rs.Ports(canonical)) > 0:
+		return ReasonPort(port)
+	}
+	return ReasonUnlisted
 }
 
 // Allow reports whether a port of a name may be reached.

@@ -10,6 +10,9 @@ import (
 // String gives the rule as ParseRule reads it.
 func (r Rule) String() string {
 	var b strings.Builder
+	if r.Denies {
+		b.WriteByte('!')
+	}
 	if r.Subdomains {
 		b.WriteString("*.")
 	}

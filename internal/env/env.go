@@ -78,6 +78,8 @@ type Input struct {
 	Identity    []string          // the git identity in force at the workspace's root, "name=value"
 	Workspace   map[string]string // the workspace's env, which takes the identity's place
 	User        map[string]string // HOME, USER and LOGNAME of another user, "" where unknown; or nil
+	Home        string            // HOME, where it is another directory than the caller's; or ""
+	Sandbox     string            // the name of the sandbox; "" without one
 	TraceParent string            // the trace that the command is part of, or ""
 	TraceState  string            // and what comes with it
 	Credentials []Secret          // of the definition's credential sets
@@ -135,6 +137,13 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		if e.set(name, value, "run as the workspace's owner"); value == "" {
 			delete(e.values, name) // nor is it the caller's
 		}
+	}
+	if in.Home != "" {
+		e.set("HOME", in.Home, "private home")
+	}
+	if in.Sandbox != "" {
+		e.set("SBXHOST", "1", "the sandbox")
+		e.set("SBXHOST_SANDBOX", in.Sandbox, "the sandbox")
 	}
 	if in.GitConfig != "" {
 		e.set("GIT_CONFIG_SYSTEM", in.GitConfig, "git: your settings")

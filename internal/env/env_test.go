@@ -30,6 +30,12 @@ func TestCompute(t *testing.T) {
 			from: map[string]string{"HOME": "built-in list"},
 		},
 		{
+			name: "the sandbox says that it is one",
+			in:   Input{Sandbox: "fast", Home: "/run/home", User: map[string]string{"HOME": "/"}, UsablePath: usable, UsableTemp: func(string) bool { return false }},
+			want: []string{"HOME=/run/home", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "SBXHOST=1", "SBXHOST_SANDBOX=fast", "TERM=xterm"},
+			from: map[string]string{"HOME": "private home", "SBXHOST": "the sandbox"},
+		},
+		{
 			name: "globs pass names on, and never an injector",
 			in:   Input{Passthrough: []string{"LC_*", "GO*", "*"}, UsablePath: usable},
 			want: []string{"DUP=last", "GOFLAGS=-mod=mod", "HOME=/home/u", "LC_ALL=C.UTF-8", "LC_CTYPE=C", "PATH=/usr/bin:/bin", "SECRET=s3cret", "TERM=xterm", "TMPDIR=/var/folders/x"},

@@ -81,6 +81,11 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 			return visible || filepath.Clean(dir) == "/tmp"
 		}
 	}
+	if !spec.Unconfined {
+		if in.Sandbox = spec.Sandbox; spec.Home != m.home() {
+			in.Home = spec.Home
+		}
+	}
 	if o := m.Owner; o != nil {
 		in.User = map[string]string{"HOME": o.Home, "USER": o.Name, "LOGNAME": o.Name}
 	}

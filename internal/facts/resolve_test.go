@@ -264,7 +264,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 func TestHomeThatIsTheSystem(t *testing.T) {
 	t.Parallel()
 	for home, want := range map[string]bool{"/home/u": false, "/root": false, "/": true, "/usr": true, "/usr/share/app": true, "/var/lib/app": false, "/nix/x": true, "/usrlocal": false} {
-		if got := view.Home(home) == ""; got != want {
+		if got := view.Home(home) != home; got != want {
 			t.Errorf("%s: %v, want %v", home, got, want)
 		}
 	}

@@ -57,7 +57,7 @@ func systemPath(written func(string) string) string {
 
 // Programs is the one search for programs that people install where they like.
 type Programs struct {
-	Path    string                           // the caller's PATH
+	Path    string                           // the caller's PATH; one without any absolute path, as of env -i, is the system's
 	Written func(path string) (where string) // as for CheckProgram
 }
 
@@ -66,6 +66,9 @@ type Programs struct {
 // ErrNoProgram, and says why the first was refused.
 func (p *Programs) Find(name string) (found *Program, tried []string, err error) {
 	dirs := filepath.SplitList(p.Path)
+	if !slices.ContainsFunc(dirs, filepath.IsAbs) {
+		dirs = systemDirs[:]
+	}
 	if filepath.IsAbs(name) {
 		dirs = []string{"/"}
 	} else if filepath.Base(name) != name {

@@ -84,6 +84,12 @@ func TestPrograms(t *testing.T) {
 	if found, _, err := search("ws/bin").Find(dir + "/second/more"); err != nil || found.Path() != dir+"/second/more" {
 		t.Errorf("by its path: %v, %v", found, err)
 	}
+	// Where PATH is not set, as by env -i and cron, the system's is searched.
+	for _, p := range []string{"", ".:bin"} {
+		if found, _, err := (&Programs{Path: p}).Find("sh"); err != nil || filepath.Base(found.name) != "sh" {
+			t.Errorf("with the PATH %q: %v, %v", p, found, err)
+		}
+	}
 	for path, refused := range map[string]bool{"/ws": true, "/ws/none": true, "/to-ws": true, "/by-ws": true, "/good/../ws/x": true, "/good": false, "/none": false} {
 		if err := p.CheckPath(dir + path); (err != nil) != refused {
 			t.Errorf("%s: %v", path, err)

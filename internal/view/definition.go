@@ -94,8 +94,8 @@ type Network struct {
 	// Host gives the command the host's network, all of it.
 	Host bool
 	// Names are rules of what can be reached, and nothing else can: "registry.npmjs.org",
-	// "*.github.com" (its subdomains, not the name itself), "db.example.com:5432". Without ports
-	// a rule is for 80 and 443. See egress.ParseRule.
+	// "*.github.com" (its subdomains, not the name itself), "db.example.com:5432", and
+	// "!admin.github.com" for one that others allow. Without ports a rule is for 80 and 443. See egress.ParseRule.
 	Names []string
 }
 
@@ -231,10 +231,16 @@ func (d *Definition) validateNetwork() error {
 	if d.Network.Host && d.Network.Names != nil {
 		return Invalid("network", "it is the host's network, and a list of names, too", "use one of the two")
 	}
+	var rules egress.Rules
 	for i, text := range d.Network.Names {
-		if _, err := egress.ParseRule(text); err != nil {
+		rule, err := egress.ParseRule(text)
+		if err != nil {
 			return Invalid(fmt.Sprintf("network[%d]", i), err.Error(), "")
 		}
+		rules = append(rules, rule)
+	}
+	if i := rules.Idle(); i >= 0 {
+		return invalidf(fmt.Sprintf("network[%d]", i), "leave it out, or write the name as another rule allows it", "%q denies what no rule of the list allows", d.Network.Names[i])
 	}
 	for i, port := range d.HostPorts {
 		if port == 0 {

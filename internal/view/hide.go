@@ -218,7 +218,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 		}
 	}
 	for _, home := range v.in.Homes {
-		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && Home(way.End) != "" && v.inHostView(way.End) {
+		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
 			v.hideAround(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
 		}
 	}

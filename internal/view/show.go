@@ -253,7 +253,7 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 func (v *View) inHome(p string) bool {
 	return slices.ContainsFunc(v.in.Homes, func(home string) bool {
 		way := v.facts.Follow(home)
-		return way.Err == nil && Home(way.End) != "" && paths.Inside(way.End, p)
+		return way.Err == nil && !hasSystem(way.End) && paths.Inside(way.End, p)
 	})
 }
 

@@ -308,18 +308,22 @@ var systemDirs = [...]string{
 // home is the private home directory of commands; empty where there is none.
 func (v *View) home() string { return Home(v.in.User.Home) }
 
-// Home gives the place of the private home for a user's home directory: none
-// where that would hide the operating system, as with some service accounts.
+// elsewhere is the private home where the user's own cannot be one: nothing of the host shows in
+// /run, so that it can be made there with the host's tree, too.
+const elsewhere = "/run/home"
+
+// Home gives the place of the private home for a user's home directory, the same one but
+// where that has the operating system in it, as with HOME=/ and some service accounts.
 func Home(home string) string {
-	if home == "" {
-		return ""
+	if home == "" || !hasSystem(home) {
+		return home
 	}
-	for _, dir := range systemDirs {
-		if paths.Inside(home, dir) || paths.Inside(dir, home) {
-			return ""
-		}
-	}
-	return home
+	return elsewhere
+}
+
+// hasSystem reports whether a home directory has some of the operating system in it, or lies in it.
+func hasSystem(home string) bool {
+	return slices.ContainsFunc(systemDirs[:], func(dir string) bool { return paths.Inside(home, dir) || paths.Inside(dir, home) })
 }
 
 // Trees are the host's files and directories that the table shows and that are

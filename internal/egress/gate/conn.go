@@ -118,7 +118,7 @@ func (g *Gate) serveName(c *conn) {
 	c.decision.Name = n.name
 	port, ok := portAmong(n.ports, c.decision.Port)
 	if !ok {
-		c.refused(egress.ReasonPort(c.decision.Port))
+		c.refused(g.config.Rules.Refusal(n.name, c.decision.Port))
 		return
 	}
 	first, ok := c.greeted(c.inner, n.name)

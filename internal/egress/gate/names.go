@@ -181,7 +181,7 @@ func (g *Gate) answer(message []byte) []byte {
 			if name == "" {
 				name = shown(q.asked.Name.String())
 			}
-			g.decided(egress.Decision{Name: name, Reason: egress.ReasonUnlisted})
+			g.decided(egress.Decision{Name: name, Reason: g.config.Rules.Refusal(q.name, 0)})
 		}
 		return q.reply(dnsmessage.RCodeNameError, netip.Addr{})
 	}

@@ -119,13 +119,13 @@ func (g *Gate) serveProxy(c *conn) {
 	text, _ := egress.Canonical(asked.host)
 	ports := g.config.Rules.Ports(text)
 	if len(ports) == 0 {
-		refuse(egress.ReasonUnlisted)
+		refuse(g.config.Rules.Refusal(text, asked.port))
 		return
 	}
 	c.decision.Name = text
 	port, ok := portAmong(ports, asked.port)
 	if !ok {
-		refuse(egress.ReasonPort(asked.port))
+		refuse(g.config.Rules.Refusal(text, asked.port))
 		return
 	}
 	n := g.names.at(text, ports)

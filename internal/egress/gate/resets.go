@@ -96,7 +96,7 @@ func (g *Gate) unheard(to netip.AddrPort) {
 	}
 	d.Name = n.name
 	if port, ok := portAmong(n.ports, to.Port()); !ok {
-		d.Reason = egress.ReasonPort(to.Port())
+		d.Reason = g.config.Rules.Refusal(n.name, to.Port())
 	} else if _, err := n.addresses(port); err != nil {
 		d.Reason = err.Error()
 	} else {
