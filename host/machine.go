@@ -64,15 +64,15 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		}
 	}()
 	o := &h.options
-	root := o.Workspace.Root
+	root, dir := o.Workspace.Root, ""
 	if root == "" {
 		discovered, err := workspace.Discover(o.Dir, h.caller.Home)
 		if err != nil {
 			return fmt.Errorf("workspace.root: %w", err)
 		}
-		root = discovered
+		root, dir = discovered, o.Dir
 	}
-	roots := workspace.Options{Root: root, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
+	roots := workspace.Options{Root: root, Dir: dir, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
 		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.HideSensitive, Written: h.writableDir}
 	ws, err := workspace.New(roots)
 	if err != nil {

@@ -8,7 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // Discover returns the project root for work in dir, an existing directory: the
@@ -43,6 +46,25 @@ func Discover(dir, home string) (string, error) {
 		}
 	}
 	return start, nil
+}
+
+// Spelled is how a directory in a root spells the root, which is without symlinks: "/l/p" of
+// "/l/p/sub", where l is one. Where a symlink leads into the root it is the directory, and of
+// is what that leads to; where none is on the way, it is the root itself.
+func Spelled(dir, root string) (spelled, of string) {
+	if paths.Inside(root, dir) {
+		return root, root
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil || !paths.Inside(root, resolved) {
+		return root, root
+	}
+	dir = filepath.Clean(dir)
+	top, ok := strings.CutSuffix(dir, strings.TrimPrefix(resolved, root))
+	if back, err := filepath.EvalSymlinks(top); ok && err == nil && back == root {
+		return top, root
+	}
+	return dir, resolved
 }
 
 // gitTop returns the nearest directory at or above the resolved dir with a

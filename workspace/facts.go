@@ -6,8 +6,11 @@ import "strings"
 type RootDir struct {
 	Field    string // where it was declared: root, readable[N], writable[N], temp_alias
 	Declared string // absolute, with the caller's symlinks
-	Path     string // resolved
-	Writable bool
+	// Spelled is a path by symlinks at which the caller is in it, and Of what that leads to; empty, or
+	// both the root, where there are none.
+	Spelled, Of string
+	Path        string // resolved
+	Writable    bool
 }
 
 // GitLayout is where the parts of a repository are and how a command may use

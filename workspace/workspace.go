@@ -24,6 +24,8 @@ type Options struct {
 	// Root is the project root: a directory, read-write. Relative paths
 	// given to the workspace are relative to it. Required.
 	Root string
+	// Dir is where in Root its caller is, by symlinks perhaps, for RootDir.Spelled. Empty: it is not known.
+	Dir string
 	// Readable are further read-only roots, directories or files. They may be
 	// system directories.
 	Readable []string
@@ -69,6 +71,8 @@ type root struct {
 	raw      string // absolute and clean, symlinks as the caller spelled them
 	path     string // resolved
 	writable bool
+
+	spelled, of string // as of RootDir
 }
 
 // innermost returns the root that p lies in. Of nested roots the deepest
@@ -133,6 +137,9 @@ func New(o Options) (*Workspace, error) {
 		var r root
 		err := within(d.field, preflight, func() (err error) {
 			r, err = w.declare(d.field, d.path, d.project, d.optional)
+			if err == nil && d.project && o.Dir != "" {
+				r.spelled, r.of = Spelled(o.Dir, r.path)
+			}
 			if err == nil && d.writable {
 				err = refuseRoot(d.field, r.raw, r.path, home, w.home)
 			}
@@ -245,7 +252,7 @@ func (w *Workspace) TempAlias() string { return w.alias }
 func (w *Workspace) Roots() []RootDir {
 	list := make([]RootDir, len(w.roots))
 	for i, r := range w.roots {
-		list[i] = RootDir{Field: r.field, Declared: r.raw, Path: r.path, Writable: r.writable}
+		list[i] = RootDir{Field: r.field, Declared: r.raw, Path: r.path, Writable: r.writable, Spelled: r.spelled, Of: r.of}
 	}
 	return list
 }

@@ -205,7 +205,7 @@ func TestDiscover(t *testing.T) {
 		"wt/.git": "gitdir: /x", "wt/sub": "dir",
 		"odd/.git": "-> nowhere", "odd/sub": "dir",
 		"plain/sub": "dir", "plain/file": "x",
-		"into": "-> repo/a/b",
+		"into": "-> repo/a/b", "all": "-> .",
 	})
 	for dir, want := range map[string]string{
 		"repo": "repo", "repo/a/b/c": "repo", "repo/link/c": "repo", "into": "repo",
@@ -213,6 +213,15 @@ func TestDiscover(t *testing.T) {
 	} {
 		if got, err := Discover(filepath.Join(base, dir), "/nonexistent/home"); got != filepath.Join(base, want) || err != nil {
 			t.Errorf("%q: got %q, %v; want %q", dir, got, err, want)
+		}
+	}
+	for dir, want := range map[string][2]string{
+		"repo/a": {"repo", "repo"}, "repo/link/c": {"repo", "repo"}, "into": {"into", "repo/a/b"}, "into/c": {"into/c", "repo/a/b/c"},
+		"all/repo": {"all/repo", "repo"}, "all/repo/a/b": {"all/repo", "repo"}, "all/repo/link/c": {"all/repo/link/c", "repo/a/b/c"}, "plain": {"repo", "repo"}, "none": {"repo", "repo"},
+	} {
+		spelled, of := Spelled(filepath.Join(base, dir), base+"/repo")
+		if spelled != filepath.Join(base, want[0]) || of != filepath.Join(base, want[1]) {
+			t.Errorf("%q is %q of %q, want %q", dir, spelled, of, want)
 		}
 	}
 	if got, err := Discover(".", ""); !errors.Is(err, ErrInvalidPath) {

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // HostDir is where on the host a command runs, symlinks resolved: in dir, else in the caller's
@@ -36,6 +38,10 @@ func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
 	resolved, err := m.HostDir(dir, current)
 	if err != nil || r.Spec.Unconfined {
 		return resolved, err
+	}
+	spelled := filepath.Clean(cmp.Or(dir, current))
+	if e, host := shared.Cover(r.Spec.Table, spelled); e != nil && e.Access.Shows() && host == resolved {
+		return spelled, nil // as its caller is in it
 	}
 	path, ok := view.InsidePath(&r.Spec, resolved)
 	if !ok {

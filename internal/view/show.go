@@ -108,6 +108,11 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	if err := v.add(e); err != nil {
 		return err
 	}
+	if root.Spelled != "" && e.Path == e.Source {
+		at := e
+		at.Source, at.Path, raw = root.Of, root.Of, root.Spelled
+		return v.addSpelling(at, raw)
+	}
 	return v.addSpelling(e, raw)
 }
 

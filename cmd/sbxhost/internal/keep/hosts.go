@@ -102,7 +102,7 @@ func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 		if err != nil {
 			return nil, fmt.Errorf("workspace.root: %w", err)
 		}
-		o.Dir = found // from where the same root is found
+		o.Dir, _ = workspace.Spelled(o.Dir, found) // from where the same root is found
 	case filepath.IsAbs(root), root == "~", strings.HasPrefix(root, "~/"):
 		o.Dir = "/"
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -325,7 +326,7 @@ func (k *keeper) again() {
 // adapt makes of a command what its client means: its directory, and its variables.
 func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 	if root := h.Workspace().Root(); cmd.Dir == "" {
-		if a.Dir != root && !strings.HasPrefix(a.Dir, strings.TrimSuffix(root, "/")+"/") {
+		if dir, err := filepath.EvalSymlinks(a.Dir); err != nil || !paths.Inside(root, dir) {
 			return fmt.Errorf("session %q works on %s, in which this directory does not lie", k.name, cli.Quote(root))
 		}
 		cmd.Dir = a.Dir
