@@ -45,7 +45,7 @@ func (p *planner) system() []Op {
 	return ops
 }
 
-// kernel are /proc, /dev and /run.
+// kernel are /proc, /dev, /sys and /run.
 func (p *planner) kernel() []Op {
 	ops := []Op{{Kind: Proc, Dest: "/proc"}}
 	if p.uid == 0 {
@@ -60,6 +60,7 @@ func (p *planner) kernel() []Op {
 		ops = append(append(ops, p.run()...),
 			Op{Kind: Symlink, Source: "../run", Dest: "/var/run"},
 			Op{Kind: Symlink, Source: "../run/lock", Dest: "/var/lock"})
+		ops = append(ops, p.facts.sys...)
 	case p.facts.run:
 		ops = append(append(ops, p.run()...), p.facts.resolv...)
 	}

@@ -19,6 +19,7 @@ type Facts struct {
 	// settings are of /etc and /var, in the minimal view.
 	settings []Op
 	links    []Op // symlinks in /run that programs are found through
+	sys      []Op // what of /sys the minimal view shows
 	resolv   []Op // what a private /run must hold for name resolution, in the host view
 	covers   []Op // what keeps a root caller from the kernel's controls in /proc
 
@@ -59,6 +60,15 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	slices.SortStableFunc(f.roots, func(a, b Op) int { return int(a.Kind) - int(b.Kind) })
 
 	f.settings = settings(t)
+	for _, p := range sysShown {
+		if e, err := t.lstat(p); err == nil && e.kind == directory {
+			f.sys = append(f.sys, Op{Kind: ROBind, Source: p, Dest: p, Why: "filesystem"})
+		}
+	}
+	if f.sys != nil {
+		// lsblk and its like find no devices, where it would fail without the directory.
+		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"})
+	}
 	for _, c := range kernelControls {
 		e, err := t.lstat(c.path)
 		switch {
@@ -79,6 +89,11 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	}
 	return f
 }
+
+// sysShown is what of /sys the minimal view shows: by it lscpu, numactl, virtual machines for
+// languages and allocators know how many processors there are, and how memory is divided.
+// Nothing of it is about devices, firmware, modules or the control groups of others.
+var sysShown = [...]string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"}
 
 // kernelControls are what in /proc a root caller could write to, or read what
 // is no command's business, though it has no capabilities: it owns them.

@@ -77,7 +77,7 @@ func readProbes() []Probe {
 		{ID: "read.17", Title: "block devices", Only: OnlyLinux, act: words{"block-devices"}, Maybe: true},
 		{ID: "read.18", Title: "memory and port devices", Only: OnlyLinux, Maybe: true,
 			act: words{"open", "/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/nvram", "/dev/fuse", "/dev/kvm", "/dev/net/tun"}},
-		{ID: "read.19", Title: "/sys", Only: OnlyLinux, act: words{"read", "/sys/kernel", "/sys/class", "/sys/devices", "/sys/module", "/sys/fs/ext4"}, Maybe: true},
+		{ID: "read.19", Title: "devices, modules and control groups in /sys", Only: OnlyLinux, act: words{"read", "/sys/class", "/sys/bus", "/sys/block", "/sys/module", "/sys/firmware", "/sys/fs/ext4", "/sys/fs/cgroup", "/sys/devices/virtual"}, Maybe: true},
 		{ID: "read.20", Title: "the kernel's log by system call", Only: OnlyLinux, act: words{"syslog"}, Maybe: true},
 		{ID: "read.21", Title: "the kernel's log and memory by file", Only: OnlyLinux, act: words{"read", "/proc/kmsg", "/dev/kmsg", "/proc/kcore"}, Maybe: true},
 		{ID: "read.22", Title: "command lines of the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: words{"proc-search", "cmdline", "{victim}"}},
