@@ -42,7 +42,7 @@ git clone -q https://tools.example/git/origin.git clone && cd clone &&
 git -c user.name=a -c user.email=a@b commit -q --allow-empty -m "from inside" && git push -q origin HEAD:pushed &&
 git ls-remote origin pushed`, "refs/heads/pushed\n"},
 		"git over ssh": {[]string{"git", "ssh", "ssh-keygen"}, m.ssh, `
-export GIT_SSH_COMMAND="ssh -F none -i $PWD/key -o IdentitiesOnly=yes -o UserKnownHostsFile=$PWD/known_hosts -o BatchMode=yes"
+export GIT_SSH_COMMAND="ssh -i $PWD/key -o IdentitiesOnly=yes -o UserKnownHostsFile=$PWD/known_hosts -o BatchMode=yes"
 git init -q ssh && cd ssh && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m "from inside" &&
 git push -q owner@tools.example:ssh.git HEAD:pushed && git ls-remote owner@tools.example:ssh.git`, "refs/heads/pushed\n"},
 		"npm": {[]string{"npm", "node"}, nil, `

@@ -21,7 +21,7 @@ func (tr tree) hiddenLines(t *testing.T, r *Machine, d view.Definition) []string
 	}
 	var lines []string
 	for _, e := range out.Spec.Table {
-		if e.Access != shared.Hidden || e.Why == view.OriginAbove || e.Why == "filesystem: a home directory" {
+		if e.Access != shared.Hidden || e.Why == view.OriginAbove || strings.HasPrefix(e.Why, "filesystem: ") {
 			continue
 		}
 		kind := "file "

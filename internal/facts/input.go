@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (m *Machine) input(q *Request) *view.Input {
 		in.ReadOnly = true
 	}
 	if q.Filesystem == view.FilesystemHost {
-		in.Homes = m.homes()
+		in.Homes, in.Unmapped = m.homes(), runtime.GOOS == "linux" && in.User.UID != 0
 	}
 	if m.Owner != nil {
 		in.User.Other = m.Owner.Name

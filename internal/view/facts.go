@@ -97,6 +97,8 @@ type Input struct {
 	Unisolated bool
 
 	User User
+	// Unmapped says that an engine may have commands in a user namespace in which root is nobody.
+	Unmapped bool
 	// Homes are the homes of whom commands run as, by whatever account: nothing
 	// of them is in the host's view.
 	Homes []string

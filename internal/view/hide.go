@@ -217,6 +217,19 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 			v.hideAt(way.End, OriginSocket, nil)
 		}
 	}
+	hide := func(p, why string, kind Kind) {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) {
+			v.hideAt(way.End, why, nil)
+		}
+	}
+	for _, p := range [...]string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
+		hide(p, "filesystem: the identity of this machine", File)
+	}
+	if v.in.Unmapped {
+		// Where root is not mapped nothing belongs to it, and ssh refuses to start with "Bad owner or
+		// permissions" for any file that its configuration includes.
+		hide("/etc/ssh/ssh_config.d", "filesystem: ssh would not start with files of an owner who is unknown inside", Directory)
+	}
 	for _, home := range v.in.Homes {
 		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
 			v.hideAround(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)

@@ -237,6 +237,8 @@ func TestTables(t *testing.T) {
 		{name: "a repository of which git cannot be asked", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.failed = map[string]error{"/w": fmt.Errorf("git: no answer")}
 		}},
+		{name: "the host's tree, where root is nobody inside", m: newMachine("/w", "/etc/machine-id file", "/var/lib/dbus/machine-id file", "/etc/ssh/ssh_config.d/a.conf file"), in: input(Definition{Filesystem: FilesystemHost}),
+			change: func(in *Input, _ *machine) { in.Unmapped = true }},
 		{name: "read-only", m: newMachine(repository...), in: input(Definition{ReadOnly: true})},
 		{name: "rules", m: newMachine(project...), in: input(Definition{DenyPaths: []string{"keys/*.pem", "none/yet", "~/data/x"}, ProtectPaths: []string{"**/*.go", "sub/"}})},
 		{name: "binds and another place", m: newMachine(project...), in: input(Definition{Workdir: "/workspace", BindPaths: []Bind{{Host: "~/data", Writable: true}, {Host: "/w/src", Container: "/src"}}})},
