@@ -167,6 +167,7 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
 	aChoice("git", func(x *definition) *host.Git { return &x.Git }, host.GitProtected, host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
+	aList("devices", func(x *definition) *[]string { return &x.Devices }, (*decoder).devices),
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
 	{name: "env",
 		read: func(d *decoder, it item, to *definition) {

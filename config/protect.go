@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -43,6 +44,19 @@ func (d *decoder) givenUp(it item) []string {
 			return "", false
 		}
 		return s, ok
+	})
+}
+
+// devices are paths of device nodes, in /dev.
+func (d *decoder) devices(it item) []string {
+	return d.good(it, func(e item) (string, bool) {
+		p, ok := d.bindPath(e)
+		return p, ok && d.reads(e, func() error {
+			if !strings.HasPrefix(p, "/dev/") {
+				return fmt.Errorf("%q is no device: write its path in /dev, such as \"/dev/fuse\"", p)
+			}
+			return nil
+		})
 	})
 }
 

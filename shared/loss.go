@@ -77,6 +77,9 @@ func (s *Spec) Without(have Features) []Loss {
 	}
 	l.ofTable(s)
 	if !s.Unconfined {
+		if len(s.Devices) > 0 {
+			l.add(FeatureDevices, "devices", "devices", leaveOut, false)
+		}
 		l.ofIsolation(s)
 	}
 	if s.Session.Processes {

@@ -61,6 +61,10 @@ type Spec struct {
 	Deny    []string
 	Protect []string
 
+	// Devices are paths of character devices in /dev, which commands may use at the same paths
+	// inside. The host has chosen among them.
+	Devices []string
+
 	// Options is a JSON object with the engine's own options, checked by the
 	// host against the schema in [Info]. Empty means none.
 	Options json.RawMessage
@@ -221,6 +225,7 @@ const (
 	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
 	FeatureMetadata          Feature = "metadata"           // modes and times of what a command cannot write stay, and it does not learn whether what it cannot read is there
 	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
+	FeatureDevices           Feature = "devices"            // shows Spec.Devices
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureTrace             Feature = "command.trace"      // tells what a command with Trace failed at
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
@@ -270,6 +275,14 @@ func (s *Spec) Validate() error {
 	}
 	if err := validTable(s.Table); err != nil {
 		return err
+	}
+	for _, p := range s.Devices {
+		if err := checkPath("devices", p); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(p, "/dev/") {
+			return invalid("devices", "%q is not in /dev", p)
+		}
 	}
 	if len(s.Options) > 0 && !json.Valid(s.Options) {
 		return invalid("options", "not valid JSON")

@@ -135,7 +135,7 @@ func attributeOf(why string) string {
 	}
 	name, _, _ := strings.Cut(why, " ")
 	name = strings.TrimRight(name, ":,")
-	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "workspace.", "approvals."} {
+	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "devices", "workspace.", "approvals."} {
 		if strings.HasPrefix(name, known) {
 			return name
 		}

@@ -53,6 +53,7 @@ func specToPB(s *shared.Spec) *pb.Spec {
 		Session: &pb.Session{Id: wire.Text(s.Session.ID), Dir: []byte(s.Session.Dir), Named: s.Session.Named, Processes: s.Session.Processes},
 		Deny:    wire.List(s.Deny, wire.ToBytes),
 		Protect: wire.List(s.Protect, wire.ToBytes),
+		Devices: wire.List(s.Devices, wire.ToBytes),
 		Options: s.Options,
 		Prepare: s.Prepare,
 	}

@@ -53,6 +53,9 @@ func (m *Machine) input(q *Request) *view.Input {
 	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {
 		in.Agent.Socket, in.Agent.Err = m.agentSocket()
 	}
+	for _, p := range q.Devices {
+		in.Device = append(in.Device, device(p))
+	}
 	for _, base := range m.SessionBases {
 		if resolved, err := filepath.EvalSymlinks(base); err == nil {
 			base = resolved

@@ -68,6 +68,9 @@ type Definition struct {
 	// UnixSockets are socket files that commands may connect to. All others in
 	// what is shown are hidden. One that nothing else shows is shown at its path.
 	UnixSockets []string
+	// Devices are device nodes in /dev that commands may use, of those that do no harm to others:
+	// see docs/configuration.md.
+	Devices []string
 	// EnvPassthrough are names and globs of variables to pass on.
 	EnvPassthrough []string
 	// EnvUnset are names of variables that commands do not have, whoever has set or passed them.

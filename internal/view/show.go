@@ -52,6 +52,10 @@ func Show(in *Input, facts Facts) (*View, error) {
 			return nil, err
 		}
 	}
+	var err error
+	if v.Devices, err = v.checkDevices(); err != nil {
+		return nil, err
+	}
 	if err := v.checkPlanted(); err != nil {
 		return nil, err
 	}

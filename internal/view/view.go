@@ -69,6 +69,8 @@ type View struct {
 	// Obeyed is what git obeys of the repositories, where commands may write that, and the symlinks
 	// on the way there.
 	Obeyed []string
+	// Devices are paths of device nodes that commands may use.
+	Devices []string
 	// Deny and Protect are for engines that match by pattern.
 	Deny, Protect []string
 }

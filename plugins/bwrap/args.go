@@ -96,6 +96,8 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 			words = append(words, "--proc", o.Dest)
 		case mountplan.Dev:
 			words = append(words, "--dev", o.Dest)
+		case mountplan.Device:
+			words = append(words, "--dev-bind", o.Source, o.Dest)
 		case mountplan.Dir:
 			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
 		case mountplan.File:

@@ -20,7 +20,7 @@ var info = shared.Info{
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
-		shared.FeatureSourceFD,
+		shared.FeatureSourceFD, shared.FeatureDevices,
 		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,

@@ -79,6 +79,10 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	if err != nil {
 		return nil, err
 	}
+	if u := spec.User; len(spec.Devices) > 0 && os.Geteuid() == 0 && (u == nil || u.UID == 0) {
+		// bubblewrap mounts devices writable or not to be used, and root's commands own them.
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root's could change the modes of the host's devices", Hint: `use engine = "native"`}
+	}
 	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver

@@ -17,7 +17,7 @@ var info = shared.Info{
 		shared.FeatureFilesystemMinimal,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
-		shared.FeatureTTY, shared.FeatureUser,
+		shared.FeatureDevices, shared.FeatureTTY, shared.FeatureUser,
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},

@@ -19,7 +19,7 @@ var info = shared.Info{
 		// Held where the session has a directory and this machine allows it: Open
 		// refuses what it cannot hold.
 		shared.FeatureOverlay, shared.FeatureOverlayKept, shared.FeatureSourceFD,
-		shared.FeatureProcesses, shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
+		shared.FeatureProcesses, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
 		// Of these three Open refuses what this machine cannot hold.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,

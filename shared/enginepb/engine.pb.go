@@ -845,6 +845,7 @@ type Spec struct {
 	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
 	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
 	Prepare       bool                   `protobuf:"varint,13,opt,name=prepare,proto3" json:"prepare,omitempty"`                                        // keep an empty sandbox for the next command; an engine may do without
+	Devices       [][]byte               `protobuf:"bytes,15,rep,name=devices,proto3" json:"devices,omitempty"`                                         // character devices of the host, in /dev, which commands may use at the same paths: for the feature devices
 	BestEffort    bool                   `protobuf:"varint,14,opt,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`                // the engine may leave out what of the isolation it does not claim: the host reports it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -969,6 +970,13 @@ func (x *Spec) GetPrepare() bool {
 		return x.Prepare
 	}
 	return false
+}
+
+func (x *Spec) GetDevices() [][]byte {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
 }
 
 func (x *Spec) GetBestEffort() bool {
@@ -2624,7 +2632,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x04\n" +
 	"\x04Spec\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x1e\n" +
 	"\n" +
@@ -2643,7 +2651,8 @@ const file_engine_proto_rawDesc = "" +
 	" \x03(\fR\x04deny\x12\x18\n" +
 	"\aprotect\x18\v \x03(\fR\aprotect\x12\x18\n" +
 	"\aoptions\x18\f \x01(\fR\aoptions\x12\x18\n" +
-	"\aprepare\x18\r \x01(\bR\aprepare\x12\x1f\n" +
+	"\aprepare\x18\r \x01(\bR\aprepare\x12\x18\n" +
+	"\adevices\x18\x0f \x03(\fR\adevices\x12\x1f\n" +
 	"\vbest_effort\x18\x0e \x01(\bR\n" +
 	"bestEffort\"\xce\x01\n" +
 	"\x05Entry\x12\x12\n" +

@@ -12,7 +12,7 @@ var (
 	}
 )
 
-// devices makes what is in /dev, once for all inits. They are the only mounts of a tree through which a device can be used. console makes
+// devices makes what is in /dev, once for all inits. Through them, and a [Device], alone a device can be used. console makes
 // what a terminal is mounted on.
 func (b *builder) devices(dest string, console bool) *MountError {
 	fd, failed := b.memory(dest, 0o755, 64<<10)
@@ -21,9 +21,7 @@ func (b *builder) devices(dest string, console bool) *MountError {
 	}
 	defer unix.Close(fd)
 	for _, name := range nodes {
-		// A device can be written to in a read-only mount, but its mode, which is
-		// the host's, cannot be changed by a command of root's.
-		if failed := b.bind("/dev/"+name, dest+"/"+name, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); failed != nil {
+		if failed := b.device("/dev/"+name, dest+"/"+name); failed != nil {
 			return failed
 		}
 	}
@@ -38,4 +36,10 @@ func (b *builder) devices(dest string, console bool) *MountError {
 		}
 	}
 	return nil
+}
+
+// device shows one. It can be written to in a read-only mount, but its mode, which is the host's,
+// cannot be changed by a command of root's.
+func (b *builder) device(source, dest string) *MountError {
+	return b.bind(source, dest, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }

@@ -41,6 +41,8 @@ const (
 	// the links that go with them; with a Size, also a
 	// file to mount a terminal on, "console".
 	Devices
+	// Device shows the device Source, which can be used there.
+	Device
 	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share
 	// it.
 	Memory

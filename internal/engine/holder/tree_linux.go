@@ -119,7 +119,7 @@ func (b *builder) step(o Op) *MountError {
 	if !ok || dest == "" || path.Clean(o.Dest) != o.Dest {
 		return &MountError{Index: -1, Call: "mounting", Reason: "no destination"}
 	}
-	if (o.Kind == Bind || o.Kind == ReadOnlyBind || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
+	if (o.Kind == Bind || o.Kind == ReadOnlyBind || o.Kind == Device || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
 		return &MountError{Index: -1, Call: "mounting", Reason: "no source"}
 	}
 	switch o.Kind {
@@ -161,6 +161,8 @@ func (b *builder) step(o Op) *MountError {
 		return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false)
 	case Pin, HideFile, HideDirectory:
 		return b.guard(o.Kind, dest)
+	case Device:
+		return b.device(o.Source, dest)
 	case Devices:
 		return b.devices(dest, o.Size > 0)
 	case Memory:

@@ -1,6 +1,7 @@
 package mountplan
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -53,7 +54,11 @@ func (p *planner) kernel() []Op {
 	}
 	ops = append(ops,
 		Op{Kind: Dev, Dest: "/dev"},
-		Op{Kind: p.temporary(), Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize},
+		Op{Kind: p.temporary(), Dest: "/dev/shm", Perms: 0o1777, Size: p.tempSize})
+	for i, device := range p.spec.Devices {
+		ops = append(ops, Op{Kind: Device, Source: device, Dest: device, Why: fmt.Sprintf("devices[%d]", i)})
+	}
+	ops = append(ops,
 		Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
 	switch {
 	case p.spec.Filesystem != shared.FilesystemHost:

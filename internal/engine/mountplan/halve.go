@@ -93,7 +93,7 @@ func Halve(ops []Op, terminal bool) Halves {
 // kindOf are the holder's steps for those of a plan.
 var kindOf = map[Kind]holder.Kind{
 	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory,
-	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices,
+	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices, Device: holder.Device,
 	Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, Text: holder.Text, RemountRO: holder.ReadOnly,
 	Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
 }

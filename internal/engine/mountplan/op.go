@@ -22,11 +22,12 @@ const (
 	Pin            // Dest, of which Source is the host's path, bound onto itself
 	Hide           // Dest is to be hidden, and is not there; no plan has it
 	Text           // a file of the bytes of Source; Perms apply
+	Device         // the device Source, to be used
 	Shell          // memory for mount points alone, read-only once they are made; Perms and Size apply
 )
 
 func (k Kind) String() string {
-	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "text", "tmpfs"}[k]
+	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "text", "device", "tmpfs"}[k]
 }
 
 // An op is one step that makes the view. The order counts.

@@ -273,6 +273,8 @@ func leaveOut(d *host.Definition, attribute string) bool {
 		d.ProtectPaths = nil
 	case "unix_sockets":
 		d.UnixSockets = nil
+	case "devices":
+		d.Devices = nil
 	case "credentials":
 		d.Credentials = nil
 	case "env_passthrough":

@@ -128,6 +128,9 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 			out.Host.GroupAdd = append(out.Host.GroupAdd, strconv.FormatUint(uint64(g), 10))
 		}
 	}
+	for _, device := range p.Spec.Devices {
+		out.Host.Devices = append(out.Host.Devices, container.DeviceMapping{PathOnHost: device, PathInContainer: device, CgroupPermissions: "rw"})
+	}
 	if err := p.mounts(out); err != nil || !p.Daemon.Podman {
 		return out, err
 	}

@@ -156,6 +156,7 @@ func asks(source string) []ask {
 		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
 		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
 		{shared.FeatureMetadata, func(*shared.Spec) {}},
+		{shared.FeatureDevices, func(s *shared.Spec) { s.Devices = []string{"/dev/fuse"} }},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
 		{shared.FeatureLimitCPUs, func(s *shared.Spec) { s.Limits.CPUs = 1 }},
@@ -179,7 +180,7 @@ func unclaimedRule(s *subject) {
 	for _, ask := range asks(s.Shown) {
 		spec := s.spec()
 		// What Unconfined means is that these are not held.
-		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || slices.Contains(isolation, ask.feature))
+		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || ask.feature == shared.FeatureDevices || slices.Contains(isolation, ask.feature))
 		if claims.Has(scene.Claimable(claims, ask.feature)) || meant {
 			continue
 		}

@@ -1,0 +1,38 @@
+package facts
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// device looks at what a definition names in devices.
+func device(p string) (d view.Device) {
+	way := Follow(p)
+	if d.Path, d.Err = way.End, way.Err; d.Err != nil {
+		return d
+	}
+	var st unix.Stat_t
+	if d.Err = unix.Lstat(way.End, &st); d.Err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return d
+	}
+	d.Character, d.Major, d.Minor = true, unix.Major(st.Rdev), unix.Minor(st.Rdev)
+	d.Driver = driverOf(d.Major)
+	return d
+}
+
+// driverOf is the kernel's name for who has a major number of character devices; "" if none is known.
+func driverOf(major uint32) string {
+	text, _ := os.ReadFile("/proc/devices")
+	characters, _, _ := strings.Cut(string(text), "\nBlock devices:")
+	for line := range strings.Lines(characters) {
+		if number, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && number == strconv.FormatUint(uint64(major), 10) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// A Device is what a definition names in devices.
+type Device struct {
+	Path         string // of the host, resolved
+	Err          error  // why nothing is known of it
+	Character    bool   // it is a character device
+	Major, Minor uint32
+	// Driver is what the kernel calls who has the major number, such as "drm": many have another one on
+	// each machine.
+	Driver string
+}
+
+// misc is the major number of devices that have one minor number each.
+const misc = 10
+
+// deviceKinds are the devices that commands can have, by number, and what each gives. Others are
+// refused: those of input and uinput make and read key strokes, hidraw and usb reach what
+// is plugged in, block devices and mem are all that is stored.
+var deviceKinds = [...]struct {
+	driver   string // or misc with a minor number, where it is empty
+	minor    uint32
+	from, to uint32 // minor numbers of a driver's
+	gives    string
+}{
+	{minor: 229, gives: "file systems that a command serves itself; to mount one takes nested_userns as well"},
+	{minor: 232, gives: "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
+	{minor: 200, gives: "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
+	{driver: "drm", from: 128, to: 191, gives: "rendering and computing by a graphics processor: its driver in the kernel, and memory that other users of it may not have cleared"},
+	{driver: "nvidia", to: 255, gives: nvidia},
+	{driver: "nvidia-frontend", to: 255, gives: nvidia},
+	{driver: "nvidia-uvm", to: 255, gives: nvidia},
+	{driver: "nvidia-caps", to: 255, gives: nvidia},
+	{driver: "kfd", to: 255, gives: "computing by a graphics processor of AMD: its driver in the kernel"},
+}
+
+const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
+
+// gives is what a command has by a device; "" is for one that no command gets.
+func (d *Device) gives() string {
+	for _, k := range deviceKinds {
+		if d.Character && (k.driver == "" && d.Major == misc && d.Minor == k.minor || k.driver != "" && d.Driver == k.driver && d.Minor >= k.from && d.Minor <= k.to) {
+			return k.gives
+		}
+	}
+	return ""
+}
+
+// checkDevices gives the paths of the devices that commands have.
+func (v *View) checkDevices() (list []string, err error) {
+	for i, d := range v.in.Device {
+		attribute, text := sprint("devices[%d]", i), v.in.Devices[i]
+		if err := v.checkText(attribute, text); err != nil {
+			return nil, err
+		}
+		gives := d.gives()
+		switch {
+		case d.Err != nil:
+			return nil, invalidf(attribute, "leave it out where this machine does not have it", "%q: %v", text, d.Err)
+		case !paths.Inside("/dev", d.Path) || d.Path == "/dev":
+			return nil, invalidf(attribute, "name one in /dev", "%q is no device of this machine's", text)
+		case gives == "":
+			return nil, invalidf(attribute, "what can be had is listed in docs/configuration.md: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
+				"%q is a device that no command gets", text)
+		case slices.Contains(list, d.Path):
+			return nil, Invalid(attribute, "it is in the list already", "")
+		}
+		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), gives))
+		list = append(list, d.Path)
+	}
+	return list, nil
+}
