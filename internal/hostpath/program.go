@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -260,16 +261,16 @@ func writableByOthers(path string, info fs.FileInfo) bool {
 	return perm&0o020 != 0 && (gid != 0 && gid != uid || hasACL(path))
 }
 
-// trustedOwner accepts root, the user, and who owns the root directory: the
-// overflow user where root is not mapped, as in a user namespace.
+// trustedOwner accepts root, the user, and who owns the root directory or the programs of the
+// system: the overflow user where root is not mapped, as in a user namespace. In a sandbox the
+// root directory is the user's own.
 func trustedOwner(uid uint32) bool {
-	if uid == 0 || int(uid) == os.Geteuid() {
-		return true
-	}
-	top, err := os.Stat("/")
-	if err != nil {
-		return false
-	}
-	root, _, known := ownerOf(top)
-	return known && root == uid
+	return uid == 0 || int(uid) == os.Geteuid() || slices.ContainsFunc([]string{"/", "/usr"}, func(dir string) bool {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return false
+		}
+		owner, _, known := ownerOf(info)
+		return known && owner == uid
+	})
 }
