@@ -106,7 +106,7 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // none: toolchains are not shown
 	Agent     Agent
-	Device    []Device // of each of Devices
+	Device    []Device   // of each of Devices
 	Trust     Substitute // a file of certificates that programs trust; without a Path nothing is added
 	// Accounts are files of users and groups that lack whom commands run as.
 	Accounts []Substitute
