@@ -529,6 +529,20 @@ func TestSessionOfEachCommand(t *testing.T) {
 			t.Errorf("%s: the session goes on", script)
 		}
 	}
+	// The next one gets the sandbox that was opened meanwhile, in a session of its own.
+	var ahead string
+	for ahead == "" || ahead == dirs[len(dirs)-1] {
+		entries, err := os.ReadDir(base)
+		if err != nil || t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == 1 {
+			ahead = filepath.Join(base, entries[0].Name())
+		}
+	}
+	if run("true"); dirs[len(dirs)-1] != ahead {
+		t.Errorf("the command ran in %q, and %q was ready", dirs[len(dirs)-1], ahead)
+	}
 	// Two at once share nothing.
 	var together [2]*host.Cmd
 	for i := range together {

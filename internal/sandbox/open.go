@@ -207,7 +207,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, own 
 		return nil, &Error{Sandbox: name, Err: err}
 	}
 	SetStage(ctx, "it waited for the lock of its session")
-	for write := false; ; write = true {
+	for write := own.session != nil; ; write = true {
 		state, err := own.get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
 		if err != nil {
 			return nil, err
@@ -225,7 +225,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, own 
 		}
 		SetStage(ctx, "the workspace was searched")
 		out, err := p.Machine.Resolve(ctx, request)
-		if err == nil && out.WantsSession && !write {
+		if err == nil && out.WantsSession && state.Dir == "" && !write {
 			continue // one that is made on demand
 		}
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -81,10 +82,11 @@ func (p *Pool) closeOwned(sb *Open, remove func() error) {
 	p.owned = slices.DeleteFunc(p.owned, func(one *Open) bool { return one == sb })
 }
 
-// openAhead opens a sandbox for the next command of a target, unless one waits already.
-func (p *Pool) openAhead(t Target, via Route) {
+// openAhead opens a sandbox for the next command of a target, unless one waits already: as the one
+// before it was, in a session of its own. The next command's own look decides whether it will do.
+func (p *Pool) openAhead(last *Open, t Target, via Route) {
 	def := p.forRoute(t.Definition, via)
-	if t.Planning || def.Isolation == view.IsolationBestEffort {
+	if t.Planning || !last.Resolved.WantsSession || def.Isolation == view.IsolationBestEffort {
 		return // what it is depends on its command
 	}
 	ctx, cancel := context.WithTimeout(p.Life, aheadTimeout)
@@ -100,28 +102,43 @@ func (p *Pool) openAhead(t Target, via Route) {
 	if waits {
 		return
 	}
-	own := &ownSession{pool: p}
-	resolved, err := p.resolve(ctx, &t, def, own, via.Unconfined)
-	if err != nil || own.session == nil {
-		own.session.Close()
+	own, err := p.Session.NewOwn(ctx)
+	if err != nil || own.Dir == "" {
+		own.Close()
 		return // the next command is told
 	}
-	sb, err := p.open(ctx, t.Name, def, resolved, via, func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) })
+	resolved := *last.Resolved
+	resolved.Spec, resolved.Notes = last.asked, slices.Clip(resolved.Notes)
+	resolved.Spec.Session = own.Session
+	sb, err := p.openHeld(ctx, t, def, &resolved, via)
 	if err != nil {
-		own.session.Close()
+		own.Close()
 		return
 	}
-	p.own(sb, s, own.session, t, via)
+	p.own(sb, s, own, t, via)
 	if !p.giveIdle(sb) {
 		p.endOwned(sb)
 	}
+}
+
+// openHeld opens a sandbox for no command: what is missing is held meanwhile.
+func (p *Pool) openHeld(ctx context.Context, t Target, def view.Definition, resolved *facts.Resolved, via Route) (*Open, error) {
+	if err := session.Prepare(&resolved.Spec); err != nil {
+		return nil, err
+	}
+	held, err := p.Machine.Hold(ctx, resolved)
+	if err != nil {
+		return nil, err
+	}
+	defer p.linger.GiveUp(via.slot(&t), held)
+	return p.open(ctx, t.Name, def, resolved, via, func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) })
 }
 
 const aheadTimeout = 30 * time.Second
 
 // own makes a sandbox that was opened one of a session of its own.
 func (p *Pool) own(sb *Open, s *slot, o *session.Own, t Target, via Route) {
-	sb.owned = &owned{session: o, slot: s, ahead: func() { p.openAhead(t, via) }, ended: make(chan struct{})}
+	sb.owned = &owned{session: o, slot: s, ahead: func() { p.openAhead(sb, t, via) }, ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.owned = append(p.owned, sb)

@@ -128,8 +128,8 @@ func (v *View) ephemeral(e *shared.Entry) {
 	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
 		return
 	}
+	v.WantsSession = true
 	if v.in.Session.Dir == "" {
-		v.WantsSession = true
 		return
 	}
 	e.Access, e.Degradable = shared.Overlay, true

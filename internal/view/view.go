@@ -32,7 +32,7 @@ type View struct {
 	// Workdir is where the workspace's root lies inside.
 	Workdir string
 	// WantsSession says that with a directory for the session some of what is
-	// read-only would be writable.
+	// read-only is writable.
 	WantsSession bool
 	// Variables lead to the toolchains that are shown.
 	Variables []string
