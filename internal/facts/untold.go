@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/gob"
 	"errors"
@@ -70,11 +71,15 @@ func (m *Machine) newMark(b *before) (*mark, error) {
 // write puts the mark in its place, locked and whole: who finds one that nobody has locked takes it
 // for a dead host's.
 func (k *mark) write() error {
+	var text bytes.Buffer
+	if err := gob.NewEncoder(&text).Encode(k.before); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(k.name), ".new-")
 	if err != nil {
 		return err
 	}
-	if err = gob.NewEncoder(f).Encode(k.before); err == nil {
+	if _, err = f.Write(text.Bytes()); err == nil {
 		err = hostpath.TryLock(int(f.Fd()), unix.LOCK_EX)
 	}
 	if err == nil {

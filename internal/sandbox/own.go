@@ -55,12 +55,13 @@ func (p *Pool) giveIdle(sb *Open) bool {
 }
 
 // leaveOwned is called when the command of a sandbox has ended. Also one in whose session nothing was written is
-// over: its overlays would go on not finding what has come to lie beneath them since it was looked for.
+// over: its overlays would go on not finding what has come to lie beneath them since it was looked for. What it
+// has left is removed after the next one was opened, for which a command may be waiting.
 func (p *Pool) leaveOwned(sb *Open) {
-	go func() {
-		p.endOwned(sb)
+	go p.closeOwned(sb, func() error {
 		sb.owned.ahead()
-	}()
+		return sb.owned.session.Close()
+	})
 }
 
 // endOwned closes a sandbox and removes its session.
