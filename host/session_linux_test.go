@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -495,7 +496,8 @@ func TestSessionOfEachCommand(t *testing.T) {
 		}
 	})
 	h := newHost(t, func(o *host.Options) {
-		o.Session = host.SessionOptions{Each: true, Dir: base}
+		o.Session, o.Linger = host.SessionOptions{Each: true, Dir: base}, -1
+		newGitRoot(t, o.Dir) // with missing paths, whose places are held for each command
 		o.Workspace.Readable = []string{tools}
 	})
 	var dirs []string
@@ -507,6 +509,9 @@ func TestSessionOfEachCommand(t *testing.T) {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
 		dirs = append(dirs, cmd.Report().Session.Dir)
+		if _, err := os.Lstat(h.Root() + "/.vscode"); err == nil {
+			t.Errorf("%s: a place is still held", script)
+		}
 		return string(out)
 	}
 	if report := run("true"); report != "" || dirs[0] == "" {
@@ -531,10 +536,10 @@ func TestSessionOfEachCommand(t *testing.T) {
 	}
 	// The next one gets the sandbox that was opened meanwhile, in a session of its own.
 	var ahead string
-	for ahead == "" || ahead == dirs[len(dirs)-1] {
+	for began := time.Now(); ahead == "" || ahead == dirs[len(dirs)-1]; {
 		entries, err := os.ReadDir(base)
-		if err != nil || t.Context().Err() != nil {
-			t.Fatal(err)
+		if err != nil || time.Since(began) > 10*time.Second {
+			t.Fatal(entries, err)
 		}
 		if len(entries) == 1 {
 			ahead = filepath.Join(base, entries[0].Name())

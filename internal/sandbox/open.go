@@ -152,7 +152,9 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
 		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
-			taken = sb == waiting
+			if taken = sb == waiting; taken {
+				releaseHeld = p.aheadOf(sb, releaseHeld)
+			}
 			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 		}
 		if sb != waiting {
@@ -177,6 +179,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if owns {
 		taken = true
 		p.own(opened, s, own.session, t, via)
+		releaseHeld = p.aheadOf(opened, releaseHeld)
 	} else {
 		s.current = opened
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -55,13 +54,24 @@ func (p *Pool) giveIdle(sb *Open) bool {
 }
 
 // leaveOwned is called when the command of a sandbox has ended. Also one in whose session nothing was written is
-// over: its overlays would go on not finding what has come to lie beneath them since it was looked for. What it
-// has left is removed after the next one was opened, for which a command may be waiting.
-func (p *Pool) leaveOwned(sb *Open) {
-	go p.closeOwned(sb, func() error {
+// over: its overlays would go on not finding what has come to lie beneath them since it was looked for.
+func (p *Pool) leaveOwned(sb *Open) { go p.endOwned(sb) }
+
+// aheadOf opens the sandbox of the next command while the places are held for this one's: who gives those up
+// with the command waits for it, and not for long.
+func (p *Pool) aheadOf(sb *Open, release func()) func() {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
 		sb.owned.ahead()
-		return sb.owned.session.Close()
-	})
+	}()
+	return func() {
+		select {
+		case <-opened:
+		case <-time.After(aheadPatience):
+		}
+		release()
+	}
 }
 
 // endOwned closes a sandbox and removes its session.
@@ -111,7 +121,10 @@ func (p *Pool) openAhead(last *Open, t Target, via Route) {
 	resolved := *last.Resolved
 	resolved.Spec, resolved.Notes = last.asked, slices.Clip(resolved.Notes)
 	resolved.Spec.Session = own.Session
-	sb, err := p.openHeld(ctx, t, def, &resolved, via)
+	var sb *Open
+	if err = session.Prepare(&resolved.Spec); err == nil {
+		sb, err = p.open(ctx, t.Name, def, &resolved, via, func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) })
+	}
 	if err != nil {
 		own.Close()
 		return
@@ -122,20 +135,10 @@ func (p *Pool) openAhead(last *Open, t Target, via Route) {
 	}
 }
 
-// openHeld opens a sandbox for no command: what is missing is held meanwhile.
-func (p *Pool) openHeld(ctx context.Context, t Target, def view.Definition, resolved *facts.Resolved, via Route) (*Open, error) {
-	if err := session.Prepare(&resolved.Spec); err != nil {
-		return nil, err
-	}
-	held, err := p.Machine.Hold(ctx, resolved)
-	if err != nil {
-		return nil, err
-	}
-	defer p.linger.GiveUp(via.slot(&t), held)
-	return p.open(ctx, t.Name, def, resolved, via, func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) })
-}
-
-const aheadTimeout = 30 * time.Second
+const (
+	aheadTimeout  = 30 * time.Second
+	aheadPatience = 250 * time.Millisecond
+)
 
 // own makes a sandbox that was opened one of a session of its own.
 func (p *Pool) own(sb *Open, s *slot, o *session.Own, t Target, via Route) {
