@@ -356,6 +356,7 @@ var told = []string{"host", "config", "workspace", "internal/inforce", "internal
 
 // readsProcess are the functions that may, all the same.
 var readsProcess = map[string]string{
+	"WorkingDir":            "a program whose user works in a directory passes it on",
 	"fillIn":                "host.New takes what its caller leaves out",
 	"ServeBuiltin":          "the process is an engine's, and is told so by its environment",
 	"ForgottenServeBuiltin": "it finds out whether the process should be an engine's",
@@ -533,6 +534,7 @@ func TestServersReadNothingOfTheirOwn(t *testing.T) {
 		"host/host.go":                "Options.fillIn, of what a program leaves to the library",
 		"internal/launch/builtin.go":  "whether this process is an engine",
 		"internal/serve/ask_linux.go": "of a client, for its own command",
+		"internal/inforce/load.go":    "of a program whose user works in a directory, which passes it on",
 	}
 	read := map[string]bool{}
 	for _, dir := range []string{"cmd/sbxhost/internal", "internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve", "internal/launch", "internal/facts", "internal/session", "internal/sandbox", "internal/env", "internal/denial", "internal/stdio", "internal/view"} {
