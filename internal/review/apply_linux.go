@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -49,8 +48,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Ino: l.Ino, Known: known,
-			Listed: sync.OnceValues(func() (map[string]listing, error) { return readListings(r.dir, i) }),
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known,
 			Same: func(p string) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
@@ -311,7 +309,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		if c.Op == Deleted && n.Ino == c.Old.Ino {
 			continue // a directory that stays with what is left in it
 		}
-		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
+		one.CTime, one.Ino = n.CTime, n.Ino
 		if one.Kind == File && isIndex(c.git) {
 			if one.Index, err = t.index(c.Path); err != nil {
 				return nil, err

@@ -173,12 +173,8 @@ type Comparison struct {
 	Upper, Lower Tree
 	// Same reports whether the contents of a file are equal in both layers.
 	Same func(path string) (bool, error)
-	// Begun is the change time up to which the host's files were as the first command found them, and
-	// Ino the lower layer's directory itself.
+	// Begun is the change time up to which the host's files were as the first command found them.
 	Begun int64
-	Ino   uint64
-	// Listed are directories of the lower layer as they were then, as far as somebody has noted that.
-	Listed func() (map[string]listing, error)
 	// Known is what the review itself has put there since, or taken away.
 	Known map[string]appliedPath
 	// Denied says why a path may not be changed; "" where it may.
@@ -194,7 +190,7 @@ func (c *Comparison) Changes() ([]Change, error) {
 	c.changes = nil
 	root, err := c.Lower.Look(".")
 	if c.top = root.Mode; err == nil {
-		err = c.walk(c.footing(".", &root, root.Ino == c.Ino), false)
+		err = c.walk(".", true, false)
 	}
 	if err != nil {
 		return nil, err
@@ -212,25 +208,25 @@ func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
 	return u, l, err
 }
 
-// walk compares a directory of the upper layer with what the lower one has there.
-func (c *Comparison) walk(in footing, opaque bool) error {
-	names, err := c.Upper.Names(in.dir)
-	if err == nil && in.exists && opaque {
+// walk compares a directory of the upper layer with what the lower one has there, if it has one.
+func (c *Comparison) walk(dir string, lower, opaque bool) error {
+	names, err := c.Upper.Names(dir)
+	if err == nil && lower && opaque {
 		var more []string
-		more, err = c.Lower.Names(in.dir)
+		more, err = c.Lower.Names(dir)
 		names = append(names, more...)
 	}
 	if err != nil {
-		return c.unread(in.dir, err)
+		return c.unread(dir, err)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		p := path.Join(in.dir, name)
-		u, l, err := c.look(p, in.exists)
+		p := path.Join(dir, name)
+		u, l, err := c.look(p, lower)
 		if err != nil {
-			return c.unread(in.dir, err)
+			return c.unread(dir, err)
 		}
-		if err = c.compare(p, u, l, in); err != nil {
+		if err = c.compare(p, u, l); err != nil {
 			return err
 		}
 	}
@@ -261,7 +257,7 @@ type Unread struct{ Why string }
 
 func (e *Unread) Error() string { return e.Why }
 
-func (c *Comparison) compare(p string, u, l Node, in footing) error {
+func (c *Comparison) compare(p string, u, l Node) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
 	case l.Kind == Absent:
@@ -272,12 +268,12 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 	case u.Kind == Absent:
 		// A directory that the review made is opaque. Commands did not remove from it what the host
 		// has put there since.
-		if had, err := c.had(p, &l, in); err != nil || had == no {
-			return err
+		if c.changed(p, &l) {
+			return nil
 		}
 		fallthrough
 	default:
-		return c.deleted(p, l, in)
+		return c.deleted(p, l)
 	}
 	if u.Opaque {
 		c.opaque = append(c.opaque, p)
@@ -295,17 +291,17 @@ func (c *Comparison) compare(p string, u, l Node, in footing) error {
 		}
 	}
 	if err == nil && (changed || one.Attributes != "" || one.Refused != "") {
-		err = c.add(one, in)
+		err = c.add(one)
 	}
 	switch {
 	case err != nil:
 		return err
 	case u.Kind == Directory && l.Kind == Directory:
-		return c.within(p, &l, in, func(f footing) error { return c.walk(f, u.Opaque) })
+		return c.walk(p, true, u.Opaque)
 	case l.Kind == Directory:
-		return c.within(p, &l, in, c.deletedIn)
+		return c.deletedIn(p)
 	case u.Kind == Directory:
-		return c.walk(footing{dir: p}, false)
+		return c.walk(p, false, false)
 	}
 	return nil
 }
@@ -339,27 +335,27 @@ func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
 }
 
 // deleted adds what is gone, and all that was in it.
-func (c *Comparison) deleted(p string, l Node, in footing) error {
-	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}, in); err != nil || l.Kind != Directory {
+func (c *Comparison) deleted(p string, l Node) error {
+	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
 		return err
 	}
-	return c.within(p, &l, in, c.deletedIn)
+	return c.deletedIn(p)
 }
 
-func (c *Comparison) deletedIn(in footing) error {
-	names, err := c.Lower.Names(in.dir)
+func (c *Comparison) deletedIn(dir string) error {
+	names, err := c.Lower.Names(dir)
 	if err != nil {
-		return c.unread(in.dir, err)
+		return c.unread(dir, err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		p := path.Join(in.dir, name)
+		p := path.Join(dir, name)
 		l, err := c.Lower.Look(p)
 		if err != nil {
-			return c.unread(in.dir, err)
+			return c.unread(dir, err)
 		}
 		if l.Kind != Absent {
-			err = c.deleted(p, l, in)
+			err = c.deleted(p, l)
 		}
 		if err != nil {
 			return err
@@ -369,18 +365,34 @@ func (c *Comparison) deletedIn(in footing) error {
 }
 
 // add adds a change, with why it cannot be applied.
-func (c *Comparison) add(one Change, in footing) (err error) {
+func (c *Comparison) add(one Change) (err error) {
 	if one.Refused == "" {
 		if one.Refused, err = c.refused(&one); err != nil {
 			return err
 		}
 	}
-	if one.Conflict, err = c.conflict(&one, in); err != nil {
-		return err
-	}
-	one.top = c.top
+	one.Conflict, one.top = c.conflict(&one), c.top
 	c.changes = append(c.changes, one)
 	return nil
+}
+
+// changed reports whether what the host has at a path is another than when the review began, or than the review itself
+// has put there since. Whoever writes to a file, or renames it, gives it another change time, which nobody can set.
+func (c *Comparison) changed(p string, l *Node) bool {
+	known := c.Known[p]
+	return l.CTime > c.Begun && (known.Kind != l.Kind || known.Ino != l.Ino || l.Kind != Directory && known.CTime != l.CTime)
+}
+
+// conflict says what the host did to what a change replaces. A directory that stays one, or goes, is no conflict: what
+// lies in it is a change of its own.
+func (c *Comparison) conflict(one *Change) string {
+	switch old := &one.Old; {
+	case old.Kind == Absent && c.Known[one.Path].Kind != Absent:
+		return "it was removed from the workspace since"
+	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.Path, old):
+		return "it was changed in the workspace since"
+	}
+	return ""
 }
 
 func (c *Comparison) refused(one *Change) (string, error) {

@@ -69,30 +69,10 @@ func parse(lines ...string) layer {
 	return l
 }
 
-// listings are what those directories that are still there were, and the workspace itself, in which something has
-// changed since.
-func listings(lower layer, had []string) map[string]listing {
-	lower["."] = Node{Kind: Directory, CTime: 9}
-	list := map[string]listing{}
-	for p, n := range lower {
-		names := "\x00"
-		for _, one := range had {
-			if path.Dir(one) == p {
-				names += path.Base(one) + "\x00"
-			}
-		}
-		if n.Kind == Directory && (p == "." || slices.Contains(had, p)) {
-			list[p] = listing{n.Ino, n.Mode, names}
-		}
-	}
-	return list
-}
-
-func compare(t *testing.T, upper, lower layer, had ...string) []Change {
+func compare(t *testing.T, upper, lower layer) []Change {
 	t.Helper()
-	listings(lower, had)
+	lower["."] = Node{Kind: Directory, CTime: 9}
 	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
-		Listed: func() (map[string]listing, error) { return listings(lower, had), nil },
 		Same:   func(p string) (bool, error) { return upper[p].Size == lower[p].Size, nil },
 		Denied: func(p string) string { return map[string]string{"hooks": "protected"}[p] },
 	}
@@ -108,47 +88,48 @@ func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		upper, lower layer
-		had          []string
 		want         string
 	}{
-		{"nothing", parse("d/"), parse("d/", "d/f 644"), nil, ""},
-		{"a new file", parse("d/", "d/n 755"), parse("d/"), nil, "added    d/n (executable)"},
-		{"copied, not changed", parse("f 644 a"), parse("f 644 b"), nil, ""},
-		{"changed", parse("f 644 ab"), parse("f 644 b"), []string{"f"}, "modified f"},
-		{"permissions", parse("f 600 a"), parse("f 644 b"), []string{"f"}, "mode     f (mode 0644 -> 0600)"},
-		{"removed", parse("f -"), parse("f 644"), []string{"f"}, "deleted  f"},
-		{"a mark of nothing", parse("f -"), parse(), nil, ""},
-		{"a tree removed", parse("d -"), parse("d/", "d/f 644", "d/e/", "d/e/g 644"), nil, "deleted  d (directory)|deleted  d/e (directory)|deleted  d/e/g|deleted  d/f"},
-		{"a directory made anew", parse("d/ opaque", "d/n 644"), parse("d/", "d/f 644"), []string{"d", "d/f"}, "deleted  d/f|added    d/n"},
-		{"a directory made by both", parse("d/ opaque", "d/n 644"), parse("d/ !", "d/f 644 !"), nil, "added    d/n"},
-		{"a file for a directory", parse("d 644"), parse("d/", "d/f 644"), nil, "modified d (directory -> file)|deleted  d/f"},
-		{"a directory for a file", parse("d/", "d/f 644"), parse("d 644"), []string{"d"}, "modified d (file -> directory)|added    d/f"},
-		{"a link that stays", parse("a/", "a/l -> ../b"), parse("b 644"), nil, "added    a (directory)|added    a/l (symlink to \"../b\")"},
-		{"absolute, and inside", parse("l -> /w/b"), parse("b 644"), nil, "added    l (symlink to \"/w/b\")"},
-		{"a link that leads out", parse("l -> ../b"), parse(), nil, "added    l (symlink to \"../b\")!leads out"},
-		{"by another one", parse("a/", "a/l -> ../up/x"), parse("up -> /etc"), nil, "added    a (directory)|added    a/l (symlink to \"../up/x\")!leads out"},
-		{"by one that the review has", parse("up -> .", "l -> up/../../x"), parse(), nil, "added    l (symlink to \"up/../../x\")!leads out|added    up (symlink to \".\")"},
-		{"what is no file", parse("d device", "f fifo", "s socket"), parse(), nil, "added    d (device)!a device|added    f (fifo)|added    s (socket)!a socket"},
-		{"rights of others", parse("f 4755"), parse("f 755 a"), []string{"f"}, "modified f (mode 0755 -> 4755)!set-user-ID"},
-		{"what it had", parse("g 2755 ab"), parse("g 2755 b"), []string{"g"}, "modified g"},
-		{"a program for a directory", parse("d 755"), parse("d/"), nil, "modified d (directory -> file, executable)"},
-		{"a link for a directory", parse("d -> x"), parse("d/"), nil, "modified d (directory -> symlink, symlink to \"x\")"},
-		{"a link for a link", parse("d -> x"), parse("d -> y"), []string{"d"}, "modified d (symlink to \"x\")"},
-		{"writable by others", parse("f 666", "g 777 x"), parse("g 644 xy"), []string{"g"}, "added    f (mode 0666)|modified g (mode 0644 -> 0777)"},
-		{"a program that others write, or with a bit", parse("f 775", "g 1644", "h 700"), parse(), nil, "added    f (executable, mode 0775)|added    g (mode 1644)|added    h (executable)"},
-		{"shut", parse("d/ shut", "d/f 644", "e/ shut", "e/f 644", "g 644"), parse("d/", "d/f 644"), nil,
+		{"nothing", parse("d/"), parse("d/", "d/f 644"), ""},
+		{"a new file", parse("d/", "d/n 755"), parse("d/"), "added    d/n (executable)"},
+		{"copied, not changed", parse("f 644 a"), parse("f 644 b"), ""},
+		{"changed", parse("f 644 ab"), parse("f 644 b"), "modified f"},
+		{"permissions", parse("f 600 a"), parse("f 644 b"), "mode     f (mode 0644 -> 0600)"},
+		{"removed", parse("f -"), parse("f 644"), "deleted  f"},
+		{"a mark of nothing", parse("f -"), parse(), ""},
+		{"a tree removed", parse("d -"), parse("d/", "d/f 644", "d/e/", "d/e/g 644"), "deleted  d (directory)|deleted  d/e (directory)|deleted  d/e/g|deleted  d/f"},
+		{"a directory made anew", parse("d/ opaque", "d/n 644"), parse("d/", "d/f 644"), "deleted  d/f|added    d/n"},
+		{"a directory made by both", parse("d/ opaque", "d/n 644"), parse("d/ !", "d/f 644 !"), "added    d/n"},
+		{"a file for a directory", parse("d 644"), parse("d/", "d/f 644"), "modified d (directory -> file)|deleted  d/f"},
+		{"a directory for a file", parse("d/", "d/f 644"), parse("d 644"), "modified d (file -> directory)|added    d/f"},
+		{"a link that stays", parse("a/", "a/l -> ../b"), parse("b 644"), "added    a (directory)|added    a/l (symlink to \"../b\")"},
+		{"absolute, and inside", parse("l -> /w/b"), parse("b 644"), "added    l (symlink to \"/w/b\")"},
+		{"a link that leads out", parse("l -> ../b"), parse(), "added    l (symlink to \"../b\")!leads out"},
+		{"by another one", parse("a/", "a/l -> ../up/x"), parse("up -> /etc"), "added    a (directory)|added    a/l (symlink to \"../up/x\")!leads out"},
+		{"by one that the review has", parse("up -> .", "l -> up/../../x"), parse(), "added    l (symlink to \"up/../../x\")!leads out|added    up (symlink to \".\")"},
+		{"what is no file", parse("d device", "f fifo", "s socket"), parse(), "added    d (device)!a device|added    f (fifo)|added    s (socket)!a socket"},
+		{"rights of others", parse("f 4755"), parse("f 755 a"), "modified f (mode 0755 -> 4755)!set-user-ID"},
+		{"what it had", parse("g 2755 ab"), parse("g 2755 b"), "modified g"},
+		{"a program for a directory", parse("d 755"), parse("d/"), "modified d (directory -> file, executable)"},
+		{"a link for a directory", parse("d -> x"), parse("d/"), "modified d (directory -> symlink, symlink to \"x\")"},
+		{"a link for a link", parse("d -> x"), parse("d -> y"), "modified d (symlink to \"x\")"},
+		{"writable by others", parse("f 666", "g 777 x"), parse("g 644 xy"), "added    f (mode 0666)|modified g (mode 0644 -> 0777)"},
+		{"a program that others write, or with a bit", parse("f 775", "g 1644", "h 700"), parse(), "added    f (executable, mode 0775)|added    g (mode 1644)|added    h (executable)"},
+		{"shut", parse("d/ shut", "d/f 644", "e/ shut", "e/f 644", "g 644"), parse("d/", "d/f 644"),
 			"mode     d (mode 0755 -> 0400)!it cannot be read|added    e (directory)!it cannot be read|added    g"},
-		{"shut on the host", parse("d/", "d/f 644", "e -"), parse("d/ shut", "d/f 644", "e/ shut", "e/f 644"), nil,
+		{"shut on the host", parse("d/", "d/f 644", "e -"), parse("d/ shut", "d/f 644", "e/ shut", "e/f 644"),
 			"mode     d (mode 0400 -> 0755)!it cannot be read|deleted  e (directory)!it cannot be read"},
-		{"protected", parse("hooks/", "hooks/h 755"), parse(), nil, "added    hooks (directory)!protected|added    hooks/h (executable)"},
-		{"changed by the host", parse("f 644 ab"), parse("f 644 !"), []string{"f"}, "modified f?changed"},
-		{"made by both", parse("f 644 ab"), parse("f 644 !"), nil, "modified f?made"},
-		{"removed by the host", parse("f 644 ab"), parse(), []string{"f"}, "added    f?removed"},
-		{"removed, and changed by the host", parse("d -"), parse("d/", "d/f 644 !"), []string{"d", "d/f"}, "deleted  d (directory)|deleted  d/f?changed"},
-		{"changed by ourselves", parse("known 644 ab"), parse("known 644 !"), []string{"known"}, "modified known"},
+		{"protected", parse("hooks/", "hooks/h 755"), parse(), "added    hooks (directory)!protected|added    hooks/h (executable)"},
+		{"changed by the host", parse("f 644 ab"), parse("f 644 !"), "modified f?changed"},
+		{"made by both", parse("f 644 ab"), parse("f 644 !"), "modified f?changed"},
+		{"removed by the host", parse("f 644 ab"), parse(), "added    f"},
+		{"in a directory of which the host has changed the names", parse("d/", "d/f 644 ab", "e -"), parse("d/ !", "d/f 644 b", "e/ !", "e/f 644"), "modified d/f|deleted  e (directory)|deleted  e/f"},
+		{"a file for a directory that the host has changed", parse("d 644"), parse("d/ !", "d/f 644"), "modified d (directory -> file)?changed|deleted  d/f"},
+		{"removed, and changed by the host", parse("d -"), parse("d/", "d/f 644 !"), "deleted  d (directory)|deleted  d/f?changed"},
+		{"changed by ourselves", parse("known 644 ab"), parse("known 644 !"), "modified known"},
 	} {
 		var lines []string
-		for _, c := range compare(t, tt.upper, tt.lower, tt.had...) {
+		for _, c := range compare(t, tt.upper, tt.lower) {
 			line := c.Line(c.Path)
 			if c.Refused != "" {
 				line += "!" + c.Refused
@@ -239,28 +220,5 @@ func TestPlan(t *testing.T) {
 	}
 	if _, err := plan(compare(t, parse("d 644"), parse("d/", "d/f 644")), func(c Change) bool { return c.Path == "d" }); err == nil {
 		t.Error("a directory became a file, with what lies in it")
-	}
-}
-
-// What nobody has noted of a directory that the host has changed is in doubt, and counts as a conflict.
-func TestDoubt(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name         string
-		upper, lower layer
-		want         string
-	}{
-		{"something is there", parse("f 644 ab"), parse("f 644 b !"), "it was made or changed in the workspace since"},
-		{"nothing is there", parse("f 644"), parse(), "it may have been removed from the workspace since"},
-		{"an old file in a directory that is not known to be the same", parse("d/", "d/f 644 ab"), parse("d/ !", "d/f 644 b"), "it was made or changed in the workspace since"},
-	} {
-		tt.lower["."] = Node{Kind: Directory, CTime: 9}
-		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, Begun: 5,
-			Listed: func() (map[string]listing, error) { return nil, nil },
-			Same:   func(string) (bool, error) { return false, nil }}
-		changes, err := c.Changes()
-		if err != nil || len(changes) != 1 || changes[0].Conflict != tt.want {
-			t.Errorf("%s: %+v, error %v, want the conflict %q", tt.name, changes, err, tt.want)
-		}
 	}
 }

@@ -18,8 +18,8 @@
 // # Limits
 //
 // The kernel's overlay does not tell what a file was when a command changed it first. So the
-// change times of the host's files, which nobody can set, are compared with when the review began, and
-// directories are noted as they were then. One that the host changes before that is in doubt, and what the
-// review changes in it can be a conflict that is none. Times of directories, extended attributes and owners
-// are not carried over by themselves. What a power cut leaves is what the file system makes of renames.
+// change times of the host's files, which nobody can set, are compared with when the review began. This does not
+// find a file that the host has removed since, nor a directory that it has put in the place of another: the files in
+// that keep their times. Times of directories and owners are not carried over by themselves. What a power cut leaves is
+// what the file system makes of renames.
 package review

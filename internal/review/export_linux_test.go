@@ -268,8 +268,7 @@ func TestMoreAttributesThanAreListed(t *testing.T) {
 			}
 		}
 	}
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string) (bool, error) { return false, nil },
-		Listed: func() (map[string]listing, error) { return nil, nil }}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string) (bool, error) { return false, nil }}
 	changes, err := c.Changes()
 	if err != nil {
 		t.Fatal(err)

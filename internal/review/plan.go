@@ -36,6 +36,18 @@ func (n *name) UnmarshalText(text []byte) error {
 	return err
 }
 
+// appliedPath is something that an apply has put into the workspace, or taken away.
+type appliedPath struct {
+	Layer int    `json:"l,omitempty"`
+	Path  name   `json:"p"`
+	Kind  Kind   `json:"k"`           // Absent: taken away
+	CTime int64  `json:"c,omitempty"` // as the apply has left it
+	Ino   uint64 `json:"i,omitempty"`
+	New   bool   `json:"n,omitempty"` // a directory where none was
+	// Index is what an index of git's says; one that git status has written since says the same.
+	Index []byte `json:"x,omitempty"`
+}
+
 // A Step is one call of the kernel that changes a layer or the workspace. From what lies where it
 // can be told whether it was done, so that it can be taken back however far it came.
 type Step struct {

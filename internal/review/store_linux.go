@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,17 +24,14 @@ import (
 
 // Names in a review's directory. What an engine keeps there has others.
 const (
-	lockFile     = "review.lock"
-	addingFile   = "adding.lock"
-	recordFile   = "review.json"
-	listedPrefix = "listed-"
-	partSuffix   = ".part"
-	listingFile  = "listing.lock"
-	slotsDir     = "slots"
-	journalFile  = "journal.json"
-	appliedFile  = "applied.json"
-	knownFile    = "known.json"
-	keptPrefix   = "kept-"
+	lockFile    = "review.lock"
+	addingFile  = "adding.lock"
+	recordFile  = "review.json"
+	slotsDir    = "slots"
+	journalFile = "journal.json"
+	appliedFile = "applied.json"
+	knownFile   = "known.json"
+	keptPrefix  = "kept-"
 )
 
 // Names in the directory of a workspace's reviews that are no review's.
@@ -100,11 +96,10 @@ type record struct {
 }
 
 type layerRecord struct {
-	Source name   // on the host
-	Upper  name   // in the review's directory
-	Lock   name   // of who mounts it, likewise
-	Begun  int64  // the change time up to which the source was as commands found it
-	Ino    uint64 // of the source itself
+	Source name  // on the host
+	Upper  name  // in the review's directory
+	Lock   name  // of who mounts it, likewise
+	Begun  int64 // the change time up to which the source was as commands found it
 }
 
 // A Use is a command's use of a review, which nobody lists or applies meanwhile.
@@ -113,13 +108,11 @@ type Use struct {
 	Dir  string // what an engine may keep things in
 	lock lock
 
-	shelf   *Shelf
-	mu      sync.Mutex
-	ending  context.Context
-	end     func()
-	listing sync.WaitGroup
-	noted   map[int]bool // layers that are listed, or were
+	shelf *Shelf
 }
+
+// Close ends the use.
+func (u *Use) Close() { u.lock.release() }
 
 // Join begins to use a review, and makes it where there is none.
 func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
@@ -168,7 +161,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			lock.release()
 			return nil, err
 		}
-		return newUse(s, name, dir, lock), nil
+		return &Use{name, dir, lock, s}, nil
 	}
 }
 
@@ -216,10 +209,9 @@ func onlyLocked(dir string) error {
 }
 
 // Add says that commands are about to see the overlay of a source, whose upper directory is
-// upper, and that who mounts it has an exclusive lock on lock. It notes what the source is like.
-//
-// In the directories of busy, as absolute paths, whoever runs commands makes and removes files of its own.
-func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...string) error {
+// upper, and that who mounts it has an exclusive lock on lock. It copies the indexes of git's in gitDirs that lie in
+// the source.
+func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
 	adding, err := lockFileAt(ctx, filepath.Join(u.Dir, addingFile), unix.LOCK_EX)
 	if err != nil {
 		return err
@@ -229,33 +221,9 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, busy ...strin
 	if err := u.shelf.read(u.Dir, recordFile, &rec); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source })
-	if i < 0 {
-		i = len(rec.Layers)
-		var within []string
-		for _, dir := range busy {
-			if paths.Inside(source, dir) {
-				within = append(within, strings.TrimPrefix(strings.TrimPrefix(dir, source), "/"))
-			}
-		}
-		if err := u.add(ctx, &rec, source, upper, lock, within); err != nil {
-			return err
-		}
+	if slices.ContainsFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source }) {
+		return nil
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.noted[i] && u.ending.Err() == nil {
-		u.noted[i] = true
-		u.listing.Go(func() { u.list(i, &rec.Layers[i]) })
-	}
-	return nil
-}
-
-// beginnings is how often a layer begins anew whose directories others change at that moment.
-const beginnings = 20
-
-// add adds a layer to a review's record, which begins with those of its directories as they are that lie in within.
-func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string, within []string) (err error) {
 	var at, here unix.Stat_t
 	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(u.Dir, &here)); err != nil {
 		return err
@@ -263,18 +231,24 @@ func (u *Use) add(ctx context.Context, rec *record, source, upper, lock string, 
 	if at.Dev != here.Dev {
 		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, u.Dir)
 	}
-	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
-	one := layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Ino: at.Ino}
-	for i, late := 0, true; late && i < beginnings; i++ {
-		listed := listedFile(u.Dir, len(rec.Layers))
-		os.Remove(listed) // of one that came no further than this
-		os.Remove(listed + partSuffix)
-		if one.Begun, err = tick(ctx, u.Dir); err != nil {
-			return err
-		}
-		late, _ = list(u.Dir, len(rec.Layers), &one, never, within...) // without it there are more conflicts
+	begun, err := tick(ctx, u.Dir)
+	if err != nil {
+		return err
 	}
-	rec.Layers = append(rec.Layers, one)
+	lower, err := openTree(source, false)
+	if err != nil {
+		return err
+	}
+	defer lower.close()
+	for _, dir := range gitDirs {
+		if paths.Inside(source, dir) {
+			if err := lower.copyIndex(u.Dir, len(rec.Layers), strings.TrimPrefix(dir+"/index", source+"/"), begun); err != nil {
+				return err
+			}
+		}
+	}
+	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
+	rec.Layers = append(rec.Layers, layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})
 	return u.shelf.write(u.Dir, recordFile, rec)
 }
 
@@ -403,12 +377,6 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 	}
 	if err == nil {
 		r.Recovered, err = s.recover(ctx, dir, &r.rec)
-	}
-	// Before an apply of a part changes the times of directories. Without it there are more conflicts.
-	for i := range r.rec.Layers {
-		if err == nil {
-			_, _ = list(dir, i, &r.rec.Layers[i], never)
-		}
 	}
 	if err != nil {
 		r.Close()

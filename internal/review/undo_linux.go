@@ -195,7 +195,7 @@ func (r *Review) knowBack(run *run, j *journal) error {
 			return err
 		}
 		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
-			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino})
 		}
 	}
 	return r.shelf.write(r.dir, knownFile, known)

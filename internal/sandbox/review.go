@@ -78,16 +78,13 @@ func reviewHint(err error) string {
 // addLayers has a review note what the sources of its overlays are like, before commands see them.
 func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error {
 	spec := &out.Spec
-	var busy []string
-	for _, hold := range out.Holds {
-		busy = append(busy, path.Dir(hold.Path))
-	}
+	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
 	for _, e := range spec.Table {
 		if e.Access != shared.Overlay || e.Degradable {
 			continue
 		}
 		upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
-		if err := use.Add(ctx, e.Source, upper, lock, busy...); err != nil {
+		if err := use.Add(ctx, e.Source, upper, lock, gitDirs...); err != nil {
 			return view.Invalid("review", err.Error(), reviewHint(err))
 		}
 	}
