@@ -22,9 +22,6 @@ const others = "[^ -~]+"
 // "ffi", ß to "ss".
 var ligatures = [...]string{"ffi", "ffl", "ff", "fi", "fl", "st", "ss"}
 
-// maxTilings bounds how many readings of one run of letters are written out.
-const maxTilings = 24
-
 // foldLiteral is a regular expression, without anchors, for every spelling of
 // a path's text.
 func foldLiteral(text string) string {
@@ -81,29 +78,13 @@ func ligatureRun(s string) int {
 	return end
 }
 
+// foldRun is for such letters: as they are, or some of them with what stands for the others.
 func foldRun(run string) string {
-	tilings := []string{}
-	var tile func(at int, sofar string)
-	tile = func(at int, sofar string) {
-		if len(tilings) > maxTilings {
-			return
-		}
-		if at == len(run) {
-			tilings = append(tilings, sofar)
-			return
-		}
-		tile(at+1, sofar+foldByte(run[at]))
-		for _, l := range ligatures {
-			if end := at + len(l); end <= len(run) && strings.EqualFold(run[at:end], l) {
-				tile(end, sofar+others)
-			}
-		}
+	whole, letters := "", "["+strings.ToLower(run)+strings.ToUpper(run)+"]"
+	for i := range len(run) {
+		whole += foldByte(run[i])
 	}
-	tile(0, "")
-	if len(tilings) > maxTilings {
-		return "[^/]*"
-	}
-	return "(" + strings.Join(tilings, "|") + ")"
+	return "(" + whole + "|" + letters + "*" + others + "(" + letters + "|" + others + ")*)"
 }
 
 // foldByte is the expression for one ASCII character.
