@@ -263,38 +263,20 @@ func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*sha
 
 // leaveOut takes what an attribute says out of a definition. It is false where it does not.
 func leaveOut(d *host.Definition, attribute string) bool {
-	before := *d
-	switch list, _, _ := strings.Cut(attribute, "["); list {
-	case "bind_paths":
-		d.BindPaths = nil
-	case "deny_paths":
-		d.DenyPaths = nil
-	case "protect_paths":
-		d.ProtectPaths = nil
-	case "unix_sockets":
-		d.UnixSockets = nil
-	case "devices":
-		d.Devices = nil
-	case "credentials":
-		d.Credentials = nil
-	case "env_passthrough":
-		d.EnvPassthrough = nil
-	case "limits.memory":
-		d.Limits.Memory = 0
-	case "limits.cpus":
-		d.Limits.CPUs = 0
-	case "limits.pids":
-		d.Limits.PIDs = 0
-	case "limits.open_files":
-		d.Limits.OpenFiles = 0
-	case "limits.temp_size":
-		d.Limits.TempSize = 0
-	default:
-		if strings.HasPrefix(list, "config.") {
-			d.Config = nil
+	at := reflect.ValueOf(d).Elem()
+	attribute, _, _ = strings.Cut(attribute, "[")
+	for name := range strings.SplitSeq(attribute, ".") {
+		if at.Kind() != reflect.Struct {
+			break // an option of an engine: all of them go
+		}
+		at = at.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, strings.ReplaceAll(name, "_", "")) })
+		if !at.IsValid() || name == "engine" { // without which it would be another sandbox
+			return false
 		}
 	}
-	return !reflect.DeepEqual(before, *d)
+	given := !at.IsZero()
+	at.SetZero()
+	return given
 }
 
 // text is what people are shown of a file without errors.
