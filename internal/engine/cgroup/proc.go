@@ -24,8 +24,8 @@ func hierarchies(mountinfo, cgroups string) []hierarchy {
 		if !ok || len(left) < 5 || len(right) < 3 {
 			continue
 		}
-		h := hierarchy{mount: unescape(left[4])}
-		root := unescape(left[3])
+		h := hierarchy{mount: unescaped.Replace(left[4])}
+		root := unescaped.Replace(left[3])
 		switch right[0] {
 		case "cgroup2":
 			h.version = 2
@@ -92,21 +92,5 @@ func beneath(root, group string) (string, bool) {
 	return "/" + rest, true
 }
 
-// unescape undoes the octal escapes of mountinfo.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) {
-			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
-			i += 3
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-func octal(c byte) bool { return '0' <= c && c <= '7' }
+// unescaped undoes the octal escapes of mountinfo.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
