@@ -18,9 +18,7 @@ func (c *Cmd) asked() (t sandbox.Target, facts policy.Facts, err error) {
 	if t, err = c.target(); err != nil {
 		return t, facts, err
 	}
-	if facts, err = c.host.pool.Facts(t.Definition); err != nil {
-		return t, facts, &SandboxError{Sandbox: t.Name, Err: err}
-	}
+	facts = c.host.pool.Facts(t.Definition)
 	facts.Bypass = c.NoSandbox
 	return t, facts, nil
 }

@@ -94,27 +94,14 @@ func ParseMode(s string) (Mode, error) {
 	return ModeDeny, fmt.Errorf(`%q is none of "ask", "always" and "deny"`, s)
 }
 
-// Fallback says what happens when the engine cannot run here.
-type Fallback int
+// Fallback says what happens when the engine cannot run here. What is none of these denies.
+type Fallback string
 
 const (
-	FallbackDefault Fallback = iota // approve for auto, deny for a named engine
-	FallbackDeny                    // nothing runs
-	FallbackApprove                 // the command runs unsandboxed, if approved
+	FallbackDefault Fallback = "" // approve for auto, deny for a named engine
+	FallbackDeny    Fallback = "deny"
+	FallbackApprove Fallback = "approve" // the command runs unsandboxed, if approved
 )
-
-// ParseFallback reads the attribute fallback; "" is FallbackDefault.
-func ParseFallback(s string) (Fallback, error) {
-	switch s {
-	case "":
-		return FallbackDefault, nil
-	case "deny":
-		return FallbackDeny, nil
-	case "approve":
-		return FallbackApprove, nil
-	}
-	return FallbackDeny, fmt.Errorf(`%q is neither "deny" nor "approve"`, s)
-}
 
 // Approval is a person's word on one command.
 type Approval int

@@ -59,28 +59,22 @@ func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
 }
 
 // Facts are what is known of the commands of a definition before an engine was spoken to.
-func (p *Pool) Facts(def view.Definition) (policy.Facts, error) {
+func (p *Pool) Facts(def view.Definition) policy.Facts {
 	f := p.Policy
-	var err error
-	if f.Fallback, err = policy.ParseFallback(string(def.Fallback)); err != nil {
-		return policy.Facts{}, view.Invalid("fallback", err.Error(), "")
-	}
+	f.Fallback = policy.Fallback(def.Fallback)
 	f.Engine, f.Named = p.Engines.Resolve(def.Engine), !launch.IsAuto(def.Engine)
 	if def.Filesystem == view.FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
 	network, _ := def.SpecNetwork()
 	f.Network = network.Mode
-	return f, nil
+	return f
 }
 
 // decide decides about the commands of a definition in an engine that
 // nothing is known against, and makes an error of what denies them.
 func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) (policy.Decision, error) {
-	f, err := p.Facts(def)
-	if err != nil {
-		return policy.Decision{}, err
-	}
+	f := p.Facts(def)
 	f.Engine, f.State = info.Name, policy.EngineIsolates
 	f.Losses = spec.Without(info.Features)
 	for i := range f.Losses {
@@ -162,9 +156,7 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 // machine, and with an engine that does not, the facts and why. The caller must
 // release it.
 func (p *Pool) Ready(ctx context.Context, t Target) (opened *Open, facts policy.Facts, err error) {
-	if facts, err = p.Facts(t.Definition); err != nil {
-		return nil, facts, &Error{Sandbox: t.Name, Err: err}
-	}
+	facts = p.Facts(t.Definition)
 	err = p.FirstUsable(ctx, &t, &facts, func(via Route, _ string) (err error) {
 		if opened, err = p.Get(ctx, t, via); err != nil {
 			return err
