@@ -50,7 +50,7 @@ type LookupOptions struct {
 	Explicit string                            // the value of -config; empty when not given
 	Dir      string                            // the current directory, absolute
 	Getenv   func(string) string               // reads the user's environment; nil: it is empty
-	Stat     func(string) (fs.FileInfo, error) // nil: os.Stat
+	stat     func(string) (fs.FileInfo, error) // nil: os.Stat
 	Foreign  func(path string)                 // is told of another tool's config.hcl; nil: nobody is
 }
 
@@ -68,8 +68,8 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = func(string) string { return "" }
 	}
-	if opts.Stat == nil {
-		opts.Stat = os.Stat
+	if opts.stat == nil {
+		opts.stat = os.Stat
 	}
 	if opts.Dir == "" {
 		return "", OriginWorkspace, errors.New("the current directory is not known")
@@ -82,7 +82,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		return named(opts, path, OriginEnvironment)
 	}
 
-	top, inGit, err := gitTop(opts.Dir, opts.Stat)
+	top, inGit, err := gitTop(opts.Dir, opts.stat)
 	if err != nil {
 		return "", OriginWorkspace, err
 	}
@@ -107,7 +107,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		if path == user {
 			origin = OriginUser
 		}
-		if found, err := isFile(path, opts.Stat); err != nil {
+		if found, err := isFile(path, opts.stat); err != nil {
 			return "", origin, err
 		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && foreign(path) {
 			if opts.Foreign != nil {
@@ -144,7 +144,7 @@ func named(opts LookupOptions, path string, origin Origin) (string, Origin, erro
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(opts.Dir, path)
 	}
-	if _, err := opts.Stat(path); err != nil {
+	if _, err := opts.stat(path); err != nil {
 		return "", origin, fmt.Errorf("configuration named by %v: %w", origin, err)
 	}
 	return filepath.Clean(path), origin, nil
@@ -155,22 +155,22 @@ func named(opts LookupOptions, path string, origin Origin) (string, Origin, erro
 // level, up to that of the others, the nearest first; and that top level. A command
 // can make a repository of any directory, and takes them out of force there.
 func PassedBy(opts LookupOptions) (files []string, top string, err error) {
-	if opts.Stat == nil {
-		opts.Stat = os.Stat
+	if opts.stat == nil {
+		opts.stat = os.Stat
 	}
-	inner, inGit, err := gitTop(opts.Dir, opts.Stat)
+	inner, inGit, err := gitTop(opts.Dir, opts.stat)
 	if err != nil || !inGit {
 		return nil, "", err
 	}
 	for top = inner; inner != filepath.Dir(inner); {
-		outer, inGit, err := gitTop(filepath.Dir(inner), opts.Stat)
+		outer, inGit, err := gitTop(filepath.Dir(inner), opts.stat)
 		if err != nil || !inGit {
 			return files, top, err
 		}
 		for dir := filepath.Dir(inner); ; dir = filepath.Dir(dir) {
 			for _, name := range fileNames {
 				path := filepath.Join(dir, name)
-				if found, err := isFile(path, opts.Stat); err != nil {
+				if found, err := isFile(path, opts.stat); err != nil {
 					return nil, "", err
 				} else if found {
 					files = append(files, path)

@@ -119,7 +119,7 @@ func TestFind(t *testing.T) {
 				}
 				return "/home/me"
 			}
-			path, origin, err := Find(LookupOptions{Explicit: tt.explicit, Dir: tt.dir, Getenv: getenv, Stat: fakeStat(tt.files...)})
+			path, origin, err := Find(LookupOptions{Explicit: tt.explicit, Dir: tt.dir, Getenv: getenv, stat: fakeStat(tt.files...)})
 			if path != tt.want || origin != tt.origin || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Errorf("got %q, %v, %v; want %q, %v, %v", path, origin, err, tt.want, tt.origin, tt.err)
 			}
@@ -180,12 +180,12 @@ func TestPassedBy(t *testing.T) {
 		"above the outer repository": {"/w/a/b", []string{"/config.hcl", "/w/.git/", "/w/a/.git"}, nil, "/w/a"},
 		"at the root":                {"/w", []string{"/.git/", "/config.hcl", "/w/.git"}, []string{"/config.hcl"}, "/w"},
 	} {
-		got, top, err := PassedBy(LookupOptions{Dir: tt.dir, Stat: fakeStat(tt.files...)})
+		got, top, err := PassedBy(LookupOptions{Dir: tt.dir, stat: fakeStat(tt.files...)})
 		if err != nil || !slices.Equal(got, tt.want) || top != tt.top {
 			t.Errorf("%s: %q, %q, %v", name, got, top, err)
 		}
 	}
-	if _, _, err := PassedBy(LookupOptions{Dir: "/w/a", Stat: fakeStat("/w/a/.git", "!/w/.git")}); !errors.Is(err, fs.ErrPermission) {
+	if _, _, err := PassedBy(LookupOptions{Dir: "/w/a", stat: fakeStat("/w/a/.git", "!/w/.git")}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a .git that cannot be looked at: %v", err)
 	}
 }
