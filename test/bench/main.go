@@ -8,10 +8,10 @@
 //	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
 //	search   one-shot runs in large workspaces, by default and where a pattern has all searched
 //	network  a list of names beside no network, and what goes through the gate beside
-//	         what goes directly: small requests, a download, and the gate's memory
+//	         what goes directly: small requests, and a download
 //	review   git status in a review beside the same on the workspace itself, and what it
 //	         takes to list and to apply 2,000 changes
-//	memory   what host and engine have resident
+//	memory   what a one-shot host and its engine have resident
 //
 // -only takes a pattern of these names.
 //
@@ -20,7 +20,7 @@
 // measuring. Ratios are what to read; milliseconds are of this machine and this
 // moment. Each section has goals.
 //
-// The limits: Linux with bubblewrap, and the binaries that `make build` makes. A
+// The limits: Linux with bubblewrap and curl, and the binaries that `make build` makes. A
 // missed goal is printed and is no failure: the exit status is 0 unless something
 // could not be measured.
 package main
@@ -39,7 +39,6 @@ import (
 )
 
 func main() {
-	playRole()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -58,7 +57,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.bin, "bin", "bin", "`directory` with what make build makes")
 	fs.IntVar(&o.rounds, "n", 200, "`rounds` of each comparison")
-	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` of a download, and that a command writes while memory is measured")
+	fs.Int64Var(&o.bytes, "bytes", 2<<30, "`bytes` of a download")
 	fs.IntVar(&o.files, "files", 100_000, "`files` in a large workspace, and of the repository whose status is asked for in a review")
 	fs.Func("only", "measure the sections alone whose names match `regexp`", func(text string) (err error) {
 		o.only, err = regexp.Compile(text)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -138,19 +136,6 @@ func install(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// converse starts cmd, which reads what is written to in and whose stdout is out.
-func converse(cmd *exec.Cmd) (in io.WriteCloser, out *bufio.Reader, err error) {
-	in, err = cmd.StdinPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	return in, bufio.NewReader(stdout), err
-}
-
 // run runs cmd with the null device as stdin and stdout.
 func (s *scene) run(cmd *exec.Cmd) error {
 	cmd.Stderr = s.stderr
@@ -179,44 +164,4 @@ func (s *scene) sbxhost(ctx context.Context, engine, program string) *exec.Cmd {
 
 func runLibrary(ctx context.Context, h *host.Host, sandbox string) error {
 	return h.Command(ctx, sandbox, "/bin/true").Run()
-}
-
-// These are argv[1] of this program where it has to be a process of its own, with the
-// library inside.
-const (
-	roleMemoryHost = "play-memory-host"
-	roleClient     = "play-client"
-	roleRelay      = "play-relay"
-)
-
-// play starts this program in a role and reads what it writes.
-func (s *scene) play(ctx context.Context, result any, role string, args ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, self, append([]string{role}, args...)...)
-	cmd.Stderr = s.stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return s.failed(cmd, err)
-	}
-	return json.Unmarshal(out, result)
-}
-
-// playRole must be the first call of main. In a process that has a role it
-// does not return.
-func playRole() {
-	if len(os.Args) < 2 {
-		return
-	}
-	play := map[string]func([]string) error{roleMemoryHost: playMemoryHost, roleClient: playClient, roleRelay: playRelay}[os.Args[1]]
-	if play == nil {
-		return
-	}
-	if err := play(os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
