@@ -177,6 +177,9 @@ func (m *Machine) Search() *hostpath.Programs {
 
 // written says where commands can write, of a path that lies there; "" of another.
 func (m *Machine) written(p string) (where string) {
+	if m.CommandsWrite == nil {
+		return "" // there are none
+	}
 	_, where = m.CommandsWrite([]string{p})
 	return where
 }

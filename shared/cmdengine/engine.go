@@ -87,6 +87,7 @@ func clone(spec shared.Spec) shared.Spec {
 	spec.Deny = slices.Clone(spec.Deny)
 	spec.Protect = slices.Clone(spec.Protect)
 	spec.Options = slices.Clone(spec.Options)
+	spec.Devices = slices.Clone(spec.Devices)
 	n := &spec.Network
 	n.Names, n.HostPorts, n.Publish = slices.Clone(n.Names), slices.Clone(n.HostPorts), slices.Clone(n.Publish)
 	n.Inject.Credentials = slices.Clone(n.Inject.Credentials)

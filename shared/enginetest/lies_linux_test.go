@@ -125,6 +125,8 @@ func lies(t *testing.T) []lie {
 		})},
 		{shared.FeatureRemap, "shows", "leaves it out", "read.73", entries(func(e *shared.Entry) bool { return e.Source == "" || e.Source == e.Path })},
 
+		{shared.FeatureDevices, "implements", "leaves them out", "read.77", opened(func(s *shared.Spec) { s.Devices = nil })},
+
 		{shared.FeatureOverlay, "implements", "writes to the source", "write.44", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlay, "implements", "cannot be written", "write.44", as(shared.Overlay, shared.ReadOnly)},
 		{shared.FeatureOverlay, "implements", "begins empty", "read.74", as(shared.Overlay, shared.Private)},

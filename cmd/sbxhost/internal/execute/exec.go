@@ -505,7 +505,9 @@ func (e *Execution) event(ev shared.Event) {
 	}
 	switch ev.Kind {
 	case shared.EventDegraded:
-		if len(ev.Details) == 0 || e.firstToday(ev.Message) {
+		// What an engine or this machine lacks is the same for each command. What has happened is not.
+		lacks := ev.Details["feature"] != "" || ev.Details["mechanism"] == "landlock" || ev.Details["mechanism"] == "session"
+		if !lacks || e.firstToday(ev.Message) {
 			e.note("degraded: " + ev.Message)
 		}
 	case shared.EventDiscarded:
@@ -526,8 +528,7 @@ func (e *Execution) event(ev shared.Event) {
 	}
 }
 
-// firstToday reports whether this was not said in the last day of this sandbox: each command loses what
-// its engine or this machine does not hold.
+// firstToday reports whether this was not said in the last day of this sandbox.
 func (e *Execution) firstToday(message string) bool {
 	store := e.setup.Options.Approvals.Store
 	if store == nil {

@@ -48,6 +48,13 @@ func plantIn(dir string) func(*scene.Scene) error {
 // inHostView tries it in the host's view.
 func inHostView(_ *scene.Scene, t *scene.Trial) { t.Spec.Filesystem = shared.FilesystemHost }
 
+func haveFuse(*scene.Scene) error {
+	if info, err := os.Stat("/dev/fuse"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return scene.AbsentError("the machine has no /dev/fuse")
+	}
+	return nil
+}
+
 // readProbes are about what of the host can be read.
 func readProbes() []Probe {
 	showOutside := showing("{outside}", shared.ReadOnly)
@@ -120,6 +127,9 @@ func readProbes() []Probe {
 		{ID: "read.34", Title: "values of variables in command lines on the host", Only: OnlyLinux, custom: secretInArgv},
 		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: words{"peek", "1"},
 			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("peek", "child") }},
+		{ID: "read.77", Title: "a device that is listed", Only: OnlyLinux, prepare: haveFuse, Works: true, Refusal: true,
+			trial: func(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{"/dev/fuse"} }, act: words{"stat", "/dev/fuse"}},
+		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, prepare: haveFuse, act: words{"stat", "/dev/fuse"}},
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: words{"stat", "{outside}/secret"}, grant: showOutside},
 		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
 	}
