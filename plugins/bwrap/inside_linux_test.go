@@ -57,11 +57,11 @@ func TestMinimalShowsNothingOfTheHost(t *testing.T) {
 
 	got := inside.Sh(t, e, shared.Spec{}, `cd / && echo *`)
 	for _, name := range strings.Fields(got) {
-		if !slices.Contains([]string{"bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin", "tmp", "usr", "var"}, name) {
+		if !slices.Contains([]string{"bin", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}, name) {
 			t.Errorf("/%s is visible", name)
 		}
 	}
-	hidden := []string{"/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/home", "/root", "/sys",
+	hidden := []string{"/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/home", "/root", "/sys/class", "/sys/module", "/sys/devices/virtual", "/sys/fs",
 		"/var/log", "/var/cache", "/var/lib/systemd", "/var/lib/postgresql", "/boot", "/mnt", "/dev/shm/x", "/dev/kmsg", "/dev/mem", outside}
 	inside.Expect(t, e, shared.Spec{}, "for p in "+strings.Join(hidden, " ")+"; do test -e $p && echo $p; done; echo done", "done")
 	inside.Expect(t, e, shared.Spec{}, "ls -A /tmp /run /dev/shm", "/dev/shm:\n\n/run:\nlock\npostgresql\nuser\n\n/tmp:")

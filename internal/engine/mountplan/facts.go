@@ -66,6 +66,7 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 		}
 	}
 	if f.sys != nil {
+		f.sys = slices.Insert(f.sys, 0, Op{Kind: Dir, Dest: "/sys", Perms: 0o755})
 		// lsblk and its like find no devices, where it would fail without the directory.
 		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"})
 	}

@@ -129,7 +129,7 @@ func readProbes() []Probe {
 			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("peek", "child") }},
 		{ID: "read.77", Title: "a device that is listed", Only: OnlyLinux, prepare: haveFuse, Works: true, Refusal: true,
 			trial: func(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{"/dev/fuse"} }, act: words{"stat", "/dev/fuse"}},
-		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, prepare: haveFuse, act: words{"stat", "/dev/fuse"}},
+		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: []shared.Feature{shared.FeatureMetadata}, prepare: haveFuse, act: words{"stat", "/dev/fuse"}},
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: words{"stat", "{outside}/secret"}, grant: showOutside},
 		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
 	}
