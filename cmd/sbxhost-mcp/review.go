@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -118,7 +119,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		return nil, nil, errors.New("digest: apply needs the one that diff gave")
 	case in.Name == "":
 		return nil, nil, errors.New("name: which review")
-	case in.Action == "discard" && !s.began(root, in.Name):
+	case in.Action == "discard" && !s.began(h, root, in.Name):
 		return nil, nil, fmt.Errorf("name: no command of this connection has begun a review %q, and another one is its user's to discard", in.Name)
 	}
 	r, err := h.OpenReview(ctx, in.Name)
@@ -175,11 +176,24 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	return nil, out, err
 }
 
-// began reports whether a command of this connection has begun a review of a workspace.
-func (s *server) began(root, name string) bool {
+// began reports whether a command of this connection has begun a review of a workspace: this one, since its user
+// may have begun another of that name.
+func (s *server) began(h *host.Host, root, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begun[[2]string{root, name}]
+	made, ok := s.begun[[2]string{root, name}]
+	return ok && made.Equal(madeOf(h, name))
+}
+
+// madeOf is when a review was begun; the zero time where there is none.
+func madeOf(h *host.Host, name string) time.Time {
+	list, _ := h.Reviews()
+	for _, r := range list {
+		if r.Name == name && !r.Whole {
+			return r.Made
+		}
+	}
+	return time.Time{}
 }
 
 // diff is git's, without a pager or colours, and what that leaves out.

@@ -71,6 +71,13 @@ func TestReviewByName(t *testing.T) {
 	if _, refusal := of(c, "discard"); refusal != "" {
 		t.Error(refusal)
 	}
+	other.run(map[string]any{"script": "echo 4 >four", "review": "together"})
+	if _, refusal := of(c, "discard"); !strings.Contains(refusal, "its user's to discard") {
+		t.Errorf("another one of that name: %q", refusal)
+	}
+	if _, refusal := of(other, "discard"); refusal != "" {
+		t.Error(refusal)
+	}
 	if list, refusal := of(c, "list"); refusal != "" || len(list.Reviews) != 0 {
 		t.Errorf("%+v, %s", list, refusal)
 	}

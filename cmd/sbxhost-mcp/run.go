@@ -156,8 +156,9 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 			j.report.End = host.End{Outcome: "stopped"} // before it ran
 		}
 		if name := j.report.Review; !slices.ContainsFunc(earlier, func(r host.ReviewInfo) bool { return r.Name == name }) {
+			made := madeOf(h, name)
 			s.mu.Lock()
-			s.begun[[2]string{root, name}] = true
+			s.begun[[2]string{root, name}] = made
 			s.mu.Unlock()
 		}
 		for i := range j.report.Denials {

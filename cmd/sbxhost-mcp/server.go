@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,14 +25,14 @@ type server struct {
 	end  context.CancelFunc
 
 	mu    sync.Mutex
-	hosts map[string]*host.Host // by workspace
-	begun map[[2]string]bool    // reviews, by workspace and name
+	hosts map[string]*host.Host   // by workspace
+	begun map[[2]string]time.Time // when reviews were, by workspace and name
 	jobs  map[string]*job
 	order []string // of jobs, the oldest first
 }
 
 func newServer(ctx context.Context, p *allowed) *server {
-	s := &server{allowed: p, hosts: map[string]*host.Host{}, begun: map[[2]string]bool{}, jobs: map[string]*job{}}
+	s := &server{allowed: p, hosts: map[string]*host.Host{}, begun: map[[2]string]time.Time{}, jobs: map[string]*job{}}
 	s.life, s.end = context.WithCancel(ctx)
 	return s
 }
