@@ -4,8 +4,10 @@ package facts
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -39,7 +41,7 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 		}
 		at := hostPath(e)
 		at = cmp.Or(r.Copies[at], at)
-		if dev, ino, ok := inode(at); ok && at != "" {
+		if dev, ino, err := inode(at); err == nil && at != "" {
 			list = append(list, Watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
 		}
 	}
@@ -49,10 +51,14 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 // Replaced gives a sentence for each that is not what it was.
 func Replaced(list []Watched) (notes []string) {
 	for _, w := range list {
-		if dev, ino, ok := inode(w.path); ok && dev == w.dev && ino == w.ino {
+		dev, ino, err := inode(w.path)
+		if err == nil && dev == w.dev && ino == w.ino {
 			continue
 		}
 		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
+		if errors.Is(err, fs.ErrPermission) { // a command can change the mode of a directory of its own
+			note = fmt.Sprintf("%s cannot be searched any more: whether what is protected there was replaced while the command ran is not known", filepath.Dir(w.path))
+		}
 		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
@@ -60,13 +66,10 @@ func Replaced(list []Watched) (notes []string) {
 	return notes
 }
 
-func inode(p string) (dev, ino uint64, ok bool) {
-	info, err := os.Lstat(p)
-	if err != nil {
-		return 0, 0, false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return uint64(st.Dev), st.Ino, ok
+func inode(p string) (dev, ino uint64, err error) {
+	var st syscall.Stat_t
+	err = syscall.Lstat(p, &st)
+	return uint64(st.Dev), st.Ino, err
 }
 
 // maxNotes is how many notes a command is told with. A command can make a hundred

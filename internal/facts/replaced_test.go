@@ -1,0 +1,47 @@
+//go:build unix
+
+package facts
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	shut := filepath.Join(top, "shut")
+	var list []Watched
+	watch := func(p string) {
+		err := os.WriteFile(p, nil, 0o600)
+		dev, ino, failed := inode(p)
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, Watched{p, "was not hidden", "deny_paths", dev, ino})
+	}
+	if err := os.Mkdir(shut, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"same", "gone", "other", "shut/a", "shut/b"} {
+		watch(filepath.Join(top, name))
+	}
+	err := errors.Join(os.Remove(top+"/gone"), os.WriteFile(top+"/new", nil, 0o600), os.Rename(top+"/new", top+"/other"), os.Chmod(shut, 0o600))
+	t.Cleanup(func() { os.Chmod(shut, 0o700) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		top + "/gone was removed or replaced from outside while the command ran; from then on it was not hidden (deny_paths)",
+		top + "/other was removed or replaced from outside while the command ran; from then on it was not hidden (deny_paths)",
+	}
+	if os.Geteuid() != 0 {
+		want = append(want, shut+" cannot be searched any more: whether what is protected there was replaced while the command ran is not known")
+	}
+	if got := Replaced(list); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
