@@ -1,6 +1,8 @@
 package holder
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -76,8 +78,7 @@ func (s *server) begin() *MountError {
 	return e
 }
 
-// listen makes the socket. Its path goes through a descriptor, because an
-// address has room for 107 bytes.
+// listen makes the socket.
 func listen(dir int) (int, error) {
 	if err := unix.Unlinkat(dir, socketName, 0); err != nil && err != unix.ENOENT {
 		return -1, err
@@ -86,7 +87,7 @@ func listen(dir int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketPath(dir)})
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: address(dir)})
 	if err == nil {
 		err = unix.Fchmodat(dir, socketName, 0o600, 0)
 	}
@@ -98,6 +99,20 @@ func listen(dir int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// address is the name by which the socket is bound: its path, if that has room in an address, of 107 bytes.
+// The kernel lists it, and whoever looks for sockets that commands must not reach finds by it where it lies; one
+// that goes through a descriptor has each command search all that it shows.
+func address(dir int) string {
+	path, err := os.Readlink(fdPath + strconv.Itoa(dir))
+	if path = filepath.Join(path, socketName); err == nil && len(path) < len(unix.RawSockaddrUnix{}.Path) {
+		var there, here unix.Stat_t
+		if unix.Lstat(filepath.Dir(path), &there) == nil && unix.Fstat(dir, &here) == nil && there.Dev == here.Dev && there.Ino == here.Ino {
+			return path
+		}
+	}
+	return socketPath(dir)
 }
 
 func socketPath(dir int) string { return fdPath + strconv.Itoa(dir) + "/" + socketName }
