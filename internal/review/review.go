@@ -12,14 +12,14 @@ import (
 
 // Info describes a review.
 type Info struct {
-	Name    string
-	Sandbox string
-	Made    time.Time
-	InUse   bool
+	Name    string    `json:"name"`
+	Sandbox string    `json:"sandbox"`
+	Made    time.Time `json:"made"`
+	InUse   bool      `json:"in_use"`
 	// Applied says that it was applied, as a whole or in part, and that this can be undone.
-	Applied bool
-	Whole   bool // and that nothing else is in it
-	Used    time.Time
+	Applied bool      `json:"applied"`
+	Whole   bool      `json:"whole"` // and that nothing else is in it
+	Used    time.Time `json:"used"`
 }
 
 // A Set is what a review holds.

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
@@ -63,7 +62,7 @@ func words(spec *shared.Spec) ([]string, error) {
 		switch {
 		case e.Access == shared.Private:
 			word = "--tmpfs=" + e.Path + ":exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"
-		case e.Access == shared.Hidden && i+1 < len(view) && paths.Inside(e.Path, view[i+1].Path): // a mask would hide that as well
+		case e.Access == shared.Hidden && i+1 < len(view) && strings.HasPrefix(view[i+1].Path, e.Path+"/"): // a mask would hide that as well
 			word = "--tmpfs=" + e.Path + ":ro,nosuid,nodev,size=64k,notmpcopyup"
 		case e.Access == shared.Hidden:
 			word = "--security-opt=mask=" + e.Path
