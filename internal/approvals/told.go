@@ -3,8 +3,11 @@ package approvals
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // Told is something that a command has made or changed and that acts outside of sandboxes. It is in the list until a
@@ -24,7 +27,8 @@ func (t *Told) check() error {
 	return nil
 }
 
-// maxTold bounds the list. What is not there goes first, and then the oldest.
+// maxTold bounds the list. What is not there goes first. What is left over is in the last entry, by the directory that
+// has all of it: else a command would push out what an earlier one has made.
 const maxTold = 1000
 
 func (s *Store) told() listFile[Told, *Told] {
@@ -62,7 +66,17 @@ func (s *Store) AddTold(ctx context.Context, made []Told, still func(*Told) bool
 		if len(list) > maxTold {
 			list = slices.DeleteFunc(list, func(t Told) bool { return !still(&t) })
 		}
-		return list[max(0, len(list)-maxTold):], nil
+		if len(list) > maxTold {
+			more := list[maxTold-1:]
+			rest := Told{Path: more[0].Path, What: "something in it was made or changed that this list has no room for", At: more[len(more)-1].At}
+			for _, t := range more {
+				for !paths.Inside(rest.Path, t.Path) {
+					rest.Path = filepath.Dir(rest.Path)
+				}
+			}
+			list = append(list[:maxTold-1], rest)
+		}
+		return list, nil
 	})
 }
 

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -60,7 +61,9 @@ func TestTold(t *testing.T) {
 		many = append(many, fmt.Sprintf("/w/%d", i))
 	}
 	add(all, many...)
-	want(many[5:]...)
+	want(append(many[:maxTold-1:maxTold-1], "/w")...)
+	add(all, many[3], "/v/x") // nor are the earlier ones of the next command
+	want(append(slices.Concat(many[:3], many[4:maxTold-1]), "/w", "/")...)
 	add(gone, "/w/f")
 	want()
 }
