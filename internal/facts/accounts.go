@@ -94,7 +94,9 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	if !elsewhere(switched, db.name) {
 		return ""
 	}
-	getent, _, err := m.Search().Find("getent")
+	// Nobody has asked for it by its name: it is the system's, and not one of a directory in PATH that a command
+	// of another workspace could have written.
+	getent, _, err := (&hostpath.Programs{Written: m.written}).Find("getent")
 	if err != nil {
 		return "" // as with a user whom nobody knows
 	}

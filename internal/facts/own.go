@@ -115,7 +115,7 @@ func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, er
 // programsRun are the programs that this one looks for in PATH, and its own name:
 // who finds another there the next time runs that.
 func programsRun() []string {
-	names := []string{"git", "gh", "getent", "less", "sbxhost"}
+	names := []string{"git", "gh", "less", "sbxhost"}
 	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {
 		names = append(names, filepath.Base(exe))
 	}

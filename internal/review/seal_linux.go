@@ -6,10 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
@@ -92,7 +95,7 @@ func (s *Shelf) seal(dir string, value []byte) ([]byte, error) {
 // read reads a value of a review. What somebody else has written is an error that names the file.
 func (s *Shelf) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
-	b, err := os.ReadFile(file)
+	b, err := readRegular(file)
 	if err != nil {
 		return err
 	}
@@ -110,6 +113,26 @@ func (s *Shelf) read(dir, name string, v any) error {
 		return &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: err}
 	}
 	return nil
+}
+
+// maxSealed bounds what is read: the journal of an apply of a million changes has less.
+const maxSealed = 256 << 20
+
+// readRegular reads a file that somebody else may have made: no fifo, which one would wait for, and no more than it
+// may have.
+func readRegular(file string) ([]byte, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: hostpath.Quote(file), Err: err}
+	}
+	f := os.NewFile(uintptr(fd), file)
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() || info.Size() > maxSealed {
+		return nil, &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: errNotOurs}
+	}
+	return io.ReadAll(io.LimitReader(f, maxSealed))
 }
 
 // write writes a file as a whole, or not.

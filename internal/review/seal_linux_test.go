@@ -2,11 +2,14 @@ package review
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A command can write where the reviews of a workspace in its own lie. What it writes there is nobody's review:
@@ -31,6 +34,20 @@ func TestForgedReview(t *testing.T) {
 	refused("join", err)
 	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
 		t.Errorf("%v, %v", list, err)
+	}
+
+	// What cannot be read, or not to its end, keeps nobody waiting.
+	record := filepath.Join(use.Dir, recordFile)
+	for what, err := range map[string]func() error{
+		"a fifo": func() error { return unix.Mkfifo(record, 0o600) },
+		"much":   func() error { return errors.Join(os.WriteFile(record, nil, 0o600), os.Truncate(record, 3<<30)) },
+		"a link": func() error { return os.Symlink("/dev/zero", record) },
+	} {
+		w.check(os.Remove(record))
+		w.check(err())
+		if _, err := w.shelf.Open(ctx, "r"); err == nil {
+			t.Errorf("%s was taken for a review", what)
+		}
 	}
 
 	// In a review of the user's own.
