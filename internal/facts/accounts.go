@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
