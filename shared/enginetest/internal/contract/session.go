@@ -80,15 +80,18 @@ func apartByProc(s *subject) {
 	s.exits(s.run(sandbox, s.sh("set -- 1\n"+looks), nil), 0, "")
 }
 
+// detached starts a process in a session of its own, and waits until it is there: its number is in /tmp/own then.
+const detached = `rm -f /tmp/own; (setsid sh -c 'echo $$ >/tmp/own; exec sleep 1001' </dev/null >/dev/null 2>&1 &); until test -s /tmp/own; do sleep 0.01; done`
+
 func killsItsOwn(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
 	s.exits(s.run(sandbox, s.sh(left), nil), 0, "")
-	p, _ := s.started(sandbox, s.sh("(setsid sleep 1001 </dev/null >/dev/null 2>&1 & echo $! >/tmp/own); echo ready"+forever), nil)
+	p, _ := s.started(sandbox, s.sh(detached+"; echo ready"+forever), nil)
 	s.signal(p, syscall.SIGKILL)
 	s.wait(p)
 	s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
 	// The end of a command's time does, too, where the command itself obeys at once.
-	timed := s.sh("(setsid sleep 1002 </dev/null >/dev/null 2>&1 & echo $! >/tmp/own)" + forever)
+	timed := s.sh(detached + forever)
 	timed.Timeout, timed.Grace = 300*time.Millisecond, 10*time.Second
 	if r := s.wait(s.begin(sandbox, timed, shared.Stdio{})); !r.TimedOut {
 		s.Failf("it ended with %v", r.Status)
