@@ -8,7 +8,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// What a definition consists of; see package view, which makes its table.
+// What a definition consists of. Their fields: go doc github.com/sbxhost/sbxhost/internal/view Definition,
+// and so on.
 type (
 	Definition = view.Definition
 	Network    = view.Network
