@@ -8,8 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// What a definition consists of. Their fields: go doc github.com/sbxhost/sbxhost/internal/view Definition,
-// and so on.
+// What a definition consists of. "go doc github.com/sbxhost/sbxhost/internal/view Definition" lists its fields.
 type (
 	Definition = view.Definition
 	Network    = view.Network

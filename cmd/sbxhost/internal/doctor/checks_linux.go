@@ -42,7 +42,7 @@ func setting(path string) string {
 func attempt(ctx context.Context, attr *syscall.SysProcAttr, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
-	program, _, err := (&hostpath.Programs{Path: "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"}).Find(argv[0])
+	program, _, err := (&hostpath.Programs{}).Find(argv[0])
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (e *Execution) runKept() error {
 		}
 		break
 	}
-	if unstarted != nil && err == unstarted {
+	if err != nil && err == unstarted {
 		return fmt.Errorf("session %q: %w", name, unstarted)
 	}
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")

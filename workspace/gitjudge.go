@@ -1,0 +1,167 @@
+//go:build unix
+
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/gitindex"
+)
+
+// A verdict is what git says of a directory, by its is_git_directory. Of a few it depends on who runs git:
+// root reads what its owner cannot, and a command can change modes.
+type verdict uint8
+
+const (
+	noGitDir   verdict = iota // git passes it over
+	mayBeOne                  // somebody's git takes it for a git directory, or ends there
+	takenByAll                // whoever can read it takes it for one
+)
+
+// judge is git's own test: a HEAD that is one, and objects and refs in the common directory. why says what is
+// wrong if not everybody's git takes it.
+func judge(gitDir, common string) (v verdict, why string) {
+	var st unix.Stat_t
+	if err := unix.Stat(gitDir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return missing(err), "it is no directory that can be searched"
+	}
+	v, why = takenByAll, ""
+	if st.Mode&unix.S_IXUSR == 0 {
+		v, why = mayBeOne, "its owner cannot search it"
+	}
+	if head := judgeHead(join(gitDir, "HEAD")); head < takenByAll {
+		v, why = min(v, head), "not everybody reads a ref or a hash in its HEAD"
+	}
+	for _, name := range [...]string{"objects", "refs"} {
+		if part := judgePart(join(common, name)); part < takenByAll {
+			v, why = min(v, part), "not everybody finds a directory "+name+" for it"
+		}
+	}
+	return v, why
+}
+
+// judgeHead is git's validate_headref.
+func judgeHead(path string) verdict {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return missing(err)
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return noGitDir
+	case unix.S_IFLNK: // of old; git looks no further
+		if target, err := os.Readlink(path); err != nil || strings.HasPrefix(target, "refs/") {
+			return mayBeOne
+		}
+		return noGitDir
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer f.Close()
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return mayBeOne // git waits for what it says
+	}
+	data, err := io.ReadAll(io.LimitReader(f, gitindex.MaxHead))
+	switch {
+	case err != nil:
+		return mayBeOne
+	case !gitindex.ValidHead(data):
+		return noGitDir
+	case st.Mode&unix.S_IRUSR == 0:
+		return mayBeOne
+	}
+	return takenByAll
+}
+
+// judgePart judges objects or refs. Git asks access(2) for X_OK: it takes a file that can be executed as well, and
+// passes over a directory that whoever runs it cannot search.
+func judgePart(path string) verdict {
+	var st unix.Stat_t
+	switch err := unix.Stat(path, &st); {
+	case err != nil:
+		return missing(err)
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Mode&0o111 == 0:
+		return noGitDir
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR, st.Mode&unix.S_IXUSR == 0, unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil:
+		return mayBeOne
+	}
+	return takenByAll
+}
+
+// missing is the verdict where git finds something missing; who may not look there does not know.
+func missing(err error) verdict {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return noGitDir
+	}
+	return mayBeOne
+}
+
+// judgeTop judges a directory itself, as git does one without a .git that is one: by the common directory that its
+// commondir names.
+func judgeTop(dir string) verdict {
+	if !hasCommonDir(dir) {
+		v, _ := judge(dir, dir)
+		return v
+	}
+	if judgeHead(join(dir, "HEAD")) == noGitDir {
+		return noGitDir
+	}
+	common, err := readGitPath(dir, "commondir")
+	if err == nil {
+		common, err = resolveFrom(dir, common)
+	}
+	if err != nil {
+		return mayBeOne // git ends there
+	}
+	v, _ := judge(dir, common)
+	return v
+}
+
+// hasCommonDir reports whether a git directory has another one as its common directory.
+func hasCommonDir(gitDir string) bool {
+	return !isGone(join(gitDir, "commondir")) && !namesItself(gitDir)
+}
+
+// MayBeBare reports whether somebody's git takes a directory itself for a git directory where it does not take its
+// .git for one.
+func MayBeBare(dir string) bool { return judgeTop(dir) != noGitDir }
+
+// Beside says of a directory that has a .git that it is a git directory, too: who makes git pass over the one leads
+// it to the other.
+func Beside(top string) string {
+	if passedOver(join(top, ".git")) || !MayBeBare(top) {
+		return ""
+	}
+	return fmt.Sprintf("git: %q has a .git, and is a bare repository itself: git takes that wherever it passes over .git", top)
+}
+
+// passedOver reports whether there is no .git, or an empty directory, as what holds its place is one.
+func passedOver(dotGit string) bool {
+	fi, err := os.Lstat(dotGit)
+	if err != nil || !fi.IsDir() {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	entries, err := os.ReadDir(dotGit)
+	return err == nil && len(entries) == 0
+}
+
+// isGitDir gives an error for what not everybody's git takes for a git directory. A common directory must not have
+// a common directory.
+func isGitDir(gitDir, common string) error {
+	if v, why := judge(gitDir, common); v != takenByAll {
+		return fmt.Errorf("%q is not a git directory: %s: %w", gitDir, why, ErrGitLayout)
+	}
+	if gitDir == common && hasCommonDir(common) {
+		return fmt.Errorf("%q has a commondir and is no worktree's: %w", common, ErrGitLayout)
+	}
+	return nil
+}
