@@ -127,13 +127,18 @@ func (c *Change) Line(shown string) string {
 }
 
 // unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
-// a file is executable. New ones are told that let others write, where the workspace's own do not, or are no permissions.
+// a file is executable. Of a new file it names a mode that no usual umask gives: others can write to it, where they
+// cannot write to the workspace, its owner cannot read or write it, or it has a special bit.
 func (c *Change) unsaid() bool {
 	switch mode := c.New.Mode; {
 	case c.New.Kind != File && c.New.Kind != Directory && c.New.Kind != Fifo:
 		return false
 	case c.New.Kind != c.Old.Kind:
-		return mode&(0o2022&^c.top|0o5000) != 0
+		owner := uint32(0o600)
+		if c.New.Kind == Directory {
+			owner = 0o700
+		}
+		return mode&(0o2022&^c.top|0o5000) != 0 || mode&owner != owner
 	case c.New.Kind == File:
 		return (mode^c.Old.Mode)&^0o111 != 0
 	default:
