@@ -14,6 +14,16 @@ import (
 	"unicode"
 )
 
+// Version 4 leaves out what a name has in common with the one before, so a small index can spell long
+// names, and a command that wrote one would fill the host's memory. A name is a path that a file can
+// have. Together they are at most eight times as long as the index: a real one would need paths of
+// 500 bytes on average.
+const (
+	maxName  = 4095
+	maxNames = 8 // times the size of the index
+	maxLinks = 10_000
+)
+
 // An Index is what one says.
 type Index struct {
 	// Entries are its files, without what it remembers of their times: those of two that git
@@ -70,11 +80,14 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	b = b[:len(b)-size] // without the checksum
 	sum := sha256.New()
 	name := ""
-	at := 12
+	at, names := 12, 0
 	var starts []int
 	for range count {
 		shared, n := 0, 0
 		if name, shared, n = readEntry(b[at:], version, size, name, sum); n == 0 {
+			return i, false
+		}
+		if names += len(name); len(name) > maxName || names > maxNames*len(b) || len(i.Links) > maxLinks {
 			return i, false
 		}
 		if i.Misplaced == "" && misplaced(name) {

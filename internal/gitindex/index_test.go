@@ -78,6 +78,39 @@ func TestSparse(t *testing.T) {
 }
 
 // By these tables git finds entries and extensions elsewhere than one after the other.
+// An index of version 4 in which each name is that before it and one byte more grows with the square of its size.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	growing := func(entries, grow int, mode uint32) []byte {
+		b := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x04"), uint32(entries))
+		length := 0
+		for range entries {
+			length += grow
+			entry := make([]byte, 62, 64+grow)
+			binary.BigEndian.PutUint32(entry[24:], mode)
+			binary.BigEndian.PutUint16(entry[60:], uint16(min(length, 0xfff)))
+			b = append(append(append(b, entry...), 0), bytes.Repeat([]byte("a"), grow)...)
+			b = append(b, 0)
+		}
+		return append(b, make([]byte, 20)...)
+	}
+	for name, tt := range map[string]struct {
+		index []byte
+		ok    bool
+	}{
+		"short":         {growing(500, 1, 0o100644), true},
+		"together":      {growing(2000, 1, 0o100644), false},
+		"one":           {growing(1, 4095, 0o100644), true},
+		"one, too long": {growing(1, 4096, 0o100644), false},
+		"submodules":    {growing(400, 1, 0o160000), true},
+		"of submodules": {growing(2000, 1, 0o160000), false},
+	} {
+		if _, ok := Read(tt.index, 20); ok != tt.ok {
+			t.Errorf("%s: understood: %v", name, ok)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	plain := index(t, threads)
