@@ -61,6 +61,7 @@ type Failure struct {
 	Spec     *shared.Spec
 	Command  shared.Command
 	NotFound bool // there was no such command
+	Root     bool // outside of a sandbox it would be root's
 	// Succeeded says that it is none, but a command that was traced, or of which LeavesFiles is true.
 	Succeeded bool
 	Said      []byte // the beginning and the end of its standard error
@@ -161,8 +162,11 @@ func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
 		if !u.Allowed && u.Name != "" {
 			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, By: u.By}, u.Reason)
-			if ofPrivate(u.Reason) {
+			switch {
+			case ofPrivate(u.Reason):
 				d.Value = f.private(u.Name)
+			case u.Port == 0 && u.Reason == egress.ReasonUnlisted: // refused when it was looked up
+				d.Value = rule(u.Name, f.portOf(u.Name, ""))
 			}
 			d.Guess = u.By != "" // that it was this command's
 			list = append(list, d)

@@ -115,7 +115,7 @@ func TestWords(t *testing.T) {
 		{args: "curl http://localhost:3000/x"}, {args: "curl -sS 127.0.0.1:3000"}, {args: "curl http://[::1]:3000"},
 		{args: "curl https://localhost.example.com", want: []string{`connect localhost.example.com by network: network = ["localhost.example.com"]?`}},
 		{args: "curl http://example.com:8080/x", want: []string{`connect example.com by network: network = ["example.com:8080"]?`}},
-		{args: "git clone ssh://git@example.com/x", want: []string{`connect example.com by network: network = ["example.com"]?`}},
+		{args: "git clone ssh://git@example.com/x", want: []string{`connect example.com by network: network = ["example.com:22"]?`}},
 		{args: "curl --unix-socket /var/run/none.sock http://x/"}, {args: "curl http://192.0.2.1/", want: network},
 		{args: "git fetch /data", want: nil}, {args: "git fetch /data/set.csv", want: []string{shown("/data/set.csv")}},
 		{script: "cd keys && cat id", want: []string{"read /workspace/keys/id by deny_paths?"}}, {script: "cd \"$X\" && cat keys/id"}, {script: "(cd x; true); cat keys/id"},
@@ -166,89 +166,90 @@ func TestSaid(t *testing.T) {
 	t.Parallel()
 	const shown = `read /srv/lib by bind_paths: add "/srv/lib" to bind_paths?`
 	for said, want := range map[string][]string{
-		"cat: /srv/lib: No such file or directory":                                                                               {shown},
-		"cc1: error: /srv/lib/: No such file or directory\n":                                                                     {shown},
-		"FileNotFoundError: [Errno 2] No such file or directory: '/srv/lib'":                                                     {shown},
-		"Error: ENOENT: no such file or directory, open '/srv/lib'":                                                              {shown},
-		"open /srv/lib: no such file or directory":                                                                               {shown},
-		"java.io.FileNotFoundException: /srv/lib (No such file or directory)":                                                    {shown},
-		"\x1b[31mcat: \x1b[1m/srv/lib\x1b[0m: No such file or directory\x1b[0m\r\n":                                              {shown},
-		"make: *** No rule to make target '/srv/lib', needed by 'all'.  Stop.":                                                   {shown},
-		"cat: /srv/gone: No such file or directory":                                                                              nil,
-		"main.c:1:10: fatal error: missing.h: No such file or directory":                                                         nil,
-		"cat: /home/me/.ssh/id: No such file or directory":                                                                       {"read /home/me/.ssh/id?"},
-		"cat: keys/id: No such file or directory":                                                                                {"read /workspace/keys/id by deny_paths?"},
-		"cat: keys: Permission denied":                                                                                           {"read /workspace/keys by deny_paths?"},
-		"cat: link: No such file or directory":                                                                                   {`read /away/file by bind_paths: add "/away/file" to bind_paths?`},
-		"touch: cannot touch '/opt/new': Read-only file system":                                                                  {"write /opt/new?"},
-		"touch: cannot touch '/workspace/new': Read-only file system":                                                            nil,
-		"error: could not lock config file .git/config: Read-only file system":                                                   {"write /workspace/.git/config by git?"},
-		"cp: cannot create regular file '.git/config': Read-only file system":                                                    {"write /workspace/.git/config by git?"},
-		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                                         {"write /workspace/.vscode/tasks.json by protect_paths_except?"},
-		"mv: cannot move '.git' to 'x': Device or resource busy":                                                                 {"write /workspace/.git by git?"},
-		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                                        {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
-		"error connecting to api.github.com":                                                                                     {`connect api.github.com by network: network = ["api.github.com"]?`},
-		"wget: bad address 'one.example'":                                                                                        {`connect one.example by network: network = ["one.example"]?`},
-		`Could not connect to the endpoint URL: "https://s3.example/"`:                                                           {`connect s3.example by network: network = ["s3.example"]?`},
-		"Could not reach host rubygems.org. Check your network connection":                                                       {`connect rubygems.org by network: network = ["rubygems.org"]?`},
-		"dial tcp: lookup charts.example on [::1]:53: connect: connection refused":                                               {`connect charts.example by network: network = ["charts.example"]?`},
-		"Failed to connect to the host via ssh: ssh: Could not resolve hostname h.example: Temporary failure in name resolution": {`connect h.example by network: network = ["h.example:22"]?`},
-		"dns error: failed to lookup address information: Temporary failure in name resolution":                                  {"connect by network?"},
-		"sh: 1: mytool: not found":                                                                                               {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
-		"bash: line 1: mytool: command not found":                                                                                {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
-		"zsh:1: command not found: mytool":                                                                                       {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
-		`exec: "mytool": executable file not found in $PATH`:                                                                     {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
-		"sh: 1: sh: not found":                                                                                                   nil,
-		"sh: 1: nothing: not found":                                                                                              nil,
-		"404 page not found":                                                                                                     nil,
-		"curl: (6) Could not resolve host: registry.npmjs.org":                                                                   {`connect registry.npmjs.org by network: network = ["registry.npmjs.org"]?`},
-		"npm error code EAI_AGAIN\nnpm error request to https://r.example/x failed, reason: getaddrinfo EAI_AGAIN":               {`connect r.example by network: network = ["r.example"]?`},
-		"socket.gaierror: [Errno -3] Temporary failure in name resolution":                                                       {"connect by network?"},
-		"java.net.UnknownHostException: repo.example.org":                                                                        {`connect repo.example.org by network: network = ["repo.example.org"]?`},
-		"<pip._vendor.urllib3.connection.HTTPSConnection object>: [Errno -3] Temporary failure in name resolution":               {"connect by network?"},
-		"HTTPSConnectionPool(host='pypi.org', port=443): Temporary failure in name resolution":                                   {`connect pypi.org by network: network = ["pypi.org"]?`},
-		"ssh: Could not resolve hostname git.example.com: Temporary failure in name resolution":                                  {`connect git.example.com by network: network = ["git.example.com:22"]?`},
-		"ssh: Could not resolve hostname host: Temporary failure in name resolution":                                             {`connect host by network: network = ["host:22"]?`},
-		"psql: could not translate host name \"db.example\" to address: Name or service not known":                               {"connect by network?"},
-		"W: Failed to fetch http://deb.example/x  Temporary failure resolving 'deb.example'":                                     {`connect deb.example by network: network = ["deb.example"]?`},
-		"getaddrinfo ENOTFOUND api.example.com":                                                                                  {`connect api.example.com by network: network = ["api.example.com"]?`},
-		"dial tcp: lookup proxy.golang.org: no such host":                                                                        {`connect proxy.golang.org by network: network = ["proxy.golang.org"]?`},
-		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server":                                {"connect 192.0.2.1:80 by network?"},
-		"curl: (7) Failed to connect to x port 80 after 0 ms: Couldn't connect to server":                                        nil,
-		"Failed to connect to bus: Host is down":                                                                                 nil,
-		"connect: Network is unreachable":                                                                                        {"connect by network?"},
-		"could not connect to /run/app.sock":                                                                                     {"connect /run/app.sock by unix_sockets?"},
-		"touch: cannot touch '/data/new': Read-only file system":                                                                 {"write /data/new?"},
-		"bash: line 1: ../data/new: Read-only file system":                                                                       {"write /data/new?"},
-		"touch: cannot touch '/srv/lib/new': No such file or directory":                                                          {"write /srv/lib/new?"},
-		"cat: /srv/lib/new: No such file or directory":                                                                           nil,
-		"mkdir: cannot create directory '.vscode': File exists":                                                                  {"write /workspace/.vscode by protect_paths_except?"},
-		"mkdir: cannot create directory 'keys': File exists":                                                                     nil,
-		"error: could not write config file .git/config: Device or resource busy":                                                {"write /workspace/.git/config by git?"},
-		"error: keys/id: can only add regular files, symbolic links or git-directories":                                          {"read /workspace/keys/id by deny_paths?"},
-		"error: key does not contain a section: nosuch":                                                                          nil,
-		"cat: .vscode: Permission denied":                                                                                        nil,
-		"git@github.com: Permission denied (publickey).":                                                                         nil,
-		"ping: socket: Operation not permitted":                                                                                  {"call?"},
-		"ping: permission denied (are you root?)":                                                                                {"call?"},
-		"Error: listen EACCES: permission denied 0.0.0.0:80":                                                                     {"call?"},
-		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                                   nil,
-		"Bad owner or permissions on /etc/ssh/ssh_config":                                                                        {"use /etc/ssh/ssh_config?"},
-		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                      nil,
-		"E: Unable to lock directory /var/lib/app/lock - open (2: No such file or directory)":                                    {`read /var/lib/app/lock by bind_paths?`},
-		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)":                             {`write /var/lib/dpkg/lock-frontend?`},
-		"cannot open file '/usr/lib/R/etc/Rprofile.site': No such file or directory":                                             {`read /etc/R/Rprofile.site by bind_paths: add "/etc/R/Rprofile.site" to bind_paths?`},
-		"cannot open file '/usr/lib/R/etc/ldpaths': No such file or directory":                                                   nil,
-		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused":                                {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
-		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                                                             {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
-		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                                                             nil,
-		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                                                           {"call by config.ptrace: config { ptrace = true }?"},
-		"unshare: unshare failed: Operation not permitted":                                                                       {"call by config.nested_userns: config { nested_userns = true }?"},
-		"mount: /mnt: permission denied.":                                                                                        {"call?"},
-		"sh: 1: Cannot fork":                                                                                                     {"use by limits.pids: limits { pids = 16 }?"},
-		"BlockingIOError: [Errno 11] Resource temporarily unavailable":                                                           nil,
-		"os.fork()\nBlockingIOError: [Errno 11] Resource temporarily unavailable":                                                {"use by limits.pids: limits { pids = 16 }?"},
-		"cp: error writing 'big': No space left on device":                                                                       nil,
+		"cat: /srv/lib: No such file or directory":                                                                                          {shown},
+		"cc1: error: /srv/lib/: No such file or directory\n":                                                                                {shown},
+		"FileNotFoundError: [Errno 2] No such file or directory: '/srv/lib'":                                                                {shown},
+		"Error: ENOENT: no such file or directory, open '/srv/lib'":                                                                         {shown},
+		"open /srv/lib: no such file or directory":                                                                                          {shown},
+		"java.io.FileNotFoundException: /srv/lib (No such file or directory)":                                                               {shown},
+		"\x1b[31mcat: \x1b[1m/srv/lib\x1b[0m: No such file or directory\x1b[0m\r\n":                                                         {shown},
+		"make: *** No rule to make target '/srv/lib', needed by 'all'.  Stop.":                                                              {shown},
+		"cat: /srv/gone: No such file or directory":                                                                                         nil,
+		"main.c:1:10: fatal error: missing.h: No such file or directory":                                                                    nil,
+		"cat: /home/me/.ssh/id: No such file or directory":                                                                                  {"read /home/me/.ssh/id?"},
+		"cat: keys/id: No such file or directory":                                                                                           {"read /workspace/keys/id by deny_paths?"},
+		"cat: keys: Permission denied":                                                                                                      {"read /workspace/keys by deny_paths?"},
+		"cat: link: No such file or directory":                                                                                              {`read /away/file by bind_paths: add "/away/file" to bind_paths?`},
+		"touch: cannot touch '/opt/new': Read-only file system":                                                                             {"write /opt/new?"},
+		"touch: cannot touch '/workspace/new': Read-only file system":                                                                       nil,
+		"error: could not lock config file .git/config: Read-only file system":                                                              {"write /workspace/.git/config by git?"},
+		"cp: cannot create regular file '.git/config': Read-only file system":                                                               {"write /workspace/.git/config by git?"},
+		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                                                    {"write /workspace/.vscode/tasks.json by protect_paths_except?"},
+		"mv: cannot move '.git' to 'x': Device or resource busy":                                                                            {"write /workspace/.git by git?"},
+		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                                                   {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
+		"error connecting to api.github.com":                                                                                                {`connect api.github.com by network: network = ["api.github.com"]?`},
+		"wget: bad address 'one.example'":                                                                                                   {`connect one.example by network: network = ["one.example"]?`},
+		`Could not connect to the endpoint URL: "https://s3.example/"`:                                                                      {`connect s3.example by network: network = ["s3.example"]?`},
+		"Could not reach host rubygems.org. Check your network connection":                                                                  {`connect rubygems.org by network: network = ["rubygems.org"]?`},
+		"dial tcp: lookup charts.example on [::1]:53: connect: connection refused":                                                          {`connect charts.example by network: network = ["charts.example"]?`},
+		"Failed to connect to the host via ssh: ssh: Could not resolve hostname h.example: Temporary failure in name resolution":            {`connect h.example by network: network = ["h.example:22"]?`},
+		"dns error: failed to lookup address information: Temporary failure in name resolution":                                             {"connect by network?"},
+		"sh: 1: mytool: not found":                                                                                                          {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"bash: line 1: mytool: command not found":                                                                                           {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"zsh:1: command not found: mytool":                                                                                                  {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		`exec: "mytool": executable file not found in $PATH`:                                                                                {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths?`},
+		"sh: 1: sh: not found":                                                                                                              nil,
+		"sh: 1: nothing: not found":                                                                                                         nil,
+		"404 page not found":                                                                                                                nil,
+		"curl: (6) Could not resolve host: registry.npmjs.org":                                                                              {`connect registry.npmjs.org by network: network = ["registry.npmjs.org"]?`},
+		"npm error code EAI_AGAIN\nnpm error request to https://r.example/x failed, reason: getaddrinfo EAI_AGAIN":                          {`connect r.example by network: network = ["r.example"]?`},
+		"socket.gaierror: [Errno -3] Temporary failure in name resolution":                                                                  {"connect by network?"},
+		"java.net.UnknownHostException: repo.example.org":                                                                                   {`connect repo.example.org by network: network = ["repo.example.org"]?`},
+		"<pip._vendor.urllib3.connection.HTTPSConnection object>: [Errno -3] Temporary failure in name resolution":                          {"connect by network?"},
+		"HTTPSConnectionPool(host='pypi.org', port=443): Temporary failure in name resolution":                                              {`connect pypi.org by network: network = ["pypi.org"]?`},
+		"ssh: Could not resolve hostname git.example.com: Temporary failure in name resolution":                                             {`connect git.example.com by network: network = ["git.example.com:22"]?`},
+		"ssh: Could not resolve hostname host: Temporary failure in name resolution":                                                        {`connect host by network: network = ["host:22"]?`},
+		"psql: could not translate host name \"db.example\" to address: Name or service not known":                                          {"connect by network?"},
+		"W: Failed to fetch http://deb.example/x  Temporary failure resolving 'deb.example'":                                                {`connect deb.example by network: network = ["deb.example"]?`},
+		"ERROR:  Could not find a valid gem 'rake' (>= 0), here is why:\nUnable to download data from https://gems.example/ - no such name": {`connect gems.example by network: network = ["gems.example"]?`},
+		"getaddrinfo ENOTFOUND api.example.com":                                                                                             {`connect api.example.com by network: network = ["api.example.com"]?`},
+		"dial tcp: lookup proxy.golang.org: no such host":                                                                                   {`connect proxy.golang.org by network: network = ["proxy.golang.org"]?`},
+		"curl: (7) Failed to connect to 192.0.2.1 port 80 after 0 ms: Couldn't connect to server":                                           {"connect 192.0.2.1:80 by network?"},
+		"curl: (7) Failed to connect to x port 80 after 0 ms: Couldn't connect to server":                                                   nil,
+		"Failed to connect to bus: Host is down":                                                                                            nil,
+		"connect: Network is unreachable":                                                                                                   {"connect by network?"},
+		"could not connect to /run/app.sock":                                                                                                {"connect /run/app.sock by unix_sockets?"},
+		"touch: cannot touch '/data/new': Read-only file system":                                                                            {"write /data/new?"},
+		"bash: line 1: ../data/new: Read-only file system":                                                                                  {"write /data/new?"},
+		"touch: cannot touch '/srv/lib/new': No such file or directory":                                                                     {"write /srv/lib/new?"},
+		"cat: /srv/lib/new: No such file or directory":                                                                                      nil,
+		"mkdir: cannot create directory '.vscode': File exists":                                                                             {"write /workspace/.vscode by protect_paths_except?"},
+		"mkdir: cannot create directory 'keys': File exists":                                                                                nil,
+		"error: could not write config file .git/config: Device or resource busy":                                                           {"write /workspace/.git/config by git?"},
+		"error: keys/id: can only add regular files, symbolic links or git-directories":                                                     {"read /workspace/keys/id by deny_paths?"},
+		"error: key does not contain a section: nosuch":                                                                                     nil,
+		"cat: .vscode: Permission denied":                                                                                                   nil,
+		"git@github.com: Permission denied (publickey).":                                                                                    nil,
+		"ping: socket: Operation not permitted":                                                                                             {"call?"},
+		"ping: permission denied (are you root?)":                                                                                           {"call?"},
+		"Error: listen EACCES: permission denied 0.0.0.0:80":                                                                                {"call?"},
+		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                                              nil,
+		"Bad owner or permissions on /etc/ssh/ssh_config":                                                                                   {"use /etc/ssh/ssh_config?"},
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                                 nil,
+		"E: Unable to lock directory /var/lib/app/lock - open (2: No such file or directory)":                                               {`read /var/lib/app/lock by bind_paths?`},
+		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)":                                        {`write /var/lib/dpkg/lock-frontend?`},
+		"cannot open file '/usr/lib/R/etc/Rprofile.site': No such file or directory":                                                        {`read /etc/R/Rprofile.site by bind_paths: add "/etc/R/Rprofile.site" to bind_paths?`},
+		"cannot open file '/usr/lib/R/etc/ldpaths': No such file or directory":                                                              nil,
+		"connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused":                                           {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5432":                                                                                        {`connect localhost:5432 by host_ports: add 5432 to host_ports?`},
+		"Error: connect ECONNREFUSED 127.0.0.1:5433":                                                                                        nil,
+		"strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted":                                                                      {"call by config.ptrace: config { ptrace = true }?"},
+		"unshare: unshare failed: Operation not permitted":                                                                                  {"call by config.nested_userns: config { nested_userns = true }?"},
+		"mount: /mnt: permission denied.":                                                                                                   {"call?"},
+		"sh: 1: Cannot fork":                                                                                                                {"use by limits.pids: limits { pids = 16 }?"},
+		"BlockingIOError: [Errno 11] Resource temporarily unavailable":                                                                      nil,
+		"os.fork()\nBlockingIOError: [Errno 11] Resource temporarily unavailable":                                                           {"use by limits.pids: limits { pids = 16 }?"},
+		"cp: error writing 'big': No space left on device":                                                                                  nil,
 		"MemoryError": {`use by limits.memory: limits { memory = "128MiB" }?`},
 		"OSError: [Errno 24] Too many open files: '/x'":       {"use by limits.open_files: limits { open_files = 64 }?"},
 		"dd: error writing '/tmp/x': No space left on device": {`use by limits.temp_size: limits { temp_size = "16MiB" }?`},
@@ -298,6 +299,27 @@ func TestSetIDFiles(t *testing.T) {
 	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Said: said}, []string{"call?"})
 	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Said: said}, []string{"call?"})
 	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Said: said}, nil)
+}
+
+// What root may and its commands may not. Others may not outside either.
+func TestPrivileges(t *testing.T) {
+	t.Parallel()
+	for script, said := range map[string]string{
+		"chown nobody x": "chown: changing ownership of 'x': Operation not permitted", "mknod /tmp/n c 1 3": "mknod: /tmp/n: Operation not permitted",
+		"setcap cap_net_raw+ep x": "unable to set CAP_SETFCAP effective capability: Operation not permitted",
+		"chrt -f 10 true":         "chrt: failed to set pid 0's policy: Operation not permitted",
+	} {
+		check(t, script, &Failure{Root: true, Command: shared.Command{Script: script}, Said: []byte(said)}, []string{"call?"})
+		check(t, script, &Failure{Command: shared.Command{Script: script}, Said: []byte(said)}, nil)
+	}
+	said := []byte("unshare: unshare failed: Operation not permitted")
+	check(t, "of the network", &Failure{Command: shared.Command{Script: "unshare -n true"}, Said: said}, []string{"call?"})
+	for _, script := range []string{"unshare -Urn true", "unshare --user -n true", "unshare --map-root-user -m true"} {
+		check(t, script, &Failure{Command: shared.Command{Script: script}, Said: said}, []string{"call by config.nested_userns: config { nested_userns = true }?"})
+	}
+	said = []byte("install: cannot change permissions of '/tmp/tool': Operation not permitted")
+	check(t, "set-id", &Failure{Command: shared.Command{Script: "install -m 4755 x /tmp/tool"}, Said: said}, []string{"call?"})
+	check(t, "not set-id", &Failure{Command: shared.Command{Script: "install -m 755 x /tmp/tool"}, Said: said}, nil)
 }
 
 func TestNotFound(t *testing.T) {
@@ -350,6 +372,73 @@ func TestUnnamedAddress(t *testing.T) {
 	} {
 		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Said: []byte(said)}, want)
 	}
+}
+
+// What a command's own text has, beside what it said.
+func TestTextAndSaid(t *testing.T) {
+	t.Parallel()
+	named := func(host, rule string) []string {
+		return []string{fmt.Sprintf("connect %s by network: network = [%q]?", host, rule)}
+	}
+	shown := func(p string) []string {
+		return []string{fmt.Sprintf("read %s by bind_paths: add %q to bind_paths?", p, p)}
+	}
+	for _, tt := range []struct {
+		script, said string
+		want         []string
+	}{
+		// The port is that of the option, the scheme or the arguments.
+		{"sftp -P 2022 user@a.example", "ssh: Could not resolve hostname a.example: Temporary failure in name resolution", named("a.example", "a.example:2022")},
+		{"ssh -p 2022 a.example", "ssh: Could not resolve hostname a.example: Temporary failure in name resolution", named("a.example", "a.example:2022")},
+		{"wget -q ftp://a.example/x", "", named("a.example", "a.example:21")},
+		{"busybox telnet a.example 25", "telnet: bad address 'a.example'", named("a.example", "a.example:25")},
+		{`java X "a.example", 8081`, "java.net.UnknownHostException: a.example", named("a.example", "a.example:8081")},
+		{`python3 -c 'SMTP("a.example", 587)'`, "socket.gaierror: [Errno -3] Temporary failure in name resolution", named("a.example", "a.example:587")},
+		{"getent hosts a.example", "", named("a.example", "a.example")},
+		{"nc 127.0.0.1 5432", "nc: can't connect to remote host (127.0.0.1): Connection refused", []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
+		{"nc 127.0.0.1 5433", "nc: can't connect to remote host (127.0.0.1): Connection refused", nil},
+		{`perl -e 'PeerAddr => "localhost:5432"'`, "no database: Connection refused", []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
+		// Words that the text has are no evidence.
+		{"echo 'curl: (6) Could not resolve host: a.example' >&2; exit 6", "curl: (6) Could not resolve host: a.example", nil},
+		{"echo 'ping: connect: Network is unreachable' >&2; exit 2", "ping: connect: Network is unreachable", nil},
+		{`test "$out" = "getaddrinfo ENOTFOUND a.example"`, "AssertionError: getaddrinfo ENOTFOUND a.example", nil},
+		{`node -e 'throw new Error("ENOENT: no such file or directory, open \x27/srv/lib\x27")'`, "Error: ENOENT: no such file or directory, open '/srv/lib'", nil},
+		{"curl https://a.example || echo 'could not resolve host'", "curl: (6) Could not resolve host: a.example\ncould not resolve host", named("a.example", "a.example")},
+		{"cat /srv/lib || echo No such file or directory", "cat: /srv/lib: No such file or directory", shown("/srv/lib")},
+		// The tool has another reason.
+		{"git push", "fatal: No configured push destination.", nil},
+		{"npm ci", "npm error code EUSAGE", nil},
+		{"pip3 install --no-index six", "ERROR: Could not find a version that satisfies the requirement six", nil},
+		{"pip3 install -q six", "ERROR: Could not find a version that satisfies the requirement six", []string{"connect by network?"}},
+		{"gh repo view a/b", "To get started with GitHub CLI, please run:  gh auth login", nil},
+		{"git clone https://a.example/x y", "fatal: destination path 'y' already exists and is not an empty directory.", nil},
+		{"echo building >&2; curl -s https://a.example", "building", named("a.example", "a.example")},
+		{"touch /tmp/x && exit 30", "", nil},
+		{"cat /tmp/x && exit 30", "", shown("/tmp/x")},
+		{"tmux -S /run/app.sock ls", "error connecting to /run/app.sock (No such file or directory)", []string{"connect /run/app.sock by unix_sockets?"}},
+		// What the text sets and the options lead to.
+		{"SSH_AUTH_SOCK=/run/app.sock ssh-add -l", "Error connecting to agent: No such file or directory", []string{"connect /run/app.sock by unix_sockets?"}},
+		{"PATH=/tools/bin:$PATH; x", "bash: line 1: x: command not found", []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
+		{"PYTHONPATH=/srv python3 -c 'import lib'", "ModuleNotFoundError: No module named 'lib'", shown("/srv")},
+		{"PYTHONPATH=/srv python3 -c 'import none'", "ModuleNotFoundError: No module named 'none'", nil},
+		{"cc x.c -L/srv -lz", "/usr/bin/ld: cannot find -lz: No such file or directory", shown("/srv")},
+		{"cc x.c -L/srv -lnone", "/usr/bin/ld: cannot find -lnone: No such file or directory", nil},
+		{"git clone -q file:///srv/lib", "fatal: '/srv/lib' does not appear to be a git repository", shown("/srv/lib")},
+		{"cat /etc/left.conf", "cat: /etc/left.conf: No such file or directory", []string{"read /etc/left.conf by bind_paths?"}},
+		{"head -c0 /dev/fuse", "head: cannot open '/dev/fuse' for reading: No such file or directory", []string{"read /dev/fuse by devices?"}},
+		{"cat /dev/kmsg", "cat: /dev/kmsg: No such file or directory", []string{"read /dev/kmsg?"}},
+	} {
+		m := someMachine()
+		for _, p := range []string{"/srv/libz.a", "/dev/fuse", "/dev/kmsg", "/etc/left.conf"} {
+			m.files[p] = view.File
+		}
+		m.files["/srv"] = view.Directory
+		check(t, tt.script+": "+tt.said, &Failure{Machine: m, Command: shared.Command{Script: tt.script, Dir: "/workspace"}, Said: []byte(tt.said)}, tt.want)
+	}
+	spec := someSpec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	check(t, "a proxy", &Failure{Spec: spec, Command: shared.Command{Script: "HTTPS_PROXY=http://p.example:3128 curl https://a.example"}, Network: []audit.NetworkUse{{Name: "p.example", Reason: egress.ReasonUnlisted}}},
+		[]string{`connect p.example by network: add "p.example:3128" to network`})
 }
 
 // However much an engine tells, the list is short, and says how much there is not in it.

@@ -3,9 +3,11 @@ package denial
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -45,10 +47,39 @@ func (f *Failure) notSeen(p string) Denial {
 		host = p
 	}
 	way := f.Machine.Follow(host)
+	if entry == nil && len(way.Links) == 0 && way.Err == nil && way.Kind != view.Absent {
+		switch {
+		case view.LeftOut(f.Spec, p): // for a reason that its name does not tell
+			d := f.notShown(p, way)
+			d.Value = ""
+			return d
+		case paths.Inside("/dev", p) && p != "/dev" && !slices.Contains(devices[:], p) && f.Spec.Filesystem == shared.FilesystemMinimal:
+			return f.device(p)
+		}
+	}
 	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.LeftOut(f.Spec, way.End) {
 		return Denial{}
 	}
 	return f.notShown(way.End, way)
+}
+
+// devices are the names of /dev that each sandbox has.
+var devices = [...]string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/mqueue",
+	"/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/core",
+}
+
+// device is about a node that a command has not. What it gives is for people to judge.
+func (f *Failure) device(p string) Denial {
+	d := Denial{Path: p, Operation: "read", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
+	for _, prefix := range [...]string{"/dev/fuse", "/dev/net/tun", "/dev/kvm", "/dev/kfd", "/dev/dri/renderD", "/dev/nvidia"} {
+		if strings.HasPrefix(p, prefix) {
+			d.Attribute = "devices"
+			return d
+		}
+	}
+	d.Reason += ", and no definition shows it"
+	return d
 }
 
 func (f *Failure) notShown(p string, way view.Way) Denial {

@@ -34,6 +34,7 @@ const (
 	exhausted                // no memory
 	descriptors              // no further open file
 	noProgram                // a shell found no such command
+	noModule                 // Python found no such module
 	unset                    // a variable is missing
 )
 
@@ -43,17 +44,18 @@ const (
 var phrases = map[cause][]string{
 	absent: {"no such file or directory", "ENOENT", "does not exist", "directory nonexistent", "cannot find",
 		"can't open", "could not open", "no rule to make target", "is the docker daemon running", "could not connect", "couldn't connect", "failed to connect",
-		"can only add regular files"},
+		"can only add regular files", "does not appear to be a git repository"},
 	unwritable:  {"read-only file system", "EROFS", "resource busy", "EBUSY", "cross-device link", "EXDEV"},
 	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted", "must be superuser"},
 	taken:       {"file exists", "EEXIST"},
 	full:        {"no space left on device", "ENOSPC"},
-	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo", "bad address", "nxdomain", "could not reach host", ":53: "},
-	unreachable: {"network is unreachable", "ENETUNREACH", "connection refused", "ECONNREFUSED", "could not connect", "couldn't connect", "failed to connect", "connectexception", "error connecting to", "connection failed for url"},
+	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo", "bad address", "nxdomain", "could not reach host", ":53: ", "can't resolve", "no such name", "unable to download data", "temporary error (try again later)", "spurious network error"},
+	unreachable: {"network is unreachable", "network unreachable", "ENETUNREACH", "connection refused", "ECONNREFUSED", "could not connect", "couldn't connect", "failed to connect", "connectexception", "error connecting to", "connection failed for url"},
 	processes:   {"resource temporarily unavailable", "cannot fork", "can't fork", "can't start new thread", "EAGAIN"},
 	exhausted:   {"memoryerror", "out of memory", "cannot allocate memory", "bad_alloc", "ENOMEM", "memory exhausted"},
 	descriptors: {"too many open files", "EMFILE"},
 	noProgram:   {"not found"},
+	noModule:    {"no module named"},
 	unset:       {"not set", "unset", "must be set", "unbound variable", "is required", "missing environment", "undefined"},
 }
 
@@ -67,7 +69,7 @@ const (
 
 // patterns are what is looked for in a line. They are compiled when a command has failed, and
 // not at the start of every program.
-var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, library, loopback, arguments *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
@@ -75,6 +77,9 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect(?:ing)? to (?:host )?|\b[Rr]each host |bad address ['"]|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
 	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
+	p.library = regexp.MustCompile(`cannot find -l([0-9A-Za-z_.+-]+)`)
+	p.arguments = regexp.MustCompile(`["']([0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+)["'], *([0-9]{1,5})(?:[^0-9.]|$)`)
+	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?::|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
 	return p
 })
@@ -125,9 +130,16 @@ func (f *Failure) complaints() (list []Denial) {
 			list = append(list, d)
 			continue
 		}
-		for _, c := range causes(line) {
+		found := causes(line)
+		if len(found) > 0 && f.printed(line) {
+			continue
+		}
+		for _, c := range found {
 			switch c {
 			case absent, unwritable, refused, taken:
+				if m := patterns().library.FindStringSubmatch(line); m != nil {
+					list = append(list, f.library(m[1]))
+				}
 				for _, p := range f.subjects(line) {
 					if lookups++; lookups > maxLookup {
 						break
@@ -157,7 +169,9 @@ func (f *Failure) complaints() (list []Denial) {
 			case descriptors:
 				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, strconv.FormatUint(2*f.Spec.Limits.OpenFiles, 10)))
 			case noProgram:
-				list = append(list, f.program(missingProgram(line)))
+				list = append(list, f.programOfText(missingProgram(line)))
+			case noModule:
+				list = append(list, f.module(line))
 			case unset:
 				list = append(list, f.missingVariable(line))
 			}
@@ -230,11 +244,16 @@ func (f *Failure) ofCall(line string) Denial {
 	lower := strings.ToLower(line)
 	for _, call := range calls {
 		if strings.Contains(lower, call.word) {
+			if call.word == "unshare" && slices.ContainsFunc(f.commands(), withoutUsers) && f.Option(call.option) {
+				return Denial{Operation: "call", Reason: "no command in a sandbox makes a namespace but in one of users that it has made"}
+			}
 			return f.option(call.option, call.what)
 		}
 	}
-	switch {
-	case strings.HasPrefix(lower, "chmod: ") && slices.ContainsFunc(f.commands(), setsID):
+	switch program, _, _ := strings.Cut(lower, ":"); {
+	case f.Root && (strings.Contains(privileged, " "+program+" ") || strings.Contains(lower, "unable to set cap_")):
+		return Denial{Operation: "call", Reason: "this takes a privilege of root's, which no command in a sandbox has"}
+	case (program == "chmod" || program == "install") && slices.ContainsFunc(f.commands(), setsID):
 		return Denial{Operation: "call", Reason: "no sandbox lets a command make set-id files"}
 	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Said, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
 		return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
@@ -247,6 +266,7 @@ func hasLowPort(l line) bool { return patterns().lowPort.MatchString(strings.Joi
 // services are sockets by the words of programs that do not reach them.
 var services = []struct{ words, variable, path string }{
 	{"docker daemon", "DOCKER_HOST", "/var/run/docker.sock"},
+	{"connecting to agent", "SSH_AUTH_SOCK", ""},
 	{"connect to bus", "", "/run/dbus/system_bus_socket"},
 	{"connect to system bus", "", "/run/dbus/system_bus_socket"},
 	{"open display", "DISPLAY", "/tmp/.X11-unix"},
@@ -268,10 +288,10 @@ func (f *Failure) ofTool(said string) Denial {
 	case slices.ContainsFunc(f.commands(), func(l line) bool { return ofMachine(path.Base(l.words[0]), lower) }) && f.Option("nested_userns"):
 		d.Reason = "this is about the machine itself, which no command in a sandbox changes or looks into: do it outside"
 		return d
-	case strings.HasPrefix(lower, "ping: ") || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
+	case strings.HasPrefix(lower, "ping: ") && !f.printed(said) || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
 		d.Reason = "no sandbox lets a command open raw sockets, as ping does"
 		return d
-	case (strings.HasPrefix(said, "E: ") || strings.HasPrefix(lower, "dpkg: error")) && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
+	case (strings.HasPrefix(said, "E: ") || strings.HasPrefix(said, "W: Unable to read /etc/apt/") || strings.HasPrefix(lower, "dpkg: error")) && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
 		if !view.WritableInside(f.Spec, "/usr/bin") {
 			d.Operation, d.Reason = "write", fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)
 			return d
@@ -285,7 +305,11 @@ func (f *Failure) ofTool(said string) Denial {
 		if !strings.Contains(lower, s.words) {
 			continue
 		}
-		if d := f.notSeen(s.path); d.Reason != "" {
+		place := s.path
+		if value := f.assigned(s.variable); value != "" {
+			place = f.absolute(f.dir(), strings.TrimPrefix(value, "unix://"))
+		}
+		if d := f.notSeen(place); place != "" && d.Reason != "" {
 			d.Value = ""
 			return d
 		}
@@ -294,6 +318,16 @@ func (f *Failure) ofTool(said string) Denial {
 		}
 	}
 	return Denial{}
+}
+
+// privileged are programs for which root has a right that commands of root's have not.
+const privileged = " chown chgrp mknod setcap chrt renice ionice "
+
+// withoutUsers reports whether words are an unshare(1) of other namespaces than those of users.
+func withoutUsers(l line) bool {
+	return path.Base(l.words[0]) == "unshare" && !slices.ContainsFunc(l.words[1:], func(word string) bool {
+		return strings.HasPrefix(word, "--user") || strings.HasPrefix(word, "--map") || strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "Urc")
+	})
 }
 
 // machines are programs that change this machine or look into it.
@@ -305,11 +339,17 @@ func ofMachine(program, said string) bool {
 	return refused && strings.Contains(machines, " "+program+" ") && (strings.HasPrefix(said, program) || strings.HasPrefix(said, "rtnetlink"))
 }
 
-// setsID reports whether words are a chmod that makes a set-id file.
+// setsID reports whether words are a chmod or an install that makes a set-id file.
 func setsID(l line) bool {
 	words := l.words
-	if len(words) < 2 || path.Base(words[0]) != "chmod" {
+	if len(words) < 2 || path.Base(words[0]) != "chmod" && path.Base(words[0]) != "install" {
 		return false
+	} else if path.Base(words[0]) == "install" {
+		i := slices.Index(words, "-m")
+		if i < 0 || i+1 == len(words) {
+			return false
+		}
+		words = words[i : i+2]
 	}
 	return slices.ContainsFunc(words[1:], func(mode string) bool {
 		n, err := strconv.ParseUint(mode, 8, 16)
@@ -321,7 +361,14 @@ func setsID(l line) bool {
 func (f *Failure) unreachable(line string) Denial {
 	address := ""
 	var unnamed Denial // an address that no name led to
-	for _, m := range patterns().endpoint.FindAllStringSubmatch(line, 8) {
+	endpoints := patterns().endpoint.FindAllStringSubmatch(line, 8)
+	if len(endpoints) == 0 && strings.Contains(strings.ToLower(line), "connection refused") {
+		// The command's own text may have the port, if it has one.
+		if m := patterns().loopback.FindAllStringSubmatch(f.text(), 2); len(m) == 1 {
+			return f.hostPort(number(m[0][1]))
+		}
+	}
+	for _, m := range endpoints {
 		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
 		if m[1] == "localhost" || ip.IsLoopback() {
 			return f.hostPort(number(m[2]))
@@ -365,12 +412,13 @@ func (f *Failure) hostIn(said string) string {
 		return single
 	}
 	asked := f.text()
-	for _, name := range patterns().hostname.FindAllString(said, 8) {
-		if strings.Contains(asked, name) {
+	for _, at := range patterns().hostname.FindAllStringIndex(said, 8) {
+		ofPath := at[0] > 0 && said[at[0]-1] == '/' && !strings.HasSuffix(said[:at[0]], "//")
+		if name := said[at[0]:at[1]]; !ofPath && strings.Contains(asked, name) {
 			return name
 		}
 	}
-	for _, pattern := range [...]*regexp.Regexp{patterns().sought, patterns().endpoint} {
+	for _, pattern := range [...]*regexp.Regexp{patterns().sought, patterns().endpoint, patterns().arguments} {
 		m := pattern.FindAllStringSubmatch(asked, 2)
 		if len(m) != 1 {
 			continue
@@ -392,12 +440,51 @@ func (f *Failure) portOf(name, said string) uint16 {
 			}
 		}
 	}
+	for _, m := range patterns().arguments.FindAllStringSubmatch(asked, 8) {
+		if m[1] == name {
+			return number(m[2])
+		}
+	}
+	for _, l := range f.commands() {
+		if port := portOfWords(l.words, name); port != 0 {
+			return port
+		}
+	}
+	for scheme, port := range map[string]uint16{"ssh": 22, "sftp": 22, "ftp": 21, "git": 9418, "postgresql": 5432, "postgres": 5432, "mysql": 3306, "redis": 6379} {
+		if _, authority, ok := strings.Cut(asked, scheme+"://"); ok && name != "" {
+			authority, _, _ = strings.Cut(authority, "/")
+			if authority == name || strings.HasSuffix(authority, "@"+name) {
+				return port
+			}
+		}
+	}
 	if strings.HasPrefix(said, "ssh: ") || strings.Contains(said, " ssh: ") || strings.Contains(asked, "@"+name+":") {
 		return 22
 	}
 	for _, l := range f.commands() {
 		if slices.Contains(l.words, name) {
 			return map[string]uint16{"psql": 5432, "pg_dump": 5432, "mysql": 3306, "redis-cli": 6379}[path.Base(l.words[0])]
+		}
+	}
+	return 0
+}
+
+// portOfWords is the port that an option, or the word after a name, gives a program for it.
+func portOfWords(words []string, name string) uint16 {
+	i := slices.IndexFunc(words, func(word string) bool { return name != "" && (word == name || strings.HasSuffix(word, "@"+name)) })
+	if i < 0 {
+		return 0
+	}
+	switch program := path.Base(words[0]); program {
+	case "ssh", "sftp", "scp", "psql", "pg_dump", "mysql", "redis-cli":
+		for k, word := range words[1:] {
+			if (word == "-p" && program != "sftp" && program != "scp" || word == "-P" && program != "ssh") && k+2 < len(words) {
+				return number(words[k+2])
+			}
+		}
+	case "busybox", "telnet", "nc", "ncat":
+		if i+1 < len(words) {
+			return number(words[i+1])
 		}
 	}
 	return 0

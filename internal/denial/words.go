@@ -5,20 +5,22 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // ofWords is what the command's arguments alone tell: a guess. What is found in the table is the
 // likelier one.
 func (f *Failure) ofWords() Denial {
 	for _, l := range f.commands() {
-		for _, word := range l.words[1:] { // that a program was not found is told by itself
+		for i, word := range l.words[1:] { // that a program was not found is told by itself
 			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 				word = value
 			}
 			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 || path.Base(l.words[0]) == "mount" {
 				continue
 			}
-			if p := f.absolute(l.dir, word); p != "" {
+			if p := f.absolute(l.dir, word); p != "" && !(l.makes(i+1) && view.WritableInside(f.Spec, p)) {
 				if d := f.notSeen(p); d.Reason != "" {
 					d.Guess = true
 					return d
@@ -27,12 +29,127 @@ func (f *Failure) ofWords() Denial {
 		}
 	}
 	for _, l := range f.commands() {
-		if name := networkCommand(l.words); name != "" && !slices.ContainsFunc(l.words, notOutside) {
+		if name := networkCommand(l.words); name != "" && !slices.ContainsFunc(l.words, notOutside) && !f.saysWhy(l.words) {
 			host := ""
+			if verb := slices.IndexFunc(l.words[1:], func(word string) bool { return patterns().hostname.FindString(word) == word }); path.Base(l.words[0]) == "getent" && verb >= 0 {
+				host = l.words[1+verb]
+			}
 			if m := patterns().sought.FindStringSubmatch(strings.Join(l.words, " ")); m != nil {
 				host = m[1]
 			}
 			return f.noNetwork(host, f.portOf(host, ""), name)
+		}
+	}
+	return Denial{}
+}
+
+// saysWhy reports whether the command's standard error has another reason than a network for the failure of a
+// program that needs one: it has none of a network's, or those were told.
+func (f *Failure) saysWhy(words []string) bool {
+	if slices.ContainsFunc(words, func(word string) bool { return word == "--no-index" || word == "--offline" }) {
+		return true
+	}
+	program := path.Base(words[0])
+	for line := range strings.Lines(string(f.Said[:min(len(f.Said), maxLines*80)])) {
+		line = strings.ToLower(strings.TrimSpace(line))
+		switch {
+		case line == "" || strings.HasPrefix(line, "+ ") || strings.Contains(line, "could not find a version that satisfies") || strings.Contains(line, "no matching distribution"):
+		case slices.Contains([]string{"curl", "wget", "ssh", "scp", "sftp", "dig", "nslookup", "host", "telnet", "ftp"}, program):
+			if strings.HasPrefix(line, program+": ") {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// makes reports whether the word is a path that the line is there to make.
+func (l line) makes(i int) bool {
+	switch path.Base(l.words[0]) {
+	case "touch", "mkdir", "tee", "mktemp":
+		return true
+	}
+	return slices.Contains([]string{"-o", "-d", "--output", "--target"}, l.words[i-1]) || strings.HasPrefix(l.words[i], "--output=")
+}
+
+// printed reports whether the command's own text has what a line tells, beyond the bare words of an error: it
+// printed them, and they are no evidence.
+func (f *Failure) printed(line string) bool {
+	text := f.text()
+	text = text[:min(len(text), 64<<10)]
+	rest := line
+	for range 8 {
+		said := rest
+		if i := strings.IndexAny(said, "'\"`\\"); i >= 0 {
+			said = said[:i]
+		}
+		lower := strings.ToLower(said)
+		for _, c := range causes(said) {
+			if !slices.ContainsFunc(phrases[c], func(phrase string) bool { return lower == strings.ToLower(phrase) }) && strings.Contains(text, said) {
+				return true
+			}
+		}
+		var more bool
+		if _, rest, more = strings.Cut(rest, ": "); !more {
+			break
+		}
+	}
+	return false
+}
+
+// assigned is what the command's text sets a variable to; "" where it does not.
+func (f *Failure) assigned(name string) string {
+	for _, word := range strings.FieldsFunc(f.text(), func(r rune) bool { return strings.ContainsRune(" \t\n;&|()", r) }) {
+		if value, ok := strings.CutPrefix(word, name+"="); ok && name != "" {
+			return strings.Trim(value, `"'`)
+		}
+	}
+	return ""
+}
+
+// programOfText is about a program that was not found, where the caller's PATH or the text's leads.
+func (f *Failure) programOfText(name string) Denial {
+	d := f.program(name)
+	if name == "" || strings.Contains(name, "/") || d.Reason != "" {
+		return d
+	}
+	for dir := range strings.SplitSeq(f.assigned("PATH"), ":") {
+		if path.IsAbs(dir) {
+			if d := f.notSeen(path.Join(dir, name)); d.Reason != "" {
+				d.Operation = "execute"
+				return d
+			}
+		}
+	}
+	return Denial{}
+}
+
+// module is about a module of Python's that lies where the text leads.
+func (f *Failure) module(line string) Denial {
+	m := patterns().quoted.FindStringSubmatch(line)
+	if m == nil {
+		return Denial{}
+	}
+	name, _, _ := strings.Cut(strings.Join(m[1:], ""), ".")
+	for dir := range strings.SplitSeq(f.assigned("PYTHONPATH"), ":") {
+		if dir = f.absolute(f.dir(), dir); dir != "" && (f.notSeen(path.Join(dir, name)).Reason != "" || f.notSeen(path.Join(dir, name+".py")).Reason != "") {
+			return f.notSeen(dir)
+		}
+	}
+	return Denial{}
+}
+
+// library is about a library that lies where an option of a linker's leads.
+func (f *Failure) library(name string) Denial {
+	for _, l := range f.commands() {
+		for _, word := range l.words {
+			if dir, ok := strings.CutPrefix(word, "-L"); ok && dir != "" {
+				if dir = f.absolute(l.dir, dir); dir != "" && (f.notSeen(path.Join(dir, "lib"+name+".a")).Reason != "" || f.notSeen(path.Join(dir, "lib"+name+".so")).Reason != "") {
+					return f.notSeen(dir)
+				}
+			}
 		}
 	}
 	return Denial{}
@@ -166,6 +283,8 @@ func networkCommand(words []string) string {
 	switch program {
 	case "curl", "wget", "ssh", "scp", "sftp", "ping", "dig", "nslookup", "host", "telnet", "ftp", "npx", "gh":
 		return program
+	case "getent":
+		verbs = "hosts ahosts ahostsv4 ahostsv6"
 	case "git":
 		if slices.ContainsFunc(rest, func(word string) bool { return strings.HasPrefix(word, "/") || strings.HasPrefix(word, ".") }) {
 			return "" // another directory of this machine

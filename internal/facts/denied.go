@@ -39,6 +39,7 @@ func (m *Machine) Withheld(p string) string {
 var credentialFiles = [...]string{
 	".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".terraformrc",
 	"credentials", "credentials.toml", "credentials.json", "credentials.tfrc.json", "hosts.yml", "settings.xml", "gradle.properties", "id_rsa", "id_ed25519",
+	"shadow", "gshadow", "sudoers", "krb5.keytab",
 }
 
 // Program finds a program as a shell of the caller's would; "" where there is none.
