@@ -79,7 +79,7 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
 	p.library = regexp.MustCompile(`cannot find -l([0-9A-Za-z_.+-]+)`)
 	p.arguments = regexp.MustCompile(`["']([0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+)["'], *([0-9]{1,5})(?:[^0-9.]|$)`)
-	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?::|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
+	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?:[:/]|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
 	return p
 })
@@ -213,7 +213,7 @@ func (f *Failure) ofPath(c cause, p string) Denial {
 // makes reports whether a line is about something that was to be made.
 func makes(line string) bool {
 	line = strings.ToLower(line)
-	return strings.Contains(line, "creat") || strings.Contains(line, "touch") || strings.Contains(line, "writ")
+	return strings.HasPrefix(line, "tee: ") || strings.Contains(line, "creat") || strings.Contains(line, "touch") || strings.Contains(line, "writ")
 }
 
 // full is about a place without space: what is limited is /tmp and the private home, not a disk.
@@ -408,10 +408,15 @@ func (f *Failure) hostIn(said string) string {
 			single = name
 		}
 	}
-	if single != "" {
+	asked := f.text()
+	if single != "" { // or what a program calls a server: "connect to Redis at NAME:PORT"
+		for _, m := range patterns().endpoint.FindAllStringSubmatch(said, 8) {
+			if _, err := netip.ParseAddr(m[1]); err != nil && strings.Contains(m[1], ".") && strings.Contains(asked, m[1]) {
+				return m[1]
+			}
+		}
 		return single
 	}
-	asked := f.text()
 	for _, at := range patterns().hostname.FindAllStringIndex(said, 8) {
 		ofPath := at[0] > 0 && said[at[0]-1] == '/' && !strings.HasSuffix(said[:at[0]], "//")
 		if name := said[at[0]:at[1]]; !ofPath && strings.Contains(asked, name) {
@@ -450,7 +455,7 @@ func (f *Failure) portOf(name, said string) uint16 {
 			return port
 		}
 	}
-	for scheme, port := range map[string]uint16{"ssh": 22, "sftp": 22, "ftp": 21, "git": 9418, "postgresql": 5432, "postgres": 5432, "mysql": 3306, "redis": 6379} {
+	for scheme, port := range map[string]uint16{"ssh": 22, "sftp": 22, "ftp": 21, "rsync": 873, "git": 9418, "postgresql": 5432, "postgres": 5432, "mysql": 3306, "redis": 6379} {
 		if _, authority, ok := strings.Cut(asked, scheme+"://"); ok && name != "" {
 			authority, _, _ = strings.Cut(authority, "/")
 			if authority == name || strings.HasSuffix(authority, "@"+name) {

@@ -54,7 +54,7 @@ func (f *Failure) saysWhy(words []string) bool {
 		line = strings.ToLower(strings.TrimSpace(line))
 		switch {
 		case line == "" || strings.HasPrefix(line, "+ ") || strings.Contains(line, "could not find a version that satisfies") || strings.Contains(line, "no matching distribution"):
-		case slices.Contains([]string{"curl", "wget", "ssh", "scp", "sftp", "dig", "nslookup", "host", "telnet", "ftp"}, program):
+		case slices.Contains([]string{"curl", "wget", "dig", "nslookup", "host"}, program):
 			if strings.HasPrefix(line, program+": ") {
 				return true
 			}
