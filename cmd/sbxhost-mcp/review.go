@@ -16,10 +16,10 @@ import (
 
 type reviewArguments struct {
 	Action    string   `json:"action" jsonschema:"list, diff, apply or discard"`
-	Name      string   `json:"name,omitempty" jsonschema:"of a review, for all but list"`
-	Digest    string   `json:"digest,omitempty" jsonschema:"for apply: that of the diff which you have seen"`
-	Paths     []string `json:"paths,omitempty" jsonschema:"for diff and apply: these paths alone, with all that lies in them"`
-	Directory string   `json:"directory,omitempty" jsonschema:"which workspace"`
+	Name      string   `json:"name,omitempty" jsonschema:"name of the review; not for list"`
+	Digest    string   `json:"digest,omitempty" jsonschema:"for apply, required: the digest that diff returned"`
+	Paths     []string `json:"paths,omitempty" jsonschema:"for diff and apply: only these files and directories; default: all"`
+	Directory string   `json:"directory,omitempty" jsonschema:"a directory in the workspace; default: the server's own directory"`
 }
 
 type reviewed struct {

@@ -98,7 +98,7 @@ sandbox "a" {
   }
 }
 sandbox "b" {
-  network = ["one.example"]
+  network = ["one.example", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"]
   review  = true
 }
 sandbox "c" {
@@ -112,7 +112,7 @@ mcp {
 }
 `)
 	text := newServer(t.Context(), b.policy(t)).instructions()
-	if want := "Sandboxes: a (no network; read-only; time limit 1m30s), b (network of names; writes to a review), c (network; keeps processes); the first"; !strings.Contains(text, want) {
+	if want := "sandboxes: a (no network; read-only; time limit 1m30s), b (network: only one.example, h1, h2, h3, h4, h5, h6, h7 and 2 more; writes to a review), c (network; keeps processes). The first"; !strings.Contains(text, want) {
 		t.Error(text)
 	}
 }

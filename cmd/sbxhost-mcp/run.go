@@ -46,14 +46,14 @@ func (j *job) running() bool {
 }
 
 type runArguments struct {
-	Command    []string `json:"command,omitempty" jsonschema:"a program and its arguments; either this or script"`
-	Script     string   `json:"script,omitempty" jsonschema:"shell text, run by bash -c, or by sh -c where there is no bash"`
-	Directory  string   `json:"directory,omitempty" jsonschema:"where it runs, in a workspace; relative to the server's own directory, which is the default"`
-	Sandbox    string   `json:"sandbox,omitempty" jsonschema:"one of the sandboxes that the server's instructions name"`
-	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds until it is ended; none by default, but for the sandbox's own, which may end it earlier"`
-	Background bool     `json:"background,omitempty" jsonschema:"answer at once, while it runs: for what takes minutes, and for servers. It ends with this connection"`
-	Review     string   `json:"review,omitempty" jsonschema:"keep what it writes to the workspace in the review of this name, which is made if there is none, and shows what earlier commands wrote there"`
-	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of each output in the answer, 16384 unless given and 65536 at most; of more the middle is left out, and output has it"`
+	Command    []string `json:"command,omitempty" jsonschema:"program and arguments, without a shell; give command or script"`
+	Script     string   `json:"script,omitempty" jsonschema:"shell script, run by bash -c (sh -c if the sandbox has no bash)"`
+	Directory  string   `json:"directory,omitempty" jsonschema:"working directory, in a workspace; relative to the server's own directory, which is the default"`
+	Sandbox    string   `json:"sandbox,omitempty" jsonschema:"a sandbox that the server's instructions name; default: the first"`
+	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds; the command is killed after that. No limit by default. A shorter limit of the sandbox stays in force"`
+	Background bool     `json:"background,omitempty" jsonschema:"return at once, while the command runs. For servers and for anything that takes minutes. The command ends with this connection"`
+	Review     string   `json:"review,omitempty" jsonschema:"write to a review of this name instead of the workspace. Commands with the same name share the review and see each other's writes. It is created if it does not exist"`
+	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of stdout and of stderr to return; default 16384, at most 65536. Longer output is cut in the middle; the tool output returns the rest"`
 }
 
 // most is the bytes of an output that an argument asks for.
@@ -221,12 +221,12 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 }
 
 type outputArguments struct {
-	ID     string   `json:"id" jsonschema:"the id of run's answer"`
-	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"bytes of its output that you have: next of an earlier answer"`
-	Stderr int64    `json:"stderr_offset,omitempty" jsonschema:"the same, of its standard error"`
-	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds to wait, up to 60, for more output or the command's end; 0 unless given"`
+	ID     string   `json:"id" jsonschema:"the id that run returned"`
+	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"return stdout from this byte on: the value next of an earlier answer; default 0"`
+	Stderr int64    `json:"stderr_offset,omitempty" jsonschema:"the same for stderr"`
+	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds, 0 to 60: wait for new output or the command's end; default 0"`
 
-	MaxOutput *int `json:"max_output,omitempty" jsonschema:"bytes of each output in the answer, 16384 unless given and 65536 at most"`
+	MaxOutput *int `json:"max_output,omitempty" jsonschema:"bytes of stdout and of stderr to return; default 16384, at most 65536"`
 }
 
 const maxWait = 60
@@ -269,7 +269,7 @@ func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputAr
 }
 
 type stopArguments struct {
-	ID string `json:"id" jsonschema:"the id of run's answer"`
+	ID string `json:"id" jsonschema:"the id that run returned"`
 }
 
 func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *ran, error) {
@@ -289,12 +289,12 @@ func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArgume
 }
 
 type denialArguments struct {
-	ID        string `json:"id,omitempty" jsonschema:"of a command that has ended; either this, path or host"`
-	Path      string `json:"path,omitempty" jsonschema:"an absolute path, as commands would see it"`
-	Operation string `json:"operation,omitempty" jsonschema:"what a command would do there: read, write or execute; read is the default"`
-	Host      string `json:"host,omitempty" jsonschema:"what a command would connect to, as HOST or HOST:PORT; port 443 is the default"`
-	Sandbox   string `json:"sandbox,omitempty" jsonschema:"for path and host"`
-	Directory string `json:"directory,omitempty" jsonschema:"for path and host: which workspace"`
+	ID        string `json:"id,omitempty" jsonschema:"id of a command that has ended. Give exactly one of id, path and host"`
+	Path      string `json:"path,omitempty" jsonschema:"absolute path inside the sandbox"`
+	Operation string `json:"operation,omitempty" jsonschema:"with path: read, write or execute; default: read"`
+	Host      string `json:"host,omitempty" jsonschema:"HOST or HOST:PORT of the network; default port: 443"`
+	Sandbox   string `json:"sandbox,omitempty" jsonschema:"with path or host: the sandbox; default: the first"`
+	Directory string `json:"directory,omitempty" jsonschema:"with path or host: a directory in the workspace"`
 }
 
 type explained struct {
@@ -315,7 +315,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 	if in.ID != "" {
 		j, err := s.job(in.ID)
 		if err == nil && j.running() {
-			err = errors.New("id: the command runs still")
+			err = errors.New("id: the command still runs")
 		}
 		if err != nil {
 			return nil, nil, err

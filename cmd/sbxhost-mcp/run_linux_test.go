@@ -103,7 +103,7 @@ func TestBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(offset, "on\n")
-	if _, refusal := call[explained](c, "explain_denial", map[string]any{"id": out.ID}); !strings.Contains(refusal, "runs still") {
+	if _, refusal := call[explained](c, "explain_denial", map[string]any{"id": out.ID}); !strings.Contains(refusal, "still runs") {
 		t.Errorf("of what runs: %q", refusal)
 	}
 	early := c.run(map[string]any{"script": "sleep 1000", "background": true})

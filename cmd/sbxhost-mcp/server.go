@@ -56,15 +56,15 @@ func (s *server) mcp() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sbxhost", Version: version()}, &mcp.ServerOptions{Instructions: s.instructions()})
 	m.AddReceivingMiddleware(withoutNull)
 	no := new(false)
-	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command, or shell text, in a sandbox, and answer when it has ended, with an id that names it to output, stop and explain_denial. It has no terminal and no standard input. It has no time limit by default, but for the sandbox's own: give timeout to what may hang. Use background for what takes minutes: it answers at once, output tells more. What a command leaves running ends with it, and other commands do not reach its ports: for a server that they are to reach, take a sandbox that keeps processes, if the instructions name one, and start it there, in the background of a script or with background.",
+	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command or a shell script in a sandbox, and return its exit status, its output and an id. The tools output, stop and explain_denial take this id. The command has no terminal and no standard input. Set timeout for a command that may hang: there is no time limit by default. Set background for a command that takes minutes: run returns at once, and output returns the rest. When a command ends, its background processes end with it, and other commands cannot connect to its ports. If other commands need to reach a server, start it with background in a sandbox that keeps processes (the instructions name it), and run those commands in the same sandbox.",
 		Annotations: &mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}}, s.run)
-	addTool(m, &mcp.Tool{Name: "output", Description: "What a command of yours, by the id of run's answer, has written from an offset, and how it ended if it has. With wait, answer as soon as there is more.",
+	addTool(m, &mcp.Tool{Name: "output", Description: "Return what a command has written, and how it ended, if it has ended. With wait, wait for new output or the end.",
 		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
-	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command of yours that runs, by the id of run's answer, and all that it has started: by SIGTERM, and by SIGKILL five seconds later.",
+	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command that still runs, and everything that it started: SIGTERM, then SIGKILL after five seconds.",
 		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Why a sandbox keeps something from a command, and which change of the user's configuration would allow it: of a command by the id of run's answer, of a path, or of a host on the network. Only the user can change that.",
+	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Explain why a sandbox denies something, and which change of the configuration would allow it: for a command that failed (id), for a path, or for a host of the network. Only the user can make that change.",
 		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
-	addTool(m, &mcp.Tool{Name: "review", Description: "What commands wrote to the workspace and that has not come there yet: list reviews, show one's diff with its digest, apply what that digest stands for, or discard one of yours. To have several commands write to one review, give each run its name.",
+	addTool(m, &mcp.Tool{Name: "review", Description: "A review holds what commands wrote (run with review) and what is not yet in the workspace. list the reviews, show the diff and the digest of one, apply it with that digest, or discard one that you created.",
 		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
 	return m
 }
@@ -126,14 +126,17 @@ func (s *server) instructions() string {
 	for _, name := range s.sandboxes {
 		sandboxes = append(sandboxes, name+s.traits(name))
 	}
-	fmt.Fprintf(&b, "Commands run in sandboxes that the user has defined. Sandboxes: %s; the first one is the default.\n", strings.Join(sandboxes, ", "))
-	fmt.Fprintf(&b, "Workspaces: %s. Commands run in %s unless they name another directory.\n", strings.Join(s.roots, ", "), s.dir)
-	b.WriteString("A result tells what the sandbox kept from the command (denials), with the change of the configuration that would allow it. Ask the user for that change: you cannot make it, and another way around it does not exist.\n")
+	fmt.Fprintf(&b, "The user has defined these sandboxes: %s. The first one is the default.\n", strings.Join(sandboxes, ", "))
+	fmt.Fprintf(&b, "Workspaces: %s. Commands run in %s, unless you set directory.\n", strings.Join(s.roots, ", "), s.dir)
+	b.WriteString("If the sandbox denied something, the result says what (denials), and which change of the configuration would allow it. Ask the user to make this change: you cannot, and there is no way around it.\n")
 	if !s.apply {
-		b.WriteString("Reviews are applied by the user.\n")
+		b.WriteString("Only the user can apply reviews.\n")
 	}
 	return b.String()
 }
+
+// maxNames is how many names of a network the instructions list: an agent reads them before it runs anything.
+const maxNames = 8
 
 // traits are those of a sandbox that an agent chooses by, in parentheses.
 func (s *server) traits(sandbox string) string {
@@ -142,8 +145,10 @@ func (s *server) traits(sandbox string) string {
 	switch {
 	case def.Network.Host:
 		list = append(list, "network")
+	case len(def.Network.Names) > maxNames:
+		list = append(list, fmt.Sprintf("network: only %s and %d more", strings.Join(def.Network.Names[:maxNames], ", "), len(def.Network.Names)-maxNames))
 	case len(def.Network.Names) > 0:
-		list = append(list, "network of names")
+		list = append(list, "network: only "+strings.Join(def.Network.Names, ", "))
 	default:
 		list = append(list, "no network")
 	}

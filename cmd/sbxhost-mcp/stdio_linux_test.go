@@ -53,7 +53,7 @@ func TestTwoClientsOverStdio(t *testing.T) {
 	if out, refusal := call[ran](first, "run", map[string]any{"script": "seq 20000", "command": nil, "timeout": nil, "directory": nil, "background": nil, "max_output": 1000}); refusal != "" || len(out.Stdout.Text) > 1100 || !strings.HasSuffix(out.Stdout.Text, "\n20000\n") {
 		t.Errorf("%+v, %s", out, refusal)
 	}
-	if text := first.InitializeResult().Instructions; !strings.Contains(text, "Sandboxes: fast (no network);") || !strings.Contains(text, b.work) {
+	if text := first.InitializeResult().Instructions; !strings.Contains(text, "sandboxes: fast (no network).") || !strings.Contains(text, b.work) {
 		t.Errorf("instructions: %q", text)
 	}
 	job := first.run(map[string]any{"script": "echo one; exec sleep 1000", "background": true})
