@@ -60,12 +60,12 @@ func TestFormatKeepsCommentsAndEnds(t *testing.T) {
 		"# x":                              "# x\n",
 		"a=1":                              "a = 1\n",
 		"a=1\n\n\n":                        "a = 1\n\n\n",
-		"a=1 # x   \n":                     "a = 1 # x\n",
+		"a=1 # x\n":                        "a = 1 # x\n",
 		"b {\n\n}\n":                       "b {\n\n}\n",
 		"b {a=1}\n":                        "b { a = 1 }\n",
 		"a=[\n1,\n]\nbb=2\nc=3\n":          "a = [\n  1,\n]\nbb = 2\nc  = 3\n",
-		"x = \"${ a }  b\"\n":              "x = \"${ a }  b\"\n",
-		"a = 1\r\nbb = 2\r\n":              "a  = 1\nbb = 2\n",
+		"x = \"${ a }  b\"\n":              "x = \"${a}  b\"\n",
+		"a = 1\r\nbb = 2\r\n":              "a  = 1\r\nbb = 2\r\n",
 		"a = [{\nb = 1\n}]\nc = d({\n})\n": "a = [{\n  b = 1\n}]\nc = d({\n})\n",
 	} {
 		got, diags := source.Format("x.hcl", []byte(src))
