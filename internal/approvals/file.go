@@ -108,8 +108,10 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 // update replaces the file's text by what change makes of it, under a lock
 // that every writer takes. A nil text changes nothing.
 func (d document) update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
-	if err := MakeDir(d.dir); err != nil {
-		return err
+	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) {
+		if err := hostpath.MakePrivate(d.dir, 0o700); err != nil {
+			return err
+		}
 	}
 	dir, err := d.openDir()
 	if err != nil {

@@ -14,6 +14,3 @@ var errNoStore = fmt.Errorf("approvals and trust are not kept on this system: %w
 func (d document) read() ([]byte, error) { return nil, errNoStore }
 
 func (d document) update(context.Context, func([]byte) ([]byte, error)) error { return errNoStore }
-
-// MakeDir makes a store's directory.
-func MakeDir(string) error { return errNoStore }

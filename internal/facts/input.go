@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -103,7 +102,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 			}
 		case view.OwnState:
 			if way := Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
-				_ = approvals.MakeDir(way.End) // else nobody makes it
+				_ = makeToHide(way.End) // else nobody makes it
 			}
 		}
 	}
@@ -124,6 +123,29 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	}
 	in.Session.Bases = slices.DeleteFunc(in.Session.Bases, func(base string) bool { return base == "" })
 	return nil
+}
+
+// makeToHide makes a directory, and what is missing above it, for the owner of the directory that it comes to lie in:
+// nobody could use ~/.local otherwise but root.
+func makeToHide(dir string) error {
+	above := filepath.Dir(dir)
+	for Follow(above).Kind == view.Absent {
+		above = filepath.Dir(above)
+	}
+	root, err := os.OpenRoot(above)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	st, uid, gid := info.Sys().(*syscall.Stat_t), -1, -1
+	if os.Geteuid() == 0 {
+		uid, gid = int(st.Uid), int(st.Gid)
+	}
+	return hostpath.MakePoint(root, strings.TrimPrefix(dir, above+"/"), true, uid, gid)
 }
 
 // uid is whom commands run as.

@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
@@ -116,9 +117,10 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 // reason not to ask.
 func turn(ctx context.Context, a *cli.App) (done func(), err error) {
 	dir := approvals.Dir(a.Getenv)
-	if dir == "" || approvals.MakeDir(dir) != nil {
+	if dir == "" {
 		return func() {}, nil
 	}
+	_ = hostpath.MakePrivate(dir, 0o700) // where that fails, nothing is locked
 	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return func() {}, nil
