@@ -60,7 +60,7 @@ func descriptors(t *testing.T) int {
 // nothingLeft waits for what the runtime and the kernel do a moment later.
 func nothingLeft(t *testing.T, goroutines, files int) {
 	t.Helper()
-	runtime.GC() // pipes that splice kept
+	runtime.GC() // files that nobody has closed
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		g, f := runtime.NumGoroutine(), descriptors(t)
 		if g <= goroutines && f <= files {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -345,44 +346,21 @@ func (c *conn) relay(outer net.Conn) {
 // errReset: the connection that was read from ended by an error.
 var errReset = errors.New("connection reset")
 
-// small is what a buffer takes; more goes through a pipe of the kernel's (splice). Neither
-// is held while nothing comes, but for a pipe in the middle of a bulk that follows large
-// pieces of that size together.
-const (
-	small = 32 << 10
-	bulk  = 4 << 20
-)
-
-var buffers = sync.Pool{New: func() any { return new([small]byte) }}
+// buffers are for what is on its way. Each connection that is passed on holds two, and
+// each answer of a host of credentials one.
+var buffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
 // pump copies from one connection to another, and passes the end on.
 func pump(to, from net.Conn, count *atomic.Int64) error {
-	take, waiting := receiver(from)
-	limited, large, more := io.LimitedReader{R: from}, 0, false
+	buffer := buffers.Get().(*[16 << 10]byte)
+	defer buffers.Put(buffer)
 	for {
-		var (
-			n, size int
-			err     error
-		)
-		if more {
-			size, err = waiting()
+		n, err := from.Read(buffer[:])
+		if n > 0 {
+			written, failed := to.Write(buffer[:n])
+			count.Add(int64(written))
+			err = cmp.Or(failed, err)
 		}
-		switch {
-		case err != nil:
-		case size > small:
-			if large += size; large > bulk {
-				size = bulk
-			}
-			limited.N = int64(size)
-			var spliced int64
-			spliced, err = io.Copy(to, &limited)
-			n = int(spliced)
-		default:
-			large = 0
-			n, err = take(to)
-			more = n == small // there is more in the kernel, perhaps
-		}
-		count.Add(int64(n))
 		switch {
 		case err == io.EOF:
 			if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -395,17 +373,6 @@ func pump(to, from net.Conn, count *atomic.Int64) error {
 			return err
 		}
 	}
-}
-
-// copyOnce copies what one read gives.
-func copyOnce(to io.Writer, from io.Reader) (int, error) {
-	buffer := buffers.Get().(*[small]byte)
-	defer buffers.Put(buffer)
-	n, err := from.Read(buffer[:])
-	if n == 0 {
-		return 0, err
-	}
-	return to.Write(buffer[:n])
 }
 
 func (c *conn) moved() uint64 {

@@ -425,5 +425,5 @@ func (handedOver) Addr() net.Addr { return &net.TCPAddr{} }
 
 type copyBuffers struct{}
 
-func (copyBuffers) Get() []byte  { return buffers.Get().(*[small]byte)[:] }
-func (copyBuffers) Put(b []byte) { buffers.Put((*[small]byte)(b)) }
+func (copyBuffers) Get() []byte  { return buffers.Get().(*[16 << 10]byte)[:] }
+func (copyBuffers) Put(b []byte) { buffers.Put((*[16 << 10]byte)(b)) }

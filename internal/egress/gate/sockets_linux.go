@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"encoding/binary"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -231,64 +230,6 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 		return nil, err
 	}
 	return net.FileConn(file)
-}
-
-// receiver gives two functions. take waits until something has come, or the end, and writes
-// what one read gives; while it waits it has no buffer. waiting waits in the same way, and
-// says how much there is.
-func receiver(c net.Conn) (take func(to io.Writer) (int, error), waiting func() (int, error)) {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return func(to io.Writer) (int, error) { return copyOnce(to, c) }, func() (int, error) { return 0, nil }
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return func(io.Writer) (int, error) { return 0, err }, func() (int, error) { return 0, err }
-	}
-	var (
-		n      int
-		failed error // an error of the connection is told once
-		held   *[small]byte
-		one    [1]byte
-	)
-	read := func(fd uintptr) bool {
-		held = buffers.Get().(*[small]byte)
-		for failed = unix.EINTR; failed == unix.EINTR; {
-			n, _, failed = unix.Recvfrom(int(fd), held[:], unix.MSG_DONTWAIT)
-		}
-		if failed == unix.EAGAIN {
-			buffers.Put(held)
-			return false
-		}
-		return true
-	}
-	look := func(fd uintptr) bool {
-		if n, failed = unix.IoctlGetInt(int(fd), unix.SIOCINQ); n > 0 || failed != nil {
-			return true
-		}
-		_, _, failed = unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return failed != unix.EAGAIN
-	}
-	take = func(to io.Writer) (int, error) {
-		if err := raw.Read(read); err != nil {
-			return 0, err
-		}
-		defer buffers.Put(held)
-		switch {
-		case failed != nil:
-			return 0, failed
-		case n == 0:
-			return 0, io.EOF
-		}
-		return to.Write(held[:n])
-	}
-	waiting = func() (int, error) {
-		if err := raw.Read(look); err != nil {
-			return 0, err
-		}
-		return n, failed
-	}
-	return take, waiting
 }
 
 // gone waits until there is nothing at a connection's other side any more, after its end

@@ -5,7 +5,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -38,7 +37,3 @@ func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElse
 func gone(net.Conn) bool                                   { return false }
 func wasReset(net.Conn) bool                               { return false }
 func delivered(net.Conn) uint64                            { return 0 }
-
-func receiver(c net.Conn) (take func(io.Writer) (int, error), waiting func() (int, error)) {
-	return func(to io.Writer) (int, error) { return copyOnce(to, c) }, func() (int, error) { return 0, nil }
-}
