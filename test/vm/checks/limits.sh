@@ -79,7 +79,7 @@ none)
 	expect 0 plain sbxhost explain -v -config /home/dev/best.hcl -- true
 	says 'limits.cpus is not held'
 	show=60 expect 0 plain sbxhost doctor
-	says 'limited *cgroups'
+	says 'limits.memory: not held'
 	tests plain plugins/bwrap 'TestLimits' -test.v
 	;;
 *) failed "one of service, desktop, login, delegated, none: $1" ;;

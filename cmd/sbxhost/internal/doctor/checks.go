@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -14,9 +13,9 @@ import (
 )
 
 // examine looks at everything that this platform has.
-func examine(ctx context.Context, a *cli.App) []finding {
+func examine(a *cli.App) []finding {
 	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
-	findings = append(findings, examinePlatform(ctx)...)
+	findings = append(findings, examinePlatform()...)
 	return append(findings, cacheDir(a), runtimeDir(), network())
 }
 

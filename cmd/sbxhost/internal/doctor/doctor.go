@@ -69,7 +69,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			fmt.Fprint(a.Stdout, madeByCommands("Seen:", list))
 			return err
 		}
-		report := doctorReport{Findings: examine(ctx, a)}
+		report := doctorReport{Findings: examine(a)}
 		var err error
 		if report.Told, err = h.Told(); err != nil {
 			report.Findings = append(report.Findings, finding{Name: "what commands have made", State: stateUnknown, Found: err.Error()})
