@@ -41,7 +41,7 @@ func TestPreparedIsLetGo(t *testing.T) {
 			runtime.SetFinalizer(ctx, func(context.Context) { close(gone) })
 			return nil, refused
 		})
-		if _, _, err := e.prepareInTime(t.Context(), time.Now(), nil); err != refused {
+		if err := e.prepareInTime(t.Context(), time.Now(), nil); err != refused {
 			t.Fatal(err)
 		}
 		for collected, begin := false, time.Now(); !collected; {
@@ -68,7 +68,7 @@ func TestLateHostIsGivenBack(t *testing.T) {
 		<-reading.Done()
 		return &UsedHost{Done: func() { close(done) }}, nil
 	})
-	if _, _, err := e.prepareInTime(ctx, time.Now(), nil); err != context.Canceled {
+	if err := e.prepareInTime(ctx, time.Now(), nil); err != context.Canceled {
 		t.Errorf("%v, want that it was given up", err)
 	}
 	<-done

@@ -170,8 +170,8 @@ func (e *Execution) startServer(dir string, sessions bool) error {
 // ask has a server run the command. A terminal stays with this process, which alone knows whether it
 // is in the foreground: the server gets what is typed.
 func (e *Execution) ask(path, program string) (status int, ended syscall.Signal, err error) {
-	cmd := &host.Cmd{TTY: true} // that of the server has one, if we have
-	r := e.newRelay(&cmd, nil)
+	e.cmd = &host.Cmd{TTY: true} // that of the server has one, if we have
+	r := e.newRelay(nil)
 	defer e.terminal.Restore()
 	client := serve.Client{Hello: serve.Hello{Args: e.fullWords(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
 	var typed *os.File // where it goes

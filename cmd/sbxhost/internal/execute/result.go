@@ -71,18 +71,13 @@ func (r *resultFile) try(path string) error {
 			return err
 		}
 	}
-	// The real name first: too long a one, say, is found here.
+	// By its real name, which may be too long.
 	f, err := r.dir.Create(r.name, 0o644)
 	if err != nil {
 		return err
 	}
 	f.Close()
-	f, temp, err := r.dir.Temp(0o644)
-	if err != nil {
-		return errors.Join(err, r.dir.Remove(r.name))
-	}
-	f.Close()
-	return errors.Join(r.dir.Remove(temp), r.dir.Remove(r.name))
+	return r.dir.Remove(r.name)
 }
 
 // write puts the result in place, whole or not at all.

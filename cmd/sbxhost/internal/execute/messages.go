@@ -2,19 +2,132 @@ package execute
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
+
+// tellMade tells of what the command made that acts outside of its sandbox.
+func (e *Execution) tellMade() {
+	if e.quiet {
+		return
+	}
+	acting := 0
+	for _, made := range e.report.Repositories {
+		if !made.Executes() {
+			continue
+		}
+		if acting++; acting <= maxActing {
+			e.Say(made.String())
+		}
+	}
+	if acting > maxActing {
+		e.Say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
+	}
+	if made := e.report.Instructions; len(made) > 0 {
+		e.Say("the command made or changed what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
+	}
+}
+
+// tellEarlier tells once, where a person reads it, that earlier commands have made what acts outside.
+func (e *Execution) tellEarlier(begin time.Time) {
+	if e.host == nil || e.quiet || !cli.IsTerminal(e.Stderr) {
+		return
+	}
+	list, _ := e.host.Told() // sbxhost doctor says why not
+	earlier := 0
+	for _, t := range list {
+		if t.At.Before(begin) {
+			earlier++
+		}
+	}
+	if earlier > 0 {
+		e.Say(fmt.Sprintf("of what earlier commands have made, %d paths act outside of sandboxes: see sbxhost doctor, and then sbxhost doctor -seen", earlier))
+	}
+}
+
+// maxActing is how many repositories that a command made are told of.
+const maxActing = 10
+
+// event tells what a person should know while the command runs.
+func (e *Execution) event(ev shared.Event) {
+	e.events.event(ev)
+	if e.quiet || e.noNotes {
+		return
+	}
+	switch ev.Kind {
+	case shared.EventDegraded:
+		// What an engine or this machine lacks is the same for each command. What has happened is not.
+		lacks := ev.Details["feature"] != "" || ev.Details["mechanism"] == "landlock" || ev.Details["mechanism"] == "session"
+		if !lacks || e.firstToday(ev.Message) {
+			e.note("degraded: " + ev.Message)
+		}
+	case shared.EventDiscarded:
+		if n := ev.Details["processes"]; n == "1" {
+			ev.Message += "; -keep keeps it"
+		} else if n != "" {
+			ev.Message += "; -keep keeps them"
+		}
+		e.note(ev.Message)
+	case shared.EventLimit:
+		if ev.Details["hold"] != "held" && e.firstToday(ev.Message) {
+			e.note("degraded: " + ev.Message)
+		}
+	case shared.EventProgress:
+		if cli.IsTerminal(e.Stderr) { // a log has no use for it
+			e.note(ev.Message)
+		}
+	}
+}
+
+// firstToday reports whether this was not said in the last day of this sandbox.
+func (e *Execution) firstToday(message string) bool {
+	store := e.setup.Options.Approvals.Store
+	if store == nil {
+		return true
+	}
+	first, err := store.FirstToday(context.Background(), fmt.Sprintf("%s\x00%s\x00%s", e.setup.File.Path(), e.setup.Sandbox, message))
+	return first || err != nil
+}
+
+// tellUnsandboxed says that a command runs without the sandbox that its
+// definition would give it.
+func (e *Execution) tellUnsandboxed(d policy.Decision, engine string) {
+	// An engine of others', which is named, may hold some of what a sandbox does.
+	if d.Outcome == policy.Unsandboxed && (d.Rule != policy.RuleEngineNamed || engine == "noop") {
+		e.Say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, cli.OneLine(d.Reason)))
+	}
+}
+
+// note is say for one line at a moment at which the terminal may be raw.
+func (e *Execution) note(message string) {
+	message = strings.ReplaceAll(message, "\n", " ")
+	if !e.terminal.IsRaw() {
+		e.Say(message)
+		return
+	}
+	fmt.Fprintf(e.Stderr, "\rsbxhost: %s\r\n", cli.Printable(message))
+}
+
+// tellReview says where what the command wrote to the workspace is.
+func (e *Execution) tellReview() {
+	if name := e.report.Review; name != "" && !e.quiet && e.report.Result != nil {
+		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review show -patch %s", name, name))
+	}
+}
 
 // maxHints bounds the lines on what a sandbox kept from a command, maxTraceHints those of one
 // whose trace was asked for.
@@ -28,7 +141,8 @@ func (e *Execution) tellDenials() {
 	if e.quiet || e.shell {
 		return
 	}
-	quietly := e.succeeded() && !e.trace && cli.IsTerminal(e.Stderr) // who looks at it saw that it went well
+	succeeded := e.report.ExitCode != nil && *e.report.ExitCode == 0
+	quietly := succeeded && !e.trace && cli.IsTerminal(e.Stderr) // who looks at it saw that it went well
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool {
 		return d.Attribute == "limits.timeout" || quietly && d.Attribute == "network"
 	})
@@ -113,9 +227,6 @@ func outermost(values []string) []string {
 	})
 }
 
-// succeeded reports whether the command exited with 0.
-func (e *Execution) succeeded() bool { return e.report.ExitCode != nil && *e.report.ExitCode == 0 }
-
 // placeDenial says where that stands which holds a denial, and the change in the caller's form.
 func (e *Execution) placeDenial(d *host.Denial) {
 	flag := e.flags.FlagOf(d.Attribute)
@@ -129,7 +240,6 @@ func (e *Execution) placeDenial(d *host.Denial) {
 
 // denialLine says what was denied, what would allow it, and where that is written.
 func (e *Execution) denialLine(d *host.Denial) string {
-	e.placeDenial(d)
 	at, change := "at "+d.At, d.Change
 	switch {
 	case d.Attribute == "", change == "" && d.At == "":
@@ -149,12 +259,12 @@ func (e *Execution) denialLine(d *host.Denial) string {
 
 // hint gives err with what helps where the command was not found, and says which time limit
 // has ended it, which nothing else would say.
-func (e *Execution) hint(cmd *host.Cmd, err error) error {
+func (e *Execution) hint(err error) error {
 	exit, exited := errors.AsType[*host.ExitError](err)
 	if timedOut := exited && exit.TimedOut || errors.Is(err, host.ErrTimedOut); timedOut && e.setup != nil && !e.quiet {
 		e.Say(e.timedOut())
 	}
-	if cmd == nil || !errors.Is(err, shared.ErrNotFound) {
+	if e.cmd == nil || !errors.Is(err, shared.ErrNotFound) {
 		e.tellDenials()
 		return err
 	}

@@ -1,0 +1,143 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/policy"
+)
+
+// A preparation is what a command has before it runs.
+type preparation struct {
+	setup  *setup.Setup
+	output *resultFile // of -result; nil before it is open
+	events *eventLog   // of -events, likewise
+	span   *trace.Span
+	host   *UsedHost
+	cmd    *host.Cmd
+}
+
+// prepareInTime prepares for as long as the command is wanted: until a signal ends us, or
+// the time limit. A file that is read may lie on a disk that does not answer.
+func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) error {
+	e.host, e.cmd = nil, nil
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil) // a server would have the timer, and what it refers to, until the limit
+	limit := func(limit time.Duration) {
+		timer := time.AfterFunc(time.Until(begin.Add(limit)), func() {
+			cancel(fmt.Errorf("%w before the command ran, while its configuration was read or the session's lock waited for", host.ErrTimedOut))
+		})
+		context.AfterFunc(reading, func() { timer.Stop() })
+	}
+	if e.flags.Timeout != nil {
+		limit(*e.flags.Timeout)
+	}
+	p, ended := e.preparation, make(chan error, 1)
+	go func() { ended <- e.prepare(&p, ctx, reading, begin, limit, hungUp) }()
+	select {
+	case err := <-ended:
+		e.preparation = p
+		if reading.Err() != nil && err != nil {
+			err = context.Cause(reading)
+		}
+		return err
+	case <-reading.Done():
+		go func() {
+			if err := <-ended; err == nil {
+				p.host.Done()
+			}
+		}()
+		return context.Cause(reading)
+	}
+}
+
+// prepare reads the configuration and makes the command. It changes nothing of the Execution, which may have gone on
+// without it. It has hungUp called when the terminal is gone.
+func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin time.Time, limit func(time.Duration), hungUp func()) (err error) {
+	if p.setup, err = setup.Load(reading, e.App, e.flags.Config); err != nil {
+		return err
+	}
+	s := p.setup
+	if err := p.open(e, s.Options); err != nil {
+		return err
+	}
+	if err := setup.Choose(reading, e.App, s, &e.flags); err != nil {
+		return err
+	}
+	timeout := s.Options.Sandboxes[s.Sandbox].Limits.Timeout
+	if timeout > 0 && e.flags.Timeout == nil {
+		limit(timeout)
+	}
+	p.span = trace.Start(e.App, s.Sandbox, s.Options.Sandboxes[s.Sandbox].Engine, begin)
+	used, err := e.Remote.host(reading, e.App, s)
+	if err != nil {
+		return err
+	}
+	cmd := setup.NewCmd(ctx, e.App, used.Host, s, &e.flags, e.args)
+	cmd.Trace, cmd.Caller = e.trace, e.Remote.caller(e.App)
+	if timeout > 0 {
+		cmd.Timeout = max(timeout-time.Since(begin), 1)
+	}
+	p.span.Pass(cmd)
+	if e.Remote != nil && e.Remote.AdaptTo != nil {
+		if err := e.Remote.AdaptTo(e.App, used.Host, cmd); err != nil {
+			used.Done()
+			return err
+		}
+	}
+	cmd.Decided = func(d policy.Decision) {
+		report := cmd.Report()
+		e.tellUnsandboxed(d, report.Engine)
+		e.events.decided(report)
+	}
+	if !e.quiet && !e.noNotes || p.events != nil {
+		cmd.Events = e.event
+	}
+	e.connect(cmd, hungUp)
+	p.host, p.cmd = used, cmd
+	return nil
+}
+
+// connect gives a command our standard streams, or a terminal of its own in their place.
+func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Remote.errors(e.Stderr)
+	if !e.tty {
+		return
+	}
+	cmd.TTY, cmd.TTYOptional = true, !e.flags.Tty
+	cmd.Suspend, cmd.Size = terminal.SuspendJob, e.size()
+	if e.Remote != nil {
+		cmd.Suspend = e.Remote.suspend
+	}
+	if e.flags.Tty || cli.IsTerminal(e.Stderr) {
+		cmd.Stderr = nil
+	}
+	cmd.Stdin = &terminal.Typed{From: e.Stdin}
+	if e.terminal != nil {
+		cmd.Stdin = &terminal.Watched{From: e.terminal, Ended: hungUp}
+	} else if e.Remote != nil && e.Remote.Typed { // a ^D would have a shell say "exit" where its client is gone
+		cmd.Stdin = &terminal.Watched{From: e.Stdin, Ended: hungUp}
+	}
+}
+
+// open opens where -result and -events go, for commands that can write as options say.
+func (p *preparation) open(e *Execution, o host.Options) (err error) {
+	if e.resultPath != "" && p.output == nil {
+		if p.output, err = openPlace("-result", e.resultPath, e.Dir, setup.CommandDirs(e.App, o, e.resultPath)); err != nil {
+			return err
+		}
+		p.output.ready = e.Remote.asClient
+	}
+	if e.eventsTo != "" && p.events == nil {
+		if p.events, err = openEvents(e.eventsTo, e.Dir, setup.CommandDirs(e.App, o, e.eventsTo)); err == nil && e.Remote != nil {
+			err = e.Remote.asClient(p.events.file) // no descriptor of the client's comes here
+		}
+	}
+	return err
+}
