@@ -134,15 +134,10 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 }
 
 // DiagnoseSandbox gives an error of the host or an engine its place in the body that the
-// definition was decoded from, by [DecodeSandbox] with that ctx: at the attribute that the
-// error names, else where [LocateSandbox] says. An error that consists of several gives
-// one diagnostic for each. Where the attribute comes of a value that ctx marks, the error
-// is told without its text, which may quote the value.
-func DiagnoseSandbox(body hcl.Body, ctx *hcl.EvalContext, err error) hcl.Diagnostics {
-	return diagnose(err, "a value that is marked", func(attribute string) (hcl.Range, bool) {
-		at, attr := locateInSandbox(body, body.MissingItemRange(), attribute)
-		return at, attr != nil && meetsMarks(attr.Expr, ctx)
-	})
+// definition was decoded from, by [DecodeSandbox]: at the attribute that the error names, else
+// where [LocateSandbox] says. An error that consists of several gives one diagnostic for each.
+func DiagnoseSandbox(body hcl.Body, err error) hcl.Diagnostics {
+	return diagnose(err, "", func(attribute string) (hcl.Range, bool) { return LocateSandbox(body, attribute), false })
 }
 
 // diagnose gives each part of err its place. Of one that comes of a secret it does not say

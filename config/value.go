@@ -55,17 +55,15 @@ func (d *decoder) warn(at hcl.Range, summary, detail string) {
 
 // item is a value with its place in the file.
 type item struct {
-	name   string    // "bind_paths[1]"
-	val    cty.Value // without marks of its own; its parts have theirs
+	name   string // "bind_paths[1]"
+	val    cty.Value
 	at     hcl.Range
 	expr   hcl.Expression // nil when the value is a part of what an expression computed
-	hidden bool           // it or a part of it may come from a variable, or is marked, and is not to be shown
+	hidden bool           // it or a part of it may come from a variable, and is not to be shown
 }
 
 func itemOf(name string, val cty.Value, expr hcl.Expression) item {
-	it := item{name: name, at: expr.Range(), expr: expr, hidden: refersToEnv(expr) || val.ContainsMarked()}
-	it.val, _ = val.Unmark()
-	return it
+	return item{name: name, val: val, at: expr.Range(), expr: expr, hidden: refersToEnv(expr)}
 }
 
 // part is a part of it, with its own place where it is written out.
@@ -73,8 +71,7 @@ func (it item) part(name string, val cty.Value, expr hcl.Expression) item {
 	if expr != nil {
 		return itemOf(name, val, expr)
 	}
-	val, marks := val.Unmark()
-	return item{name: name, val: val, at: it.at, hidden: it.hidden || len(marks) > 0}
+	return item{name: name, val: val, at: it.at, hidden: it.hidden}
 }
 
 // show is a string value in quotes, or words in its place.
@@ -142,7 +139,6 @@ func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
 		parts := make(map[string]cty.Value, len(pairs))
 		for _, pair := range pairs {
 			key, ok := d.evaluate(name, pair.Key)
-			key, _ = key.Unmark()
 			val, _ := d.evaluate(name, pair.Value)
 			if ok && !key.IsNull() && key.Type() == cty.String {
 				parts[key.AsString()] = val
@@ -305,7 +301,6 @@ func (d *decoder) fields(it item) ([]field, bool) {
 		}
 		for _, pair := range pairs {
 			key, diags := d.eval(pair.Key)
-			key, marks := key.Unmark()
 			if diags.HasErrors() || key.IsNull() || !key.IsKnown() || key.Type() != cty.String {
 				continue // reported when the object was evaluated
 			}
@@ -319,7 +314,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 				continue
 			}
 			written[name] = pair
-			hidden[name] = len(marks) > 0 || refersToEnv(pair.Key)
+			hidden[name] = refersToEnv(pair.Key)
 		}
 	}
 	fields := make([]field, 0, it.val.LengthInt())

@@ -64,7 +64,7 @@ func run(ctx context.Context, h *host.Host, text, filename string) error {
 			}
 			out, err := h.CommandIn(ctx, def, "echo", "in a sandbox").Output()
 			if _, ok := errors.AsType[*host.SandboxError](err); ok {
-				diags = append(diags, config.DiagnoseSandbox(block.Body, nil, err)...) // with the line
+				diags = append(diags, config.DiagnoseSandbox(block.Body, err)...) // with the line
 				continue
 			} else if err != nil {
 				return err
