@@ -1,8 +1,14 @@
 package view
 
 import (
+	"fmt"
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // actsUnasked are directories from which a tool runs programs without a question, in a
@@ -55,10 +61,10 @@ func (v *View) namesGivenUp() (list givenUp, err error) {
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")
 		if !slices.Contains(known, name) {
-			return nil, invalidf(sprint("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
+			return nil, invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
 		}
 		list = append(list, name)
-		v.Remarks = append(v.Remarks, sprint("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
+		v.Remarks = append(v.Remarks, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
 	}
 	if v.gitWritable {
 		list = append(list, ".gitmodules")
@@ -68,4 +74,82 @@ func (v *View) namesGivenUp() (list givenUp, err error) {
 
 func (g givenUp) has(name string) bool {
 	return slices.Contains(g, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(g, "*"+workspaceFile)
+}
+
+// byDefault protects a name of DefaultProtected, and holds its place.
+func byDefault(dir, name string) protection {
+	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}, leads: true}
+}
+
+// defaultProtections are what tools of the host take for instructions.
+func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
+	for _, f := range trees.Found {
+		if name := path.Base(f.Path); f.What == scan.Asked && !v.givenUp.has(name) && v.guarded(f.Path, trees) {
+			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
+		}
+	}
+	for _, e := range slices.Clone(v.entries) {
+		chosen := e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, "bind_paths")
+		if e.Access == shared.ReadWrite && chosen && v.facts.Follow(e.Source).Kind == Directory {
+			list = append(list, v.defaultsAtTop(e.Source)...)
+		}
+	}
+	for _, home := range v.homes() {
+		list = append(list, v.defaultsInHome(home)...)
+	}
+	return list
+}
+
+// guarded reports whether what tools act on is protected where it lies: at the top of what
+// commands write to, and of the repositories there what such a tool takes from their tops alone.
+func (v *View) guarded(p string, trees *scan.Result) bool {
+	dir := path.Dir(p)
+	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
+	return at && v.Creatable(p)
+}
+
+// defaultsAtTop are those at the top of a directory that commands write to.
+func (v *View) defaultsAtTop(dir string) (list []protection) {
+	// In an empty directory a project is about to be made, by tools that want
+	// it empty.
+	if !v.facts.Empty(dir) {
+		// To git, an empty directory is one to clean up, and that fails.
+		ignored := v.repository(dir).Layout.CommonDir != ""
+		for _, name := range actsUnasked {
+			if !v.givenUp.has(name) {
+				p := byDefault(dir, name)
+				p.ignored = ignored
+				list = append(list, p)
+			}
+		}
+	}
+	for _, name := range shellFiles {
+		way := v.facts.Follow(path.Join(dir, name))
+		if !v.givenUp.has(name) && (slices.Contains(v.homes(), dir) || way.Kind != Absent || len(way.Links) > 0) {
+			list = append(list, byDefault(dir, name))
+		}
+	}
+	return list
+}
+
+// defaultsInHome are those of a home directory, unless somebody has bound them.
+func (v *View) defaultsInHome(home string) (list []protection) {
+	for _, name := range homeFiles {
+		p := byDefault(home, name)
+		bound := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p.path, e.Source) })
+		if v.writer(p.path) != nil && !bound && !v.givenUp.has(name) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// homes are the directories that login shells start in, of whom commands run as and of the caller.
+func (v *View) homes() (list []string) {
+	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) {
+		if way := v.facts.Follow(home); home != "" && way.Err == nil && way.End != "/" {
+			list = append(list, way.End)
+		}
+	}
+	return list
 }

@@ -57,7 +57,7 @@ func (d *Device) gives() string {
 // checkDevices gives the paths of the devices that commands have.
 func (v *View) checkDevices() (list []string, err error) {
 	for i, d := range v.in.Device {
-		attribute, text := sprint("devices[%d]", i), v.in.Devices[i]
+		attribute, text := fmt.Sprintf("devices[%d]", i), v.in.Devices[i]
 		if err := v.checkText(attribute, text); err != nil {
 			return nil, err
 		}

@@ -283,18 +283,15 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	// What a command made of a repository in a subdirectory was reported, and must
 	// not keep all others from running.
-	link := linkRefused
-	if !slices.Contains(v.Tops(), top) {
-		link = linkTold
-	}
+	mustHold := slices.Contains(v.Tops(), top)
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		like := protection{why: "git, not understood", link: link, repository: top}
+		like := protection{why: "git, not understood", mustHold: mustHold, repository: top}
 		list = v.behindLinks(dotGit, like)
 		for _, dir := range r.Pointed {
 			if dir == top { // which is a repository itself, and more than one
 				for _, name := range ObeyedNames() {
-					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), link: link, repository: top})
+					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), mustHold: mustHold, repository: top})
 				}
 				continue
 			}
@@ -313,14 +310,11 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		const why = "git, which cannot be asked what it obeys"
 		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir} {
-			list = append(list, v.behindLinks(dir, protection{why: why, link: link, repository: top})...)
+			list = append(list, v.behindLinks(dir, protection{why: why, mustHold: mustHold, repository: top})...)
 		}
 		return list
 	}
 	v.openSubmodules(&r.Layout)
-	if v.Settled == nil {
-		v.Settled = map[string][]byte{}
-	}
 	maps.Copy(v.Settled, r.Layout.Settled)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
@@ -333,7 +327,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	add := func(p string, hold *Hold) {
 		if name := nameInGit(&r.Layout, top, p); name != "" {
-			list = append(list, protection{path: p, why: "git " + name, hold: hold, link: link, repository: top, keep: keep})
+			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep})
 		}
 	}
 	for _, p := range r.Layout.Protected {
@@ -348,7 +342,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	for _, o := range r.Obeyed {
 		if !v.gitWritable && v.obeyedWritable(&o) {
-			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, link: link, repository: top, keep: keep})
+			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, mustHold: mustHold, repository: top, keep: keep})
 		}
 	}
 	return list
@@ -412,17 +406,4 @@ func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
 		}
 	}
 	return list
-}
-
-// gitHold is what holds the place of a part of a git directory, so that git
-// works on while it is there.
-func gitHold(p string) *Hold {
-	switch path.Base(p) {
-	case "commondir":
-		// An empty one is an error to git, inside and outside.
-		return &Hold{File: true, Content: workspace.SelfCommonDir}
-	case "config", "config.worktree", "attributes", "gitdir":
-		return &Hold{File: true}
-	}
-	return &Hold{}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -89,12 +90,7 @@ func (v *View) checkHidden() error {
 			hidden = append(hidden, e.Path)
 		}
 	}
-	if len(hidden) <= MaxHidden {
-		return nil
-	}
-	dir, n := hostpath.MostIn(hidden)
-	return invalidf("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
-		"%d paths would have to be hidden, more than %d; %d of them lie in %s", len(hidden), MaxHidden, n, hostpath.Quote(dir))
+	return tooMany(hidden, MaxHidden, "would have to be hidden", "deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths")
 }
 
 // hideAt hides a path of the host wherever it shows.
@@ -132,7 +128,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if !f.Symlink {
 		if f.What == scan.HardLink {
-			why += sprint(", a hard link of %q", f.Of)
+			why += fmt.Sprintf(", a hard link of %q", f.Of)
 		}
 		v.hideAt(f.Path, why, nil)
 		return nil
@@ -155,7 +151,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		if sensitive {
 			attribute = "approvals.mode"
 		}
-		hint := sprint("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
+		hint := fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}
 	v.hideAt(way.End, why, nil)
@@ -179,7 +175,7 @@ func (v *View) hideState() {
 		if o.Kind != OwnState {
 			continue
 		}
-		way, why := v.facts.Follow(o.Path), sprint("%s (%s)", o.Attribute, o.What)
+		way, why := v.facts.Follow(o.Path), fmt.Sprintf("%s (%s)", o.Attribute, o.What)
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // a log that is no file is refused when it is written to
 		}
@@ -303,7 +299,7 @@ func (v *View) CheckSessions() error {
 // allGranted are the sockets that commands may connect to.
 func (v *View) allGranted() (list []string, err error) {
 	for i, text := range v.in.UnixSockets {
-		socket, err := v.granted(sprint("unix_sockets[%d]", i), text)
+		socket, err := v.granted(fmt.Sprintf("unix_sockets[%d]", i), text)
 		if err != nil {
 			return nil, err
 		}
@@ -344,11 +340,11 @@ func (v *View) refuseControl(granted []string) error {
 func controlError(s *ControlSocket, e *shared.Entry, led string) error {
 	hint := "bind what is needed of it, and not this"
 	if s.Asked {
-		hint = sprint("name the socket in unix_sockets if that is meant: %q", led)
+		hint = fmt.Sprintf("name the socket in unix_sockets if that is meant: %q", led)
 	}
-	shows := sprint("%q shows the control socket %q", e.Source, led)
+	shows := fmt.Sprintf("%q shows the control socket %q", e.Source, led)
 	if e.Source == led {
-		shows = sprint("%q is a control socket", led)
+		shows = fmt.Sprintf("%q is a control socket", led)
 	}
 	return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
 }
@@ -365,10 +361,10 @@ func (v *View) remarkSensitive(found *Found) {
 			continue
 		}
 		if n++; n <= some {
-			v.Remarks = append(v.Remarks, sprint("%q looks as if it held secrets, and can be read; deny_paths hides it", f.Path))
+			v.Remarks = append(v.Remarks, fmt.Sprintf("%q looks as if it held secrets, and can be read; deny_paths hides it", f.Path))
 		}
 	}
 	if n > some {
-		v.Remarks = append(v.Remarks, sprint("and %d further files look as if they held secrets", n-some))
+		v.Remarks = append(v.Remarks, fmt.Sprintf("and %d further files look as if they held secrets", n-some))
 	}
 }

@@ -170,9 +170,6 @@ func (v *View) showSubstitutes() error {
 }
 
 func (v *View) substitute(s *Substitute, why string) error {
-	if v.Settled == nil {
-		v.Settled = map[string][]byte{}
-	}
 	v.Settled[s.Path] = s.Content
 	return v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: why})
 }

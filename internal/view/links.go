@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
-	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/internal/scan"
 )
 
 // withLinksIn adds what the symlinks lead to that lie in directories whose reader follows
@@ -81,91 +82,6 @@ func (p *located) holder(link string) string {
 	}
 }
 
-// protect makes what the protections name read-only wherever a writable entry shows it: of
-// a symlink, what it leads to in the end. It gives those that commands could lead elsewhere
-// or whose place is not protected by that, for judge.
-func (v *View) protect(protections []protection) (linked []located, err error) {
-	var list []located
-	var ends []string
-	for _, m := range protections {
-		p := v.locate(m)
-		if len(p.links) > 0 || p.repository != "" {
-			linked = append(linked, p)
-		}
-		for _, link := range p.links {
-			if dir := p.holder(link); dir != "" {
-				list = append(list, located{protection: protection{why: p.why, whole: true}, way: v.facts.Follow(dir)})
-			}
-		}
-		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
-			continue // nobody who runs as the caller gets there, unless by another link
-		}
-		ends = append(ends, p.way.End)
-		v.settle(&p)
-		list = append(list, p)
-	}
-	for i := range linked {
-		p := &linked[i]
-		p.kept = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
-			dir := p.holder(link)
-			return dir == "" || paths.InsideAny(ends, dir)
-		})
-	}
-	return linked, v.protectPlaces(list)
-}
-
-// settle says how a place is protected while nothing lies there. A symlink that leads
-// nowhere is a place like any other: a command could make what it leads to. What is there
-// may be another command's hold.
-func (v *View) settle(p *located) {
-	if len(p.way.Links) > 0 {
-		if p.hold == nil {
-			p.hold = &Hold{File: p.repository != ""} // git's own, but for directories that have a hold
-		}
-		p.ignored = p.ignored || !p.hold.File && v.inWorkTree(p.way.End)
-	}
-	if p.way.Kind != Absent {
-		return
-	}
-	for dir := range paths.Up(path.Dir(p.way.End)) {
-		// Beneath a file nothing can be held, and a command could put a directory in
-		// its place.
-		if way := v.facts.Follow(dir); way.Kind != Absent {
-			if way.Kind != Directory && p.hold != nil {
-				p.way, p.hold = way, nil
-			}
-			return
-		}
-	}
-}
-
-// inWorkTree reports whether a path lies in the work tree of a repository, and not in its
-// git directory.
-func (v *View) inWorkTree(p string) bool {
-	for dir := range paths.Up(path.Dir(p)) {
-		if path.Base(dir) == ".git" {
-			return false
-		}
-		if slices.Contains(v.Tops(), dir) {
-			return v.repository(dir).Layout.CommonDir != ""
-		}
-	}
-	return false
-}
-
-// unprotectable reports whether to protect what a path leads to would protect what commands
-// are to write: the workspace, or for a link that a command can have made, anything else
-// that somebody wants to be writable.
-func (v *View) unprotectable(m *protection, way *Way) bool {
-	switch {
-	case len(way.Links) == 0 && m.repository == "":
-		return false
-	case v.holdsRoot(way.End):
-		return true
-	}
-	return len(way.Links) > 0 && m.link == linkTold && slices.ContainsFunc(v.wanted(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
-}
-
 // A Loose path is to be protected, and commands can lead it elsewhere, or write what it leads to.
 type Loose struct {
 	Path, Why  string
@@ -189,7 +105,7 @@ func (v *View) judge(linked []located) error {
 				loose = append(loose, link)
 			}
 		}
-		if len(loose) > 0 && p.link == linkRefused {
+		if len(loose) > 0 && p.mustHold {
 			return v.refuseLink(&p, loose[0])
 		}
 		for _, link := range p.kept {
@@ -243,4 +159,56 @@ func (v *View) refuseLink(p *located, link string) error {
 		hint = fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End)
 	}
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
+}
+
+// Linked gives rules for files that are protected and have further names, and for directories
+// with such files in them: by one of those that lies where commands can write, they could change
+// them. Their text says what they are.
+func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
+	if len(v.Writable()) == 0 {
+		return nil, nil
+	}
+	add := func(p, what string) {
+		way := v.facts.Follow(p)
+		linked := way.Kind == File && way.Names > 1
+		if way.Kind == Directory {
+			links := v.facts.LinksIn(way.End)
+			linked = links.Hard || !links.All
+		}
+		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+			return
+		}
+		pattern, parseErr := glob.Parse(Quote(way.End))
+		if parseErr != nil {
+			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
+		}
+		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
+	}
+	isDir := func(p string) bool { return v.facts.Follow(p).Kind == Directory }
+	for _, m := range v.hostProtections() {
+		if !isDir(m.path) {
+			add(m.path, m.why)
+		}
+	}
+	for _, dir := range v.repositories(trees) {
+		if v.gitWritable {
+			break
+		}
+		r := v.repository(dir)
+		for _, p := range r.Layout.Protected {
+			// Git says itself which hooks have further names, and modules have the parts of their own.
+			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
+				add(p, "git "+name)
+			}
+		}
+		for _, o := range r.Obeyed {
+			if !isDir(o.Path) {
+				add(o.Path, "git "+o.What)
+			}
+		}
+	}
+	for _, p := range v.withLinksIn(v.defaultProtections(trees)) {
+		add(p.path, p.why)
+	}
+	return rules, err
 }

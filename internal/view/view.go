@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -75,15 +76,9 @@ type View struct {
 	Deny, Protect []string
 }
 
-// A Hold is what keeps the place of a path of the host that does not exist.
-type Hold struct {
-	Path    string // without symlinks
-	File    bool   // else an empty directory
-	Content string // of a file
-}
-
 func newView(in *Input, facts Facts) *View {
-	return &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{}}
+	return &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{},
+		held: map[string]bool{}, hiddenAround: map[string]bool{}, Settled: map[string][]byte{}}
 }
 
 // Table gives the entries, sorted.
@@ -127,9 +122,6 @@ func (v *View) put(e shared.Entry) {
 func (v *View) hideAround(p, why string, missing shared.Missing) {
 	if _, taken := v.byPath[p]; taken {
 		return
-	}
-	if v.hiddenAround == nil {
-		v.hiddenAround = map[string]bool{}
 	}
 	v.hiddenAround[p] = true
 	v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
@@ -363,3 +355,15 @@ func (v *View) Visible(host string) bool {
 
 // WritableAt reports whether an entry that is writable shows a path of the host.
 func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
+
+func (v *View) note(format string, args ...any) {
+	if note := fmt.Sprintf(format, args...); !slices.Contains(v.Notes, note) {
+		v.Notes = append(v.Notes, note)
+	}
+}
+
+// claim is a note that is true while the table is held.
+func (v *View) claim(format string, args ...any) {
+	v.claims = append(v.claims, fmt.Sprintf(format, args...))
+	v.note(format, args...)
+}

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
+)
+
+// hostProtections are what the host itself runs and obeys.
+func (v *View) hostProtections() (list []protection) {
+	for _, o := range v.in.Own {
+		way := v.facts.Follow(o.Path)
+		writable := way.Err == nil && v.writer(way.End) != nil
+		// Also where an entry shows no more than a part of one.
+		inPart := writable || way.Err == nil && v.writesIn(way.End)
+		p := protection{path: way.End, why: o.What, own: o.Kind != OwnVetted}
+		switch o.Kind {
+		case OwnConfig, OwnVetted:
+			p.path, p.mustHold = o.Path, true
+		case OwnProgram:
+			// Whatever is not there yet cannot be mounted on, and is not run before it
+			// has been checked.
+			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
+				continue
+			}
+		case OwnRecord:
+			if !writable {
+				continue
+			}
+		case OwnEngine, OwnState:
+			// That no engine is started which lies in the workspace is not enough: for the
+			// next run, this may be none.
+			if !inPart || o.File || o.Kind == OwnState && way.End == "/" {
+				continue
+			}
+			p.hold = &Hold{}
+			v.StateInReach = v.StateInReach || o.Kind == OwnState
+		case OwnPlace, OwnCommand:
+			if way.Err == nil && (o.Kind == OwnPlace || inPart) {
+				list = append(list, v.placeProtections(&o, way.End)...)
+			}
+			continue
+		default:
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func (v *View) placeProtections(o *Own, dir string) (list []protection) {
+	for _, name := range o.Names {
+		p := path.Join(dir, name)
+		way := v.facts.Follow(p)
+		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (o.Kind == OwnPlace || strings.HasPrefix(by.Why, "bind_paths")) {
+			list = append(list, protection{path: p, why: o.What, hold: &Hold{}, own: true})
+		}
+	}
+	return list
+}
+
+// checkTrusted refuses a definition that would let commands replace a symlink on
+// the way to what the host obeys or runs, or to where it would look for it. An
+// entry protects what a path leads to, and cannot lie on a symlink on the way.
+func (v *View) checkTrusted() error {
+	if v.in.Unisolated {
+		return nil
+	}
+	for _, o := range v.in.Own {
+		if o.Kind != OwnWay && o.Kind != OwnPlace {
+			continue
+		}
+		dir, err := v.checkWay(o.Path, o.What)
+		if err != nil {
+			return err
+		}
+		if dir == "" || v.writer(dir) == nil {
+			continue // nor are the names in it
+		}
+		for _, name := range o.Names {
+			if _, err := v.checkWay(path.Join(o.Path, name), o.What); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkWay does so for one path, and gives what it leads to; "" where it cannot
+// be followed.
+func (v *View) checkWay(spelled, what string) (end string, err error) {
+	way := v.facts.Follow(spelled)
+	for _, link := range way.Links {
+		by := v.writer(path.Dir(link))
+		if by == nil || v.inReserved(link) {
+			continue
+		}
+		hint := "take the symlink out of what commands can write"
+		if way.Err == nil {
+			hint += fmt.Sprintf(", or name what it leads to: %q", way.End)
+		}
+		return "", invalidf(by.Why, hint, "commands could replace the symlink %q, which leads to %s", link, what)
+	}
+	if way.Err != nil {
+		return "", nil
+	}
+	return way.End, nil
+}
+
+// inReserved reports whether a path lies in what is protected as the host's own.
+func (v *View) inReserved(p string) bool {
+	return slices.ContainsFunc(v.in.Own, func(o Own) bool {
+		if o.Kind != OwnPlace {
+			return false
+		}
+		dir := v.facts.Follow(o.Path)
+		return dir.Err == nil && slices.ContainsFunc(o.Names, func(name string) bool {
+			place := path.Join(dir.End, name)
+			return place != p && paths.Inside(place, p)
+		})
+	})
+}
