@@ -35,7 +35,7 @@ func other(how string) (*engine, shared.Spec) {
 	s := daemon.HostSurroundings()
 	s.Getenv = func(name string) string { return map[string]string{"DOCKER_HOST": part[0]}[name] }
 	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
-		return sandboxinit.LocateBeside(filepath.Join(part[1], "sbxhost-init"))
+		return sandboxinit.Binary{Path: filepath.Join(part[1], "sbxhost-init")}, nil
 	}}
 	spec := shared.Spec{Options: []byte(part[2])}
 	if len(part) > 3 {

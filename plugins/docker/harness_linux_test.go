@@ -112,7 +112,7 @@ func newEngine(t testing.TB) *engine {
 		if err != nil {
 			return sandboxinit.Binary{}, err
 		}
-		return sandboxinit.LocateBeside(filepath.Join(dir, "sbxhost-init"))
+		return sandboxinit.Binary{Path: filepath.Join(dir, "sbxhost-init")}, nil
 	}}
 }
 

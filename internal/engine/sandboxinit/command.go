@@ -5,7 +5,6 @@ package sandboxinit
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
@@ -130,42 +129,15 @@ const (
 	maxResource = 63
 )
 
-// validate refuses what no kernel could be given.
+// validate refuses what an init could not pass on to the kernel. What a kernel refuses it does not look for.
 func (c *Command) validate() error {
 	if len(c.Args) == 0 && c.Script == "" {
 		return errors.New("command: both args and script are empty")
 	}
-	cut := "" // what ends before its end, for the kernel
-	look := func(name string, i int, text string) {
-		if cut != "" || strings.IndexByte(text, 0) < 0 {
-			return
-		}
-		if cut = name; i >= 0 {
-			cut += "[" + strconv.Itoa(i) + "]"
-		}
-	}
-	look("script", -1, c.Script)
-	look("dir", -1, c.Dir)
-	look("fresh", -1, c.Fresh)
-	for i, arg := range c.Args {
-		look("args", i, arg)
-	}
-	for i, variable := range c.Env {
-		look("env", i, variable)
-	}
-	for i, m := range c.Mounts {
-		look("mounts", i, m.Path)
-	}
-	if cut != "" {
-		return errors.New("command: " + cut + " contains a NUL byte")
-	}
 	if len(c.Rlimits) > maxRlimits {
 		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
 	}
-	if err := c.Confinement.validate(); err != nil {
-		return err
-	}
-	if err := validProgram(c.Trace); err != nil {
+	if err := errors.Join(validProgram(c.Filter), validProgram(c.Trace)); err != nil {
 		return err
 	}
 	for i, l := range c.Rlimits {
@@ -174,22 +146,6 @@ func (c *Command) validate() error {
 		}
 	}
 	return nil
-}
-
-func (c *Confinement) validate() error {
-	for i, path := range c.Writable {
-		if strings.IndexByte(path, 0) >= 0 {
-			return errors.New("command: writable[" + strconv.Itoa(i) + "] contains a NUL byte")
-		}
-	}
-	if c.Landlock != nil {
-		for i, r := range c.Landlock.Rules {
-			if strings.IndexByte(r.Path, 0) >= 0 {
-				return errors.New("command: rules[" + strconv.Itoa(i) + "] contains a NUL byte")
-			}
-		}
-	}
-	return validProgram(c.Filter)
 }
 
 func validProgram(p []byte) error {

@@ -5,6 +5,7 @@ package sandboxinit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -420,15 +421,10 @@ func lost(err error) error {
 	case err == io.EOF, gone(err):
 		return ErrInitLost
 	}
-	return &lostError{err}
+	return fmt.Errorf("%w: %w", ErrInitLost, err)
 }
 
 // gone reports whether the other end of the socket is closed.
 func gone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
-
-type lostError struct{ cause error }
-
-func (e *lostError) Error() string   { return ErrInitLost.Error() + ": " + e.cause.Error() }
-func (e *lostError) Unwrap() []error { return []error{ErrInitLost, e.cause} }

@@ -83,11 +83,7 @@ func (w way) binary(t testing.TB) Binary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := LocateBeside(filepath.Join(dir, "sbxhost-init"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return Binary{Path: filepath.Join(dir, "sbxhost-init")}
 }
 
 // sandbox is a launched init.
@@ -272,7 +268,7 @@ func outcome(err error) string {
 func storm() string {
 	parent := os.Getppid()
 	for sig := syscall.Signal(1); sig <= maxSignal; sig++ {
-		if slices.Contains(passed[:], sig) && sig != syscall.SIGWINCH {
+		if slices.Contains(passed, os.Signal(sig)) && sig != syscall.SIGWINCH {
 			continue // comes back, and would end this process
 		}
 		syscall.Kill(parent, sig)

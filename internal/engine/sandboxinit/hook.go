@@ -13,15 +13,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// What argv[1] of a process says that it is. Descriptors follow.
+// The roles of a process of this program, by argv[1]. Numbers of descriptors follow, of which those in
+// brackets may be missing.
 const (
-	initArg = "sbxhost-init"
-	// waitArg is of an init that is given the command's stdio later.
-	waitArg = "sbxhost-init-wait"
-	// AloneArg is of an init that is told later what else it is: see [holder.StartAlone].
+	serveRole = "sbxhost-init"       // CONTROL [SOCKETS]: an init whose launcher passes all on
+	waitRole  = "sbxhost-init-wait"  // CONTROL [RESETS]: one that receives the command's stdio later
+	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: one that makes its sandbox, and then waits
+	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, which an init starts
+	// AloneArg is the role of an init that receives words with another role later: see [holder.StartAlone].
 	AloneArg = "sbxhost-init-alone"
-	// traceArg is of the tracer.
-	traceArg = "sbxhost-init-trace"
 )
 
 // hooked says that this program's main has called [Hook]. It is process-wide
@@ -38,28 +38,29 @@ func Hook() {
 		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Wanted(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, initArg, runServing))
+		proc.Exit(containerinit.Main(os.Args, serveRole, runServing))
 	}
-	if run := wanted(os.Args); run != nil {
-		proc.Exit(run())
+	if name, fds := parseArgs(os.Args); fds != nil {
+		if run := role(name, fds); run != nil {
+			proc.Exit(run())
+		}
 	}
 	hooked.Store(true)
 }
 
-// wanted gives the life of a process with these arguments; nil if it is not to be one of ours.
-func wanted(args []string) (run func() int) {
+// parseArgs gives the role that a command line names, and its descriptors; nil for another command line.
+func parseArgs(args []string) (role string, fds []int) {
 	if len(args) < 3 {
-		return nil
+		return "", nil
 	}
-	var fds []int
 	for _, word := range args[2:] {
 		fd, ok := parseFD(word)
 		if !ok {
-			return nil
+			return "", nil
 		}
 		fds = append(fds, fd)
 	}
-	return role(args[1], fds)
+	return args[1], fds
 }
 
 // Argv returns the command line that a launcher runs inside the sandbox, with
@@ -67,7 +68,7 @@ func wanted(args []string) (run func() int) {
 // [Binary.Open], and the init's end of the control socket. The command's
 // stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
 func Argv(binaryFD, controlFD int) []string {
-	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initArg, strconv.Itoa(controlFD)}
+	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), serveRole, strconv.Itoa(controlFD)}
 }
 
 // ServingArgv is Argv for an init that makes sockets for who has the other end of the line
@@ -80,7 +81,7 @@ func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
 // stdout and stderr by [Conn.Complete]: nothing follows its controlFD.
 func WaitingArgv(binaryFD, controlFD int) []string {
 	argv := Argv(binaryFD, controlFD)
-	argv[1] = waitArg
+	argv[1] = waitRole
 	return argv
 }
 
@@ -88,10 +89,10 @@ func WaitingArgv(binaryFD, controlFD int) []string {
 // was appended.
 func IsLauncher(words []string) bool {
 	n := len(words)
-	if n > 1 && words[n-2] != initArg { // ServingArgv
+	if n > 1 && words[n-2] != serveRole { // ServingArgv
 		n--
 	}
-	if n < 4 || words[n-2] != initArg || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+	if n < 4 || words[n-2] != serveRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
 		return false
 	}
 	_, ok := parseFD(words[n-1])
@@ -104,7 +105,9 @@ func IsLauncher(words []string) bool {
 // descriptors of the mount and the user namespace of who asks for that, which
 // the init must not be in.
 func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {
-	return append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
+	argv := append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
+	argv[1] = makeRole
+	return argv
 }
 
 // parseFD accepts the canonical decimal form of an fd above the standard ones.

@@ -2,9 +2,13 @@ package sandboxinit
 
 import (
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // fresh is a directory of fresh memory, and what there was in it before the
@@ -86,4 +90,55 @@ func countFiles(dir, rel string, dev uint64, looked *int) (n uint64) {
 		}
 	}
 	return n
+}
+
+// killChildren is for an init that is not pid 1, but is a subreaper: the
+// children of what it kills become its own before it learns of the death, so
+// doing this again after each death reaches all descendants in the end.
+func killChildren() {
+	if childless() { // mostly: then none need be looked for in all of /proc
+		return
+	}
+	for _, pid := range childrenOf(os.Getpid()) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// childless reports whether nothing is left, not even to be reaped, of what was started here: pid 1
+// or a subreaper gets whatever lost its parent.
+func childless() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == syscall.ECHILD
+}
+
+// running counts the descendants of a process that run.
+func running(ancestor int) (n uint64) {
+	parents := map[int]int{}
+	var alive []int
+	for _, pid := range proc.All() {
+		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		parents[pid], _ = strconv.Atoi(proc.StatField(string(stat), proc.StatParent))
+		if state := proc.StatField(string(stat), proc.StatState); state != "" && state != "Z" && state != "X" {
+			alive = append(alive, pid)
+		}
+	}
+	for _, pid := range alive {
+		for up, steps := parents[pid], 0; steps < len(parents); up, steps = parents[up], steps+1 { // numbers can be taken anew meanwhile
+			if up == ancestor {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// childrenOf reads the parent of each process, as not every kernel has
+// /proc/PID/task/TID/children.
+func childrenOf(parent int) (children []int) {
+	for _, pid := range proc.All() {
+		if proc.Stat(pid, proc.StatParent) == strconv.Itoa(parent) {
+			children = append(children, pid)
+		}
+	}
+	return children
 }

@@ -12,19 +12,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// ErrNoBinary is wrapped by the error of [Locate] when no executable can serve
-// as the init.
-var ErrNoBinary = errors.New("no executable can serve as the init")
-
 // Binary is an executable that serves as the init.
 type Binary struct {
 	// Path is where it lies.
 	Path string
 	// Self is true when it is the running program.
 	Self bool
-	// Refused says why a sbxhost-init beside the program was passed over for
-	// the program itself. Nil if there was none.
-	Refused error
 }
 
 // Locate returns the executable that serves as the init: a safe sbxhost-init in
@@ -33,15 +26,9 @@ type Binary struct {
 func Locate() (Binary, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return Binary{}, errors.Join(ErrNoBinary, err)
+		return Binary{}, err
 	}
 	return locate(program, hooked.Load())
-}
-
-// LocateBeside is Locate for a program at the given path, which is never
-// itself taken for the init.
-func LocateBeside(program string) (Binary, error) {
-	return locate(program, false)
 }
 
 func locate(program string, isHooked bool) (Binary, error) {
@@ -51,38 +38,24 @@ func locate(program string, isHooked bool) (Binary, error) {
 		if isHooked {
 			return Binary{Path: program, Self: true}, nil
 		}
-		return Binary{}, errors.Join(ErrNoBinary, err)
+		return Binary{}, err
 	}
-	beside := filepath.Join(filepath.Dir(resolved), initArg)
-	if resolved == beside && isHooked {
-		return Binary{Path: resolved, Self: true}, nil
-	}
+	beside := filepath.Join(filepath.Dir(resolved), "sbxhost-init")
 	info, err := os.Lstat(beside)
 	if err == nil {
 		err = hostpath.CheckExecutable(beside, info)
-		if err == nil {
-			return Binary{Path: beside}, nil
-		}
 	}
-	var refused error
-	if !errors.Is(err, fs.ErrNotExist) {
-		refused = err
+	switch {
+	case isHooked && (err != nil || resolved == beside):
+		return Binary{Path: resolved, Self: true}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		err = errors.New("install sbxhost-init as " + strconv.Quote(beside) +
+			", or call host.ServeBuiltin, shared.Serve or sandboxinit.Hook first in the program's main")
 	}
-	if isHooked {
-		return Binary{Path: resolved, Self: true, Refused: refused}, nil
+	if err != nil {
+		return Binary{}, errors.New("no executable can serve as the init: " + err.Error())
 	}
-	if refused != nil {
-		return Binary{}, errors.Join(ErrNoBinary, refused)
-	}
-	return Binary{}, &noBinaryError{beside}
-}
-
-type noBinaryError struct{ beside string }
-
-func (e *noBinaryError) Unwrap() error { return ErrNoBinary }
-func (e *noBinaryError) Error() string {
-	return ErrNoBinary.Error() + ": install sbxhost-init as " + strconv.Quote(e.beside) +
-		", or call host.ServeBuiltin, shared.Serve or sandboxinit.Hook first in the program's main"
+	return Binary{Path: beside}, nil
 }
 
 // Open returns an fd of the executable for the launcher to inherit. The file is

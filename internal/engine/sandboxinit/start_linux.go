@@ -13,8 +13,7 @@ import (
 
 // child is the started command.
 type child struct {
-	pid            int
-	scoped, rooted bool
+	started
 	// unborn is one that is traced, before it goes on: its tracer sees to that.
 	unborn *unborn
 }
@@ -63,7 +62,7 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 		u.close()
 		return child{}, refused
 	}
-	c := child{u.pid, from.scoped, from.rooted, u}
+	c := child{started{from.scoped, from.rooted, u.pid}, u}
 	if from.by.Locked {
 		// With what its namespaces were made with it could take the mounts apart: it has this process's user number.
 		if err := dropLocking(); err != nil {

@@ -6,9 +6,6 @@ import (
 	"runtime"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/trace"
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
 	"github.com/sbxhost/sbxhost/internal/frame"
@@ -37,7 +34,7 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	if cmd.Locked { // it is the tracer that makes the namespaces
 		sys.AmbientCaps = lockingCaps()
 	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{initArg, traceArg, "3"},
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{serveRole, traceRole, "3"},
 		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: sys})
 	theirs.Close()
 	conn := NewConn(ours)
@@ -58,22 +55,7 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
 	}
 	s.tracer = &tracerProcess{pid, conn}
-	return child{pid: conn.is.pid, scoped: conn.Scoped(), rooted: conn.Rooted()}, nil
-}
-
-// lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
-func lockingCaps() (list []uintptr) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var have [2]unix.CapUserData
-	if unix.Capget(&header, &have[0]) != nil {
-		return nil
-	}
-	for _, c := range holder.LockingCaps {
-		if have[0].Permitted&(1<<c) != 0 {
-			list = append(list, c)
-		}
-	}
-	return list
+	return child{started: conn.is}, nil
 }
 
 // status is the command's, once the tracer is gone. With a tracer that has said none, the
@@ -86,11 +68,8 @@ func (t *tracerProcess) status() Status {
 	return status
 }
 
-// runTracer is the whole life of the tracer.
+// runTracer is the life of the tracer.
 func runTracer(control int) int {
-	if code := closeEyes(); code != 0 {
-		return code
-	}
 	line := controlSocket(control)
 	cmd := &Command{}
 	if receive(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
@@ -114,7 +93,8 @@ func runTracer(control int) int {
 	running := false
 	begun := func() {
 		running = true
-		line.send(frame.Encode(kindStarted, &started{scope && c.scoped, c.rooted, c.pid}, 6))
+		c.scoped = c.scoped && scope
+		line.send(frame.Encode(kindStarted, &c.started, 6))
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)

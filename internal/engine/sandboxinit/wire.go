@@ -160,8 +160,7 @@ type nothing struct{}
 
 func (nothing) Fields(*frame.Codec) {}
 
-// started says that the command runs, and whether it is scoped and rooted. A tracer says with which
-// number.
+// started says that the command runs, whether it is scoped and rooted, and its number inside.
 type started struct {
 	scoped, rooted bool
 	pid            int

@@ -1,0 +1,83 @@
+package sandboxinit
+
+import (
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// onEachThread makes a system call on each thread. The error is ENOTSUP in a program with C in it.
+//
+//go:uintptrescapes
+func onEachThread(call, a, b uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
+// executing something is nothing since the holder emptied the bounding set; see runAlone, too.
+func dropCapabilities(kept, control, resets int) error {
+	err := capsetAll(kept)
+	if err == syscall.ENOTSUP {
+		// In a program with C in it. What is executed has no others, and no other thread.
+		return dropByExec(kept, control, resets)
+	}
+	return err
+}
+
+func capsetAll(kept int) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	have := [2]unix.CapUserData{{Effective: uint32(kept), Permitted: uint32(kept), Inheritable: uint32(kept)}} // a tracer inherits them
+	return onEachThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])))
+}
+
+// dropLocking gives up what a command's namespaces are made with. In a program with C in it the init keeps it.
+func dropLocking() error {
+	if err := capsetAll(0); err != syscall.ENOTSUP {
+		return err
+	}
+	return nil
+}
+
+func dropByExec(kept, control, resets int) error {
+	runtime.LockOSThread()
+	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
+		return err
+	}
+	// Not os.Args[0]: the descriptor in it is closed then, and its number may be the runtime's.
+	const self = "/proc/self/exe"
+	words := []string{self, waitRole}
+	for _, fd := range [...]int{control, resets} {
+		if fd < 0 {
+			continue
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+		words = append(words, strconv.Itoa(fd))
+	}
+	return syscall.Exec(self, words, []string{"GOMAXPROCS=1"})
+}
+
+// lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
+func lockingCaps() (list []uintptr) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var have [2]unix.CapUserData
+	if unix.Capget(&header, &have[0]) != nil {
+		return nil
+	}
+	for _, c := range holder.LockingCaps {
+		if have[0].Permitted&(1<<c) != 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}

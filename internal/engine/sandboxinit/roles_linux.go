@@ -1,0 +1,198 @@
+package sandboxinit
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// role gives the whole life of a process that argv[1] names, with the descriptors that follow there; nil
+// where these are not a role's. Its result is the exit status.
+func role(name string, fds []int) func() int {
+	last := -1 // of a role that can do without
+	if len(fds) == 2 {
+		last = fds[1]
+	}
+	var run func() int
+	switch n := len(fds); {
+	case name == serveRole && n <= 2:
+		run = serving{control: fds[0], sockets: last, resets: -1}.run
+	case name == waitRole && n <= 2:
+		run = waiting{control: fds[0], resets: last}.run
+	case name == makeRole && n == 3:
+		run = making{control: fds[0], others: [2]int(fds[1:])}.run
+	case name == AloneArg && n == 1:
+		run = runAlone
+	case name == traceRole && n == 1:
+		run = func() int { return runTracer(fds[0]) }
+	default:
+		return nil
+	}
+	return func() int { return hidden(run) }
+}
+
+// hidden runs a process that the command, which has its uid, cannot look into. What the launcher leaked
+// does not get to the command either.
+func hidden(run func() int) int {
+	if err := proc.Hide(); err != nil {
+		return proc.Complain("hiding", err)
+	}
+	proc.SetName("sbxhost-init")
+	if err := proc.CloseOnExecFrom(3); err != nil {
+		return proc.Complain("setting fds close-on-exec", err)
+	}
+	return run()
+}
+
+// runServing is for a process that package containerinit has made ready.
+func runServing(control, sockets int) int {
+	return hidden(serving{control: control, sockets: sockets, resets: -1}.run)
+}
+
+// serving is the init of a command, whose stdio follows its control socket.
+type serving struct {
+	control int
+	sockets int       // the init's end of a [Sockets], negative for none
+	resets  int       // a socket of that kind, see makeSockets, or negative
+	from    *confined // the thread that starts the command, where its confinement came before it
+}
+
+func (r serving) run() int { return newSupervisor().run(r) }
+
+// waiting is an init that receives the command's stdio later, which can take long: it makes before what
+// the command would have to wait for. Nobody gets a signal that arrives meanwhile.
+type waiting struct {
+	control int
+	resets  int // as of serving
+}
+
+func (w waiting) run() int {
+	s := newSupervisor()
+	next, err := w.completion()
+	if refused, ok := err.(*ExecError); ok {
+		controlSocket(w.control).send(encodeRefused(refused))
+		return refusedCode(refused)
+	}
+	if err == io.EOF {
+		return proc.Failed
+	}
+	if err != nil {
+		return proc.Complain("reading the command's stdio", err)
+	}
+	return s.run(next)
+}
+
+// completion awaits a kindComplete. The command's stdio is behind a new number of the control socket. The
+// command's confinement can come before that.
+func (w waiting) completion() (next serving, err error) {
+	next = serving{sockets: -1, resets: w.resets}
+	from := frame.Receiver{Socket: w.control}
+	defer func() { frame.CloseAll(from.Files) }()
+	kind, payload, err := frame.Read(&from, maxCommand)
+	if err == nil && kind == kindConfine {
+		var by Confinement
+		if err = frame.Decode(payload, &by); err == nil {
+			err = validProgram(by.Filter)
+		}
+		if err != nil {
+			return next, err
+		}
+		var refused *ExecError
+		if next.from, refused = confineThread(&by, false); refused != nil {
+			return next, refused
+		}
+		kind, payload, err = frame.Read(&from, maxRequest)
+	}
+	if err == nil && kind != kindComplete {
+		err = frame.Malformed("out of turn")
+	}
+	if err == nil {
+		err = frame.Decode(payload, nothing{})
+	}
+	if err != nil {
+		return next, err
+	}
+	if len(from.Files) != 3 && len(from.Files) != 4 {
+		return next, frame.Malformed("without the command's stdio")
+	}
+	if next.control, err = proc.InARow(append([]int{w.control}, from.Files...)); err == nil {
+		unix.Close(w.control)
+	}
+	if len(from.Files) == 4 {
+		next.sockets = next.control + 4
+	}
+	return next, err
+}
+
+// making is an init that makes its sandbox itself, and then waits for its command.
+type making struct {
+	control int
+	others  [2]int           // the mount and the user namespace that it must not be in
+	alone   *holder.Solitude // where it makes the tree as well
+}
+
+func (m making) run() int {
+	socket := controlSocket(m.control)
+	var box holder.Sandbox
+	if err := receive(socket, kindSandbox, maxCommand, &box); err == io.EOF {
+		return proc.Failed // the engine has died or given up
+	} else if err != nil {
+		return proc.Complain("reading what is to be made", err)
+	}
+	resets, failed := m.complete(box)
+	if failed != nil {
+		socket.send(frame.Encode(kindUnmade, failed, 256))
+		return proc.Failed
+	}
+	return waiting{m.control, resets}.run()
+}
+
+// complete makes the sandbox, and keeps no more capabilities than the command's namespaces take.
+func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountError) {
+	made, failed := holder.Make(box, m.others, []int{0, 1, 2}, m.alone)
+	unix.Close(m.others[0])
+	unix.Close(m.others[1])
+	if failed == nil {
+		failed = made.Complete()
+	}
+	if failed != nil {
+		return -1, failed
+	}
+	kept := 0
+	for _, c := range holder.LockingCaps {
+		kept |= 1 << c
+	}
+	if err := dropCapabilities(kept, m.control, made.Resets); err != nil {
+		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
+	}
+	return made.Resets, failed
+}
+
+// runAlone is the life of an init that has started before its sandbox was known: that it makes, and the tree.
+func runAlone() int {
+	// Of what this process executes nothing may gain a capability. A holder's thread would have emptied the
+	// bounding set for that; here each thread has one, and to empty them all takes 2 ms.
+	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	runtime.LockOSThread() // which dropByExec takes with it
+	if err == syscall.ENOTSUP {
+		err = confine.NoNewPrivileges()
+	}
+	if err != nil {
+		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
+	}
+	alone, words := holder.Settle()
+	name, fds := parseArgs(words)
+	if name != makeRole || len(fds) != 3 {
+		return proc.Failed // its starter has ended, or needs none
+	}
+	os.Args = words // for closeInherited
+	return making{fds[0], [2]int(fds[1:]), alone}.run()
+}

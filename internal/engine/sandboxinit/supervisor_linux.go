@@ -1,0 +1,316 @@
+package sandboxinit
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/proc"
+)
+
+// supervisor is the init of one command.
+type supervisor struct {
+	control controlSocket
+	pidOne  bool
+	apart   bool // see Command.Apart
+	// group is the command's process group once it runs, else 0.
+	group atomic.Int32
+	// ending says that whatever is still there is to be killed.
+	ending atomic.Bool
+	// doomed says that it is to be once the command has ended.
+	doomed atomic.Bool
+	fresh  fresh
+	// tracer is the parent of a command that is traced; nil of others, whose is the init.
+	tracer *tracerProcess
+
+	reporting sync.Mutex
+	reported  bool
+}
+
+// newSupervisor takes signals as the init of a command does.
+func newSupervisor() *supervisor {
+	s := &supervisor{pidOne: os.Getpid() == 1}
+	if s.pidOne {
+		proc.IgnoreSignals()
+	} else {
+		s.passSignals()
+	}
+	return s
+}
+
+// run starts the command and sees it to its end.
+func (s *supervisor) run(r serving) int {
+	s.control = controlSocket(r.control)
+	if !s.pidOne {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return proc.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
+		}
+	}
+	if r.sockets >= 0 {
+		go makeSockets(r.sockets, r.resets)
+	}
+	cmd, err := s.receiveCommand(r.from != nil)
+	switch {
+	case err == io.EOF:
+		return proc.Failed // the engine has died or given up
+	case err != nil:
+		return proc.Complain("reading the command", err)
+	case cmd == nil:
+		return s.reside(r.control)
+	}
+	s.apart = cmd.Apart && !s.pidOne
+	s.fresh = freshAt(cmd.Fresh)
+	if cmd.Crowded {
+		makeThreads(spareThreads)
+	}
+	child, refused := s.begin(cmd, r)
+	if refused != nil {
+		s.control.send(encodeRefused(refused))
+		return refusedCode(refused)
+	}
+	s.group.Store(int32(child.pid))
+	s.control.send(frame.Encode(kindStarted, &child.started, 6))
+	// The engine's readers see the end of the command's output when the command
+	// closes it, not when the init ends.
+	closeInherited(r.control)
+
+	go s.serveRequests()
+	if s.tracer != nil {
+		return s.reap(s.tracer.pid)
+	}
+	return s.reap(child.pid)
+}
+
+// receiveCommand gives nil for an init that is to run none. confined says that the command's confinement came before.
+func (s *supervisor) receiveCommand(confined bool) (*Command, error) {
+	kind, payload, err := frame.Read(s.control, maxCommand)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == kindReside && s.pidOne:
+		return nil, nil
+	case kind != kindCommand:
+		return nil, frame.Malformed("out of turn")
+	}
+	cmd := &Command{}
+	if err = frame.Decode(payload, cmd); err == nil {
+		err = cmd.validate()
+	}
+	if err == nil && cmd.Confined != confined {
+		err = frame.Malformed("a command with another confinement")
+	}
+	return cmd, err
+}
+
+// reside is the life of an init that is pid 1 for the commands of other inits.
+func (s *supervisor) reside(control int) int {
+	if err := dropLocking(); err != nil { // it starts no command
+		return proc.Complain("dropping capabilities", err)
+	}
+	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
+	closeInherited(control)
+	s.control.send(frame.Encode(kindStarted, &started{}, 6))
+	s.serveRequests() // which ends this process, and with it all others
+	return proc.Failed
+}
+
+// begin starts the command, by a tracer or as the init's own child.
+func (s *supervisor) begin(cmd *Command, r serving) (child, *ExecError) {
+	if len(cmd.Trace) > 0 {
+		return s.beginTraced(cmd, r.control)
+	}
+	if cmd.Crowded {
+		defer offerChildren()()
+	}
+	return start(cmd, r.control, r.from)
+}
+
+// refusedCode is what a shell would exit with.
+func refusedCode(x *ExecError) int {
+	switch {
+	case x.NotFound():
+		return 127
+	case x.NotExecutable():
+		return 126
+	}
+	return proc.Failed
+}
+
+// reap collects every child, orphans that were reparented here among them. As
+// pid 1 it ends when the command does, otherwise when no child is left.
+func (s *supervisor) reap(command int) (code int) {
+	code = proc.Failed
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.ECHILD:
+			return code
+		case err != nil:
+			return proc.Complain("wait4", err)
+		case pid != command || !ws.Exited() && !ws.Signaled():
+			if s.ending.Load() {
+				killChildren() // which have just got new siblings, perhaps
+			}
+			continue
+		}
+		status := statusOf(ws)
+		if s.tracer != nil {
+			status = s.tracer.status()
+		}
+		code = status.ExitCode()
+		status.Alone = childless()
+		stays := s.apart && !s.ending.Load() && !s.doomed.Load() // what it has left is the session's
+		if !status.Alone && !stays && status.Signal == 0 {
+			status.Ended = running(os.Getpid())
+		}
+		s.report(status, usedByChildren())
+		if stays {
+			proc.Exit(code)
+		}
+		s.end(code)
+	}
+}
+
+func statusOf(ws syscall.WaitStatus) Status {
+	if ws.Signaled() {
+		return Status{Code: -1, Signal: int(ws.Signal()), CoreDumped: ws.CoreDump()}
+	}
+	return Status{Code: ws.ExitStatus()}
+}
+
+// usedByChildren is what the kernel has counted of those that were waited for.
+func usedByChildren() *Used {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
+		return nil
+	}
+	return &Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
+}
+
+// report tells the engine how the command ended, once, and what it has used, if that is known.
+func (s *supervisor) report(status Status, used *Used) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	if !s.reported {
+		s.reported = true
+		status.Left = s.fresh.left()
+		var said []byte // at once: each message would wake the engine
+		if s.tracer != nil {
+			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
+				said = frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096)
+			}
+		}
+		if used != nil {
+			said = append(said, frame.Encode(kindUsed, used, 16)...)
+		}
+		s.control.send(append(said, frame.Encode(kindStatus, &status, 12)...))
+	}
+}
+
+// end leaves nothing of the command behind. When pid 1 exits, the kernel sees
+// to that; otherwise this begins what reap completes.
+func (s *supervisor) end(code int) {
+	if s.pidOne {
+		proc.Exit(code)
+	}
+	s.ending.Store(true)
+	s.signal(syscall.SIGKILL)
+	killChildren()
+}
+
+// serveRequests obeys the engine until it is gone or makes no sense.
+func (s *supervisor) serveRequests() {
+	for {
+		k, payload, err := frame.Read(s.control, maxRequest)
+		switch {
+		case err == nil && k == kindSignal:
+			var m signalling
+			if frame.Decode(payload, &m) == nil {
+				s.signal(syscall.Signal(m.number))
+				continue
+			}
+		case err == nil && k == kindDoom:
+			s.doomed.Store(true)
+			continue
+		case err == nil && k == kindKill:
+			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
+			s.report(killed, nil)
+			s.end(killed.ExitCode())
+			return
+		}
+		s.end(proc.Failed)
+		return
+	}
+}
+
+func (s *supervisor) signal(sig syscall.Signal) {
+	if group := int(s.group.Load()); group > 0 {
+		syscall.Kill(-group, sig)
+	}
+}
+
+// passed are the signals that an init which is not pid 1 hands to the command.
+// As pid 1 it takes signals from nobody: the engine asks by the control socket.
+var passed = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+}
+
+func (s *supervisor) passSignals() {
+	received := make(chan os.Signal, 16)
+	signal.Notify(received, passed...)
+	go func() {
+		for sig := range received {
+			s.signal(sig.(syscall.Signal))
+		}
+	}()
+}
+
+// closeInherited closes what the init has inherited by design and needs no
+// more: its executable and the command's stdio. It goes by their numbers, not
+// by a range: the Go runtime has fds of its own, one for its network poller
+// among them, and dies without.
+func closeInherited(control int) {
+	if number, ok := strings.CutPrefix(os.Args[0], "/proc/self/fd/"); ok {
+		if fd, ok := parseFD(number); ok && fd > 2 {
+			unix.Close(fd)
+		}
+	}
+	for fd := control + 1; fd <= control+3; fd++ {
+		unix.Close(fd)
+	}
+}
+
+// controlSocket is the init's end, used with plain system calls: the runtime's
+// poller would cost an epoll instance, two more fds and a wake-up each time.
+type controlSocket int
+
+func (c controlSocket) Read(p []byte) (int, error) {
+	from := frame.Receiver{Socket: int(c)}
+	return from.Read(p)
+}
+
+// send ignores failure: the engine is gone then, which the reader sees.
+func (c controlSocket) send(message []byte) {
+	for len(message) > 0 {
+		n, err := unix.SendmsgN(int(c), message, nil, nil, unix.MSG_NOSIGNAL)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		message = message[n:]
+	}
+}
