@@ -148,7 +148,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if err != nil {
 		return nil, err
 	}
-	l := &cmdengine.Launch{Locked: true, Rooted: s.rooted, Writable: mountplan.Writable(drawn.Ops)}
+	l := &cmdengine.Launch{Confinement: sandboxinit.Confinement{Locked: true, Rooted: s.rooted, Writable: mountplan.Writable(drawn.Ops)}}
 	if s.network != nil {
 		// Without Resets: what bubblewrap executes has no right to a raw socket.
 		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {

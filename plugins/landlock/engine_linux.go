@@ -190,8 +190,8 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	var p private
 	l := &cmdengine.Launch{
-		Cmd: &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]}, Waits: true,
-		Landlock: w.domain.forInit(s.abi),
+		Cmd:         &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]},
+		Confinement: sandboxinit.Confinement{Landlock: w.domain.forInit(s.abi)},
 		Own: func() (rules []confine.Rule, err error) {
 			if err := p.make(s.spec); err != nil {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
@@ -230,9 +230,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := cmdengine.PlannedInit()
-	argv[1] = sandboxinit.WaitingArgv(3, 4)[1]
-	p := shared.Plan{Argv: argv, Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
+	p := shared.Plan{Argv: cmdengine.PlannedInit(), Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
 	var text strings.Builder
 	fmt.Fprintf(&text, "version %d; what no line names is refused of: %v\n", s.abi, handled(s.abi))
 	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))

@@ -167,7 +167,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		return &cmdengine.Launch{Cmd: &exec.Cmd{}}, nil // all had a terminal
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box,
-		Locked: true, Rooted: m.rooted, Writable: m.writable}
+		Confinement: sandboxinit.Confinement{Locked: true, Rooted: m.rooted, Writable: m.writable}}
 	if s.once {
 		box := m.box
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP

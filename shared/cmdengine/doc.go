@@ -35,9 +35,9 @@
 // command starts are held by a control group (package cgroup). The launcher and the init are
 // in it, too, before the command runs, and the group is gone when Wait returns.
 //
-// The launcher has to pass descriptors on: the executable of the init, its line and the
-// command's three files, numbered from 3 behind the launcher's own, keep their
-// numbers inside. It does not matter that a launcher is not the parent of what it starts,
+// The launcher has to pass descriptors on: the executable of the init and its control socket,
+// numbered from 3 behind the launcher's own, keep their
+// numbers inside. The command's three files go over the control socket. It does not matter that a launcher is not the parent of what it starts,
 // as with a container CLI, whose monitor is: the init ends with its line, which only
 // the engine holds, and [Config.ClearsUp] lets the launcher remove its record.
 // [View] and [Config.Filter] are what such a launcher needs besides.

@@ -171,9 +171,9 @@ func TestLauncherOrInitKilled(t *testing.T) {
 		victim func(*insideRun) int
 		words  string
 	}{
-		"launcher": {func(r *insideRun) int { return r.launcher.Pid() }, "the launcher bwrap was killed by SIGKILL"},
+		"launcher": {func(r *insideRun) int { return r.process.Pid() }, "the launcher bwrap was killed by SIGKILL"},
 		"init": {func(r *insideRun) int {
-			pid := children(r.launcher.Pid())[0]
+			pid := children(r.process.Pid())[0]
 			return pid
 		}, "the init was killed by SIGKILL"},
 	} {
@@ -202,7 +202,7 @@ func TestStoppedInitIsKilled(t *testing.T) {
 	o := newOutput(t)
 	p := start(t, sb, sh("echo ready; sleep 1000"), o)
 	o.line()
-	pid := children(p.run.(*insideRun).launcher.Pid())[0]
+	pid := children(p.run.(*insideRun).process.Pid())[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

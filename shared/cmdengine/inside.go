@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
@@ -38,20 +37,28 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	defer closeAll(c.ExtraFiles)
 	givePipes(stdio[:], s.credential)
-	r, spare, notes, err := s.anInit(ctx, c, cmd, stdio)
+	r, spare, notes, err := s.initFor(ctx, c, cmd, stdio)
 	if err != nil {
 		return nil, nil, err
 	}
-	command.Mounts, command.Apart = c.Mounts, c.first != nil
-	if c.first != nil {
-		r.ungate = s.kept.listen(emit)
+	command.Mounts, command.Apart = c.Mounts, r.kind == aMember
+	if r.kind == aMember {
+		r.closeGate = s.kept.listen(emit)
 	}
-	if err = s.confine(r, command); err == nil {
-		err = r.obey(ctx, c, command, stdio, emit)
+	if command.Confined = r.confinement != nil; !command.Confined {
+		command.Confinement, err = s.confinement(c)
+	}
+	if err == nil {
+		err = r.begin(ctx, stdio, emit, func(ctx context.Context) error {
+			if r.launch.Inside != nil { // while the init wakes up, which has the command's stdio by now
+				r.launch.Inside(command)
+			}
+			return r.Conn.Start(ctx, *command)
+		})
 	}
 	if err != nil {
 		_, unmade := errors.AsType[*holder.MountError](err)
-		err = r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
+		err = r.notStarted(ctx, err)
 		if spare && unmade {
 			err = fmt.Errorf("%w: %w", ErrAgain, err) // by what has changed in the meantime, perhaps
 		}
@@ -89,27 +96,20 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 }
 
 // confinement is what the init of a Launch keeps its command from.
-func (s *sandbox) confinement(c *Launch) (by sandboxinit.Confinement, err error) {
-	by = sandboxinit.Confinement{Filter: s.filter, Scope: s.scope, Rooted: c.Rooted, Writable: c.Writable, Locked: c.Locked, Landlock: c.Landlock}
-	if c.Landlock != nil {
+func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error) {
+	all = c.Confinement
+	all.Filter, all.Scope = s.filter, s.scope
+	if all.Landlock != nil {
 		var own []confine.Rule
 		own, err = c.Own()
-		by.Landlock = c.Landlock.With(own)
+		all.Landlock = all.Landlock.With(own)
 	}
-	return by, err
+	return all, err
 }
 
-// confine says in a command what its init is to keep it from, unless that was told before.
-func (s *sandbox) confine(r *insideRun, command *sandboxinit.Command) (err error) {
-	if command.Confined = r.told != nil; r.told == nil {
-		command.Confinement, err = s.confinement(r.by)
-	}
-	return err
-}
-
-// anInit gives the init that runs cmd: one more in a kept session, one that was made beforehand,
+// initFor gives the init that runs cmd: one more in a kept session, one that was made beforehand,
 // which spare says, or a new one.
-func (s *sandbox) anInit(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
+func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
 	limits := s.limits
 	switch {
 	case s.kept != nil:
@@ -130,7 +130,7 @@ func (s *sandbox) anInit(ctx context.Context, c *Launch, cmd *shared.Command, st
 }
 
 // notStarted cleans up after a command that was not started, and says why.
-func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*holder.MountError) error, diagnose func(context.Context, string, *syscall.WaitStatus) error) error {
+func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	var refused *sandboxinit.ExecError
 	unmade, _ := errors.AsType[*holder.MountError](cause)
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
@@ -146,8 +146,8 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case unmade != nil && explain != nil:
-		return explain(unmade)
+	case unmade != nil && r.launch.Unmade != nil:
+		return r.launch.Unmade(unmade)
 	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
 		// By a file that was replaced at this moment, perhaps.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
@@ -162,7 +162,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error, explain func(*h
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}
 	var again error
-	if diagnose != nil && r.lost == nil {
+	if diagnose := r.sandbox.attached.Diagnose; diagnose != nil && r.lost == nil {
 		if again = diagnose(ctx, stderr, r.end()); again != nil && !errors.Is(again, ErrAgain) {
 			return again
 		}

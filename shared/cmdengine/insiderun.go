@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -16,93 +17,74 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// insideRun is a command that an init runs inside a launcher.
+// insideRun is a command that an init runs, from the start of the process that is the init, or has it inside.
 type insideRun struct {
-	name     string
-	clearsUp bool
-	launcher Launched
-	stderr   *tail
-	family   family
-	group    *cgroup.Group        // nil where no limit needs one
-	member   bool                 // of a kept session, whose group it is
-	before   uint64               // what of that group was killed before
-	gate     Gate                 // nil where there is none, or not its own
-	ungate   func()               // ends that, or what hears of another's; nil where there is none
-	sockets  *sandboxinit.Sockets // of a launcher's init, with a gate
-	by       *Launch              // which has started it
-	bare     bool                 // the launcher is the init itself
+	InitRun
+	sandbox *sandbox
+	launch  *Launch // which has started it
+	kind    kind
+	process Launched
+	stderr  *tail
+	family  family
+	group   *cgroup.Group // nil where no limit needs one; of a kept session's for its members
+	before  uint64        // how many were killed in the group before
+
+	gate      Gate   // nil where there is none, or not its own
+	closeGate func() // ends it, or what hears of another's; nil where there is none
+	// confinement was sent before there was a command; nil of an init that was started for one.
+	confinement *sandboxinit.Confinement
+	fresh       string // a directory whose content ends with the command, or ""
+
 	releases sync.Once
 	finishes sync.Once
-	said     string // the end of its stderr, once it is finished
+	said     string       // the end of its stderr, once it is finished
+	oomKills uint64       // processes killed for want of memory, likewise
+	used     shared.Usage // what the group has counted, likewise
 
-	told *sandboxinit.Confinement // before there was a command; nil of an init that was started for one
-
-	fresh   string       // a directory whose content ends with the command, or ""
-	starved uint64       // processes killed for want of memory, once Wait has returned
-	used    shared.Usage // what the group has counted, likewise
-
-	exited chan struct{} // closed when the launcher is gone and status and lost are final
+	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus
 	lost   error // why nobody knows status
-
-	InitRun
 }
 
-// obey has the init start the command, in a sandbox that is complete, with a gate that is open.
-func (r *insideRun) obey(ctx context.Context, c *Launch, command *sandboxinit.Command, stdio [3]*os.File, emit func(shared.Event)) (err error) {
+// begin passes the init the command's stdio, with the gate that the launch asks for, and has it start what it is for.
+func (r *insideRun) begin(ctx context.Context, stdio [3]*os.File, emit func(shared.Event), start func(context.Context) error) error {
 	started := make(chan struct{})
 	defer close(started)
 	go r.disown(started)
-	switch {
-	case c.Sandbox != nil || c.Waits:
-		err = r.complete(ctx, c, stdio, emit)
-	case c.Gate != nil:
-		err = r.begin(ctx, c, r.sockets, emit)
-	}
-	if err != nil {
+	if err := r.complete(ctx, stdio, emit); err != nil {
 		return err
 	}
-	if r.by.Inside != nil { // while the init wakes up, which has the command's stdio by now
-		r.by.Inside(command)
-	}
-	return r.Conn.Start(ctx, *command)
+	return start(ctx)
 }
 
-// complete has the init complete its sandbox, with the gate that c asks for.
-func (r *insideRun) complete(ctx context.Context, c *Launch, stdio [3]*os.File, emit func(shared.Event)) error {
-	if c.Gate == nil {
+// complete passes the init the command's stdio, and begins the gate. With a nil emit nobody hears of it yet.
+func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(shared.Event)) error {
+	if r.launch.Gate == nil {
 		return r.Conn.Complete(stdio, nil)
 	}
 	sockets, initEnd, err := sandboxinit.NewSockets()
 	if err != nil {
 		return err
 	}
-	if err := r.Conn.Complete(stdio, initEnd); err != nil {
-		sockets.Close()
-		return err
+	if err = r.Conn.Complete(stdio, initEnd); err == nil {
+		r.gate, err = r.launch.Gate(ctx, sockets)
 	}
-	return r.begin(ctx, c, sockets, emit)
-}
-
-// begin begins the gate of c, of sockets that the init makes. With a nil emit nobody hears of it yet.
-func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.Sockets, emit func(shared.Event)) error {
-	gate, err := c.Gate(ctx, sockets)
 	if err != nil {
 		sockets.Close()
 		switch said := r.Conn.GiveUp(); {
 		case said != nil:
 			return said // for want of which there were no sockets
-		case c.Sandbox == nil && sockets.Lost():
+		case r.launch.Sandbox == nil && sockets.Lost():
 			return sandboxinit.ErrInitLost // and its launcher says why
 		}
 		return err
 	}
-	if r.gate = gate; emit != nil {
-		gate.Hear(emit, false)
+	if emit != nil {
+		r.gate.Hear(emit, false)
 	}
-	r.ungate = func() {
+	r.closeGate = func() {
 		sockets.Close()
-		gate.Close()
+		r.gate.Close()
 	}
 	return nil
 }
@@ -110,8 +92,8 @@ func (r *insideRun) begin(ctx context.Context, c *Launch, sockets *sandboxinit.S
 // observe notes whom the launcher has started, which is to be gone with it. Of a kept session that
 // is so for what is killed alone.
 func (r *insideRun) observe() {
-	if !r.member {
-		r.family.observe(r.launcher.Pid(), false, r.exited)
+	if r.kind != aMember {
+		r.family.observe(r.process.Pid(), false, r.exited)
 	}
 }
 
@@ -137,17 +119,17 @@ func (r *insideRun) disown(started <-chan struct{}) {
 // giveUp ends the launcher without the help of the init, or, where it has to clear
 // up, by the end of the init: one that does not run yet finds its line closed.
 func (r *insideRun) giveUp() {
-	if r.clearsUp {
+	if r.sandbox.engine.config.initEnds() {
 		r.Conn.Close()
-		if f, ok := r.launcher.(forked); ok {
+		if f, ok := r.process.(forked); ok {
 			f.Signal(syscall.SIGCONT) // one that somebody has stopped does not find that
 		}
 		return
 	}
-	if r.member { // whom the kernel would leave to pid 1
-		r.family.observe(r.launcher.Pid(), true, r.exited)
+	if r.kind == aMember { // whom the kernel would leave to pid 1
+		r.family.observe(r.process.Pid(), true, r.exited)
 	}
-	r.launcher.Kill()
+	r.process.Kill()
 }
 
 // end is how the launcher ended, nil where it is not known. It must be gone.
@@ -165,7 +147,7 @@ func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited(
 // settle waits until nothing of the command is left. An init that is alone needs a millisecond to
 // end, and holds nothing of the command's: it is waited for by finish.
 func (r *insideRun) settle() {
-	if status, err := r.Conn.Wait(); err == nil && status.Alone && r.bare && r.group == nil {
+	if status, err := r.Conn.Wait(); err == nil && status.Alone && r.kind == anInit && r.group == nil {
 		r.release()
 		return
 	}
@@ -175,11 +157,11 @@ func (r *insideRun) settle() {
 // release ends what the command needed outside.
 func (r *insideRun) release() {
 	r.releases.Do(func() {
-		if r.ungate != nil {
-			r.ungate()
+		if r.closeGate != nil {
+			r.closeGate()
 		}
-		if r.by.Ended != nil {
-			r.by.Ended()
+		if r.launch.Ended != nil {
+			r.launch.Ended()
 		}
 	})
 }
@@ -193,21 +175,21 @@ func (r *insideRun) finish() string {
 
 func (r *insideRun) close() string {
 	// Now: a scope of systemd's ends with the launcher, which is about to.
-	r.starved = r.group.Killed() - r.before
+	r.oomKills = r.group.Killed() - r.before
 	patience := Patience
-	if r.clearsUp {
+	if r.sandbox.engine.config.initEnds() {
 		patience = ClearingUp
 	}
 	select {
 	case <-r.exited:
 	case <-time.After(patience):
 		r.observe()
-		r.launcher.Kill()
+		r.process.Kill()
 		<-r.exited
 	}
 	r.family.end()
-	r.starved = max(r.starved, r.group.Killed()-r.before)
-	if !r.member { // the group counts what others of the session use, too
+	r.oomKills = max(r.oomKills, r.group.Killed()-r.before)
+	if r.kind != aMember { // the group counts what others of the session use, too
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
 	}
@@ -230,18 +212,21 @@ func (r *insideRun) unknown(error) error {
 
 // launcherEnd says how the launcher ended, as the beginning of a sentence.
 func (r *insideRun) launcherEnd() string {
-	status := r.status
+	status, name := r.status, "init"
+	if r.kind == aLauncher {
+		name = filepath.Base(r.launch.Path)
+	}
 	switch {
 	case r.lost != nil:
 		return r.lost.Error()
 	case status.Signaled():
-		return "the launcher " + r.name + " was killed by " + shared.SignalName(status.Signal())
+		return "the launcher " + name + " was killed by " + shared.SignalName(status.Signal())
 	case status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
 		// As launchers and shells tell of the end of their child.
 		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
-			shared.SignalName(syscall.Signal(status.ExitStatus()-128)), r.name, status.ExitStatus())
+			shared.SignalName(syscall.Signal(status.ExitStatus()-128)), name, status.ExitStatus())
 	}
-	return fmt.Sprintf("the launcher %s exited with status %d", r.name, status.ExitStatus())
+	return fmt.Sprintf("the launcher %s exited with status %d", name, status.ExitStatus())
 }
 
 func said(stderr string) string {
@@ -263,8 +248,8 @@ func (r *insideRun) Usage() shared.Usage {
 
 // remarks are what is to be told of a command after its end.
 func (r *insideRun) remarks() (events []shared.Event) {
-	if r.starved > 0 {
-		count := strconv.FormatUint(r.starved, 10)
+	if r.oomKills > 0 {
+		count := strconv.FormatUint(r.oomKills, 10)
 		events = append(events, shared.Event{Kind: shared.EventViolation,
 			Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
 			Details: map[string]string{"limit": "memory", "killed": count}})

@@ -120,7 +120,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		return nil, ctx.Err()
 	}
 	if k.first != nil {
-		if over(k.first.launcher.Pid()) {
+		if over(k.first.process.Pid()) {
 			select { // a command could not join it
 			case <-k.first.exited:
 			case <-ctx.Done():
@@ -131,7 +131,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		case <-k.first.exited:
 			k.first.finish()
 			message := "the session's processes have ended, and begin anew: " + k.first.launcherEnd()
-			if k.first.starved > 0 {
+			if k.first.oomKills > 0 {
 				message += ", limits.memory was used up"
 			}
 			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: message, Details: map[string]string{"mechanism": "session"}})
@@ -145,7 +145,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		}
 	}
 	c.first = k.first
-	c.Spawn, c.Sandbox = c.Shared(k.first.launcher)
+	c.Spawn, c.Sandbox = c.Shared(k.first.process)
 	c.Gate, c.Same = nil, nil
 	return notes, nil
 }
@@ -169,17 +169,11 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := make(chan struct{})
-	go r.disown(started)
-	if err = r.complete(ctx, c, stdio, nil); err == nil {
-		err = r.Conn.Reside(ctx)
-	}
-	close(started)
-	if err != nil {
-		return nil, r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
+	if err := r.begin(ctx, stdio, nil, r.Conn.Reside); err != nil {
+		return nil, r.notStarted(ctx, err)
 	}
 	s.kept.hear(r.gate)
-	if l, ok := r.launcher.(interface{ Tell(func(shared.Event)) }); ok {
+	if l, ok := r.process.(interface{ Tell(func(shared.Event)) }); ok {
 		l.Tell(s.kept.emit)
 	}
 	return r, nil

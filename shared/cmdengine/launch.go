@@ -2,10 +2,12 @@ package cmdengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
@@ -17,19 +19,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Launch says how a launcher is started.
+// A Launch says how a launcher is started. Without Args there is none: what starts is the init itself.
 type Launch struct {
 	*exec.Cmd // as of [Config.Launch]
 	// Spawn, with [Config.Init], starts what Path and the words say in the engine's stead, if
-	// it is not nil. With an empty Path there is no launcher: the words are the init's own.
+	// it is not nil. It may do without a Path.
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
 	// why it could not; see [sandboxinit.MakingArgv].
 	Sandbox *holder.Sandbox
 	Unmade  func(*holder.MountError) error
-	// Waits says that Path is the init's own, of [sandboxinit.Argv], so that there is no launcher.
-	Waits bool
-	// Same, with Sandbox or Waits, reports whether an init that Spawn has started for an earlier
+	// Same, without a launcher, reports whether an init that was started for an earlier
 	// Launch can serve this one; what Landlock is about is looked at besides. With nil no sandbox is made beforehand.
 	Same func(ctx context.Context, earlier Launched) bool
 	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
@@ -43,20 +43,34 @@ type Launch struct {
 	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
 	// in its place all is tried once more.
 	Mounts []sandboxinit.Mount
-	// Locked, with [Config.Init], is as of [sandboxinit.Confinement]: for a launcher that mounts.
-	Locked bool
-	// Rooted and Writable, with [Config.Init], are as of [sandboxinit.Confinement].
-	Rooted   bool
-	Writable []string
-	// Landlock, with [Config.Init], is the domain of the command. Own, with it, makes directories of the
-	// command's own, and gives more rules, about these. Inside then writes their names
-	// into the command's variables.
-	Landlock *confine.Landlock
-	Own      func() ([]confine.Rule, error)
-	Inside   func(*sandboxinit.Command)
+	// Confinement, with [Config.Init], is the command's, but for Filter and Scope, which are the Config's.
+	Confinement sandboxinit.Confinement
+	// Own, with a Landlock, makes directories of the command's own, and gives more rules, about these. Inside
+	// then writes their names into the command's variables.
+	Own    func() ([]confine.Rule, error)
+	Inside func(*sandboxinit.Command)
 	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
 	// could not be started.
 	Ended func()
+}
+
+// A kind says what the process of a run is.
+type kind uint8
+
+const (
+	aLauncher kind = iota // it starts the init, and ends after it
+	anInit                // it is the init
+	aMember               // it is the init of one command of a kept session: what it leaves is pid 1's
+)
+
+func (c *Launch) kind() kind {
+	switch {
+	case c.first != nil:
+		return aMember
+	case len(c.Args) == 0:
+		return anInit
+	}
+	return aLauncher
 }
 
 // A Gate passes connections between a sandbox and the host.
@@ -109,121 +123,79 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
 	}
-	var group *cgroup.Group
+	r := &insideRun{sandbox: s, launch: c, kind: c.kind(), exited: make(chan struct{})}
 	var err error
-	if c.first != nil {
-		group = c.first.group
-	} else if group, err = limits.New(); err != nil {
+	if r.kind == aMember {
+		r.group = c.first.group
+		r.before = r.group.Killed()
+	} else if r.group, err = limits.New(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
-	r, err := s.launchIn(ctx, group, c, tty, stdio)
-	if err != nil {
-		if c.first == nil {
-			group.Remove()
+	if err := r.start(ctx, tty, stdio); err != nil {
+		if r.kind != aMember {
+			r.group.Remove()
 		}
 		return nil, err
 	}
+	// Before a child of ours can be reaped, so that its number is its own; and before
+	// the init is sent the command, so that nothing of the command's runs outside.
+	err = r.group.Add(r.process.Pid())
+	go func() {
+		r.status, r.lost = r.process.Wait()
+		close(r.exited)
+	}()
+	if err != nil {
+		r.observe()
+		r.giveUp()
+		r.finish()
+		orphans.Kill(0)
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + err.Error()}
+	}
 	if c.Sandbox != nil {
 		if err := r.Conn.Make(c.Sandbox); err != nil {
-			return nil, r.notStarted(ctx, err, c.Unmade, s.attached.Diagnose)
+			return nil, r.notStarted(ctx, err)
 		}
 	}
 	return r, nil
 }
 
-// launchIn starts it with the init's descriptors behind its own.
-func (s *sandbox) launchIn(ctx context.Context, group *cgroup.Group, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
-	unavailable := func(err error) error {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
-	}
-	binary, err := s.init.Open()
+// start starts the process, with the init's descriptors behind its own.
+func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) error {
+	s, c := r.sandbox, r.launch
+	binary, err1 := s.init.Open()
+	null, err2 := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	engineEnd, initEnd, err3 := sandboxinit.Pair()
+	stderr, stderrEnd, err4 := newTail()
+	err := errors.Join(err1, err2, err3, err4)
 	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer binary.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer null.Close()
-	engineEnd, initEnd, err := sandboxinit.Pair()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer initEnd.Close()
-	stderr, stderrEnd, err := newTail()
-	if err != nil {
-		engineEnd.Close()
-		return nil, unavailable(err)
-	}
-
-	out := null
-	if tty {
-		out = stdio[1] // which is shown as /dev/console, so that it has a name inside
-	}
-	files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
-	binaryFD := len(files)
-	files = append(files, binary, initEnd)
-	name, path, argv := "init", c.Path, sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
-	var sockets *sandboxinit.Sockets
-	if c.Waits {
-		argv = sandboxinit.WaitingArgv(binaryFD, binaryFD+1)
-	} else if c.Sandbox == nil {
-		files = append(files, stdio[:]...)
-		words := sandboxinit.Argv(binaryFD, binaryFD+1)
-		if c.Gate != nil {
-			var socketsEnd *os.File
-			if sockets, socketsEnd, err = sandboxinit.NewSockets(); err != nil {
-				engineEnd.Close()
-				stderrEnd.Close()
-				stderr.finish()
-				return nil, unavailable(err)
-			}
-			defer socketsEnd.Close()
-			words = sandboxinit.ServingArgv(binaryFD, binaryFD+1, len(files))
-			files = append(files, socketsEnd)
+		err = &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
+	} else {
+		out := null
+		if tty {
+			out = stdio[1] // which is shown as /dev/console, so that it has a name inside
 		}
-		name = filepath.Base(path)
-		argv = append(append([]string{}, c.Args...), words...)
+		files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
+		binaryFD := len(files)
+		words := sandboxinit.Argv(binaryFD, binaryFD+1)
+		if c.Sandbox != nil {
+			words = sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
+		}
+		spawn := c.Spawn
+		if spawn == nil {
+			spawn = s.fork(c.SysProcAttr, r.group)
+		}
+		r.process, err = spawn(ctx, c.Path, slices.Concat(c.Args, words), append(files, binary, initEnd), r.group.Directory())
 	}
-	spawn := c.Spawn
-	if spawn == nil {
-		spawn = s.fork(c.SysProcAttr, group)
-	}
-	process, err := spawn(ctx, path, argv, files, group.Directory())
-	stderrEnd.Close()
+	closeAll([]*os.File{binary, null, initEnd, stderrEnd})
 	if err != nil {
 		engineEnd.Close()
 		stderr.finish()
-		if sockets != nil {
-			sockets.Close()
-		}
-		return nil, err
+		return err
 	}
-	r := &insideRun{
-		name: name, by: c, bare: c.first == nil && (c.Waits || c.Sandbox != nil), clearsUp: s.engine.config.initEnds(), sockets: sockets,
-		launcher: process, stderr: stderr, group: group, member: c.first != nil, exited: make(chan struct{}),
-	}
-	if r.member {
-		r.before = group.Killed()
-	}
+	r.stderr = stderr
 	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
 		Finish: r.settle, End: r.giveUp, Lost: r.unknown}
-	// Before a child of ours can be reaped, so that its number is its own; and before
-	// the init is sent the command, so that nothing of the command's runs outside.
-	grouped := group.Add(process.Pid())
-	go func() {
-		r.status, r.lost = process.Wait()
-		close(r.exited)
-	}()
-	if grouped != nil {
-		r.observe()
-		r.giveUp()
-		r.finish()
-		orphans.Kill(0)
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + grouped.Error()}
-	}
-	return r, nil
+	return nil
 }
 
 // fork starts launchers as the engine's own children, in group where the kernel can.

@@ -47,7 +47,7 @@ func (s *sandbox) makeSpare() {
 			run.finish()
 			return
 		}
-		run.told, one.run = &by, run
+		run.confinement, one.run = &by, run
 	})
 }
 
@@ -65,7 +65,7 @@ func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	}
 	select {
 	case <-one.made: // sooner than another would be
-		if one.run != nil && c.Same(ctx, one.run.launcher) && one.run.told.Landlock.Holds(c.Landlock) {
+		if one.run != nil && c.Same(ctx, one.run.process) && one.run.confinement.Landlock.Holds(c.Confinement.Landlock) {
 			return one.run
 		}
 	case <-ctx.Done():

@@ -77,6 +77,9 @@ func (t *tail) waiting() []byte {
 // finish gives what was kept, once nothing more can come or somebody has held
 // the pipe open for too long.
 func (t *tail) finish() string {
+	if t == nil {
+		return ""
+	}
 	t.r.SetReadDeadline(time.Now().Add(stderrPatience))
 	<-t.done
 	t.r.Close()

@@ -17,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-const podman, options = "/usr/bin/podman", "run --rm --pull=never --preserve-fds=5 --user=0:0 --workdir=/ --entrypoint= --unsetenv-all --http-proxy=false --systemd=false --no-hosts --no-healthcheck --log-driver=none" +
+const podman, options = "/usr/bin/podman", "run --rm --pull=never --preserve-fds=2 --user=0:0 --workdir=/ --entrypoint= --unsetenv-all --http-proxy=false --systemd=false --no-hosts --no-healthcheck --log-driver=none" +
 	" --read-only --read-only-tmpfs=false --tmpfs=/run:ro,size=64k,notmpcopyup --image-volume=ignore --cap-drop=all --security-opt=no-new-privileges --security-opt=mask=/sys --cgroupns=private"
 
 var environ = cmdengine.Environ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME", "XDG_RUNTIME_DIR", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF")

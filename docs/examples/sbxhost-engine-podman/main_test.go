@@ -42,7 +42,7 @@ func TestWords(t *testing.T) {
 		want   []string // among the words, or
 		err    string   // the attribute at fault
 	}{
-		"nothing":        {want: []string{"--network=none", "--read-only", "--cap-drop=all", "--entrypoint=", "--preserve-fds=5", "--tmpfs=/tmp:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
+		"nothing":        {want: []string{"--network=none", "--read-only", "--cap-drop=all", "--entrypoint=", "--preserve-fds=2", "--tmpfs=/tmp:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
 		"network":        {spec: shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}}, want: []string{"--network=host"}},
 		"home":           {spec: shared.Spec{Home: "/home/me"}, want: []string{"--tmpfs=/home/me:exec,nosuid,nodev,size=1g,mode=1777,notmpcopyup"}},
 		"mounts":         {spec: shown("shown", "/x y"), want: []string{bind("ws", "/ws", rw), bind("shown", "/x y", ro)}},

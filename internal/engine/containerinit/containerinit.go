@@ -58,17 +58,11 @@ func KeepArgv(socket string) []string { return []string{keepArg, socket} }
 // HandoverSize is the length of the messages of both directions.
 const HandoverSize = 8
 
-// Handover gives the message that hands a command's descriptors over, and the
-// control data that belongs to its first byte. The files must stay open until
-// both are sent. sockets is the line on which the init is asked for sockets; nil is none.
-func Handover(number uint64, initEnd *os.File, stdio [3]*os.File, sockets *os.File) (message, rights []byte) {
-	message = binary.BigEndian.AppendUint64(nil, number)
-	// Fd makes a file blocking, which is how a command expects to find it.
-	fds := []int{int(initEnd.Fd()), int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd())}
-	if sockets != nil {
-		fds = append(fds, int(sockets.Fd()))
-	}
-	return message, syscall.UnixRights(fds...)
+// Handover gives the message that hands over the init's end of a command's control socket, and the
+// control data that belongs to its first byte. The file must stay open until
+// both are sent.
+func Handover(number uint64, initEnd *os.File) (message, rights []byte) {
+	return binary.BigEndian.AppendUint64(nil, number), syscall.UnixRights(int(initEnd.Fd()))
 }
 
 // Ended decodes what a keeper sends, HandoverSize bytes: the number of the

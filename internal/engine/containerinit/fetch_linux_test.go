@@ -110,15 +110,16 @@ func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.C
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	message, rights := containerinit.Handover(number, initEnd, [3]*os.File{null, w, w}, nil)
+	message, rights := containerinit.Handover(number, initEnd)
 	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
-	w.Close()
 	initEnd.Close() // or the end of the init would not be seen
+	conn := sandboxinit.NewConn(engineEnd)
+	f.t.Cleanup(func() { conn.Close() })
+	err = errors.Join(err, conn.Complete([3]*os.File{null, w, w}, nil))
+	w.Close()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	conn := sandboxinit.NewConn(engineEnd)
-	f.t.Cleanup(func() { conn.Close() })
 	return conn, r, conn.Start(f.t.Context(), cmd)
 }
 

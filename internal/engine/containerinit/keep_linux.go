@@ -48,7 +48,7 @@ func runKeep(path, initArg string) int {
 	}
 	k, c := newKeeper(initArg), &client{line: l}
 	for {
-		number, fds, err := l.receive()
+		number, fds, err := l.receive(handedOver)
 		if err == nil {
 			err = k.begin(c, number, fds)
 			frame.CloseAll(fds)
@@ -67,7 +67,7 @@ func runKeep(path, initArg string) int {
 func (k *keeper) begin(c *client, number uint64, fds []int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pid, err := k.forkInit(fds)
+	pid, err := k.forkInit(fds[0])
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,8 @@ import (
 )
 
 // Main is the life of a process that [Wanted] its arguments. It returns the exit status.
-// What it starts, or becomes, is the init: argv[1] of one, and what one does with
-// the descriptors from control on, and with the line sockets, which is negative for none.
-func Main(args []string, initArg string, runInit func(control, sockets int) int) int {
+// What it starts, or becomes, is the init: argv[1] of one, and what one does with its control socket.
+func Main(args []string, initArg string, runInit func(control int) int) int {
 	switch args[1] {
 	case fetchArg:
 		return runFetch(args[2], runInit)
@@ -29,29 +28,20 @@ func Main(args []string, initArg string, runInit func(control, sockets int) int)
 }
 
 // runFetch is the whole life of an init that fetches its descriptors.
-func runFetch(path string, runInit func(control, sockets int) int) int {
+func runFetch(path string, runInit func(control int) int) int {
 	line, code := dial(path)
 	if code != 0 {
 		return code
 	}
-	_, fds, err := line.receive()
+	_, fds, err := line.receive(handedOver)
 	if err == io.EOF {
 		return proc.Failed // the engine has died or given up
 	}
-	var control int
-	if err == nil {
-		control, err = proc.InARow(fds)
-		frame.CloseAll(fds)
-	}
 	if err != nil {
-		return proc.Complain("fetching the command's descriptors", err)
+		return proc.Complain("fetching the control socket", err)
 	}
 	syscall.Close(int(line))
-	sockets := -1
-	if len(fds) > handedOver {
-		sockets = control + handedOver
-	}
-	return runInit(control, sockets)
+	return runInit(fds[0])
 }
 
 // line is the connection to the socket of FetchArgv or KeepArgv.
@@ -89,21 +79,15 @@ func (l line) ended(number uint64) {
 	}
 }
 
-// handedOver is how many descriptors a handover has: the control socket and the
-// command's stdin, stdout and stderr. A line for sockets may be one more.
-const handedOver = 4
+// How many descriptors a handover has, the control socket, and how many a settlement.
+const handedOver, settled = 1, 2
 
-// receive reads one handover and gives its descriptors.
-func (l line) receive() (number uint64, fds []int, err error) {
-	return l.receiveWith(handedOver, handedOver+1)
-}
-
-// receiveWith is receive for a message with another number of descriptors.
-func (l line) receiveWith(least, most int) (number uint64, fds []int, err error) {
+// receive reads one message and gives its descriptors, of which there must be so many.
+func (l line) receive(files int) (number uint64, fds []int, err error) {
 	message := make([]byte, HandoverSize)
 	from := frame.Receiver{Socket: int(l)}
 	_, err = io.ReadFull(&from, message)
-	if err == nil && (len(from.Files) < least || len(from.Files) > most) {
+	if err == nil && len(from.Files) != files {
 		err = frame.Malformed("without its descriptors")
 	}
 	if err != nil {
@@ -113,16 +97,8 @@ func (l line) receiveWith(least, most int) (number uint64, fds []int, err error)
 	return binary.BigEndian.Uint64(message), from.Files, nil
 }
 
-// forkInit starts an init for one handover, with the descriptors from 3 on.
-func (k *keeper) forkInit(fds []int) (pid int, err error) {
-	const control = 3
-	files, words := []uintptr{0, 1, 2}, []string{os.Args[0], k.initArg, strconv.Itoa(control)}
-	for _, fd := range fds {
-		files = append(files, uintptr(fd))
-	}
-	if len(fds) > handedOver {
-		words = append(words, strconv.Itoa(control+handedOver))
-	}
-	return syscall.ForkExec("/proc/self/exe", words,
-		&syscall.ProcAttr{Env: []string{}, Files: files})
+// forkInit starts the init of one handover.
+func (k *keeper) forkInit(control int) (pid int, err error) {
+	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], k.initArg, "3"},
+		&syscall.ProcAttr{Env: []string{}, Files: []uintptr{0, 1, 2, uintptr(control)}})
 }

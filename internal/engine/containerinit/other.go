@@ -9,6 +9,6 @@ import (
 )
 
 // Main is of use where there are namespaces.
-func Main([]string, string, func(_, _ int) int) int {
+func Main([]string, string, func(int) int) int {
 	return proc.Complain("starting in a container", errors.ErrUnsupported)
 }

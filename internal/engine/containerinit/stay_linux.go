@@ -18,7 +18,7 @@ func runStay(path, initArg string) int {
 	if code != 0 {
 		return code
 	}
-	_, fds, err := l.receiveWith(settled, settled)
+	_, fds, err := l.receive(settled)
 	if err != nil {
 		return proc.Complain("fetching the socket", err)
 	}
@@ -38,14 +38,11 @@ func runStay(path, initArg string) int {
 	}
 }
 
-// settled is how many descriptors a settlement has.
-const settled = 2
-
 // serve takes the commands of one engine, until it is gone.
 func (k *keeper) serve(l line) {
 	c := &client{line: l}
 	for {
-		number, fds, err := l.receive()
+		number, fds, err := l.receive(handedOver)
 		if err == nil {
 			err = k.begin(c, number, fds)
 			frame.CloseAll(fds)

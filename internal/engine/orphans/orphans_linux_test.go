@@ -17,14 +17,13 @@ import (
 func TestLaunchesInit(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
-		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|30|":    true,
-		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|30|34|": true, // with a line for sockets
-		"/usr/bin/bwrap|--|/proc/self/fd/29|sbxhost-init|30|34|35|":       false,
-		"/usr/bin/bwrap|--|/proc/self/fd/29|sbxhost-init|":                false,
-		"/proc/self/fd/29|sbxhost-init|30|":                               false, // the init itself
-		"/proc/self/fd/29|sbxhost-init|30|34|":                            false,
-		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|x|":     false,
-		"/usr/bin/bwrap|--|/bin/sh|-c|sbxhost-init|30|":                   false,
+		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|30|": true,
+		"/usr/bin/bwrap|--|/proc/self/fd/29|sbxhost-init|30|34|35|":    false,
+		"/usr/bin/bwrap|--|/proc/self/fd/29|sbxhost-init|":             false,
+		"/proc/self/fd/29|sbxhost-init|30|":                            false, // the init itself
+		"/proc/self/fd/29|sbxhost-init|30|34|":                         false,
+		"/usr/bin/bwrap|--args|3|--|/proc/self/fd/29|sbxhost-init|x|":  false,
+		"/usr/bin/bwrap|--|/bin/sh|-c|sbxhost-init|30|":                false,
 		"": false,
 	} {
 		if got := launchesInit([]byte(strings.ReplaceAll(line, "|", "\x00"))); got != want {

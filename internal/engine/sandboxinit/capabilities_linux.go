@@ -54,7 +54,7 @@ func dropByExec(kept, control, resets int) error {
 	}
 	// Not os.Args[0]: the descriptor in it is closed then, and its number may be the runtime's.
 	const self = "/proc/self/exe"
-	words := []string{self, waitRole}
+	words := []string{self, initRole}
 	for _, fd := range [...]int{control, resets} {
 		if fd < 0 {
 			continue

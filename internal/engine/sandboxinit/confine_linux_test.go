@@ -287,14 +287,17 @@ func TestRunsLeakNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		argv := Argv(3, 4)
-		p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Env: []string{}, Files: []*os.File{null, null, null, exe, initEnd, null, null, null}})
-		for _, f := range []*os.File{exe, initEnd, null} {
-			f.Close()
-		}
+		p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Env: []string{}, Files: []*os.File{null, null, null, exe, initEnd}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := NewConn(engineEnd)
+		if err := c.Complete([3]*os.File{null, null, null}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*os.File{exe, initEnd, null} {
+			f.Close()
+		}
 		if err := c.Start(t.Context(), Command{Args: []string{"/bin/true"}}); err != nil {
 			t.Fatal(err)
 		}

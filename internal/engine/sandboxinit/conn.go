@@ -154,7 +154,7 @@ func (c *Conn) Confine(by *Confinement) error {
 	})
 }
 
-// Complete has it completed, before Start, or gives an init of [WaitingArgv] what it waits for. stdio is the command's. sockets, if not nil, is the
+// Complete passes an init, before Start, the command's stdio. sockets, if not nil, is the
 // init's end of a [NewSockets], and is closed.
 func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 	raw, err := c.f.SyscallConn()

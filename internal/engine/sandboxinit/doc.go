@@ -15,13 +15,14 @@
 //
 //	bin, err := sandboxinit.Locate()
 //	exe, err := bin.Open()                        // fd 3 of the launcher
-//	engineEnd, initEnd, err := sandboxinit.Pair() // fd 4, then stdin, stdout, stderr
+//	engineEnd, initEnd, err := sandboxinit.Pair() // fd 4
 //	launcher := exec.Command("/usr/bin/bwrap", append(options, sandboxinit.Argv(3, 4)...)...)
 //	launcher.Env = []string{}
-//	launcher.ExtraFiles = []*os.File{exe, initEnd, stdin, stdout, stderr}
+//	launcher.ExtraFiles = []*os.File{exe, initEnd}
 //	err = launcher.Start()
 //	initEnd.Close()
 //	conn := sandboxinit.NewConn(engineEnd)
+//	err = conn.Complete([3]*os.File{stdin, stdout, stderr}, nil)
 //	err = conn.Start(ctx, cmd)                    // *ExecError, or ErrInitLost: see the launcher's stderr
 //	status, err := conn.Wait()
 //	launcher.Wait()                               // only now is everything inside gone

@@ -156,7 +156,7 @@ func startWaiting(t *testing.T) (*Conn, ends) {
 		t.Fatal(err)
 	}
 	defer self.Close()
-	argv := WaitingArgv(3, 4)
+	argv := Argv(3, 4)
 	cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/", ExtraFiles: []*os.File{self, theirs}}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -139,9 +139,12 @@ func (w way) launch(t testing.TB, stdin *os.File, tty bool) *sandbox {
 	}
 	s.launcher.Env = []string{}
 	s.launcher.Stdout, s.launcher.Stderr = &s.diag, &s.diag
-	s.launcher.ExtraFiles = []*os.File{exe, initEnd, stdin, out, errs}
+	s.launcher.ExtraFiles = []*os.File{exe, initEnd}
 	if err := s.launcher.Start(); err != nil {
 		engineEnd.Close()
+		t.Fatal(err)
+	}
+	if err := s.Complete([3]*os.File{stdin, out, errs}, nil); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

@@ -16,9 +16,8 @@ import (
 // The roles of a process of this program, by argv[1]. Numbers of descriptors follow, of which those in
 // brackets may be missing.
 const (
-	serveRole = "sbxhost-init"       // CONTROL [SOCKETS]: an init whose launcher passes all on
-	waitRole  = "sbxhost-init-wait"  // CONTROL [RESETS]: one that receives the command's stdio later
-	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: one that makes its sandbox, and then waits
+	initRole  = "sbxhost-init"       // CONTROL [RESETS]: an init, in the sandbox of its command
+	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: one that makes its sandbox first
 	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, which an init starts
 	// AloneArg is the role of an init that receives words with another role later: see [holder.StartAlone].
 	AloneArg = "sbxhost-init-alone"
@@ -38,7 +37,7 @@ func Hook() {
 		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Wanted(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, serveRole, runServing))
+		proc.Exit(containerinit.Main(os.Args, initRole, runInit))
 	}
 	if name, fds := parseArgs(os.Args); fds != nil {
 		if run := role(name, fds); run != nil {
@@ -65,34 +64,17 @@ func parseArgs(args []string) (role string, fds []int) {
 
 // Argv returns the command line that a launcher runs inside the sandbox, with
 // the fd numbers that the launcher's child inherits: the executable from
-// [Binary.Open], and the init's end of the control socket. The command's
-// stdin, stdout and stderr must be inherited as controlFD+1, +2 and +3.
+// [Binary.Open], and the init's end of the control socket, over which [Conn.Complete] passes the command's
+// stdin, stdout and stderr.
 func Argv(binaryFD, controlFD int) []string {
-	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), serveRole, strconv.Itoa(controlFD)}
-}
-
-// ServingArgv is Argv for an init that makes sockets for who has the other end of the line
-// socketsFD, the init's end of a [NewSockets].
-func ServingArgv(binaryFD, controlFD, socketsFD int) []string {
-	return append(Argv(binaryFD, controlFD), strconv.Itoa(socketsFD))
-}
-
-// WaitingArgv is Argv for an init that has no sandbox to make. It is given the command's stdin,
-// stdout and stderr by [Conn.Complete]: nothing follows its controlFD.
-func WaitingArgv(binaryFD, controlFD int) []string {
-	argv := Argv(binaryFD, controlFD)
-	argv[1] = waitRole
-	return argv
+	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initRole, strconv.Itoa(controlFD)}
 }
 
 // IsLauncher reports whether words are the command line of a launcher to which [Argv]
 // was appended.
 func IsLauncher(words []string) bool {
 	n := len(words)
-	if n > 1 && words[n-2] != serveRole { // ServingArgv
-		n--
-	}
-	if n < 4 || words[n-2] != serveRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+	if n < 4 || words[n-2] != initRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
 		return false
 	}
 	_, ok := parseFD(words[n-1])
@@ -100,8 +82,7 @@ func IsLauncher(words []string) bool {
 }
 
 // MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
-// prepared. It is told by [Conn.Make] what there is to make and given the command's stdin,
-// stdout and stderr by [Conn.Complete]: nothing follows its controlFD. mountFD and userFD are the
+// prepared. It is told by [Conn.Make] what there is to make. mountFD and userFD are the
 // descriptors of the mount and the user namespace of who asks for that, which
 // the init must not be in.
 func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {

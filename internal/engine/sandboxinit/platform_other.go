@@ -13,7 +13,7 @@ import (
 // role is none: the init runs on Linux alone.
 func role(string, []int) func() int { return nil }
 
-func runServing(_, _ int) int { return proc.Failed }
+func runInit(int) int { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 

@@ -23,9 +23,7 @@ func role(name string, fds []int) func() int {
 	}
 	var run func() int
 	switch n := len(fds); {
-	case name == serveRole && n <= 2:
-		run = serving{control: fds[0], sockets: last, resets: -1}.run
-	case name == waitRole && n <= 2:
+	case name == initRole && n <= 2:
 		run = waiting{control: fds[0], resets: last}.run
 	case name == makeRole && n == 3:
 		run = making{control: fds[0], others: [2]int(fds[1:])}.run
@@ -52,26 +50,14 @@ func hidden(run func() int) int {
 	return run()
 }
 
-// runServing is for a process that package containerinit has made ready.
-func runServing(control, sockets int) int {
-	return hidden(serving{control: control, sockets: sockets, resets: -1}.run)
-}
+// runInit is an init that package containerinit has connected.
+func runInit(control int) int { return hidden(waiting{control, -1}.run) }
 
-// serving is the init of a command, whose stdio follows its control socket.
-type serving struct {
-	control int
-	sockets int       // the init's end of a [Sockets], negative for none
-	resets  int       // a socket of that kind, see makeSockets, or negative
-	from    *confined // the thread that starts the command, where its confinement came before it
-}
-
-func (r serving) run() int { return newSupervisor().run(r) }
-
-// waiting is an init that receives the command's stdio later, which can take long: it makes before what
-// the command would have to wait for. Nobody gets a signal that arrives meanwhile.
+// waiting is an init that has not received the command's stdio yet. That can take long: what the command would
+// have to wait for is done before. Nobody gets a signal that arrives meanwhile.
 type waiting struct {
 	control int
-	resets  int // as of serving
+	resets  int // a socket of that kind, see makeSockets, or negative
 }
 
 func (w waiting) run() int {
@@ -90,10 +76,17 @@ func (w waiting) run() int {
 	return s.run(next)
 }
 
+// serving is an init that has all but the command. The command's stdio follows its control socket.
+type serving struct {
+	waiting
+	sockets int       // the init's end of a [Sockets], negative for none
+	from    *confined // the thread that starts the command, where its confinement came before it
+}
+
 // completion awaits a kindComplete. The command's stdio is behind a new number of the control socket. The
 // command's confinement can come before that.
 func (w waiting) completion() (next serving, err error) {
-	next = serving{sockets: -1, resets: w.resets}
+	next = serving{waiting: w, sockets: -1}
 	from := frame.Receiver{Socket: w.control}
 	defer func() { frame.CloseAll(from.Files) }()
 	kind, payload, err := frame.Read(&from, maxCommand)

@@ -34,7 +34,7 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	if cmd.Locked { // it is the tracer that makes the namespaces
 		sys.AmbientCaps = lockingCaps()
 	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{serveRole, traceRole, "3"},
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{initRole, traceRole, "3"},
 		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: sys})
 	theirs.Close()
 	conn := NewConn(ours)

@@ -10,12 +10,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 12
+const wireVersion = 13
 
 const (
 	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
 	kindConfine  byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
-	kindComplete byte = 'P' // engine -> init, after that; with stdin, stdout, stderr, and the line for sockets if there is one
+	kindComplete byte = 'P' // engine -> init, after these; with stdin, stdout, stderr, and the line for sockets if there is one
 	kindCommand  byte = 'C' // engine -> init, first and once: Command
 	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
 	kindSignal   byte = 'S' // engine -> init: signal

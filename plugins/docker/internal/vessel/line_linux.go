@@ -102,15 +102,13 @@ type line struct {
 	sending sync.Mutex
 }
 
-// hand gives the init what it needs for one command.
-func (l *line) hand(number uint64, initEnd *os.File, stdio [3]*os.File, sockets *os.File) error {
-	message, rights := containerinit.Handover(number, initEnd, stdio, sockets)
+// hand gives the init the control socket of one command.
+func (l *line) hand(number uint64, initEnd *os.File) error {
+	message, rights := containerinit.Handover(number, initEnd)
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	_, _, err := l.Conn.WriteMsgUnix(message, rights, nil)
 	runtime.KeepAlive(initEnd)
-	runtime.KeepAlive(stdio)
-	runtime.KeepAlive(sockets)
 	return err
 }
 

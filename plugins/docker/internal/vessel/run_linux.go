@@ -49,9 +49,8 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	err = r.Vessel.Line.hand(number, initEnd, stdio, socketsEnd)
+	err = errors.Join(r.Vessel.Line.hand(number, initEnd), r.Conn.Complete(stdio, socketsEnd))
 	initEnd.Close()
-	socketsEnd.Close() // of nil it is an error that says nothing
 	if err != nil {
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
