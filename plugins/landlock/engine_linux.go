@@ -36,7 +36,6 @@ func New() shared.Engine {
 		Filter:  filterProgram,
 		Trace:   nsengine.TraceProgram,
 		Rlimits: nsengine.Rlimits,
-		Scope:   func(*shared.Spec) bool { return false }, // the domain is scoped itself
 
 		HoldLimits: true, NoPIDNamespace: true,
 	})

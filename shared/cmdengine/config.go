@@ -50,7 +50,7 @@ type Config struct {
 	// somebody else, such as a daemon. It starts the command and gives what the
 	// rest of this package needs to see it to its end. stdio has no nil files and
 	// stays the caller's; the events are told first, and emit tells of more until Run.Wait
-	// has returned. When ctx ends, what was begun must end, too. Init, Rlimits, Scope and Diagnose do not count, and
+	// has returned. When ctx ends, what was begun must end, too. Init, Rlimits and Diagnose do not count, and
 	// Plan is needed.
 	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error)
 
@@ -106,11 +106,6 @@ type Config struct {
 	// systemd-run -p MemoryMax. New refuses a limit among Info.Features that
 	// nothing holds: neither this, nor HoldLimits, Rlimits, Begin or Attach.
 	LaunchHolds shared.Features
-
-	// Scope says whether the init is to keep the command from the host's
-	// abstract unix sockets (see [sandboxinit.Command]). Nil asks for it when the
-	// command has the host's network. An event tells when the kernel cannot.
-	Scope func(spec *shared.Spec) bool
 
 	// Diagnose explains, with Init, why the launcher ended before the init had
 	// been heard of: stderr is the end of what it wrote, status how it ended, nil

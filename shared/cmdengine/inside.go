@@ -67,7 +67,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	r.fresh = command.Fresh
 	go r.observe() // the reply need not wait for it
 
-	if s.scope && !r.Conn.Scoped() {
+	if scope := command.Scope || r.confinement != nil && r.confinement.Scope; scope && !r.Conn.Scoped() {
 		notes = append(notes, shared.Event{
 			Kind:    shared.EventDegraded,
 			Message: "this kernel's Landlock cannot keep the command from the host's abstract unix sockets",
@@ -98,7 +98,8 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 // confinement is what the init of a Launch keeps its command from.
 func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error) {
 	all = c.Confinement
-	all.Filter, all.Scope = s.filter, s.scope
+	// A Landlock is scoped itself. With another network there are no sockets of the host's.
+	all.Filter, all.Scope = s.filter, s.spec.Network.Mode == shared.NetworkHost && all.Landlock == nil
 	if all.Landlock != nil {
 		var own []confine.Rule
 		own, err = c.Own()

@@ -21,7 +21,6 @@ type sandbox struct {
 	credential *syscall.Credential
 	init       sandboxinit.Binary
 	filter     []byte
-	scope      bool // as of sandboxinit.Confinement
 	attached   Attachment
 	detach     func() // once
 	limits     cgroup.Decision
@@ -78,9 +77,6 @@ func (s *sandbox) findInit() (err error) {
 	}
 	if s.init, err = sandboxinit.Locate(); err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
-	}
-	if s.scope = s.spec.Network.Mode == shared.NetworkHost; c.Scope != nil {
-		s.scope = c.Scope(&s.spec)
 	}
 	if c.Filter != nil {
 		s.filter, err = c.Filter(&s.spec)
