@@ -21,14 +21,13 @@ import (
 func New() shared.Engine {
 	e := &engine{}
 	e.Engine = cmdengine.New(cmdengine.Config{
-		Info:    info,
-		Probe:   e.probe,
-		Open:    e.open,
-		Attach:  e.attach,
-		Init:    true,
-		Rlimits: nsengine.Rlimits,
-		Filter:  nsengine.FilterProgram(false),
-		Trace:   nsengine.TraceProgram,
+		Info:   info,
+		Probe:  e.probe,
+		Open:   e.open,
+		Attach: e.attach,
+		Init:   true,
+		Filter: nsengine.FilterProgram(false),
+		Trace:  nsengine.TraceProgram,
 
 		HoldLimits: true,
 	})

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -332,14 +330,8 @@ func (b *box) retireHeld() {
 
 // command is what the init is told.
 func (b *box) command(cmd *shared.Command) sandboxinit.Command {
-	// No core dumps: they would be written to the workspace, or by the host's
-	// handler, with the command's memory in them.
-	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	if n := b.plans.Limits.OpenFiles; n > 0 {
-		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
-	}
 	// The container's bounds are the init's, too.
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: limits,
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: sandboxinit.Rlimits(b.plans.Limits.OpenFiles),
 		Confinement: sandboxinit.Confinement{Rooted: true, Filter: b.filter}}
 }
 

@@ -35,7 +35,6 @@ func New() shared.Engine {
 		Environ: []string{"GOMAXPROCS=1"}, // of the init, which does one thing at a time
 		Filter:  filterProgram,
 		Trace:   nsengine.TraceProgram,
-		Rlimits: nsengine.Rlimits,
 
 		HoldLimits: true, NoPIDNamespace: true,
 	})

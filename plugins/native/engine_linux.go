@@ -30,7 +30,6 @@ func New() shared.Engine {
 		Init:       true,
 		Filter:     nsengine.FilterProgram(os.Geteuid() == 0),
 		Trace:      nsengine.TraceProgram,
-		Rlimits:    nsengine.Rlimits,
 		HoldLimits: true,
 	})
 	return e

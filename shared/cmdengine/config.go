@@ -50,7 +50,7 @@ type Config struct {
 	// somebody else, such as a daemon. It starts the command and gives what the
 	// rest of this package needs to see it to its end. stdio has no nil files and
 	// stays the caller's; the events are told first, and emit tells of more until Run.Wait
-	// has returned. When ctx ends, what was begun must end, too. Init, Rlimits and Diagnose do not count, and
+	// has returned. When ctx ends, what was begun must end, too. Init and Diagnose do not count, and
 	// Plan is needed.
 	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error)
 
@@ -60,7 +60,7 @@ type Config struct {
 	Plan func(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error)
 
 	// Init runs the command through package sandboxinit inside the launcher,
-	// which must let descriptors through to it.
+	// which must let descriptors through to it. The init holds the limit of open files, and has no core dumped.
 	Init bool
 
 	// Environ is, with Init, the launcher's environment. Nil is empty. It is the engine's own
@@ -91,9 +91,6 @@ type Config struct {
 	// [shared.FeatureTrace].
 	Trace func(spec *shared.Spec) ([]byte, error)
 
-	// Rlimits are set by the init, for the command alone. Nil sets none.
-	Rlimits func(spec *shared.Spec) []sandboxinit.Rlimit
-
 	// HoldLimits keeps Memory, CPUs and PIDs of a Spec's Limits, with Init: by a
 	// control group where this machine lets the engine have one (package cgroup), which
 	// holds them for the whole tree of a command, else by rlimits for each process by
@@ -104,7 +101,7 @@ type Config struct {
 
 	// LaunchHolds are the limits that the command line of Launch holds, such as that of
 	// systemd-run -p MemoryMax. New refuses a limit among Info.Features that
-	// nothing holds: neither this, nor HoldLimits, Rlimits, Begin or Attach.
+	// nothing holds: neither this, nor Init, HoldLimits, Begin or Attach.
 	LaunchHolds shared.Features
 
 	// Diagnose explains, with Init, why the launcher ended before the init had
@@ -137,7 +134,7 @@ func New(c Config) shared.Engine {
 	for _, f := range c.Info.Features {
 		if !c.holds(f) {
 			panic(fmt.Sprintf("cmdengine: engine %q claims %s, which nothing holds: set HoldLimits with Init for the memory, the processors and the processes, "+
-				"Rlimits with Init for open files, Trace with Init for traces, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
+				"Init for open files, Trace with Init for traces, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
 		}
 	}
 	return &engine{config: c, forker: newForker()}
@@ -154,7 +151,7 @@ func (c *Config) holds(f shared.Feature) bool {
 	case shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs:
 		return own || c.Init && c.HoldLimits
 	case shared.FeatureLimitOpenFiles:
-		return own || c.Init && c.Rlimits != nil
+		return own || c.Init
 	case shared.FeatureTrace:
 		return c.Init && c.Trace != nil
 	case shared.FeatureLimitTempSize:

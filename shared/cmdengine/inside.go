@@ -84,10 +84,7 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Fresh: s.attached.Fresh,
 		Crowded: s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != "",
 	}
-	if config.Rlimits != nil {
-		command.Rlimits = config.Rlimits(&s.spec)
-	}
-	command.Rlimits = append(command.Rlimits, approximations(s.spec.Limits, s.holdings)...)
+	command.Rlimits = append(sandboxinit.Rlimits(s.spec.Limits.OpenFiles), approximations(s.spec.Limits, s.holdings)...)
 	var err error
 	if cmd.Trace {
 		command.Trace, err = config.Trace(&s.spec)

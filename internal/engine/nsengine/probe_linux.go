@@ -8,24 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
-	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// Rlimits are what the init sets for a command.
-func Rlimits(spec *shared.Spec) []sandboxinit.Rlimit {
-	// No core dumps: they would be written to the workspace, or by the
-	// host's handler, with the command's memory in them.
-	limits := []sandboxinit.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	if n := spec.Limits.OpenFiles; n > 0 {
-		limits = append(limits, sandboxinit.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n})
-	}
-	return limits
-}
 
 // TellRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
 func TellRooted(p *shared.Probe) {

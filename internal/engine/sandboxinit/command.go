@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 )
 
@@ -121,6 +123,17 @@ type Mount struct {
 type Rlimit struct {
 	Resource   int    // RLIMIT_* as numbered on the system that runs the init
 	Soft, Hard uint64 // RLIM_INFINITY is the highest number
+}
+
+// Rlimits are those that each command has, with a limit of open files if that is not zero.
+func Rlimits(openFiles uint64) []Rlimit {
+	// No core dumps: they would be written to the workspace, or by the
+	// host's handler, with the command's memory in them.
+	limits := []Rlimit{{Resource: unix.RLIMIT_CORE}}
+	if openFiles > 0 {
+		limits = append(limits, Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: openFiles, Hard: openFiles})
+	}
+	return limits
 }
 
 const (
