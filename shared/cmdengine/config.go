@@ -99,11 +99,6 @@ type Config struct {
 	// sees to these limits itself.
 	HoldLimits bool
 
-	// LaunchHolds are the limits that the command line of Launch holds, such as that of
-	// systemd-run -p MemoryMax. New refuses a limit among Info.Features that
-	// nothing holds: neither this, nor Init, HoldLimits, Begin or Attach.
-	LaunchHolds shared.Features
-
 	// Diagnose explains, with Init, why the launcher ended before the init had
 	// been heard of: stderr is the end of what it wrote, status how it ended, nil
 	// where that is not known. A nil function or result is an ErrUnavailable that
@@ -119,8 +114,8 @@ type Config struct {
 }
 
 // New makes the engine. It panics if c has none of Launch, Begin with Plan, and
-// Attach, of which one must give or start a command line, and if its Features have what
-// c cannot hold: a limit that nothing holds, or hidden processes without a pid namespace. The engine is for as long as
+// Attach, of which one must give or start a command line, and if its Features have hidden processes without a
+// pid namespace. Whether the engine holds what it claims is for package enginetest to find. The engine is for as long as
 // the process lives: the thread that forks for it, which its first command
 // starts, does not end.
 func New(c Config) shared.Engine {
@@ -131,34 +126,12 @@ func New(c Config) shared.Engine {
 		panic(fmt.Sprintf("cmdengine: engine %q claims %s and has NoPIDNamespace: a command that kills the init then leaves processes behind",
 			c.Info.Name, shared.FeatureProcessesHidden))
 	}
-	for _, f := range c.Info.Features {
-		if !c.holds(f) {
-			panic(fmt.Sprintf("cmdengine: engine %q claims %s, which nothing holds: set HoldLimits with Init for the memory, the processors and the processes, "+
-				"Init for open files, Trace with Init for traces, or list it in LaunchHolds if the command line of Launch holds it", c.Info.Name, f))
-		}
-	}
 	return &engine{config: c, forker: newForker()}
 }
 
 // initEnds says that the init, and not the end of its launcher, ends what the command has
 // started.
 func (c *Config) initEnds() bool { return c.ClearsUp || c.NoPIDNamespace }
-
-// holds says of a limit whether something keeps it.
-func (c *Config) holds(f shared.Feature) bool {
-	own := c.Begin != nil || c.Attach != nil || c.LaunchHolds.Has(f)
-	switch f {
-	case shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs:
-		return own || c.Init && c.HoldLimits
-	case shared.FeatureLimitOpenFiles:
-		return own || c.Init
-	case shared.FeatureTrace:
-		return c.Init && c.Trace != nil
-	case shared.FeatureLimitTempSize:
-		return own || !c.Info.Features.Has(shared.FeatureUnconfined) // with private directories it is a matter of mounts
-	}
-	return true
-}
 
 // PlannedInit is how a Plan shows the words that follow those of Launch when
 // Config.Init is set.

@@ -309,30 +309,6 @@ func TestTailIsRead(t *testing.T) {
 	<-written
 }
 
-// What is claimed and cannot be held is noticed before a command runs without it.
-func TestNewRefusesLimitsThatNothingHolds(t *testing.T) {
-	t.Parallel()
-	for _, f := range []shared.Feature{shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs, shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize} {
-		for name, change := range map[string]func(*Config){
-			"":            func(*Config) {},
-			"HoldLimits":  func(c *Config) { c.HoldLimits = true }, // which does nothing without Init
-			"LaunchHolds": func(c *Config) { c.LaunchHolds = shared.Features{f} },
-		} {
-			c := config(direct)
-			c.Info.Features = append(slices.Clone(c.Info.Features), f)
-			change(&c)
-			said := func() (said any) {
-				defer func() { said = recover() }()
-				New(c)
-				return nil
-			}()
-			if text, _ := said.(string); (said == nil) != (name == "LaunchHolds") || said != nil && !strings.Contains(text, string(f)) {
-				t.Errorf("%s with %s: New says %v", f, name, said)
-			}
-		}
-	}
-}
-
 // An engine cannot claim that nothing outlives a command and make no pid namespace.
 func TestNewRefusesHiddenProcessesWithoutNamespace(t *testing.T) {
 	t.Parallel()
