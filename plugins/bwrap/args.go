@@ -60,9 +60,7 @@ type input struct {
 // args gives the option words that carry out ops, and the files whose contents
 // they take from descriptors: the n-th of them as descriptor firstFD+n. With a
 // negative firstFD the words name the file in angle brackets instead.
-//
-// With bindFD, what is marked so is mounted by descriptor.
-func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bool) (words []string, files []input, err error) {
+func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []string, files []input, err error) {
 	take := func(in input) string {
 		fd := "<" + in.path + ">"
 		if firstFD >= 0 {
@@ -72,7 +70,7 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int, bindFD bo
 		return fd
 	}
 	bind := func(option string, o mountplan.Op) {
-		if bindFD && o.Open {
+		if o.Open {
 			words = append(words, option+"-fd", take(input{path: o.Source, source: true}), o.Dest)
 		} else {
 			words = append(words, option, o.Source, o.Dest)

@@ -30,7 +30,7 @@ var oneOfEach = []mountplan.Op{
 
 func TestArgs(t *testing.T) {
 	t.Parallel()
-	words, files, err := args(shared.NetworkNone, oneOfEach, 5, true)
+	words, files, err := args(shared.NetworkNone, oneOfEach, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +43,9 @@ func TestArgs(t *testing.T) {
 	if want := []input{{path: "/etc/passwd"}, {path: "a text", text: "nameserver 198.18.0.1\n"}, {path: "/w", source: true}, {path: "/w/d", source: true}}; !slices.Equal(files, want) {
 		t.Errorf("files %v, want %v", files, want)
 	}
-	words, _, err = args(shared.NetworkHost, oneOfEach[9:10], -1, false)
-	if err != nil || !slices.Equal(words, append(namespaces[:], "--bind", "/w", "/w")) {
-		t.Errorf("by path, with the host's network: %q, %v", words, err)
+	words, _, err = args(shared.NetworkHost, oneOfEach[9:10], -1)
+	if err != nil || !slices.Equal(words, append(namespaces[:], "--bind-fd", "</w>", "/w")) {
+		t.Errorf("for people, with the host's network: %q, %v", words, err)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestBounds(t *testing.T) {
 		"descriptors":                           slices.Repeat([]mountplan.Op{{Kind: mountplan.Pin, Source: "/s", Dest: "/d", Open: true}}, 1000),
 		"bind_paths[3]: ":                       {{Kind: mountplan.ROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
 	} {
-		_, _, err := args(0, ops, 4, true)
+		_, _, err := args(0, ops, 4)
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || e.Kind != shared.ErrInvalidSpec || !strings.Contains(err.Error(), want) || len(ops) > 1 && !strings.Contains(e.Hint, "native") {
 			t.Errorf("%s: %v", want, err)
@@ -76,28 +76,26 @@ func FuzzArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, dest string, which uint8) {
 		o := oneOfEach[int(which)%len(oneOfEach)]
 		o.Source, o.Dest = source, dest
-		for _, byFD := range [...]bool{false, true} {
-			words, files, err := args(0, []mountplan.Op{o}, 4, byFD)
-			if err != nil {
-				continue
+		words, files, err := args(0, []mountplan.Op{o}, 4)
+		if err != nil {
+			return
+		}
+		fds := 0
+		for i := 0; i < len(words); {
+			n, known := arity[words[i]]
+			if !known && !strings.HasPrefix(words[i], "--unshare-") && words[i] != "--die-with-parent" && words[i] != "--as-pid-1" {
+				t.Fatalf("%q stands where an option is read", words[i])
 			}
-			fds := 0
-			for i := 0; i < len(words); {
-				n, known := arity[words[i]]
-				if !known && !strings.HasPrefix(words[i], "--unshare-") && words[i] != "--die-with-parent" && words[i] != "--as-pid-1" {
-					t.Fatalf("%q stands where an option is read", words[i])
+			if strings.HasSuffix(words[i], "-fd") || words[i] == "--file" {
+				if want := fmt.Sprint(4 + fds); words[i+1] != want {
+					t.Fatalf("descriptor %s, want %s", words[i+1], want)
 				}
-				if strings.HasSuffix(words[i], "-fd") || words[i] == "--file" {
-					if want := fmt.Sprint(4 + fds); words[i+1] != want {
-						t.Fatalf("descriptor %s, want %s", words[i+1], want)
-					}
-					fds++
-				}
-				i += n + 1
+				fds++
 			}
-			if fds != len(files) {
-				t.Fatalf("%d descriptors for %d files", fds, len(files))
-			}
+			i += n + 1
+		}
+		if fds != len(files) {
+			t.Fatalf("%d descriptors for %d files", fds, len(files))
 		}
 	})
 }

@@ -85,7 +85,7 @@ func BenchmarkPlan(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := args(0, ops, 4, false); err != nil {
+		if _, _, err := args(0, ops, 4); err != nil {
 			b.Fatal(err)
 		}
 	}

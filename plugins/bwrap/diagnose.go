@@ -10,7 +10,7 @@ import (
 
 const (
 	fixAppArmor = "as root, allow bwrap in AppArmor: write `abi <abi/4.0>, profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }` to /etc/apparmor.d/bwrap (the path that is used here) and run: apparmor_parser -r /etc/apparmor.d/bwrap"
-	fixOld      = "install bubblewrap 0.8.0 or later"
+	fixOld      = "install bubblewrap 0.10.0 or later, or an older one with the security update of 2024, which has --bind-fd"
 )
 
 // findings are bubblewrap's words for what this machine lacks or refuses. Those that

@@ -34,7 +34,7 @@ func TestDiagnose(t *testing.T) {
 		{"unknown module", "bwrap: setting up uid map: Permission denied", nsengine.Kernel{}, "no rights", "audit", nil},
 		{"nested proc", "bwrap: Can't mount proc on /newroot/proc: Operation not permitted", nsengine.Kernel{Container: true}, "fresh /proc", "systempaths=unconfined", nil},
 		{"read-only proc", "bwrap: cannot open /proc/sys/user/max_user_namespaces: Read-only file system", nsengine.Kernel{}, "fresh /proc", "Unmasked", nil},
-		{"too old", "bwrap: Unknown option --disable-userns", nsengine.Kernel{}, "too old", "0.8.0", nil},
+		{"too old", "bwrap: Unknown option --disable-userns", nsengine.Kernel{}, "too old", "0.10.0", nil},
 		{"setuid", "bwrap: The --size option is not permitted in setuid mode", nsengine.Kernel{}, "setuid", "chmod u-s", nil},
 		{"capabilities", "bwrap: Unexpected capabilities but not setuid, old file caps config?", nsengine.Kernel{}, "capabilities", "setcap -r", nil},
 		{"initrd", "bwrap: pivot_root: Invalid argument", nsengine.Kernel{}, "cannot be replaced", "mount", nil},

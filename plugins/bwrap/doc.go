@@ -61,7 +61,7 @@
 // Mounts are a snapshot of the start. A mount's destination is checked for
 // symlinks that the command could have planted, and must exist already where
 // it lies beneath a directory of the host. Sources are opened without following one
-// and handed over by descriptor; a bubblewrap that takes none gets their paths. Another
+// and handed over by descriptor. Another
 // command that runs at the same moment on the same writable directory can still lead
 // bubblewrap astray, which before 0.12 follows symlinks: the init compares the table of
 // mounts with the plan before it takes a command, and refuses.
@@ -71,7 +71,8 @@
 // not, Open refuses such a limit, unless best effort is asked for: then
 // rlimits approximate memory and processes, and each event says so.
 //
-// bubblewrap 0.8.0 or later is needed, and it must not be setuid: a setuid one
+// bubblewrap 0.10.0 or later is needed, or an older one to which a distribution has added --bind-fd, as Debian 12
+// has to its 0.8.0. It must not be setuid: a setuid one
 // refuses to cap temporary file systems, and the kernel must allow user
 // namespaces in any case.
 package bwrap

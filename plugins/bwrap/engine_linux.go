@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
@@ -38,9 +38,6 @@ type engine struct {
 	shared.Engine
 
 	prober nsengine.Prober
-
-	// pathsOnly are the launchers that were found not to take descriptors of sources.
-	pathsOnly sync.Map // by their identity
 }
 
 // open refuses what no command could be started with.
@@ -88,15 +85,11 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	}
 	s.keepHome()
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
-	launcher, err := locateFor(spec)
-	if err != nil {
-		return nil, err
-	}
 	drawn, err := s.draw()
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := s.words(launcher, drawn, firstFD); err != nil {
+	if _, _, err := args(spec.Network.Mode, drawn.Ops, firstFD); err != nil {
 		return nil, err
 	}
 	return &cmdengine.Attachment{
@@ -131,11 +124,6 @@ const (
 	firstFD = 4
 )
 
-// words are bubblewrap's options, and the files that they name by descriptor from firstFD on.
-func (s *opened) words(launcher string, drawn *mountplan.Drawn, firstFD int) ([]string, []input, error) {
-	return args(s.spec.Network.Mode, drawn.Ops, firstFD, s.engine.bindsFD(launcher))
-}
-
 // launch gives bubblewrap's command line. The options travel by descriptor:
 // there they can be as many as bubblewrap takes, and no process list shows them.
 func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
@@ -157,7 +145,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	words, files, err := s.words(launcher, drawn, firstFD)
+	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +194,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	words, _, err := s.words(launcher, drawn, -1)
+	words, _, err := args(s.spec.Network.Mode, drawn.Ops, -1)
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -221,4 +209,16 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
 		Notes:     mountplan.Notes(s.events()),
 	}, nil
+}
+
+// diagnose explains why a launcher ended before its init had been heard of.
+func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+	if status == nil || !status.Exited() {
+		return nil // killed, which says nothing of the machine
+	}
+	e := diagnose(stderr, nsengine.LookAtKernel())
+	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not think of that
+		e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
+	}
+	return e
 }

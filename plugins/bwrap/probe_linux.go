@@ -26,24 +26,17 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if err != nil {
 		return nsengine.NotReady(err), nil
 	}
-	facts := launcherFacts(ctx, launcher)
-	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) {
-		nsengine.TellRooted(p)
-		if facts["bwrap --bind-fd"] == "no" {
-			p.Degraded = append(p.Degraded, "sources of binds are handed over by path: one that is swapped between check and mount is found out, and no command runs")
-		}
-	})
+	version, help := ask(ctx, launcher, "--version"), ask(ctx, launcher, "--help")
+	if help != "" && !strings.Contains(help, "--bind-fd ") {
+		return shared.Probe{Reason: "this bubblewrap is too old: it cannot bind by descriptor", Fix: fixOld, Unusable: true}, nil
+	}
+	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + strings.TrimPrefix(version, "bubblewrap "))}
+	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) { nsengine.TellRooted(p) })
 }
 
+// identify tells a file from one that has taken its place, and a boot from another.
 func identify(path string) identity {
-	id := fileIdentity(path)
-	id.boot = content("/proc/sys/kernel/random/boot_id")
-	return id
-}
-
-// fileIdentity tells a file from one that has taken its place.
-func fileIdentity(path string) identity {
-	id := identity{path: path}
+	id := identity{path: path, boot: content("/proc/sys/kernel/random/boot_id")}
 	var st syscall.Stat_t
 	if syscall.Stat(path, &st) == nil {
 		id.dev, id.ino, id.mtime, id.ctime = uint64(st.Dev), st.Ino, st.Mtim, st.Ctim
@@ -51,31 +44,17 @@ func fileIdentity(path string) identity {
 	return id
 }
 
-// launcherFacts asks the launcher what it is. Its options tell what a later
-// version of this engine could use.
-func launcherFacts(ctx context.Context, launcher string) map[string]string {
-	ask := func(arg string) string {
-		program, err := hostpath.Installed(launcher)
-		if err != nil {
-			return ""
-		}
-		out, err := program.Command(ctx, arg).Output()
-		if err != nil {
-			return ""
-		}
-		return string(out)
+// ask gives what the launcher says of itself.
+func ask(ctx context.Context, launcher, arg string) string {
+	program, err := hostpath.Installed(launcher)
+	if err != nil {
+		return ""
 	}
-	version := strings.TrimPrefix(strings.TrimSpace(ask("--version")), "bubblewrap ")
-	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + version)}
-	help := ask("--help")
-	for _, option := range [...]string{"--bind-fd", "--size"} {
-		have := "no"
-		if strings.Contains(help, option+" ") {
-			have = "yes"
-		}
-		facts["bwrap "+option] = have
+	out, err := program.Command(ctx, arg).Output()
+	if err != nil {
+		return ""
 	}
-	return facts
+	return strings.TrimSpace(string(out))
 }
 
 func content(path string) string {
