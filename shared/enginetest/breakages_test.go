@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -141,6 +143,9 @@ func forgetful() breakage {
 	}}
 }
 
+// silentWriter writes nothing.
+var silentWriter *os.File
+
 // breakages are engines that break one rule each. What follows a slash tells the
 // ways to break one rule apart. clear removes what they have left.
 func breakages() (ways map[string]breakage, clear func()) {
@@ -261,6 +266,207 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 			return p, err
 		}},
+		"end.01/killed": ended(func(r *shared.Result) {
+			if r.Status.Code == 128+int(syscall.SIGKILL) {
+				r.Status = shared.ExitStatus{Signal: syscall.SIGKILL}
+			}
+		}),
+		"end.02/real-time": ended(func(r *shared.Result) {
+			if r.Status.Signal > 31 {
+				r.Status = shared.ExitStatus{Code: r.Status.Shell()}
+			}
+		}),
+		"end.16/code": ended(func(r *shared.Result) {
+			if r.Status.CoreDumped {
+				r.Status = shared.ExitStatus{Code: r.Status.Shell()}
+			}
+		}),
+		"end.05/busy": busy(func(running *runningCommands) breakage {
+			return breakage{signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+				err := p.Signal(ctx, sig)
+				if running.n() > 0 {
+					err = nil
+				}
+				return err
+			}}
+		}),
+		"end.07/in turn": busy(func(running *runningCommands) breakage {
+			return breakage{start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+				running.none()
+				return s.Start(ctx, cmd, stdio)
+			}}
+		}),
+		"end.11/alone": busy(func(running *runningCommands) breakage {
+			return breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+				running.none()
+				return e.Open(ctx, spec)
+			}}
+		}),
+		"end.11/slowly": {close: func(ctx context.Context, s shared.Sandbox) error {
+			time.AfterFunc(2*time.Second, func() { s.Close(context.WithoutCancel(ctx)) })
+			return nil
+		}},
+		"open.01/later": func() breakage {
+			var opened atomic.Bool
+			return breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+				opened.Store(true)
+				return e.Open(ctx, spec)
+			}, info: func(i shared.Info) shared.Info {
+				if opened.Load() {
+					i.Features = append(slices.Clone(i.Features), shared.FeatureLimitMemory)
+				}
+				return i
+			}}
+		}(),
+		"open.03/attribute": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			s, err := e.Open(ctx, spec)
+			if one, ok := errors.AsType[*shared.Error](err); ok {
+				err = &shared.Error{Kind: one.Kind, Message: one.Message}
+			}
+			return s, err
+		}},
+		"open.04/slash": opened(func(s *shared.Spec) {
+			s.Table = slices.Clone(s.Table)
+			for i := range s.Table {
+				s.Table[i].Source = strings.TrimSuffix(s.Table[i].Source, "/")
+			}
+		}),
+		"open.04/later": opened(func(s *shared.Spec) {
+			var table []shared.Entry
+			for i, e := range s.Table {
+				if !slices.ContainsFunc(s.Table[i+1:], func(later shared.Entry) bool { return later.Path == e.Path }) {
+					table = append(table, e)
+				}
+			}
+			s.Table = table
+		}),
+		"command.01/script": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if c.Script != "" {
+				c.Env = append(slices.Clone(c.Env), "SCRIPT=1")
+			}
+		}),
+		"command.02/newline": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = slices.Clone(c.Args)
+			for i := range c.Args {
+				c.Args[i] = strings.TrimSuffix(c.Args[i], "\n")
+			}
+		}),
+		"command.02/many": changed(func(c *shared.Command, _ *shared.Stdio) { c.Args = c.Args[:min(len(c.Args), 500)] }),
+		"command.02/long": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = slices.Clone(c.Args)
+			for i := range c.Args {
+				c.Args[i] = c.Args[i][:min(len(c.Args[i]), 64<<10)]
+			}
+		}),
+		"command.03/second": secondly(func(first, c *shared.Command) { c.Dir = first.Dir }),
+		"command.04/input": changed(func(c *shared.Command, s *shared.Stdio) {
+			if c.Script != "" {
+				r, w, _ := os.Pipe()
+				text := c.Script
+				go func() {
+					io.WriteString(w, text)
+					w.Close()
+				}()
+				c.Args, c.Script, s.Stdin = append([]string{"/bin/sh", "-s"}, c.Args...), "", r
+			}
+		}),
+		"command.04/zero": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if c.Script != "" {
+				c.Args, c.Script = append([]string{"/bin/sh", "-c", c.Script}, c.Args...), ""
+			}
+		}),
+		"command.05/longer": changed(func(c *shared.Command, _ *shared.Stdio) { c.Script = c.Script[:min(len(c.Script), 1<<20)] }),
+		"command.07/started": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			p, err := s.Start(ctx, cmd, stdio)
+			if errors.Is(err, shared.ErrNotFound) {
+				cmd.Args = []string{"/bin/sh", "-c", "exit 127"}
+				p, err = s.Start(ctx, cmd, stdio)
+			}
+			return p, err
+		}},
+		"command.07/interpreter": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			p, err := s.Start(ctx, cmd, stdio)
+			if _, there := os.Stat(cmd.Args[0]); there == nil && errors.Is(err, shared.ErrNotFound) {
+				err = shared.ErrNotExecutable
+			}
+			return p, err
+		}},
+		"command.07/long": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+			p, err := s.Start(ctx, cmd, stdio)
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, strings.Repeat("x", 1<<20))
+			}
+			return p, err
+		}},
+		"command.09/second": secondly(func(first, c *shared.Command) { c.Args = first.Args }),
+		"command.10/file": {plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+			os.WriteFile(filepath.Join(cmd.Dir, ".planned"), nil, 0o600)
+			return s.Plan(ctx, cmd)
+		}},
+		"command.12/script": changed(func(c *shared.Command, _ *shared.Stdio) {
+			if c.Script != "" {
+				c.Script = "exec 9</\n" + c.Script
+			}
+		}),
+		"command.14/plan": {plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+			p, err := s.Plan(ctx, cmd)
+			if err != nil {
+				err = fmt.Errorf("%w: %q", err, cmd.Env)
+			}
+			return p, err
+		}},
+		"command.15/first": func() breakage {
+			var first sync.Map
+			return breakage{plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
+				p, err := s.Plan(ctx, cmd)
+				if err == nil {
+					argv, _ := first.LoadOrStore(s, p.Argv)
+					p.Argv = argv.([]string)
+				}
+				return p, err
+			}}
+		}(),
+		"misuse.01/cut": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Args = slices.Clone(c.Args)
+			for i := range c.Args {
+				c.Args[i], _, _ = strings.Cut(c.Args[i], "\x00")
+			}
+		}),
+		"misuse.01/name": changed(func(c *shared.Command, _ *shared.Stdio) {
+			c.Env = slices.DeleteFunc(slices.Clone(c.Env), func(v string) bool { return strings.HasPrefix(v, "=") })
+		}),
+		"misuse.04/kind": mistold(shared.ErrInvalidSpec, shared.ErrUnavailable),
+		"stream.01/nonblocking": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if s.Stdin != nil {
+				fd, _ := syscall.Dup(int(s.Stdin.Fd()))
+				s.Stdin = os.NewFile(uintptr(fd), "stdin")
+				unix.SetNonblock(fd, true)
+			}
+		}),
+		"stream.08/again": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if info, err := s.Stdout.Stat(); err == nil && info.Mode().IsRegular() {
+				again, _ := os.OpenFile(s.Stdout.Name(), os.O_WRONLY, 0)
+				if s.Stderr == s.Stdout {
+					s.Stderr = again
+				}
+				s.Stdout = again
+			}
+		}),
+		"stream.10/error": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if s.Stderr == nil {
+				s.Stderr = s.Stdout
+			}
+		}),
+		"stream.10/output": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if s.Stdout == nil {
+				s.Stdout = s.Stderr
+			}
+		}),
+		"stream.10/input": changed(func(_ *shared.Command, s *shared.Stdio) {
+			if s.Stdin == nil {
+				s.Stdin, silentWriter, _ = os.Pipe()
+			}
+		}),
 		"end.12": mistold(shared.ErrClosed, wrong),
 		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
 			return p.Signal(ctx, syscall.SIGTERM)
@@ -408,6 +614,70 @@ func breakages() (ways map[string]breakage, clear func()) {
 		}},
 		"crowd.04": killing,
 	}, func() { inTmp.clear(); inVarTmp.clear() }
+}
+
+// secondly changes each command of a sandbox after the first.
+func secondly(change func(first, c *shared.Command)) breakage {
+	var firsts sync.Map
+	return breakage{start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+		if first, later := firsts.LoadOrStore(s, &cmd); later {
+			change(first.(*shared.Command), &cmd)
+		}
+		return s.Start(ctx, cmd, stdio)
+	}}
+}
+
+// runningCommands are those whose end nobody has seen.
+type runningCommands struct {
+	mu    sync.Mutex
+	ended sync.Cond
+	list  map[shared.Process]bool
+}
+
+func (r *runningCommands) n() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.list)
+}
+
+// none waits until there is none.
+func (r *runningCommands) none() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.list) > 0 {
+		r.ended.Wait()
+	}
+}
+
+// busy breaks an engine by what it knows of the commands that run.
+func busy(broken func(*runningCommands) breakage) breakage {
+	running := &runningCommands{list: map[shared.Process]bool{}}
+	running.ended.L = &running.mu
+	b := broken(running)
+	start := b.start
+	if start == nil {
+		start = startPlainly
+	}
+	b.start = func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+		p, err := start(ctx, s, cmd, stdio)
+		if err == nil {
+			running.mu.Lock()
+			defer running.mu.Unlock()
+			running.list[p] = true
+		}
+		return p, err
+	}
+	b.wait = func(ctx context.Context, p shared.Process) (shared.Result, error) {
+		r, err := p.Wait(ctx)
+		if err == nil {
+			running.mu.Lock()
+			defer running.mu.Unlock()
+			delete(running.list, p)
+			running.ended.Broadcast()
+		}
+		return r, err
+	}
+	return b
 }
 
 // valid has other bytes in the place of those that are not UTF-8.

@@ -189,13 +189,14 @@ func (s *subject) ends(r *os.File) {
 	}
 }
 
-// refuses wants Open to fail with one of the kinds.
-func (s *subject) refuses(spec shared.Spec, kinds ...error) {
+// refuses wants Open to fail with one of the kinds, and gives its error.
+func (s *subject) refuses(spec shared.Spec, kinds ...error) error {
 	sandbox, err := s.Engine.Open(s.Ctx, spec)
 	if err == nil {
 		sandbox.Close(context.WithoutCancel(s.Ctx))
 	}
 	s.Wants("Open", err, kinds...)
+	return err
 }
 
 // notStarted wants Start to fail, and gives its error.

@@ -59,7 +59,9 @@ func (s *subject) info() shared.Info {
 }
 
 func infoRule(s *subject) {
-	first, second := s.info(), s.info()
+	first := s.info()
+	s.once(s.sh(":"), nil)
+	second := s.info()
 	switch {
 	case first.Name == "" || first.Version == "" || first.Doc == "":
 		s.Failf("name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
@@ -188,7 +190,12 @@ func unclaimedRule(s *subject) {
 		if shared.Refused("", spec.Without(claims)) == nil { // what it takes less of
 			spec.BestEffort, spec.Limits.BestEffort = false, false
 		}
-		s.Check(string(ask.feature)+" is not claimed", func() { s.refuses(spec, shared.ErrUnsupported) })
+		s.Check(string(ask.feature)+" is not claimed", func() {
+			err := s.refuses(spec, shared.ErrUnsupported)
+			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute == "" {
+				s.Failf("the error leads to no attribute: %v", err)
+			}
+		})
 	}
 	// The feature that commands need.
 	sandbox := s.open()
@@ -210,6 +217,7 @@ func formRule(s *subject) {
 	for name, change := range map[string]func(*shared.Spec){
 		"a relative source":          with(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
 		"a source with ..":           with(shared.Entry{Source: "/usr/../etc", Path: "/x", Access: shared.ReadOnly}),
+		"a source with / at its end": with(shared.Entry{Source: "/usr/", Path: "/x", Access: shared.ReadOnly}),
 		"a relative destination":     with(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
 		"a destination with ..":      with(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
 		"a path with a NUL":          with(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),

@@ -43,9 +43,10 @@ func streamRules() []Rule {
 		{ID: "stream.08", Title: "both outputs in one file keep their order", run: func(s *subject) {
 			f, err := os.Create(s.Path("outside/both"))
 			s.Must(err)
+			f.WriteString("0\n") // after which they go on
 			s.wait(s.begin(s.open(), s.sh("for i in 1 2 3 4 5; do echo $i; echo $i >&2; done"), shared.Stdio{Stdout: f, Stderr: f}))
 			text, err := os.ReadFile(f.Name())
-			if want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; err != nil || string(text) != want {
+			if want := "0\n1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; err != nil || string(text) != want {
 				s.Failf("the file holds %q, %v", text, err)
 			}
 		}},
@@ -61,6 +62,17 @@ func streamRules() []Rule {
 		{ID: "stream.10", Title: "no files are the null device", run: func(s *subject) {
 			p := s.begin(s.open(), s.sh("echo x || exit 1; echo y >&2 || exit 2; read z && exit 3; exit 4"), shared.Stdio{})
 			s.endsBy(p, shared.ExitStatus{Code: 4})
+			for _, which := range []string{"output", "error"} {
+				r, w := s.Pipe()
+				stdio := shared.Stdio{Stdout: w}
+				if which == "error" {
+					stdio = shared.Stdio{Stderr: w}
+				}
+				s.endsBy(s.begin(s.open(), s.sh("echo output; echo error >&2"), stdio), shared.ExitStatus{})
+				if text, err := io.ReadAll(r); string(text) != which+"\n" {
+					s.Failf("standard %s alone has %q, %v", which, text, err)
+				}
+			}
 		}},
 		{ID: "stream.11", Title: "a directory is refused, as any of the three", run: func(s *subject) {
 			sandbox := s.open()

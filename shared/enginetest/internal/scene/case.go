@@ -74,6 +74,10 @@ func (s *Scene) Must(err error) {
 
 // Wants ends the case unless an error is of one of the kinds.
 func (s *Scene) Wants(what string, err error, kinds ...error) {
+	const most = 3 * 32 << 10 // of each of the texts of an error 32 KiB
+	if err != nil && len(err.Error()) > most {
+		s.Failf("%s: the error has %d bytes", what, len(err.Error()))
+	}
 	if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
 		s.Failf("%s: got %v, want %v", what, err, kinds)
 	}
