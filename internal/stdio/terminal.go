@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	cpty "github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,23 +24,25 @@ type terminal struct {
 }
 
 func openTerminal(size TerminalSize) (*terminal, error) {
-	opened, slave, err := cpty.Open()
+	// With the runtime's poller: to close one that is being read or written hangs the command
+	// up, now rather than when the read or write ends.
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
 	}
-	defer opened.Close()
-	// With the runtime's poller, which package pty keeps its files from: to close
-	// one that is being read or written hangs the command up, now rather than
-	// when the read or write ends.
-	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	err = unix.SetNonblock(fd, true)
+	p := &terminal{master: os.NewFile(uintptr(fd), "/dev/ptmx")}
+	var name string
 	if err == nil {
-		err = unix.SetNonblock(fd, true)
+		name, err = unlockSlave(fd)
+	}
+	if err == nil {
+		p.slave, err = os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		slave.Close()
+		p.master.Close()
 		return nil, err
 	}
-	p := &terminal{master: os.NewFile(uintptr(fd), opened.Name()), slave: slave}
 	if size == (TerminalSize{}) {
 		size = TerminalSize{Rows: 24, Cols: 80}
 	}

@@ -2,11 +2,23 @@ package stdio
 
 import (
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
+
+// unlockSlave lets the other end of a terminal be opened, by the name that it gives.
+func unlockSlave(master int) (string, error) {
+	var name [128]byte // which the request's number says
+	for _, request := range []uintptr{unix.TIOCPTYGNAME, unix.TIOCPTYGRANT, unix.TIOCPTYUNLK} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), request, uintptr(unsafe.Pointer(&name))); errno != 0 {
+			return "", errno
+		}
+	}
+	return unix.ByteSliceToString(name[:]), nil
+}
 
 const iUTF8 = unix.IUTF8
 

@@ -12,6 +12,15 @@ import (
 
 const getTermios, setTermios = unix.TCGETS, unix.TCSETS
 
+// unlockSlave lets the other end of a terminal be opened, by the name that it gives.
+func unlockSlave(master int) (name string, err error) {
+	number, err := unix.IoctlGetUint32(master, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0)
+	}
+	return fmt.Sprint("/dev/pts/", number), err
+}
+
 const iUTF8 = unix.IUTF8
 
 // noKey stands for a key that a terminal does not have.
