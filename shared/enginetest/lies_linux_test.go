@@ -71,6 +71,13 @@ func lies(t *testing.T) []lie {
 	}
 	apart := processes(func(s *shared.Spec) { s.Session.Processes = false })
 	unless := func(when func(*shared.Spec, *shared.Command) bool) breakage { return other(when, unmasked(".")) }
+	private, furnished := dir(), dir()
+	if err := os.WriteFile(filepath.Join(furnished, ".profile"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// softly has a shell set what can be raised again.
+	softly := limits(func(l *shared.Limits) { l.OpenFiles = 0 })
+	softly.start = alongside("ulimit -S -n 64; exec \"$@\"").start
 	toHost, rough := onNetwork(shared.NetworkNames, shared.NetworkHost), roughly(slices.Clone)
 	const proxied = "net.27 net.30 net.31 net.32 net.33"
 	return []lie{
@@ -83,6 +90,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureNetworkNone, "implements", "gives the host's network", "net.01 net.02", onNetwork(shared.NetworkNone, shared.NetworkHost)},
 		{shared.FeatureNetworkNone, "implements", "has no network namespace", "proc.07 net.06", outside()},
 		{shared.FeatureNetworkHost, "implements", "gives none", "net.20", onNetwork(shared.NetworkHost, shared.NetworkNone)},
+		{shared.FeatureNetworkNone, "implements", "gives the second command the host's", "net.35", later(func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost })},
 		{shared.FeatureNetworkNames, "enforces", "gives the host's network", proxied, toHost},
 		{shared.FeatureNetworkNames, "enforces", "gives none", "net.34", onNetwork(shared.NetworkNames, shared.NetworkNone)},
 		{shared.FeatureNetworkNames, "enforces", "takes the machine's name for listed", "net.27", opened(func(s *shared.Spec) {
@@ -91,6 +99,30 @@ func lies(t *testing.T) []lie {
 			}
 		})},
 		{shared.FeatureNetworkNames, "enforces", "tells nothing", "net.27 net.34", silent(shared.EventNetwork)},
+		{shared.FeatureNetworkNames, "enforces", "lets what ! denies through", "net.36", opened(func(s *shared.Spec) {
+			s.Network.Names = slices.DeleteFunc(slices.Clone(s.Network.Names), func(rule string) bool { return strings.HasPrefix(rule, "!") })
+		})},
+		{shared.FeatureNetworkNames, "enforces", "swaps what was sent and received", "net.34", sending(func(e *shared.Event) bool {
+			if e.Kind == shared.EventNetwork {
+				e.Details["sent"], e.Details["received"] = e.Details["received"], e.Details["sent"]
+			}
+			return true
+		})},
+		{shared.FeatureNetworkNames, "enforces", "tells no address", "net.34", detail("address", "")},
+		{shared.FeatureNetworkNames, "enforces", "tells no time", "net.34", detail("duration_ns", "0")},
+		{shared.FeatureNetworkNames, "enforces", "tells more time than there was", "net.34", detail("duration_ns", "3600000000000")},
+		{shared.FeatureNetworkNames, "enforces", "tells no reason", "net.27", detail("reason", "")},
+		{shared.FeatureNetworkNames, "enforces", "tells each thing twice", "net.34", breakage{events: func(p shared.Process) <-chan shared.Event {
+			events := make(chan shared.Event)
+			go func() {
+				defer close(events)
+				for e := range p.Events() {
+					events <- e
+					events <- e
+				}
+			}()
+			return events
+		}}},
 		{shared.FeatureNetworkNames, "enforces", "tells that all was allowed", "net.27", detail("allowed", "true")},
 		{shared.FeatureNetworkNames, "enforces", "tells that nothing was", "net.34", detail("allowed", "false")},
 		{shared.FeatureNetworkNames, "enforces", "tells another name", "net.27 net.34", detail("name", "other.example")},
@@ -105,6 +137,8 @@ func lies(t *testing.T) []lie {
 			p.Documents = append(p.Documents, shared.PlanDocument{Name: "rules", Text: secret})
 		})},
 		{shared.FeatureNetworkPorts, "implements", "leads to no port of the host", "net.28", opened(func(s *shared.Spec) { s.Network.HostPorts = nil })},
+		{shared.FeatureNetworkPorts, "implements", "leads to the first port alone", "net.28", opened(func(s *shared.Spec) { s.Network.HostPorts = s.Network.HostPorts[:min(1, len(s.Network.HostPorts))] })},
+		{shared.FeatureNetworkPorts, "implements", "publishes the first port alone", "net.29", opened(func(s *shared.Spec) { s.Network.Publish = s.Network.Publish[:min(1, len(s.Network.Publish))] })},
 		{shared.FeatureNetworkPorts, "implements", "leads to all ports of the host", "net.30", toHost},
 		{shared.FeatureNetworkPorts, "implements", "publishes nothing", "net.29", opened(func(s *shared.Spec) { s.Network.Publish = nil })},
 		{shared.FeatureNetworkTranslated, "loopback", "leads there", "net.25", claim(breakage{}, shared.FeatureNetworkTranslated)},
@@ -113,6 +147,7 @@ func lies(t *testing.T) []lie {
 
 		{shared.FeatureFilesystemMinimal, "implements", "shows the host's view", "read.01 read.30 read.31", opened(func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost })},
 		{shared.FeatureFilesystemMinimal, "implements", "shows the host's /run", "read.10", shows("/run", "/run")},
+		{shared.FeatureFilesystemMinimal, "implements", "shows the host's /var/log", "read.12", shows("/var/log", "/var/log")},
 		{shared.FeatureFilesystemMinimal, "implements", "shows the workspace's neighbours", "read.01 read.37", beside("outside", "")},
 		{shared.FeatureFilesystemMinimal, "implements", "shows all, writable", "write.01 write.22", outside()},
 		{shared.FeatureFilesystemHost, "implements", "shows the minimal view", "read.72", opened(func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal })},
@@ -124,6 +159,12 @@ func lies(t *testing.T) []lie {
 			return true
 		})},
 		{shared.FeatureRemap, "shows", "leaves it out", "read.73", entries(func(e *shared.Entry) bool { return e.Source == "" || e.Source == e.Path })},
+		{shared.FeatureRemap, "shows", "lets it be written", "write.80", entries(func(e *shared.Entry) bool {
+			if e.Source != "" && e.Source != e.Path {
+				e.Access = shared.ReadWrite
+			}
+			return true
+		})},
 
 		{shared.FeatureDevices, "implements", "leaves them out", "read.77", opened(func(s *shared.Spec) { s.Devices = nil })},
 
@@ -139,6 +180,12 @@ func lies(t *testing.T) []lie {
 		}, true)},
 		{shared.FeatureTmpfs, "implements", "shows the host's directory", "write.43 read.75", as(shared.Private, shared.ReadWrite)},
 		{shared.FeatureTmpfs, "implements", "cannot be written", "write.43", as(shared.Private, shared.ReadOnly)},
+		{shared.FeatureTmpfs, "implements", "keeps it for the next command", "read.79", entries(func(e *shared.Entry) bool {
+			if e.Access == shared.Private {
+				e.Source, e.Access = private, shared.ReadWrite
+			}
+			return true
+		})},
 		{shared.FeatureTmpfs, "implements", "leaves it out", "read.75", entries(func(e *shared.Entry) bool { return e.Access != shared.Private })},
 		{shared.FeatureSourceFD, "mounts", "follows a symlink that took its place", "write.70 write.71", late(func(s *shared.Spec) {
 			for i, e := range s.Table {
@@ -155,8 +202,34 @@ func lies(t *testing.T) []lie {
 			return true
 		})},
 		{shared.FeatureNested, "keeps directories", "lets them be renamed", "write.17 write.18 write.74 write.75", rough},
+		{shared.FeatureNested, "enforces", "forgets the fourth level", "write.81", changedTable(func(e *shared.Entry, above []shared.Entry) {
+			if e.Access == shared.ReadOnly && len(above) > 2 {
+				e.Access = shared.ReadWrite
+			}
+		})},
+		{shared.FeatureNested, "enforces", "leaves them writable for the second command", "write.82", later(func(s *shared.Spec) {
+			for i, e := range s.Table {
+				if e.Access == shared.ReadOnly && strings.Contains(e.Path, "/ws/") {
+					s.Table[i].Access = shared.ReadWrite
+				}
+			}
+		})},
 
 		{shared.FeatureHidden, "enforces", "shows all", "read.40 read.41 write.64", opened(unmasked("."))},
+		{shared.FeatureHidden, "enforces", "shows it to the second command", "read.80", later(unmasked("."))},
+		{shared.FeatureHidden, "enforces", "shows the names", "read.42", hiddenAs(func(e *shared.Entry) {
+			if names, err := os.ReadDir(e.Path); err == nil {
+				e.Source, e.Access = dir(), shared.ReadOnly
+				for _, name := range names {
+					os.WriteFile(filepath.Join(e.Source, name.Name()), nil, 0o644)
+				}
+			}
+		})},
+		{shared.FeatureHidden, "enforces", "lets commands write beside what is shown in it", "write.83", changedTable(func(e *shared.Entry, _ []shared.Entry) {
+			if info, err := os.Stat(e.Path); err == nil && info.IsDir() && e.Access == shared.Hidden {
+				e.Access = shared.Private
+			}
+		})},
 		{shared.FeatureHidden, "enforces", "shows it to a command on a terminal", "read.67", unless(func(_ *shared.Spec, c *shared.Command) bool { return c.TTY })},
 		{shared.FeatureHidden, "enforces", "shows it to a script", "read.68", unless(func(_ *shared.Spec, c *shared.Command) bool { return c.Script != "" })},
 		{shared.FeatureHidden, "enforces", "shows it with the host's network", "read.69", unless(func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkHost })},
@@ -172,10 +245,14 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureHomePrivate, "implements", "cannot be written", "write.42", home("", shared.ReadOnly)},
 		{shared.FeatureHomePrivate, "implements", "keeps it for the next command", "read.76", home(dir(), shared.ReadWrite)},
 		{shared.FeatureHomePrivate, "implements", "makes none", "write.42", opened(func(s *shared.Spec) { s.Home = "" })},
+		{shared.FeatureHomePrivate, "empty", "has a .profile in it", "read.81", home(furnished, shared.ReadWrite)},
 		{shared.FeatureTempPrivate, "private", "shows the host's /tmp", "read.13 write.41", shows("/tmp", "/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /var/tmp", "read.38 write.41", shows("/var/tmp", "/var/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /dev/shm", "read.39 write.41", roughly(adding("--bind", "/dev/shm", "/dev/shm"))},
 		{shared.FeatureTempPrivate, "private", "keeps /tmp for the next command", "read.32", roughly(adding("--bind", dir(), "/tmp"))},
+		{shared.FeatureTempPrivate, "private", "shows the second command the host's /tmp", "read.82", later(func(s *shared.Spec) {
+			s.Table = with(s.Table, shared.Entry{Source: "/tmp", Path: "/tmp", Access: shared.ReadWrite})
+		})},
 		{shared.FeatureTempPrivate, "private", "keeps /var/tmp for the next command", "read.32", shows(dir(), "/var/tmp")},
 		{shared.FeatureTempPrivate, "private", "keeps /dev/shm for the next command", "read.32", roughly(adding("--bind", dir(), "/dev/shm"))},
 
@@ -192,6 +269,7 @@ func lies(t *testing.T) []lie {
 
 		{shared.FeatureProcesses, "share pid", "shares nothing", "session.01", apart},
 		{shared.FeatureProcesses, "share pid", "has a /tmp for each", "session.01", processes(func(s *shared.Spec) { s.Table = with(s.Table, shared.Entry{Path: "/tmp", Access: shared.Private}) })},
+		{shared.FeatureProcesses, "share pid", "has a /var/tmp for each", "session.01", processes(func(s *shared.Spec) { s.Table = with(s.Table, shared.Entry{Path: "/var/tmp", Access: shared.Private}) })},
 		{shared.FeatureProcesses, "share pid", "lets one into another's files", "session.02", apart},
 		{shared.FeatureProcesses, "go on until", "ends it with the first sandbox", "session.01", closingAll()},
 		{shared.FeatureProcesses, "go on until", "lets it go on after the last", "session.01", breakage{close: func(context.Context, shared.Sandbox) error { return nil }}},
@@ -208,6 +286,8 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureProcesses, "Limits bound", "bounds each command", "session.04", apart},
 		{shared.FeatureProcesses, "Limits bound", "bounds nothing", "session.04", limits(func(l *shared.Limits) { l.PIDs = 0 })},
 		{shared.FeatureProcesses, "refuses another", "gives it what is there", "session.05", processes(func(s *shared.Spec) { s.Network, s.Limits = shared.Network{}, shared.Limits{} })},
+		{shared.FeatureProcesses, "refuses another", "takes another user", "session.05", processes(func(s *shared.Spec) { s.User = nil })},
+		{shared.FeatureProcesses, "SIGKILL", "ends the command alone when its time is up", "session.03", gently()},
 		{shared.FeatureProcesses, "refuses another", "gives it one apart", "session.05", apart},
 
 		{shared.FeatureMetadata, "modes and times", "lets modes be changed", "write.09", as(shared.ReadOnly, shared.ReadWrite)},
@@ -218,6 +298,7 @@ func lies(t *testing.T) []lie {
 		})},
 		{shared.FeatureKernelFiltered, "privileges", "leaves capabilities", "proc.10 proc.11", roughly(adding("--cap-add", "ALL"))},
 		{shared.FeatureKernelFiltered, "privileges", "lets it mount", "proc.19 proc.23", roughly(adding("--cap-add", "ALL"))},
+		{shared.FeatureKernelFiltered, "privileges", "leaves one", "proc.10 proc.11", roughly(adding("--cap-add", "CAP_NET_BIND_SERVICE"))},
 		{shared.FeatureKernelFiltered, "privileges", "lets it gain some", "proc.12", outside()},
 		{shared.FeatureKernelFiltered, "privileges", "lets it make setuid files", "write.31 write.33", rough},
 		{shared.FeatureKernelFiltered, "privileges", "lets it make a namespace of users", "proc.17 proc.18", outside()},
@@ -233,6 +314,17 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureTTY, "takes", "keeps typed signals back", "stream.13", alongside(`trap '' INT; exec "$@"`)},
 		{shared.FeatureTrace, "reports", "traces nothing", "command.16", changed(func(c *shared.Command, _ *shared.Stdio) { c.Trace = false })},
 		{shared.FeatureTrace, "reports", "tells nothing", "command.16", silent(shared.EventTraced)},
+		{shared.FeatureTrace, "reports", "traces each command", "command.16", changed(func(c *shared.Command, _ *shared.Stdio) { c.Trace = true })},
+		{shared.FeatureTrace, "reports", "cuts long paths", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall {
+			for i := range calls {
+				calls[i].Target = calls[i].Target[:min(len(calls[i].Target), 100)]
+			}
+			return calls
+		})},
+		{shared.FeatureTrace, "reports", "tells of one call", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall { return calls[:min(1, len(calls))] })},
+		{shared.FeatureTrace, "reports", "tells of files alone", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall {
+			return slices.DeleteFunc(calls, func(c shared.TracedCall) bool { return c.Wants != "read" })
+		})},
 		{shared.FeatureTrace, "reports", "tells of no file", "command.16", detail("calls", "[]")},
 		{shared.FeatureUser, "runs", "runs it as its own", "proc.41", opened(func(s *shared.Spec) { s.User = nil })},
 		{shared.FeatureUser, "runs", "leaves it its own groups", "proc.41", user(func(u *shared.User) { u.Groups = append(slices.Clone(u.Groups), 0) })},
@@ -244,8 +336,12 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureLimitCPUs, "enforces", "does not", "proc.39", limits(func(l *shared.Limits) { l.CPUs = 0 })},
 		{shared.FeatureLimitPIDs, "enforces", "does not", "proc.35", limits(func(l *shared.Limits) { l.PIDs = 0 })},
 		{shared.FeatureLimitPIDs, "enforces", "counts not all", "proc.35", limits(func(l *shared.Limits) { l.PIDs += 60 })},
+		{shared.FeatureLimitPIDs, "enforces", "bounds the first command alone", "proc.43", later(func(s *shared.Spec) { s.Limits.PIDs = 0 })},
 		{shared.FeatureLimitOpenFiles, "enforces", "does not", "proc.38", limits(func(l *shared.Limits) { l.OpenFiles = 0 })},
+		{shared.FeatureLimitOpenFiles, "enforces", "lets it be raised", "proc.38", softly},
 		{shared.FeatureLimitTempSize, "enforces", "does not", "write.45 write.46", limits(func(l *shared.Limits) { l.TempSize = 0 })},
+		{shared.FeatureLimitTempSize, "enforces", "does not in /var/tmp", "write.84", shows(dir(), "/var/tmp")},
+		{shared.FeatureLimitTempSize, "enforces", "does not in the home", "write.85", home(dir(), shared.ReadWrite)},
 		{shared.FeatureLimitTempSize, "enforces", "holds it for all but /dev/shm", "write.46", rough},
 	}
 }

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,7 @@ func other(when func(*shared.Spec, *shared.Command) bool, change func(*shared.Sp
 			return nil, err
 		}
 		changed := spec
+		changed.Table = slices.Clone(spec.Table)
 		change(&changed)
 		two, err := e.Open(ctx, changed)
 		if err != nil {
@@ -43,6 +46,18 @@ func other(when func(*shared.Spec, *shared.Command) bool, change func(*shared.Sp
 			return s.Sandbox, nil
 		}}, nil
 	}}
+}
+
+// later opens a second sandbox, of another Spec, for all commands but a sandbox's first.
+func later(change func(*shared.Spec)) breakage {
+	var mu sync.Mutex
+	seen := map[*shared.Spec]bool{}
+	return other(func(s *shared.Spec, _ *shared.Command) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { seen[s] = true }()
+		return seen[s]
+	}, change)
 }
 
 // late opens a sandbox when a command starts, with what is found then.
@@ -145,6 +160,32 @@ func entries(change func(e *shared.Entry) bool) breakage {
 	})
 }
 
+// changedTable changes each entry, by those above it.
+func changedTable(change func(e *shared.Entry, above []shared.Entry)) breakage {
+	return opened(func(s *shared.Spec) {
+		table := slices.Clone(s.Table)
+		for i := range table {
+			var above []shared.Entry
+			for _, o := range s.Table {
+				if o.Path != table[i].Path && paths.Inside(o.Path, table[i].Path) {
+					above = append(above, o)
+				}
+			}
+			change(&table[i], above)
+		}
+		s.Table = table
+	})
+}
+
+// hiddenAs has something in the place of what is hidden.
+func hiddenAs(change func(e *shared.Entry)) breakage {
+	return changedTable(func(e *shared.Entry, _ []shared.Entry) {
+		if e.Access == shared.Hidden {
+			change(e)
+		}
+	})
+}
+
 // as gives the entries of one access another one.
 func as(from, to shared.Access) breakage {
 	return entries(func(e *shared.Entry) bool {
@@ -234,6 +275,43 @@ func detail(key, value string) breakage {
 
 func silent(kind shared.EventKind) breakage {
 	return sending(func(e *shared.Event) bool { return e.Kind != kind })
+}
+
+// traced changes the calls that a trace tells.
+func traced(change func([]shared.TracedCall) []shared.TracedCall) breakage {
+	return sending(func(e *shared.Event) bool {
+		var calls []shared.TracedCall
+		if e.Kind == shared.EventTraced && json.Unmarshal([]byte(e.Details["calls"]), &calls) == nil {
+			text, _ := json.Marshal(change(calls))
+			e.Details["calls"] = string(text)
+		}
+		return true
+	})
+}
+
+// gently asks a command whose time is up, and nobody else, to end.
+func gently() breakage {
+	var mu sync.Mutex
+	timedOut := map[shared.Process]bool{}
+	return breakage{start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+		timeout := cmd.Timeout
+		cmd.Timeout = 0
+		p, err := s.Start(ctx, cmd, stdio)
+		if err == nil && timeout > 0 {
+			time.AfterFunc(timeout, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				timedOut[p] = p.Signal(context.WithoutCancel(ctx), syscall.SIGTERM) == nil
+			})
+		}
+		return p, err
+	}, wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+		r, err := p.Wait(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		r.TimedOut = timedOut[p]
+		return r, err
+	}}
 }
 
 // claim has it claim a feature, too, and not others.

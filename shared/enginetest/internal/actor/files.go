@@ -64,6 +64,13 @@ func fileActions() map[string]action {
 			return readIf(err, path)
 		},
 		"read-home": func(args []string) (string, error) { return readSome(filepath.Join(os.Getenv("HOME"), args[0])) },
+		"list-home": func([]string) (string, error) {
+			entries, err := os.ReadDir(os.Getenv("HOME"))
+			if err == nil && len(entries) == 0 {
+				err = errors.New("there are none")
+			}
+			return fmt.Sprint(entries), err
+		},
 		"stat": func(args []string) (string, error) {
 			_, err := os.Lstat(args[0])
 			return "is there", err
@@ -237,6 +244,9 @@ func hasMode(path string, mode uint32) (string, error) {
 // fill writes BYTES to a file in DIR.
 func fill(args []string) (string, error) {
 	f, err := os.Create(filepath.Join(args[0], "filler"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &absentError{"there is no " + args[0]}
+	}
 	tried(err)
 	defer os.Remove(f.Name())
 	defer f.Close()

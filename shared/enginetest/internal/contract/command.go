@@ -325,19 +325,29 @@ func plainProcess(s *subject) {
 }
 
 func tracedCommand(s *subject) {
-	cmd := s.sh("cd / && cat sbxhost-none 2>/dev/null; exit 6")
-	cmd.Trace = true
-	p := s.begin(s.open(), cmd, shared.Stdio{})
-	s.endsBy(p, shared.ExitStatus{Code: 6})
-	var calls []shared.TracedCall
-	for e := range p.Events() {
-		if e.Kind == shared.EventTraced {
-			s.Must(json.Unmarshal([]byte(e.Details["calls"]), &calls))
+	long := "/sbxhost-" + strings.Repeat("n", 200)
+	cmd := s.sh("cd / && cat sbxhost-none $1 2>/dev/null; $1 2>/dev/null; exit 6", long)
+	calls := func() (list []shared.TracedCall) {
+		p := s.begin(s.open(), cmd, shared.Stdio{})
+		s.endsBy(p, shared.ExitStatus{Code: 6})
+		for e := range p.Events() {
+			if e.Kind == shared.EventTraced {
+				s.Must(json.Unmarshal([]byte(e.Details["calls"]), &list))
+			}
 		}
+		return list
 	}
-	want := shared.TracedCall{Wants: "read", Target: "/sbxhost-none", Error: "ENOENT"}
-	if !slices.Contains(calls, want) {
-		s.Failf("%+v is not among the calls that are told: %+v", want, calls)
+	if untraced := calls(); len(untraced) > 0 {
+		s.Failf("nobody has asked for %+v", untraced)
+	}
+	cmd.Trace = true
+	traced := calls()
+	for target, wants := range map[string][]string{"/sbxhost-none": {"read"}, long: {"read", "execute"}} {
+		for _, want := range wants {
+			if call := (shared.TracedCall{Wants: want, Target: target, Error: "ENOENT"}); !slices.Contains(traced, call) {
+				s.Failf("%+v is not among the calls that are told: %+v", call, traced)
+			}
+		}
 	}
 }
 

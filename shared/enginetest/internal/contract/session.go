@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -37,8 +38,10 @@ const left = "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/tmp/left"
 func goesOn(s *subject) {
 	spec := s.oneMachine()
 	first, second := s.OpenAs(spec), s.OpenAs(spec)
-	s.exits(s.run(first, s.sh(left+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
-	o := s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`), nil)
+	// elsewhere makes, or finds, a file in the other directories for temporary ones.
+	const elsewhere = "for d in /var/tmp /dev/shm; do test ! -d $d || %s $d/left || exit 7; done; "
+	s.exits(s.run(first, s.sh(fmt.Sprintf(elsewhere, "touch")+left+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
+	o := s.run(second, s.sh(fmt.Sprintf(elsewhere, "test -e")+`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`), nil)
 	s.exits(o, 0, "alive\n")
 	s.Must(first.Close(s.Ctx))
 	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")
@@ -55,6 +58,7 @@ func refusesOthers(s *subject) {
 	for name, change := range map[string]func(*shared.Spec){
 		"network": func(s *shared.Spec) { s.Network.Mode = shared.NetworkHost },
 		"limits":  func(s *shared.Spec) { s.Limits.OpenFiles = 123 },
+		"user":    func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} },
 	} {
 		other := spec
 		change(&other)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
@@ -128,6 +129,8 @@ func hears(s *scene.Scene, wanted func(shared.Event) bool) func(shared.Process) 
 		for e := range p.Events() {
 			if wanted(e) {
 				s.Values["told"] = e.Message
+			} else if tells(s, e, true) || tells(s, e, false) {
+				delete(s.Values, "told")
 			}
 		}
 	}
@@ -209,22 +212,39 @@ func networkProbes() []Probe {
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
 		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
-			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) })
+			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) && e.Details["reason"] != "" })
 		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+		}, after: wasTold},
+		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private", "!"+s.Values["name"])
+			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) })
+		}, act: dial("tcp"), grant: func(_ *scene.Scene, t *scene.Trial) {
+			t.Spec.Network.Names = t.Spec.Network.Names[:len(t.Spec.Network.Names)-1]
 		}, after: wasTold},
 		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+			begin, told := time.Now(), 0
 			t.During = hears(s, func(e shared.Event) bool {
-				return tells(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1"
+				if tells(s, e, true) {
+					told++
+				}
+				duration, _ := strconv.ParseInt(e.Details["duration_ns"], 10, 64)
+				return tells(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1" &&
+					told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
 			})
 		}, act: dial("tcp"), after: wasTold},
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
-			t.Spec.Network.HostPorts = []uint16{port(s)}
+			t.Spec.Network.HostPorts = []uint16{port(s) ^ 1, port(s)} // not the first alone
 		}, act: dial("tcp")},
-		{ID: "net.29", Title: "a published port works", Works: true, prepare: freePort, trial: func(s *scene.Scene, t *scene.Trial) {
-			t.Spec.Network.Publish = []string{strconv.Itoa(int(port(s)))}
+		{ID: "net.29", Title: "a published port works", Works: true, prepare: func(s *scene.Scene) error {
+			err := freePort(s)
+			s.Values["other"] = strconv.Itoa(int(port(s)))
+			return errors.Join(err, freePort(s))
+		}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Network.Publish = []string{s.Values["other"], strconv.Itoa(int(port(s)))}
 			t.During = func(shared.Process) {
 				s.Until(func() error {
 					_, err := actor.Dial([]string{"tcp", s.Values["addr"], s.Canary})

@@ -122,6 +122,23 @@ const OnlyLinux, OnlyDarwin = "Linux", "macOS"
 // thisSystem is that of this machine, by these names.
 var thisSystem = map[string]string{"linux": OnlyLinux, "darwin": OnlyDarwin}[runtime.GOOS]
 
+// fromSecond are the probes that the second command of a sandbox tries, too, and by which ID: one
+// of each part that an engine sets up when it opens a sandbox.
+var fromSecond = map[string]string{"read.13": "read.82", "read.40": "read.80", "write.16": "write.82", "net.01": "net.35", "proc.35": "proc.43"}
+
+// again is the probe from the second command.
+func (p Probe) again(id string) *Probe {
+	trial := p.trial
+	p.ID, p.Title = id, p.Title+", from the second command"
+	p.trial = func(s *scene.Scene, t *scene.Trial) {
+		if trial != nil {
+			trial(s, t)
+		}
+		t.First = append(t.First, []string{"nothing"})
+	}
+	return &p
+}
+
 // All are all, in the order in which they are shown.
 func All() (list []*Probe) {
 	for _, part := range []struct {
@@ -143,6 +160,9 @@ func All() (list []*Probe) {
 		for _, p := range part.probes {
 			p.Group = part.group
 			list = append(list, &p)
+			if id := fromSecond[p.ID]; id != "" {
+				list = append(list, p.again(id))
+			}
 		}
 	}
 	return list

@@ -106,6 +106,17 @@ func readProbes() []Probe {
 			t.First = nil
 			t.Do("write-home", "left")
 		}, after: notOnHost("{dir}/home/left")},
+		{ID: "read.79", Title: "what an earlier command left in a tmpfs mount", act: words{"read", "{ws}/sub/left"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Session = shared.Session{}
+			t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
+			t.First = [][]string{{"create", s.Path("ws/sub/left")}}
+		}, grant: unprotected},
+		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, act: words{"list-home"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Home = s.Path("home")
+			t.Setenv("HOME", t.Spec.Home)
+		}, grant: func(s *scene.Scene, t *scene.Trial) {
+			t.Command.Env[len(t.Command.Env)-1] = "HOME=" + s.WS
+		}},
 		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) error {
 			if paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, s.Dir) {
 				return scene.AbsentError("the kit has no place but for temporary files")

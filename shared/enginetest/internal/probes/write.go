@@ -63,7 +63,19 @@ func writeProbes() []Probe {
 		p.Only, p.Maybe = OnlyLinux, maybe
 		return p
 	}
-	capped := []shared.Feature{shared.FeatureLimitTempSize}
+	capOf := func(id, place string, trial func(*scene.Scene, *scene.Trial)) Probe {
+		p := Probe{ID: id, Title: "more than the cap of " + place, Features: []shared.Feature{shared.FeatureLimitTempSize}, Unmodelled: decidedByLimits,
+			act: words{"fill", place, "16777216"}, grant: tempSize(64 << 20), trial: func(s *scene.Scene, t *scene.Trial) {
+				tempSize(8<<20)(s, t)
+				if trial != nil {
+					trial(s, t)
+				}
+			}}
+		if place == "/dev/shm" {
+			p.Only = OnlyLinux
+		}
+		return p
+	}
 	return []Probe{
 		{ID: "write.01", Title: "a file that no mount shows", act: words{"append", "{outside}/secret"}, grant: showing("{outside}", shared.ReadWrite)},
 		{ID: "write.02", Title: "the same through a symlink in the workspace", prepare: linkTo("{outside}", "ws/link"),
@@ -82,6 +94,13 @@ func writeProbes() []Probe {
 		onLinux(readOnly("write.14", "a read-only file by its descriptor in /proc", "reopen-path", "{shown}/file"), false),
 		{ID: "write.15", Title: "remounting a read-only mount", Only: OnlyLinux, show: words{"{shown}"}, act: words{"remount", "{shown}"}, control: ControlPrivileged, Maybe: true},
 		{ID: "write.16", Title: "a read-only mount inside the writable workspace", show: words{"{ws}/sub"}, act: words{"append", "{ws}/sub/deep/file"}, grant: writable},
+		{ID: "write.81", Title: "a read-only file in a writable mount in a read-only one in the workspace", show: words{"{ws}/sub"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Show(s.Path("ws/sub/deep"), shared.ReadWrite)
+			t.Show(s.Path("ws/sub/deep/file"), shared.ReadOnly)
+		}, act: words{"append", "{ws}/sub/deep/file"}, grant: writable},
+		{ID: "write.80", Title: "what is shown read-only at another path", trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Add(shared.Entry{Source: s.Shown, Path: s.Path("ws/sub"), Access: shared.ReadOnly})
+		}, act: words{"append", "{ws}/sub/file"}, grant: writable},
 		{ID: "write.17", Title: "renaming such a mount away", show: words{"{ws}/sub/deep"}, act: words{"rename", "{ws}/sub/deep", "{ws}/sub/moved"}, grant: unprotected},
 		{ID: "write.18", Title: "renaming an ancestor of such a mount away, to put another there", show: words{"{ws}/sub/deep"},
 			act: words{"swap-parent", "{ws}/sub", "{ws}/sub/deep/made"}, grant: unprotected},
@@ -140,9 +159,13 @@ func writeProbes() []Probe {
 			},
 			act: words{"write-then-read", "{ws}/sub/made"}, after: notOnHost("{ws}/sub/made")},
 		{ID: "write.44", Title: "an overlay can be written and leaves its source alone", Works: true, prepare: makeDir("session"), trial: overlaid, act: words{"write-then-read", "{ws}/made"}, after: notOnHost("{ws}/made")},
-		{ID: "write.45", Title: "more than the cap of /tmp", Features: capped, trial: tempSize(8 << 20), act: words{"fill", "/tmp", "16777216"}, grant: tempSize(64 << 20)},
-		{ID: "write.46", Title: "more than the cap of /dev/shm", Only: OnlyLinux, Features: capped, trial: tempSize(8 << 20),
-			act: words{"fill", "/dev/shm", "16777216"}, grant: tempSize(64 << 20)},
+		capOf("write.45", "/tmp", nil),
+		capOf("write.46", "/dev/shm", nil),
+		capOf("write.84", "/var/tmp", nil),
+		capOf("write.85", "{dir}/home", func(s *scene.Scene, t *scene.Trial) { t.Spec.Home = s.Path("home") }),
+		capOf("write.86", "{ws}/sub", func(s *scene.Scene, t *scene.Trial) {
+			t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
+		}),
 		{ID: "write.47", Title: "a hard link from a read-only mount into the workspace", show: words{"{shown}"}, act: words{"link", "{shown}/file", "{ws}/linked"}},
 	}
 }
@@ -176,6 +199,7 @@ func leftoverProbes() []Probe {
 		{ID: "write.64", Title: "a hidden file cannot be written", hide: words{"{ws}/.env"}, act: words{"append-regular", "{ws}/.env"}, grant: unhidden, after: unchanged("ws/.env")},
 		{ID: "write.65", Title: "a hidden file cannot be removed", hide: words{"{ws}/.env"}, act: words{"unlink", "{ws}/.env"}, grant: unhidden},
 		{ID: "write.66", Title: "nothing can be made in a hidden directory", hide: words{"{ws}/keys"}, act: words{"create", "{ws}/keys/new"}, grant: unhidden},
+		{ID: "write.83", Title: "nor beside what is shown in one", show: words{"{ws}/dir/sub"}, hide: words{"{ws}/dir"}, act: words{"create", "{ws}/dir/new"}, grant: unhidden},
 		{ID: "write.67", Title: "a destination beneath a symlink of the workspace makes nothing elsewhere", Refusal: true, Works: true,
 			prepare: linkTo("{outside}", "ws/evil"), trial: mountedAt("ws/evil/made"), act: words{"nothing"}, after: notOnHost("{outside}/made")},
 		{ID: "write.68", Title: "nor does one beneath a symlink to a launcher's own view of the host", Refusal: true, Works: true,
