@@ -17,8 +17,8 @@ import (
 )
 
 // Reviews lists the reviews of the workspace, by name: those that were applied as a whole, and can be
-// taken back, are Whole.
-func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.Shelf().List() }
+// taken back, are Whole; those that a command of this Host, or another process, uses are InUse.
+func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.Reviews() }
 
 // A Review is what commands wrote to the workspace and that has not come there yet. While it is
 // open, no command can use it.

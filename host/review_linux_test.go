@@ -42,6 +42,15 @@ func TestReview(t *testing.T) {
 	if _, err := os.Lstat(made); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in the workspace: %v", err)
 	}
+	refused := h.Command(t.Context(), "open", "true")
+	refused.Review = "refused"
+	if err := refused.Run(); !errors.Is(err, shared.ErrUnsupported) {
+		t.Errorf("a review in an engine that keeps none: %v", err)
+	}
+	list, err := h.Reviews()
+	if must(t, err); len(list) != 1 || list[0].Name != "lib" || list[0].InUse {
+		t.Errorf("while the Host lives there are %+v", list)
+	}
 	r, err := h.OpenReview(t.Context(), "lib")
 	must(t, err)
 	set, err := r.Changes(t.Context())

@@ -111,8 +111,30 @@ type Use struct {
 	shelf *Shelf
 }
 
-// Close ends the use.
-func (u *Use) Close() { u.lock.release() }
+// Close ends the use. A review that no engine has kept anything in, as that of a command that was
+// refused, goes with its last use.
+func (u *Use) Close() {
+	if u.shelf.unused(u.Dir) && hostpath.TryLock(int(u.lock), unix.LOCK_EX) == nil && u.shelf.unused(u.Dir) {
+		_ = u.shelf.remove(context.Background(), u.Dir)
+	}
+	u.lock.release()
+}
+
+// unused reports whether no engine has kept anything in a review, and none was applied.
+func (s *Shelf) unused(dir string) bool {
+	var rec record
+	if s.read(dir, recordFile, &rec) != nil {
+		return false
+	}
+	kept := []string{appliedFile, journalFile, slotsDir}
+	for _, l := range rec.Layers {
+		kept = append(kept, string(l.Upper))
+	}
+	return !slices.ContainsFunc(kept, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
 
 // Join begins to use a review, and makes it where there is none.
 func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
