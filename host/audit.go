@@ -74,7 +74,7 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 		return fmt.Errorf("%w, and nothing runs unrecorded: %w", shared.ErrDenied, err)
 	default:
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "audit.path", Message: err.Error(),
-			Hint: "nothing runs unlogged; make room, or log elsewhere"}
+			Hint: "nothing runs unlogged; make room, or log elsewhere; in Go, this is Options.AuditLog"}
 	}
 }
 

@@ -140,7 +140,7 @@ func (h *Host) openRecords() (records []view.Own, err error) {
 	path := h.options.AuditLog
 	if filepath.IsAbs(path) {
 		if path, err = hostpath.Resolve("/", path, func() []string { return WritableDirs(h.options) }); err != nil {
-			return nil, view.Invalid("audit.path", err.Error(), "")
+			return nil, view.Invalid("audit.path", err.Error(), "log elsewhere; in Go, this is Options.AuditLog")
 		}
 	}
 	if h.audit, err = audit.New(path); err != nil {

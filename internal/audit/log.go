@@ -24,7 +24,7 @@ func New(path string) (*Log, error) {
 		return nil, nil
 	}
 	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("audit.path: %q is not absolute", path)
+		return nil, fmt.Errorf("Options.AuditLog: %q is not absolute", path)
 	}
 	return &Log{path: filepath.Clean(path), sync: (*os.File).Sync}, nil
 }

@@ -278,7 +278,11 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		// What it shows are an image's users.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccounts })
 	}
-	if def.Review != "" && (via.Unconfined || !engine.Info.Features.Has(shared.FeatureOverlayKept)) {
+	if def.Review != "" && via.Unconfined {
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Message: "a command without a sandbox writes to the workspace itself, so that it cannot have a review",
+			Hint: "leave the review out, or run it in the sandbox"}
+	}
+	if def.Review != "" && !engine.Info.Features.Has(shared.FeatureOverlayKept) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
 	if len(def.Injected(p.Machine.Sets())) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {

@@ -120,10 +120,10 @@ type Config struct {
 // starts, does not end.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
-		panic("cmdengine: Config can start nothing")
+		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does; or Begin and Plan", c.Info.Name))
 	}
 	if c.NoPIDNamespace && c.Info.Features.Has(shared.FeatureProcessesHidden) {
-		panic(fmt.Sprintf("cmdengine: engine %q claims %s and has NoPIDNamespace: a command that kills the init then leaves processes behind",
+		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",
 			c.Info.Name, shared.FeatureProcessesHidden))
 	}
 	return &engine{config: c, forker: newForker()}

@@ -33,6 +33,8 @@ import (
 //     or left out, as its entry says.
 //   - The directories between a writable entry and those in it are bound onto
 //     themselves: see [shared.Pins].
+//   - Whether a hidden path is a directory, [os.Stat] says to a launcher that hides
+//     files and directories by different words; one that is not there can be left out.
 //   - What lies in a hidden entry and is hidden itself is left out. Where the next
 //     entry lies in a hidden one, that is best made of empty memory, read-only.
 //

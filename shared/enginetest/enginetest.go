@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // A Test is a *testing.T. It is spelled as what the kit needs of one, so that
@@ -114,6 +115,9 @@ func Run[T Test[T]](t T, engine shared.Engine, options ...Options) {
 			t.Errorf("cleaning up: %v", err)
 		}
 	})
+	if more := unknown(s.kit.Info.Features); len(more) > 0 {
+		t.Run("unknown features", func(t T) { t.Skipf("warning: %s%s", notKnown, scene.Joined(more)) })
+	}
 	for _, c := range s.cases() {
 		t.Run(c.ID, func(t T) {
 			if !c.alone { // those come first, since the others wait for this function's end

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,6 +67,9 @@ func TestFeaturesAreCovered(t *testing.T) {
 		}
 	}
 	features := declaredFeatures(t)
+	if !slices.Equal(features, known) {
+		t.Errorf("the kit knows %q, and there are %q", known, features)
+	}
 	if len(features) < 25 {
 		t.Fatalf("found %v", features)
 	}

@@ -140,6 +140,9 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 		out.WriteString("\n")
 	}
 	fmt.Fprintln(&out, r.Summary())
+	if more := unknown(r.claims); len(more) > 0 {
+		fmt.Fprintf(&out, "warning: %s%s\n", notKnown, scene.Joined(more))
+	}
 	if r.all {
 		may, drop := r.Claims()
 		if len(may) > 0 {
@@ -152,6 +155,26 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// known are the features that this kit knows.
+var known = shared.Features{
+	shared.FeatureUnconfined, shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkProxy,
+	shared.FeatureNetworkInject, shared.FeatureNetworkPorts, shared.FeatureNetworkTranslated, shared.FeatureNetworkTCP,
+	shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureRemap, shared.FeatureOverlay, shared.FeatureOverlayKept,
+	shared.FeatureTmpfs, shared.FeatureSourceFD, shared.FeatureNested, shared.FeatureHidden, shared.FeatureHomePrivate,
+	shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureProcesses, shared.FeatureKernelFiltered,
+	shared.FeatureMetadata, shared.FeaturePatterns, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace,
+	shared.FeatureUser, shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs, shared.FeatureLimitOpenFiles,
+	shared.FeatureLimitTempSize,
+}
+
+// unknown are features that an engine claims and this kit does not know.
+func unknown(claims shared.Features) shared.Features {
+	return slices.DeleteFunc(slices.Clone(claims), known.Has)
+}
+
+// notKnown warns of them.
+const notKnown = "the engine claims what this kit does not know, and tries nothing of: a name of docs/protocol.md is written otherwise, or the kit is older than the engine: "
 
 // Claims says by what was found which features the engine may claim besides, since probes of
 // them hold and none fails, and which of those that it claims it must drop.

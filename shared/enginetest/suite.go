@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/dial"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/contract"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
@@ -70,8 +71,8 @@ type Suite struct {
 
 // New prepares a suite. The program must have called [Hook] first in its main,
 // and should call Close at the end. The errors say that Hook was not called, that
-// the engine does not answer or does not work here (ErrUnavailable), or that there is
-// nowhere to work.
+// the engine does not answer or does not work here (ErrUnavailable), that there is
+// nowhere to work, or, without Options.Run, that no command starts.
 func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, error) {
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
@@ -95,7 +96,32 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if err := k.Settle(); err != nil {
 		return nil, fmt.Errorf("enginetest: %w", err)
 	}
+	if options.Run != nil {
+		return &Suite{k, options}, nil
+	}
+	if err := startsOne(ctx, k); err != nil {
+		k.Close()
+		return nil, fmt.Errorf("enginetest: no command starts, and no case can tell more than this one: %w", err)
+	}
 	return &Suite{k, options}, nil
+}
+
+// startsOne runs a command that does nothing in the usual sandbox. An engine that needs options is
+// not asked to.
+func startsOne(ctx context.Context, k *scene.Kit) error {
+	status, detail := k.InScene(ctx, scene.Place{AnyView: true, AnyNetwork: true}, "start", func(s *scene.Scene) {
+		o := s.Attempt(s.Trying("nothing"))
+		if needsOptions(o.Refused) == nil {
+			s.Must(errors.Join(o.Refused, o.Broke))
+			if o.Verdict.Kind == actor.Broken {
+				s.Failf("%s (%v) stderr: %s", o.Told(), o.Status, scene.Tail(o.Stderr))
+			}
+		}
+	})
+	if status.Bad() {
+		return errors.New(detail)
+	}
+	return nil
 }
 
 // NeedsOptions gives the engine's complaint where it opens no sandbox without
@@ -113,10 +139,14 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 		}
 		return none, err
 	})
+	return needsOptions(err) // all else is for the cases to tell of
+}
+
+func needsOptions(err error) error {
 	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
 		return e
 	}
-	return nil // for the cases to tell of
+	return nil
 }
 
 // Close removes what the suite has made. What a run leaves that is killed, a later one
