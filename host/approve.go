@@ -31,15 +31,102 @@ const (
 )
 
 // Decision says what became of a command, by which rule, and why.
+//
+//	type Decision struct {
+//		Outcome Outcome
+//		Rule    Rule
+//		// Reason says to a person why the command is denied or runs unsandboxed.
+//		Reason string
+//		// Hint says what helps; it may be empty.
+//		Hint string
+//		// Ask says of a denied command that an approval would have it run. Nobody
+//		// has been asked yet.
+//		Ask bool
+//		// Exposed says what an unsandboxed command has that the definition would
+//		// not give it.
+//		Exposed []string
+//		// Sensitive are the sensitive files within reach.
+//		Sensitive []string
+//	}
 type Decision = policy.Decision
 
-// AuditRecord is a line of the audit log, and NetworkUse a command's connections to one name and port.
-type (
-	AuditRecord = audit.Record
-	NetworkUse  = audit.NetworkUse
-)
+// AuditRecord is a line of the audit log.
+//
+//	type AuditRecord struct {
+//		Version int       `json:"version"` // 1
+//		Time    time.Time `json:"time"`    // zero: when the line is written
+//		Event   Event     `json:"event"`
+//		// Command is the same for all lines on one command, and for no others.
+//		Command string `json:"command"`
+//		PID     int    `json:"pid"` // of the host
+//		UID     int    `json:"uid"`
+//		// TraceParent is the W3C trace context that the command was given.
+//		TraceParent string `json:"trace_parent,omitempty"`
+//
+//		Sandbox   string   `json:"sandbox"`
+//		Engine    string   `json:"engine"`                   // as it calls itself
+//		Program   *Program `json:"engine_program,omitempty"` // nil: the host's own
+//		Workspace string   `json:"workspace"`
+//
+//		// For EventDecision.
+//		Dir      string   `json:"dir,omitempty"`
+//		Argv     []string `json:"argv,omitempty"`
+//		Script   string   `json:"script,omitempty"`
+//		Decision string   `json:"decision,omitempty"` // "sandboxed", "unsandboxed" or "denied"
+//		Rule     string   `json:"rule,omitempty"`
+//		Reason   string   `json:"reason,omitempty"`
+//		// Raw, in base64, are the arguments of which one is not UTF-8; Argv then
+//		// shows them with replacement characters.
+//		Raw []string `json:"argv_base64,omitempty"`
+//		// RawScript and RawDir are likewise.
+//		RawScript []byte `json:"script_base64,omitempty"`
+//		RawDir    []byte `json:"dir_base64,omitempty"`
+//		// Shortened says that arguments or the script are not there as a whole.
+//		Shortened bool `json:"shortened,omitempty"`
+//
+//		// For EventEnd.
+//		Outcome    string `json:"outcome,omitempty"` // "exited", "signaled", "timed_out" or "failed"
+//		ExitCode   *int   `json:"exit_code,omitempty"`
+//		Signal     int    `json:"signal,omitempty"`
+//		DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
+//		Error      string `json:"error,omitempty"`
+//		// Network, of EventSession too, is what the command has reached and been refused, with a network by name.
+//		Network []NetworkUse `json:"network,omitempty"`
+//	}
+type AuditRecord = audit.Record
+
+// NetworkUse are a command's connections to one name and port.
+//
+//	type NetworkUse struct {
+//		Name        string `json:"name"`           // empty for all further ones
+//		Port        uint16 `json:"port,omitempty"` // 0 for a name that was not resolved
+//		By          string `json:"by,omitempty"`   // whose it is, where that is not known to be the command: "a command of this session"
+//		Allowed     bool   `json:"allowed"`
+//		Reason      string `json:"reason,omitempty"` // why not, or why an allowed one failed
+//		Connections uint64 `json:"connections"`      // or, of a refused name, questions
+//		Sent        uint64 `json:"sent"`             // bytes, from the command
+//		Received    uint64 `json:"received"`         // bytes, to the command
+//		DurationMS  int64  `json:"duration_ms"`      // of all together
+//	}
+type NetworkUse = audit.NetworkUse
 
 // ApprovalStore has what was approved; see [OpenApprovals].
+//
+//	type ApprovalStore struct{ ... }
+//	func (s *ApprovalStore) Dir() string
+//	func (s *ApprovalStore) Find(ctx context.Context, key Key, session string) (*Approval, error)
+//	func (s *ApprovalStore) Peek(key Key, session string) (*Approval, error)
+//	func (s *ApprovalStore) Add(ctx context.Context, key Key, scope Scope, session string, ttl time.Duration, reason string) (*Approval, error)
+//	func (s *ApprovalStore) List() ([]Approval, error)
+//	func (s *ApprovalStore) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error)
+//	func (s *ApprovalStore) FirstToday(ctx context.Context, what string) (bool, error)
+//	func (s *ApprovalStore) AddTold(ctx context.Context, made []Told, still func(*Told) bool) error
+//	func (s *ApprovalStore) ToldList() ([]Told, error)
+//	func (s *ApprovalStore) ClearTold(ctx context.Context, seen []Told) error
+//	func (s *ApprovalStore) Trusts(path string, content []byte) (Trust, *Trusted, error)
+//	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
+//	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)
+//	func (s *ApprovalStore) TrustList() ([]Trusted, error)
 type ApprovalStore = approvals.Store
 
 // ApprovalScope is how long what [Cmd.Approve] stores is remembered.

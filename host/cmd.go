@@ -279,6 +279,10 @@ func (c *Cmd) timeLimit() time.Duration {
 }
 
 // TerminalSize is a window size in character cells.
+//
+//	type TerminalSize struct {
+//		Rows, Cols uint16 // zero is a size that nobody knows
+//	}
 type TerminalSize = stdio.TerminalSize
 
 func newReviewName() string { return "r" + strings.ToLower(rand.Text()[:8]) }

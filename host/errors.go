@@ -85,4 +85,11 @@ func (e *ExitError) ExitCode() int {
 // SandboxError says which definition could not be used. It unwraps to the
 // cause: a *shared.Error names the attribute at fault. What is no fault of the definition has none: a
 // command that is not there, and one whose time was over before it ran.
+//
+//	type SandboxError struct {
+//		Sandbox string
+//		Err     error
+//	}
+//	func (e *SandboxError) Error() string
+//	func (e *SandboxError) Unwrap() error
 type SandboxError = sandbox.Error

@@ -162,6 +162,33 @@ func list[T any](of []T) []T { return append([]T{}, of...) }
 
 // RepositoryReport is a git repository that came to be, or in which something came
 // to be that git continues.
+//
+//	type RepositoryReport struct {
+//		Path string `json:"path"`
+//		// Hooks are executable files in its hooks directory, and Keys the keys of its
+//		// configuration that name commands or further configuration: the first 20 of
+//		// each. More is how many there are besides.
+//		Hooks []string `json:"hooks"`
+//		Keys  []string `json:"config_keys"`
+//		More  int      `json:"more"`
+//		// Alternates says that it takes objects from elsewhere.
+//		Alternates bool `json:"alternates"`
+//		// Pending are the directories of what it is in the middle of since the command:
+//		// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
+//		Pending []string `json:"pending"`
+//		// Unclear says why it is not known what else git would act on, or write to, in one
+//		// line; empty if it is.
+//		Unclear string `json:"unclear"`
+//		// Superproject is the user's repository whose next git status goes into this one, as a
+//		// submodule, and acts on what is reported here. Such reports come first. Empty for others.
+//		Superproject string `json:"superproject"`
+//		// Existing says that it was there before, and was that submodule already: Pending and
+//		// Unclear are told of such a one, and with Definition.Git "full" those of Hooks, Keys and
+//		// Alternates that changed.
+//		Existing bool `json:"existing"`
+//	}
+//	func (r *RepositoryReport) Executes() bool
+//	func (r *RepositoryReport) String() string
 type RepositoryReport = facts.RepositoryReport
 
 // SessionReport says which session a command ran in.
@@ -171,6 +198,27 @@ type SessionReport struct {
 }
 
 // Denial is something that a sandbox kept from its command.
+//
+//	type Denial struct {
+//		Path      string `json:"path"`      // what it is about, as the command sees it; empty where it is no path
+//		Host      string `json:"host"`      // the name or address and port, likewise
+//		Operation string `json:"operation"` // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
+//		Reason    string `json:"reason"`    // one sentence for people
+//		// Attribute of the definition that holds it; empty where none does.
+//		Attribute string `json:"attribute"`
+//		// At is FILE:LINE of that, where the reader of the configuration has filled it in.
+//		At string `json:"at"`
+//		// Value is what that attribute would have to be, in HCL, for the command to be let:
+//		// "true", `"/data"`. It is empty where nothing is proposed.
+//		Value string `json:"-"`
+//		// Element says that Attribute is a list, and Value one more element of it.
+//		Element bool `json:"-"`
+//		// Change is the change of the definition that Value asks for, for people.
+//		Change string `json:"change"`
+//		// Guess says that the command's words led here and not what was seen: that something is
+//		// denied is certain, that the command failed of it is not.
+//		Guess bool `json:"guess"`
+//	}
 type Denial = denial.Denial
 
 // LimitReport says how a limit was held.
@@ -204,4 +252,9 @@ type Explanation struct {
 }
 
 // EnvVar says where a variable of a command's environment comes from.
+//
+//	type EnvVar struct {
+//		Name   string
+//		Origin string // "built-in list", `env_passthrough "GO*"`, "env", ...
+//	}
 type EnvVar = env.Var

@@ -111,7 +111,7 @@ func readProbes() []Probe {
 			t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
 			t.First = [][]string{{"create", s.Path("ws/sub/left")}}
 		}, grant: unprotected},
-		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, act: words{"list-home"}, trial: func(s *scene.Scene, t *scene.Trial) {
+		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: words{"list-home"}, trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Home = s.Path("home")
 			t.Setenv("HOME", t.Spec.Home)
 		}, grant: func(s *scene.Scene, t *scene.Trial) {
