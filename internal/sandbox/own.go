@@ -58,7 +58,7 @@ func (p *Pool) giveIdle(sb *Open) bool {
 // over: its overlays would go on not finding what has come to lie beneath them since it was looked for.
 func (p *Pool) leaveOwned(sb *Open) { go p.endOwned(sb) }
 
-// aheadOf opens the sandbox of the next command while the places are held for this one's: who gives those up
+// aheadOf opens the sandbox of the next command while the places are held for this one's. Who gives those up
 // with the command waits for it, and not for long.
 func (p *Pool) aheadOf(sb *Open, release func()) func() {
 	opened := make(chan struct{})
@@ -66,13 +66,17 @@ func (p *Pool) aheadOf(sb *Open, release func()) func() {
 		defer close(opened)
 		sb.owned.ahead()
 	}()
-	return func() {
+	after := func() {
 		select {
 		case <-opened:
 		case <-time.After(aheadPatience):
 		}
 		release()
 	}
+	if p.Linger < 0 {
+		return after
+	}
+	return func() { go after() }
 }
 
 // endOwned closes a sandbox, and removes its session or keeps that for another command.

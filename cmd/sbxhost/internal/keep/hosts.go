@@ -92,8 +92,7 @@ func sharedSetup(s *setup.Setup) *setup.Setup {
 func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 	s = sharedSetup(s)
 	o := &s.Options
-	// What holds places would be seen by the client's next program.
-	o.Session.Each, o.Linger = o.Session.Name == "", -1
+	o.Session.Each = o.Session.Name == ""
 	config, root := a.Getenv("SBXHOST_CONFIG"), o.Workspace.Root
 	switch {
 	case config != "" && !filepath.IsAbs(config): // it is of this directory

@@ -44,7 +44,6 @@ func TestKeyHasEachOption(t *testing.T) {
 		"OneShot":                    "a Host that is kept is for many commands",
 		"Session.Once":               "so is its session",
 		"Session.Each":               "they share nothing but a session that has a name",
-		"Linger":                     "what holds places goes with each command",
 		"Approver":                   "the client asks by itself",
 		"Logger":                     "a client that wants one is not served",
 		"Dir":                        "each command has its own, in one workspace",
