@@ -48,12 +48,12 @@ type Hold struct {
 // and is no stub is left alone.
 func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return !s.couldBe() })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.holdAgain(h, s.Path) || !s.couldBe() })
 	if len(wanted) == 0 {
 		return h
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	c := r.openCache()
 	defer c.close()
 	for _, s := range wanted {
@@ -62,6 +62,23 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 		}
 	}
 	return h
+}
+
+// holdAgain adds to h what this process holds the place of path with already, and reports whether it does.
+func (r *Registry) holdAgain(h *Hold, path string) bool {
+	var chain []string
+	for ; r.held[path] != nil && !slices.Contains(h.paths, path); path = filepath.Dir(path) {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil || !r.held[path].is(&st) || !marked(&st) {
+			return false
+		}
+		chain = append(chain, path)
+	}
+	for _, at := range slices.Backward(chain) {
+		r.held[at].holds++
+		h.paths = append(h.paths, at)
+	}
+	return len(chain) > 0 || r.held[path] != nil
 }
 
 // couldBe reports whether nothing or something like a stub is at the path. Another may
