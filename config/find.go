@@ -10,7 +10,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/internal/source"
@@ -127,7 +126,7 @@ func foreign(path string) bool {
 	if err != nil || len(text) > source.MaxSize {
 		return false
 	}
-	file, diags := hclsyntax.ParseConfig(text, path, hcl.InitialPos)
+	file, diags := source.Syntax(path, text)
 	if diags.HasErrors() {
 		return false
 	}
