@@ -21,7 +21,7 @@ import (
 )
 
 // input is what a definition's table is made for.
-func (m *Machine) input(q *Request) *view.Input {
+func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:    view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
@@ -44,7 +44,7 @@ func (m *Machine) input(q *Request) *view.Input {
 	}
 	if m.toolchains != nil {
 		for _, dir := range m.toolchains.dirs {
-			if _, err := os.Lstat(dir.Path); err == nil { // most are not there
+			if way := look.Follow(dir.Path); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 { // most are not there
 				in.Toolchain = append(in.Toolchain, dir)
 			}
 		}
@@ -56,13 +56,13 @@ func (m *Machine) input(q *Request) *view.Input {
 		in.Device = append(in.Device, device(p))
 	}
 	for _, base := range m.SessionBases {
-		if resolved, err := filepath.EvalSymlinks(base); err == nil {
-			base = resolved
+		if way := look.Follow(base); way.Err == nil && way.Kind != view.Absent {
+			base = way.End
 		}
 		in.Session.Bases = append(in.Session.Bases, base)
 	}
 	for _, base := range m.ReviewBases {
-		if _, err := os.Lstat(base); err == nil {
+		if way := look.Follow(base); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 {
 			in.Session.Bases = append(in.Session.Bases, base)
 		}
 	}
@@ -93,30 +93,32 @@ func accountHome(uid int) string {
 // prepare makes what a command could make otherwise, or what has to be there to be
 // hidden: the host's records, its state, directories of sessions.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
-	defer look.forget()
 	for _, o := range m.Own {
 		switch o.Kind {
 		case view.OwnRecord:
-			if err := makeRecord(v, &o); err != nil {
+			if err := makeRecord(v, &o, look); err != nil {
 				return err
 			}
 		case view.OwnState:
-			if way := Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
+			if way := look.Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
 				_ = makeToHide(way.End) // else nobody makes it
+				look.forget()
 			}
 		}
 	}
 	for _, base := range m.ReviewBases {
 		if v.Creatable(base) && !slices.Contains(in.Session.Bases, base) && sessiondir.MakeBase(base) == nil {
 			in.Session.Bases = append(in.Session.Bases, base)
+			look.forget()
 		}
 	}
 	for i, base := range in.Session.Bases {
-		if v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
+		if look.Follow(base).Kind == view.Absent && v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
 			_ = sessiondir.MakeBase(base) // else nobody makes it
+			look.forget()
 		}
-		if resolved, err := filepath.EvalSymlinks(base); err == nil {
-			in.Session.Bases[i] = resolved
+		if way := look.Follow(base); way.Err == nil && way.Kind != view.Absent {
+			in.Session.Bases[i] = way.End
 		} else {
 			in.Session.Bases[i] = "" // there is nothing to hide
 		}
@@ -158,10 +160,11 @@ func (m *Machine) uid() uint32 {
 
 // makeRecord makes what keeps the host's decisions where an entry would let a
 // command write it. A command could make it otherwise, and would have approved itself.
-func makeRecord(v *view.View, record *view.Own) error {
+func makeRecord(v *view.View, record *view.Own, look *lookup) error {
 	if !v.WritableAt(existing(record.Path)) {
 		return nil
 	}
+	defer look.forget()
 	dir := record.Path
 	if record.File {
 		dir = filepath.Dir(dir)

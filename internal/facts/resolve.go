@@ -87,7 +87,8 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	if err := q.CheckCredentials(m.Sets()); err != nil {
 		return nil, err
 	}
-	in, look := m.input(&q), newLookup(ctx, m)
+	look := newLookup(ctx, m)
+	in := m.input(&q, look)
 	if !q.Unisolated {
 		more, err := m.inject(ctx, &q, out, in)
 		if err != nil {
