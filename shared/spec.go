@@ -54,13 +54,6 @@ type Spec struct {
 	// engine process that is not root refuses any other.
 	User *User
 
-	// Deny and Protect are patterns for engines that match by pattern
-	// ([FeaturePatterns]): paths that cannot be read, and paths that cannot be
-	// written. One that begins with "!" exempts what it matches from those before it. Engines
-	// with mounts go by Table alone.
-	Deny    []string
-	Protect []string
-
 	// Devices are paths of character devices in /dev, which commands may use at the same paths
 	// inside. The host has chosen among them.
 	Devices []string
@@ -224,7 +217,6 @@ const (
 	FeatureProcesses         Feature = "session.processes"  // holds Session.Processes
 	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
 	FeatureMetadata          Feature = "metadata"           // modes and times of what a command cannot write stay, and it does not learn whether what it cannot read is there
-	FeaturePatterns          Feature = "patterns"           // holds Spec.Deny and Spec.Protect by itself
 	FeatureDevices           Feature = "devices"            // shows Spec.Devices
 	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
 	FeatureTrace             Feature = "command.trace"      // tells what a command with Trace failed at

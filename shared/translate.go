@@ -32,8 +32,6 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 			BestEffort: in.GetLimits().GetBestEffort(),
 		},
 		Session: Session{ID: in.GetSession().GetId(), Dir: string(in.GetSession().GetDir()), Named: in.GetSession().GetNamed(), Processes: in.GetSession().GetProcesses()},
-		Deny:    wire.List(in.GetDeny(), wire.FromBytes),
-		Protect: wire.List(in.GetProtect(), wire.FromBytes),
 		Devices: wire.List(in.GetDevices(), wire.FromBytes),
 		Options: in.GetOptions(),
 		Prepare: in.GetPrepare(),

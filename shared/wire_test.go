@@ -179,14 +179,14 @@ func TestEverythingCrosses(t *testing.T) {
 func TestInvalidUTF8(t *testing.T) {
 	const bad, mended = "a\xffb", "a\uFFFDb"
 	got := across(t, &mirror{
-		spec:    Spec{Sandbox: bad, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: bad, Access: ReadOnly}}},
+		spec:    Spec{Sandbox: bad, Home: bad, Table: []Entry{{Source: bad, Path: bad, Why: bad, Access: ReadOnly}}},
 		command: Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad},
 		event:   Event{Kind: bad, Message: bad, Details: map[string]string{bad: bad}},
 		probe:   Probe{Reason: bad, Fix: bad, Degraded: []string{bad}, Facts: map[string]string{bad: bad}},
 		info:    Info{Name: bad, Features: Features{bad}, Options: OptionSchema{Attributes: []OptionAttribute{{Name: bad, Type: bad}}}},
 		plan:    Plan{Argv: []string{bad}, Mounts: []PlannedMount{{Op: bad, Why: bad}}, Documents: []PlanDocument{{Name: bad, Text: bad}}, Notes: []string{bad}},
 	})
-	if want := (Spec{Sandbox: mended, Home: bad, Deny: []string{bad}, Table: []Entry{{Source: bad, Path: bad, Why: mended, Access: ReadOnly}}}); !reflect.DeepEqual(got.spec, want) {
+	if want := (Spec{Sandbox: mended, Home: bad, Table: []Entry{{Source: bad, Path: bad, Why: mended, Access: ReadOnly}}}); !reflect.DeepEqual(got.spec, want) {
 		t.Errorf("%+v", got.spec)
 	}
 	if want := (Command{Args: []string{bad}, Script: bad, Env: []string{bad}, Dir: bad}); !reflect.DeepEqual(got.command, want) {

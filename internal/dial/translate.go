@@ -51,8 +51,6 @@ func specToPB(s *shared.Spec) *pb.Spec {
 			BestEffort:  s.Limits.BestEffort,
 		},
 		Session: &pb.Session{Id: wire.Text(s.Session.ID), Dir: []byte(s.Session.Dir), Named: s.Session.Named, Processes: s.Session.Processes},
-		Deny:    wire.List(s.Deny, wire.ToBytes),
-		Protect: wire.List(s.Protect, wire.ToBytes),
 		Devices: wire.List(s.Devices, wire.ToBytes),
 		Options: s.Options,
 		Prepare: s.Prepare,

@@ -138,7 +138,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		out.before = m.look(out, look, told)
 		out.leaveUntold()
 	}
-	out.Spec.Table, out.Spec.Deny, out.Spec.Protect, out.Spec.Devices = out.Table(), out.Deny, out.Protect, out.Devices
+	out.Spec.Table, out.Spec.Devices = out.Table(), out.Devices
 	if in.Review != "" {
 		if out.Spec.Table, out.Configurations, err = out.Reviewed(out.Spec.Table); err != nil {
 			return err

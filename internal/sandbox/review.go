@@ -223,7 +223,7 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	if err != nil {
 		return nil, err
 	}
-	rules := review.Rules{Unseen: view.Unseen(&out.Spec), Configurations: out.Configurations, Submodules: out.Submodules, WorkTrees: out.WorkTrees}
+	rules := review.Rules{Unseen: view.Unseen(out.Spec.Table, out.Deny), Configurations: out.Configurations, Submodules: out.Submodules, WorkTrees: out.WorkTrees}
 	rules.Denied, rules.Above = out.Unwritable(out.Spec.Table)
 	rules.Obeyed = func(p string) bool { return paths.InsideAny(out.Obeyed, p) }
 	return r.Changes(ctx, rules)

@@ -73,7 +73,6 @@ func (v *View) Restrict(found *Found) error {
 		return err
 	}
 	v.Deny = unique(append(patterns(found.Deny), v.Deny...))
-	v.Protect = unique(append(patterns(found.Protect), v.Protect...))
 	if v.in.HideSensitive {
 		v.Deny = append(v.Deny, sensitivePatterns[:]...)
 	}
@@ -215,7 +214,6 @@ func (v *View) wanted() (list []shared.Entry) {
 // protectPlace protects one, given what is wanted to be writable.
 func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 	host := p.way.End
-	v.Protect = append(v.Protect, Quote(host))
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
 		// Nothing can be mounted there, nor need be: the directory is hidden,
 		// and what is hidden can be neither written nor renamed.

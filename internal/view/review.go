@@ -72,19 +72,19 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 }
 
 // Unseen gives what reports of a path of the host whether it is kept from commands, be anything there
-// or not: an entry hides it, a pattern does, or none shows it.
-func Unseen(spec *shared.Spec) func(p string) bool {
-	hostPath := HostPaths(spec.Table)
+// or not: an entry hides it, one of the patterns deny does, or no entry shows it.
+func Unseen(table []shared.Entry, deny []string) func(p string) bool {
+	hostPath := HostPaths(table)
 	seen := map[string]bool{}
-	for i := range spec.Table {
-		e := &spec.Table[i]
+	for i := range table {
+		e := &table[i]
 		if at := hostPath(e); at != "" {
 			had, again := seen[at]
 			seen[at] = e.Access.Shows() && (had || !again)
 		}
 	}
 	var patterns []*glob.Pattern
-	for _, text := range spec.Deny {
+	for _, text := range deny {
 		p, err := glob.Parse(text)
 		if err != nil {
 			return func(string) bool { return true }

@@ -144,7 +144,7 @@ func Quote(p string) string {
 	return strings.Join(names, "/")
 }
 
-// patterns are those of rules for engines that match by pattern.
+// patterns are those of rules.
 func patterns(rules []Rule) []string {
 	var list []string
 	for _, rule := range rules {
@@ -179,6 +179,5 @@ func Sensitive(name string) bool {
 	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
 }
 
-// sensitivePatterns are the same for engines that go by patterns. Such an engine hides
-// directories of these names, too.
+// sensitivePatterns are the same as patterns, which hide directories of these names, too.
 var sensitivePatterns = [...]string{"/**/.env", "/**/.env.*"}

@@ -6,7 +6,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/glob"
 )
 
-// Engines that go by patterns hide what masks hide, and no more of the files.
+// The patterns hide what masks hide, and no more of the files.
 func TestSensitivePatterns(t *testing.T) {
 	t.Parallel()
 	names := []string{".env", ".env.", ".env.e", ".env.exampl", ".env.example", ".env.examples", ".env.Example", ".env.x", ".env.é", ".envrc", "x.env", ".en"}

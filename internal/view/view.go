@@ -72,8 +72,8 @@ type View struct {
 	Obeyed []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
-	// Deny and Protect are for engines that match by pattern.
-	Deny, Protect []string
+	// Deny are the patterns of what is hidden, for what is not there yet.
+	Deny []string
 }
 
 func newView(in *Input, facts Facts) *View {

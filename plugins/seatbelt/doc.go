@@ -7,7 +7,7 @@
 // what every command may do and why, minimal.sb and host.sb for the two views of
 // the file system, network.sb for the host's network. On top of those come the
 // mounts of the Spec at their own paths, then what the Spec protects and denies.
-// Paths are parameters of the profile and never its text; patterns become
+// Paths are parameters of the profile and never its text; their spellings become
 // regular expressions whose alphabet cannot leave their literal.
 //
 // The command has a session and a process group of its own, an exact
@@ -37,8 +37,8 @@
 //     the private home alone, since a path does not tell whose socket it is.
 //   - Hard links and clones of files cannot be made: another name would carry a
 //     file out of the reach of rules that go by path. cp and git do without.
-//   - A denied pattern also holds in another case and in other spellings of
-//     Unicode, and a directory pattern for files of that name.
+//   - A hidden or protected path also is in another case and in other spellings of
+//     Unicode.
 //   - Set-user-id programs, ps and crontab among them, cannot be executed.
 //
 // # Limits of the promise

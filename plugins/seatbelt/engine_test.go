@@ -56,7 +56,6 @@ func TestOpenRefuses(t *testing.T) {
 		"engine":        {Unconfined: true},
 		"limits.pids":   {Limits: shared.Limits{PIDs: 1}},
 		"config":        {Options: []byte(`{"x":1}`)},
-		"deny_paths[0]": {Deny: []string{"relative"}},
 		"bind_paths[0]": {Table: []shared.Entry{mount("/usr/bin", shared.ReadWrite, "bind_paths[0]")}},
 	} {
 		_, err := elsewhere().Open(t.Context(), spec)

@@ -10,6 +10,21 @@ import (
 // Unicode, so that one name has many. A rule that denies must meet all of them, and
 // is never narrower for what it cannot express.
 
+// anchor begins every expression: a path, by either of its names.
+const anchor = `^(` + dataVolume + `)?`
+
+// spellings is the regular expression for a path in every spelling, and with tail for all that lies beneath.
+func spellings(path string, tail bool) string {
+	expr := anchor
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		expr += "/" + foldLiteral(name)
+	}
+	if tail {
+		expr += "(/.*)?"
+	}
+	return expr + "$"
+}
+
 // anyOne stands for a character that must not be in a regular expression: what
 // could end its literal, or what parsers of such expressions differ on.
 const anyOne = "[^/]"

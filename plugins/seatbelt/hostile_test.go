@@ -13,7 +13,7 @@ import (
 func TestOtherNamesWidenNothing(t *testing.T) {
 	t.Parallel()
 	spec := project()
-	spec.Deny = append(spec.Deny, "/Users/me/p/Café", "/Users/me/p/disk.key")
+	spec.Table = append(spec.Table, hidden("/Users/me/p/Café"), hidden("/Users/me/p/disk.key"))
 	w := modelled(t, spec, shared.Command{})
 	w.files = sbplFiles{
 		Entries: []string{
@@ -30,7 +30,7 @@ func TestOtherNamesWidenNothing(t *testing.T) {
 		"/Users/me/p/.env", "/Users/me/p/.ENV", "/users/me/P/.env", "/Users/me/p/x/../.env", "/Users/me/p/l3", "/System/Volumes/Data/Users/me/p/.env",
 		"/Users/me/p/secrets/key", "/Users/me/p/SECRETS/key", "/Users/me/p/ſecretſ/key", "/Users/me/p/l1/key", private.temp + "/l", "/.vol/16777220/11/key",
 		"/Users/me/p/Café", "/Users/me/p/Cafe\u0301", "/Users/me/p/CAFE\u0301", "/Users/me/p/dis\u212a.key",
-		"/Users/me/p/sub/.env", "/Users/me/p/sub/.Env", "/Users/me/p/.env/x", "/Users/me/p/deep/er/.env.local",
+		"/Users/me/p/.env/x", "/Users/me/p/deep/er/.env.local",
 		"/Users/me/.ssh/id", "/Users/me/p/l2/id", "/.vol/16777220/12", "/System/Volumes/Data/Users/me/.ssh/id", "/Users/other/x",
 	} {
 		for _, operation := range append(append([]string{"file-read-metadata"}, readOperations...), writeOperations...) {
@@ -75,7 +75,7 @@ func TestNoFurtherNames(t *testing.T) {
 func TestHoldersStay(t *testing.T) {
 	t.Parallel()
 	spec := project()
-	spec.Deny, spec.Protect = []string{"/Users/me/p/a/b/key"}, []string{"/Users/me/p/c/d"}
+	spec.Table = append(spec.Table, hidden("/Users/me/p/a/b/key"), mount("/Users/me/p/c/d", shared.ReadOnly, "protected: x"))
 	w := modelled(t, spec, shared.Command{})
 	for _, name := range []string{"", "/a", "/a/b", "/a/b/key", "/c", "/c/d", "/.git", "/.git/hooks", "/A", "/config.hcl"} {
 		if w.file("file-write-unlink", "/Users/me/p"+name) {
@@ -121,11 +121,10 @@ func FuzzProfileText(f *testing.F) {
 	f.Add("/Users/me/é", "é\u0301/[!a]", ";")
 	f.Add(`/Users/me/#"`, `"#"`, `"`)
 	f.Add("/Users/me/\\", `\\`, `\`)
-	f.Fuzz(func(t *testing.T, path, pattern, origin string) {
+	f.Fuzz(func(t *testing.T, path, name, origin string) {
 		spec := shared.Spec{
-			Table:   []shared.Entry{{Source: path, Path: path, Access: shared.ReadWrite, Why: origin}, mount("/Users/me/ws", shared.ReadWrite, "workspace")},
-			Deny:    []string{pattern},
-			Protect: []string{pattern},
+			Table: []shared.Entry{{Source: path, Path: path, Access: shared.ReadWrite, Why: origin}, mount("/Users/me/ws", shared.ReadWrite, "workspace"),
+				hidden("/Users/me/ws/h/" + name), mount("/Users/me/ws/k/"+name, shared.ReadOnly, "protected: x")},
 		}
 		if spec.Validate() != nil {
 			return

@@ -12,6 +12,6 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureHidden, shared.FeatureNested, shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
-		shared.FeaturePatterns, shared.FeatureTTY, shared.FeatureUser,
+		shared.FeatureTTY, shared.FeatureUser,
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -27,13 +28,6 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	}
 	if e.platform.goos == "darwin" {
 		if err := respell(spec); err != nil {
-			return err
-		}
-		var err error
-		if spec.Deny, err = withTargets("deny_paths", spec.Deny); err != nil {
-			return err
-		}
-		if spec.Protect, err = withTargets("protect", spec.Protect); err != nil {
 			return err
 		}
 	}
@@ -199,19 +193,14 @@ func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func
 // checkLinks refuses a file that is to be hidden or kept and has another name:
 // rules go by path, and the other name is none of theirs.
 func checkLinks(p *policy) error {
-	for _, list := range [...][]restriction{p.hidden, p.protected} {
-		for _, c := range list {
-			if c.path == "" {
-				continue
-			}
-			info, err := os.Lstat(c.path)
-			if err != nil || info.IsDir() {
-				continue
-			}
-			if links := linkCount(info); links > 1 {
-				return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, links),
-					"make it a file of its own: cp FILE COPY && mv COPY FILE")
-			}
+	for _, c := range slices.Concat(p.hidden, p.kept) {
+		info, err := os.Lstat(c.path)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if links := linkCount(info); links > 1 {
+			return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, links),
+				"make it a file of its own: cp FILE COPY && mv COPY FILE")
 		}
 	}
 	return nil

@@ -95,8 +95,9 @@ func project() shared.Spec {
 			mount("/Users/me/.gitconfig", shared.ReadOnly, "bind_paths[0]"),
 			mount("/Users/me/p/.git/hooks", shared.ReadOnly, "protected: git hooks"),
 			mount("/Users/me/p/config.hcl", shared.ReadOnly, "protected: the configuration in force"),
+			mount("/Users/me/p/.envrc", shared.ReadOnly, "protected: protect_paths"),
+			mount("/Users/me/p/.vscode", shared.ReadOnly, "protected: instructions"),
+			hidden("/Users/me/p/.env"), hidden("/Users/me/p/deep/er/.env.local"), hidden("/Users/me/p/secrets"),
 		},
-		Deny:    []string{"**/.env", "**/.env.*", "/Users/me/p/secrets/"},
-		Protect: []string{"/Users/me/p/.envrc", ".vscode/"},
 	}
 }

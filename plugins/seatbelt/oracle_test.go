@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -47,112 +46,21 @@ func (o oracle) private(p string) bool {
 	return o.under(p, o.at.temp) || o.at.home != "" && o.under(p, o.at.home)
 }
 
-// anyCase matches names against names of a pattern, in any case.
-func anyCase(pattern, names []string) bool {
-	if len(pattern) == 0 {
-		return len(names) == 0
-	}
-	if pattern[0] == "**" {
-		if len(pattern) == 1 {
-			return len(names) > 0
+// kept reports whether a path is in a read-only mount, in any case, that lies in a writable one and holds none.
+func (o oracle) kept(p string) bool {
+	return slices.ContainsFunc(o.spec.Table, func(k shared.Entry) bool {
+		writable := func(in func(m shared.Entry) bool) bool {
+			return slices.ContainsFunc(o.spec.Table, func(m shared.Entry) bool { return m.Access == shared.ReadWrite && in(m) })
 		}
-		for skip := 0; skip <= len(names); skip++ {
-			if anyCase(pattern[1:], names[skip:]) {
-				return true
-			}
-		}
-		return false
-	}
-	if len(names) == 0 {
-		return false
-	}
-	first := strings.ReplaceAll(pattern[0], "[a-c]", "?") // a set is any character
-	for _, name := range []string{names[0], strings.ToLower(names[0]), foldAPFS(names[0])} {
-		for _, wanted := range []string{strings.ToLower(first), foldAPFS(first)} {
-			if ok, err := path.Match(wanted, name); err == nil && ok {
-				return anyCase(pattern[1:], names[1:])
-			}
-		}
-	}
-	return false
-}
-
-// wildcard reports whether a name of a pattern stands for several.
-func wildcard(name string) bool {
-	for i := 0; i < len(name); i++ {
-		switch name[i] {
-		case '\\':
-			i++
-		case '*', '?', '[':
-			return true
-		}
-	}
-	return false
-}
-
-func split(p string) []string {
-	return slices.DeleteFunc(strings.Split(p, "/"), func(s string) bool { return s == "" })
-}
-
-// hits reports whether a path, or a directory above it, is one of the patterns'.
-func (o oracle) hits(patterns []string, p string) bool {
-	for _, text := range patterns {
-		pattern := slices.CompactFunc(split(text), func(a, b string) bool { return a == "**" && b == "**" })
-		var roots []string
-		if strings.HasPrefix(text, "/") {
-			roots = []string{""}
-		} else {
-			for _, m := range o.spec.Table {
-				if strings.HasPrefix(m.Why, "workspace") {
-					roots = append(roots, m.Path)
-				}
-			}
-		}
-		if o.hitsUnder(roots, pattern, p) {
-			return true
-		}
-		// A directory with a name that does not count can be given another place.
-		for i := len(pattern) - 2; i >= 0; i-- {
-			if wildcard(pattern[i]) {
-				roots = nil
-				for _, m := range o.spec.Table {
-					if m.Access == shared.ReadWrite {
-						roots = append(roots, m.Path)
-					}
-				}
-				roots = append(roots, o.at.temp)
-				if o.at.home != "" {
-					roots = append(roots, o.at.home)
-				}
-				if o.hitsUnder(roots, append([]string{"**"}, pattern[i+1:]...), p) {
-					return true
-				}
-				break
-			}
-		}
-	}
-	return false
-}
-
-func (o oracle) hitsUnder(roots, pattern []string, p string) bool {
-	for _, root := range roots {
-		if !o.under(foldAPFS(p), foldAPFS(root)) {
-			continue
-		}
-		names := split(p)[len(split(root)):]
-		for n := 1; n <= len(names); n++ {
-			if anyCase(pattern, names[:n]) {
-				return true
-			}
-		}
-	}
-	return false
+		return k.Access == shared.ReadOnly && o.under(foldAPFS(p), foldAPFS(k.Path)) &&
+			writable(func(m shared.Entry) bool { return o.under(k.Path, m.Path) }) && !writable(func(m shared.Entry) bool { return o.under(m.Path, k.Path) })
+	})
 }
 
 var hiddenOnHost = []string{"/dev", "/Library/Keychains", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"}
 
 func (o oracle) readable(p string) bool {
-	if o.hits(o.spec.Deny, p) || o.closed(p) {
+	if o.closed(p) {
 		return false
 	}
 	if o.private(p) {
@@ -175,7 +83,7 @@ func (o oracle) readable(p string) bool {
 }
 
 func (o oracle) writable(p string) bool {
-	if o.hits(o.spec.Deny, p) || o.closed(p) || o.hits(o.spec.Protect, p) {
+	if o.closed(p) || o.kept(p) {
 		return false
 	}
 	for _, kept := range []string{"LaunchAgents", "Preferences", "Keychains", "Application Support/com.apple.TCC"} {
@@ -195,7 +103,7 @@ func (o oracle) writable(p string) bool {
 
 // short is what matters of a Spec, for messages.
 func short(s shared.Spec) string {
-	out := fmt.Sprintf("%v, home %q, deny %q, protect %q", s.Filesystem, s.Home, s.Deny, s.Protect)
+	out := fmt.Sprintf("%v, home %q", s.Filesystem, s.Home)
 	for _, m := range s.Table {
 		out += fmt.Sprintf("\n%v %s (%s)", m.Access, m.Path, m.Why)
 	}
@@ -244,36 +152,10 @@ func generated(r *rand.Rand, a alphabet) (shared.Spec, places) {
 		}
 	}
 	add("/Users/me/p", shared.ReadOnly+shared.Access(r.IntN(2)), "workspace")
-	for i := range r.IntN(6) {
+	for i := range r.IntN(8) {
 		add(roots[r.IntN(len(roots))]+some(r.IntN(4)), shared.Access(r.IntN(3)), fmt.Sprintf("bind_paths[%d]", i))
 	}
 	r.Shuffle(len(spec.Table), func(i, j int) { spec.Table[i], spec.Table[j] = spec.Table[j], spec.Table[i] })
-	texts := func() (list []string) {
-		for range r.IntN(4) {
-			text := ""
-			for range 1 + r.IntN(3) {
-				if i := r.IntN(len(names) + 7); i < len(names) {
-					text += "/" + glob.Quote(names[i])
-				} else {
-					text += "/" + []string{"**", "*", "?", "*.pem", "[a-c]", ".env*", "**"}[i-len(names)]
-				}
-			}
-			switch r.IntN(4) {
-			case 0:
-				text = "/Users/me/p" + text
-			case 1:
-				text = roots[r.IntN(len(roots))] + text
-			default:
-				text = text[1:]
-			}
-			if r.IntN(4) == 0 {
-				text += "/"
-			}
-			list = append(list, text)
-		}
-		return list
-	}
-	spec.Deny, spec.Protect = texts(), texts()
 	at := private
 	if r.IntN(4) == 0 { // a session's directory that a mount can hold
 		at.scratch = "/Users/me/.cache/s"
@@ -352,7 +234,7 @@ func TestProfileIsTheSpec(t *testing.T) {
 			if w.ask(sbplAccess{Operation: "file-write-create", Path: p}) && !o.writable(p) {
 				t.Errorf("seed %d: %s can be created\n%s", seed, p, short(spec))
 			}
-			if w.ask(sbplAccess{Operation: "file-read-metadata", Path: p}) != o.readable(p) && o.hits(spec.Deny, p) {
+			if w.ask(sbplAccess{Operation: "file-read-metadata", Path: p}) != o.readable(p) && o.closed(p) {
 				t.Errorf("seed %d: %s, hidden, can be looked at\n%s", seed, p, short(spec))
 			}
 			if t.Failed() {

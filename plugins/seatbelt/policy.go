@@ -37,27 +37,14 @@ type area struct {
 	origin   string
 }
 
-// A restriction is what is hidden or protected whatever is mounted, and why, for people.
-type restriction struct {
-	origin   string
-	path     string    // where it is one path of the host; else ""
-	patterns []pattern // of the host
-	// floating are relative to the private directories, which are known at the
-	// start of a command only.
-	floating []pattern
-	// entry says that it is one of the table, which the private directories can lie in.
-	entry bool
-}
-
 // policy is a Spec and a Command in the terms of macOS: what the profile says.
 // Making it touches nothing.
 type policy struct {
 	spec         *shared.Spec
 	areas        []area // the shortest path first, so that the deeper one decides
 	hiddenAround []area // likewise, where areas lie in them
-	hidden       []restriction
-	protected    []restriction
-	obeyed       []restriction // places of the home directory that are never writable
+	hidden       []area // whatever is mounted
+	kept         []area // never writable: what a read-only area in a writable one is, and what macOS obeys
 	tty          bool
 }
 
@@ -79,7 +66,7 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		}
 		p.hiddenAround = append(p.hiddenAround, area{path: spec.Home, origin: "The home directory: nothing of it but what is mounted"})
 		for _, name := range obeyedInHome {
-			p.obeyed = append(p.obeyed, at("obeyed by macOS: "+name, path.Join(spec.Home, name)))
+			p.kept = append(p.kept, area{path: path.Join(spec.Home, name), origin: "obeyed by macOS: " + name})
 		}
 	}
 	for _, list := range [...][]area{p.areas, p.hiddenAround} {
@@ -87,12 +74,12 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 			return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
 		})
 	}
-	err := p.takePatterns("deny_paths", spec.Deny, &p.hidden)
-	if err == nil {
-		err = p.takePatterns("protect", spec.Protect, &p.protected)
-	}
-	if err != nil {
-		return nil, err
+	for _, a := range p.areas {
+		_, within := p.writableRoot(a.path)
+		holds := func(b area) bool { return b.writable && paths.Inside(a.path, b.path) }
+		if within && !a.writable && !slices.ContainsFunc(p.areas, holds) {
+			p.kept = append(p.kept, a)
+		}
 	}
 	return p, nil
 }
@@ -115,9 +102,7 @@ func (p *policy) takeTable() error {
 			if holds[m.Path] {
 				p.hiddenAround = append(p.hiddenAround, area{path: m.Path, origin: m.Why})
 			} else {
-				c := at(m.Why, m.Path)
-				c.entry = true
-				p.hidden = append(p.hidden, c)
+				p.hidden = append(p.hidden, area{path: m.Path, origin: m.Why})
 			}
 			continue
 		}
@@ -131,65 +116,6 @@ func (p *policy) takeTable() error {
 		p.areas = append(p.areas, a)
 	}
 	return nil
-}
-
-// takePatterns adds the restrictions of a list of patterns.
-func (p *policy) takePatterns(field string, patterns []string, to *[]restriction) error {
-	for i, text := range patterns {
-		attribute := fmt.Sprintf("%s[%d]", field, i)
-		if strings.HasPrefix(text, "!") {
-			return invalid(attribute, fmt.Sprintf("%q: this engine holds patterns by itself, and none is exempt from another", text), "leave it out, or use another engine")
-		}
-		parsed, err := parsePattern(text)
-		if err != nil {
-			return invalid(attribute, err.Error(), "")
-		}
-		c := p.place(parsed, fmt.Sprintf("%s %q", field, text))
-		if len(c.patterns) == 0 {
-			return invalid(attribute, fmt.Sprintf("%q is relative, and there is no workspace that it could be relative to", text), "write an absolute path")
-		}
-		*to = append(*to, c)
-	}
-	return nil
-}
-
-// at is the restriction of one path.
-func at(origin, path string) restriction {
-	return restriction{origin: origin, path: path, patterns: []pattern{{absolute: true, segments: literalSegments(path)}}}
-}
-
-// place gives what a pattern of a definition is on the host: relative to each
-// root of the workspace and, where a directory that leads to its matches can be
-// renamed, once more for each place that it could be moved to.
-func (p *policy) place(parsed pattern, origin string) restriction {
-	c := restriction{origin: origin}
-	seen := map[string]bool{}
-	add := func(q pattern) {
-		if expr := q.regex(true); !seen[expr] {
-			seen[expr] = true
-			c.patterns = append(c.patterns, q)
-		}
-	}
-	if parsed.absolute {
-		parsed = parsed.throughLinks()
-		add(parsed)
-		c.path, _ = parsed.literal()
-	} else {
-		for _, a := range p.areas {
-			if a.origin == "workspace" || strings.HasPrefix(a.origin, "workspace.") {
-				add(parsed.under(a.path))
-			}
-		}
-	}
-	if tail, ok := parsed.movable(); ok {
-		for _, a := range p.areas {
-			if a.writable {
-				add(tail.under(a.path))
-			}
-		}
-		c.floating = append(c.floating, tail)
-	}
-	return c
 }
 
 // areaAt gives the area that a path lies in, unless something in it hides the path.
@@ -245,17 +171,8 @@ func (p *policy) pins(private ...string) []string {
 	for _, h := range p.hiddenAround {
 		pin(h.path)
 	}
-	for _, list := range [...][]restriction{p.obeyed, p.hidden, p.protected} {
-		for _, c := range list {
-			if c.path != "" {
-				pin(c.path)
-			}
-			for _, q := range c.patterns {
-				if at, ok := q.literal(); ok {
-					pin(at)
-				}
-			}
-		}
+	for _, c := range slices.Concat(p.kept, p.hidden) {
+		pin(c.path)
 	}
 	return slices.Sorted(maps.Keys(set))
 }

@@ -3,6 +3,7 @@ package seatbelt
 import (
 	_ "embed"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,7 +183,7 @@ func (w *writer) mounts(p *policy, at places) {
 	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hiddenAround...)
 	for _, c := range p.hidden {
 		if c.holds(at) {
-			hidden = append(hidden, area{path: c.path, origin: c.origin})
+			hidden = append(hidden, c)
 		}
 	}
 	slices.SortStableFunc(hidden, func(a, b area) int { return len(a.path) - len(b.path) })
@@ -260,18 +261,18 @@ func (w *writer) final(p *policy, at places) {
 	if at.home != "" {
 		private = append(private, at.home)
 	}
-	for _, c := range slices.Concat(p.obeyed, p.protected) {
+	for _, c := range p.kept {
 		w.section(c.origin + ": read-only")
-		w.rule("deny", writeDeny, w.filters(c, private))
-		w.leads(p, c, private)
+		w.rule("deny", writeDeny, w.filters(c))
+		w.leads(p, c)
 	}
 	for _, c := range p.hidden {
 		if c.holds(at) {
 			continue // see mounts
 		}
 		w.section(c.origin + ": hidden")
-		w.rule("deny", readDeny+"\n      "+writeDeny, w.filters(c, private))
-		w.leads(p, c, private)
+		w.rule("deny", readDeny+"\n      "+writeDeny, w.filters(c))
+		w.leads(p, c)
 	}
 	pins := append(p.pins(append(private, at.scratch)...), private...)
 	w.section("Kept in their places: a rule that goes by path must not lose what it is about")
@@ -282,57 +283,26 @@ func (w *writer) final(p *policy, at places) {
 	w.rule("deny", renameDeny, w.literals(both...))
 }
 
-// holds reports whether c is an entry with the private directories in it, which it
-// does not hide.
-func (c restriction) holds(at places) bool { return c.entry && paths.Inside(c.path, at.scratch) }
+// holds reports whether the private directories lie in a hidden place, which does not hide them.
+func (a area) holds(at places) bool { return paths.Inside(a.path, at.scratch) }
 
-// placed are all patterns of c, as they are on the host.
-func (c restriction) placed(private []string) []pattern {
-	list := slices.Clone(c.patterns)
-	for _, dir := range private {
-		for _, q := range c.floating {
-			list = append(list, q.under(dir))
-		}
-	}
-	return list
+// filters are for a place by every name of it.
+func (w *writer) filters(a area) []string {
+	return append(w.paths(aliases(a.path)...), regex(spellings(a.path, true)))
 }
 
-func (w *writer) filters(c restriction, private []string) (filters []string) {
-	if c.path != "" {
-		filters = w.paths(aliases(c.path)...)
-	}
-	for _, q := range c.placed(private) {
-		filters = append(filters, regex(q.regex(true)))
-	}
-	return filters
-}
-
-// leads keeps the directories that lead to what c matches in their places. One
-// that is given whole cannot be made either: another with other contents could
-// take the place of what is missing.
-func (w *writer) leads(p *policy, c restriction, private []string) {
-	var whole, any []string
-	for _, q := range c.placed(private) {
-		for _, a := range q.ancestors() {
-			filter := regex(a.regex(false))
-			if w.led[filter] {
-				continue // said already: nothing after it allows anything
-			}
+// leads keeps the directories that lead to a place where they are. They cannot be made either: another with
+// other contents could take the place of what is missing.
+func (w *writer) leads(p *policy, a area) {
+	var filters []string
+	for dir := range paths.Up(path.Dir(a.path)) {
+		filter := regex(spellings(dir, false))
+		if _, writable := p.writableRoot(dir); writable && !w.led[filter] { // else it was said: nothing after it allows anything
 			w.led[filter] = true
-			at, ok := a.literal()
-			if !ok {
-				any = append(any, filter)
-			} else if _, writable := p.writableRoot(at); writable {
-				whole = append(whole, filter)
-			}
+			filters = append(filters, filter)
 		}
 	}
-	if len(whole) > 0 {
-		w.rule("deny", renameDeny, whole)
-	}
-	if len(any) > 0 {
-		w.rule("deny", "file-write-unlink", any)
-	}
+	w.rule("deny", renameDeny, filters)
 }
 
 func (w *writer) finish() (*profile, error) {

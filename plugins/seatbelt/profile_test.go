@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -25,7 +24,6 @@ func TestGoldenProfiles(t *testing.T) {
 		mount("/Users/me/main/.git/objects", shared.ReadWrite, "git: common directory, objects"),
 		mount("/Users/me/main/.git/config", shared.ReadOnly, "protected: git config"),
 	}
-	worktree.Deny, worktree.Protect = nil, nil
 	online := project()
 	online.Network.Mode, online.Filesystem = shared.NetworkHost, shared.FilesystemHost
 	named := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadOnly, "workspace")}, Network: shared.Network{Mode: shared.NetworkNames, Names: []string{"registry.npmjs.org"}}}
@@ -88,16 +86,14 @@ func TestPathsAreParameters(t *testing.T) {
 	for _, name := range []string{`q"uote`, `x") (allow default) ("`, "new\nline", "; comment", `back\slash`, "é\u0301", "#\"", "(param \"P0\")"} {
 		path := "/Users/me/" + name
 		spec := shared.Spec{
-			Home:    "/Users/me/h " + name,
-			Table:   []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]")},
-			Protect: []string{"/Users/me/" + glob.Quote(name) + "/kept"},
-			Deny:    []string{"/Users/me/" + glob.Quote(name) + "/denied"},
+			Home:  "/Users/me/h " + name,
+			Table: []shared.Entry{mount(path, shared.ReadWrite, "bind_paths["+name+"]"), mount(path+"/kept", shared.ReadOnly, "protected: x"), hidden(path + "/denied")},
 		}
 		w := modelled(t, spec, shared.Command{})
 		count := len(w.profile.Rules)
 		plain := spec
-		plain.Home, plain.Table = "/Users/me/h", []shared.Entry{mount("/Users/me/x", shared.ReadWrite, "bind_paths[0]")}
-		plain.Protect, plain.Deny = []string{"/Users/me/x/kept"}, []string{"/Users/me/x/denied"}
+		plain.Home = "/Users/me/h"
+		plain.Table = []shared.Entry{mount("/Users/me/x", shared.ReadWrite, "bind_paths[0]"), mount("/Users/me/x/kept", shared.ReadOnly, "protected: x"), hidden("/Users/me/x/denied")}
 		if want := len(modelled(t, plain, shared.Command{}).profile.Rules); count != want {
 			t.Errorf("%q: %d rules instead of %d", name, count, want)
 		}
@@ -118,7 +114,7 @@ func TestLargeRulesAreSplit(t *testing.T) {
 	t.Parallel()
 	spec := shared.Spec{Table: []shared.Entry{mount("/Users/me/p", shared.ReadWrite, "workspace")}}
 	for i := range 120 {
-		spec.Deny = append(spec.Deny, fmt.Sprintf("/Users/me/p/%s%d/deep/%s/key", strings.Repeat("d", 100), i, strings.Repeat("e", 100)))
+		spec.Table = append(spec.Table, hidden(fmt.Sprintf("/Users/me/p/%s%d/deep/%s/key", strings.Repeat("d", 100), i, strings.Repeat("e", 100))))
 	}
 	w := modelled(t, spec, shared.Command{})
 	for rule := range strings.SplitSeq(w.text, "\n(") {
@@ -131,7 +127,8 @@ func TestLargeRulesAreSplit(t *testing.T) {
 			t.Errorf("a rule of %d bytes: %.200s...", size, rule)
 		}
 	}
-	for i, text := range spec.Deny {
+	for i, e := range spec.Table[1:] {
+		text := e.Path
 		if w.file("file-read-data", text) || w.file("file-write-unlink", path.Dir(text)) || !w.file("file-read-data", path.Dir(text)+"/other") {
 			t.Errorf("%d: %s", i, text)
 		}
@@ -156,7 +153,6 @@ func TestTooMuchIsRefused(t *testing.T) {
 		{Table: []shared.Entry{mount("/x\xff", shared.ReadOnly, "bind_paths[0]")}},
 		{Table: []shared.Entry{mount("/", shared.ReadOnly, "bind_paths[0]")}},
 		{Home: "/x\xff"},
-		{Deny: []string{"a/../b"}}, {Deny: []string{""}}, {Protect: []string{"[a"}}, {Deny: []string{"*.{a,b}"}},
 	} {
 		if _, err := newPolicy(&spec, &shared.Command{}); !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%+v: %v", spec, err)

@@ -60,16 +60,15 @@ func openReal(t *testing.T, change func(*shared.Spec)) *real {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{r.outsider, r.secret, r.home + "/.ssh-key", r.ws + "/open"} {
+	for _, file := range []string{r.outsider, r.secret, r.home + "/.ssh-key", r.ws + "/open", r.ws + "/.envrc"} {
 		if err := os.WriteFile(file, []byte("content of "+filepath.Base(file)+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	spec := shared.Spec{
 		Sandbox: "real", Home: r.home, Session: shared.Session{ID: t.Name(), Dir: filepath.Join(top, "session")},
-		Table:   []shared.Entry{mount(r.ws, shared.ReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.ReadOnly, "protected: git hooks")},
-		Deny:    []string{"**/.env"},
-		Protect: []string{".envrc"},
+		Table: []shared.Entry{mount(r.ws, shared.ReadWrite, "workspace"), mount(r.ws+"/.git/hooks", shared.ReadOnly, "protected: git hooks"),
+			mount(r.ws+"/.envrc", shared.ReadOnly, "protected: protect_paths"), hidden(r.secret)},
 	}
 	if change != nil {
 		change(&spec)

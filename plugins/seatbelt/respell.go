@@ -7,9 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -50,28 +48,8 @@ func respell(spec *shared.Spec) error {
 	return nil
 }
 
-// withTargets adds, to patterns that lead through a symlink of the host's, those
-// for where it leads: the kernel goes by that alone. Patterns that are none are
-// left for newPolicy to refuse.
-func withTargets(field string, patterns []string) ([]string, error) {
-	list := slices.Clone(patterns)
-	for _, text := range patterns {
-		p, err := glob.Parse(text)
-		if err != nil || !strings.HasPrefix(text, "/") {
-			continue
-		}
-		base, _ := p.Base()
-		if target, ok := leadsTo("/" + base); ok {
-			if p, err = p.Rebase(target); err != nil {
-				return nil, invalid(field, err.Error(), "")
-			}
-			list = append(list, p.String())
-		}
-	}
-	return list, nil
-}
-
-// withHiddenTargets does the same for entries that hide.
+// withHiddenTargets adds, to entries that hide and lead through a symlink of the host's, those
+// for where it leads: the kernel goes by that alone.
 func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)) []shared.Entry {
 	list := slices.Clone(table)
 	for _, e := range table {

@@ -84,8 +84,6 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 // clone keeps the caller, and an Open that normalises, out of each other's way.
 func clone(spec shared.Spec) shared.Spec {
 	spec.Table = slices.Clone(spec.Table)
-	spec.Deny = slices.Clone(spec.Deny)
-	spec.Protect = slices.Clone(spec.Protect)
 	spec.Options = slices.Clone(spec.Options)
 	spec.Devices = slices.Clone(spec.Devices)
 	n := &spec.Network

@@ -36,7 +36,7 @@ type kept struct {
 // itself. Where a gate takes other values of credentials, these can differ as well.
 func wholly(s *shared.Spec, renews bool) shared.Spec {
 	w := clone(*s)
-	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare, w.Deny, w.Protect = "", nil, false, "", false, nil, nil
+	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare = "", nil, false, "", false
 	if renews {
 		for i := range w.Network.Inject.Credentials {
 			w.Network.Inject.Credentials[i].Value = ""

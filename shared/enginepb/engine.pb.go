@@ -841,8 +841,6 @@ type Spec struct {
 	Limits        *Limits                `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`                                            // what it may use
 	Session       *Session               `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`                                          // with which commands it shares scratch space
 	User          *User                  `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                                // absent: the engine's own. An engine that is not root refuses any other
-	Deny          [][]byte               `protobuf:"bytes,10,rep,name=deny,proto3" json:"deny,omitempty"`                                               // patterns of what cannot be read: for the feature patterns alone, others go by the table
-	Protect       [][]byte               `protobuf:"bytes,11,rep,name=protect,proto3" json:"protect,omitempty"`                                         // patterns of what cannot be written: likewise
 	Options       []byte                 `protobuf:"bytes,12,opt,name=options,proto3" json:"options,omitempty"`                                         // a JSON object, or empty
 	Prepare       bool                   `protobuf:"varint,13,opt,name=prepare,proto3" json:"prepare,omitempty"`                                        // keep an empty sandbox for the next command; an engine may do without
 	Devices       [][]byte               `protobuf:"bytes,15,rep,name=devices,proto3" json:"devices,omitempty"`                                         // character devices of the host, in /dev, which commands may use at the same paths: for the feature devices
@@ -940,20 +938,6 @@ func (x *Spec) GetSession() *Session {
 func (x *Spec) GetUser() *User {
 	if x != nil {
 		return x.User
-	}
-	return nil
-}
-
-func (x *Spec) GetDeny() [][]byte {
-	if x != nil {
-		return x.Deny
-	}
-	return nil
-}
-
-func (x *Spec) GetProtect() [][]byte {
-	if x != nil {
-		return x.Protect
 	}
 	return nil
 }
@@ -2632,7 +2616,7 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfe\x03\n" +
 	"\x04Spec\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x1e\n" +
 	"\n" +
@@ -2646,10 +2630,7 @@ const file_engine_proto_rawDesc = "" +
 	"\anetwork\x18\x06 \x01(\v2\x1a.sbxhost.engine.v2.NetworkR\anetwork\x121\n" +
 	"\x06limits\x18\a \x01(\v2\x19.sbxhost.engine.v2.LimitsR\x06limits\x124\n" +
 	"\asession\x18\b \x01(\v2\x1a.sbxhost.engine.v2.SessionR\asession\x12+\n" +
-	"\x04user\x18\t \x01(\v2\x17.sbxhost.engine.v2.UserR\x04user\x12\x12\n" +
-	"\x04deny\x18\n" +
-	" \x03(\fR\x04deny\x12\x18\n" +
-	"\aprotect\x18\v \x03(\fR\aprotect\x12\x18\n" +
+	"\x04user\x18\t \x01(\v2\x17.sbxhost.engine.v2.UserR\x04user\x12\x18\n" +
 	"\aoptions\x18\f \x01(\fR\aoptions\x12\x18\n" +
 	"\aprepare\x18\r \x01(\bR\aprepare\x12\x18\n" +
 	"\adevices\x18\x0f \x03(\fR\adevices\x12\x1f\n" +

@@ -25,7 +25,6 @@ func TestFeaturesAreCovered(t *testing.T) {
 	unasked := map[shared.Feature]string{
 		shared.FeatureNetworkTranslated: "it says how NetworkHost is held",
 		shared.FeatureSourceFD:          "it says how a mount is held",
-		shared.FeaturePatterns:          "engines with mounts are given patterns, too, and go by the table",
 		shared.FeatureUnconfined:        "rule open.06",
 		shared.FeatureTTY:               "rule open.03, by a command",
 		shared.FeatureTrace:             "the host refuses it; an engine that does not know it holds no less",
@@ -40,7 +39,6 @@ func TestFeaturesAreCovered(t *testing.T) {
 	}
 	tried := map[shared.Feature]string{
 		shared.FeatureUnconfined:   "rule open.06",
-		shared.FeaturePatterns:     "the probes of hidden paths",
 		shared.FeatureNetworkProxy: "the probes of network.names",
 		// It takes a host at port 443 that the engine trusts, which no kit can make on a machine:
 		// TestNetworkByName has one, in namespaces, for the engines that claim it.

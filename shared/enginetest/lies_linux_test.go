@@ -308,7 +308,6 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureKernelFiltered, "system calls", "lets it make rings and handle faults", "kernel.10 kernel.20 kernel.21", rough},
 		{shared.FeatureKernelFiltered, "system calls", "lets it have rare sockets", "kernel.39 kernel.40 kernel.43", rough},
 
-		{shared.FeaturePatterns, "enforces", "holds none", "read.40", claim(opened(unmasked(".")), shared.FeaturePatterns)},
 		{shared.FeatureTTY, "takes", "gives no controlling terminal", "stream.13", changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false })},
 		{shared.FeatureTTY, "takes", "has a pipe between", "stream.13", alongside(`"$@" | cat`)},
 		{shared.FeatureTTY, "takes", "keeps typed signals back", "stream.13", alongside(`trap '' INT; exec "$@"`)},
