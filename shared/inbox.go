@@ -133,18 +133,10 @@ type descriptorReader struct {
 }
 
 // Read implements io.Reader.
-func (r *descriptorReader) Read(p []byte) (n int, err error) {
-	var failed error
-	err = r.raw.Read(func(socket uintptr) bool {
-		var fds []int
-		n, fds, failed = frame.Receive(int(socket), p)
-		for _, fd := range fds {
-			r.files = append(r.files, os.NewFile(uintptr(fd), "stdio"))
-		}
-		return !errors.Is(failed, syscall.EAGAIN)
-	})
-	if err = errors.Join(err, failed); err == nil && n == 0 {
-		err = io.EOF
+func (r *descriptorReader) Read(p []byte) (int, error) {
+	n, fds, err := frame.ReceivePolled(r.raw, p)
+	for _, fd := range fds {
+		r.files = append(r.files, os.NewFile(uintptr(fd), "stdio"))
 	}
 	return n, err
 }

@@ -228,9 +228,6 @@ func (n *Name) meets(o *Name) bool {
 	return !ok || matchName(n.Parts, text)
 }
 
-// Names are what the names of a path have to match.
-func (p *Pattern) Names() []Name { return p.names }
-
 // Base gives the literal path that all matches begin with, without a leading
 // slash, and whether anything follows it. It is empty where the first name
 // varies.

@@ -72,7 +72,7 @@ type Config struct {
 	// processes of what it starts, as container CLIs do, and removes it at the end. It is
 	// then not killed while it may be at work, when the engine dies either: the
 	// init, whose line is closed, ends the command, and the launcher what is left. It must
-	// not need the engine for that. One that takes longer than [ClearingUp] is killed.
+	// not need the engine for that. One that takes longer than 20 seconds is killed.
 	ClearsUp bool
 
 	// NoPIDNamespace says, with Init, that the launcher makes no pid namespace. The end of the

@@ -15,8 +15,8 @@ import (
 // before it is killed, and how long an init may take to obey a kill.
 const Patience = 1500 * time.Millisecond
 
-// ClearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
-const ClearingUp = 20 * time.Second
+// clearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
+const clearingUp = 20 * time.Second
 
 // An InitRun is a [Run] of a command that an init runs, in whatever the engine has
 // put the init into. The fields are final once the command has started.

@@ -178,7 +178,7 @@ func (r *insideRun) close() string {
 	r.oomKills = r.group.Killed() - r.before
 	patience := Patience
 	if r.sandbox.engine.config.initEnds() {
-		patience = ClearingUp
+		patience = clearingUp
 	}
 	select {
 	case <-r.exited:
