@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -41,39 +40,28 @@ func locate(path string) (string, error) {
 // admitLauncher refuses a launcher that somebody else could have put or
 // changed there: it runs outside of every sandbox.
 func admitLauncher(path, attribute string) (string, error) {
-	refuse := func(message, hint string) (string, error) {
-		e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: message, Hint: hint}
-		if attribute == "" { // one that is named may lie where commands write
-			e.Kind = shared.ErrUnusable
-		}
-		return "", e
+	e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute}
+	if attribute == "" { // one that is named may lie where commands write
+		e.Kind = shared.ErrUnusable
 	}
-	failed := func(err error) (string, error) {
-		if errors.Is(err, fs.ErrNotExist) {
-			return refuse(fmt.Sprintf("no bubblewrap: %v", err), hintInstall)
-		}
-		return "", &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
+	program, err := hostpath.Installed(path)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(program.Path())
 	}
-	if !filepath.IsAbs(path) {
-		return "", &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf("%q is not absolute", path)}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.Message, e.Hint = fmt.Sprintf("no bubblewrap: %v", err), hintInstall
+	case errors.As(err, new(*fs.PathError)):
+		e.Kind, e.Message = shared.ErrUnavailable, err.Error()
+	case err != nil:
+		e.Message, e.Hint = err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it"
+	case info.Mode()&fs.ModeSetuid != 0:
+		e.Message, e.Hint = fmt.Sprintf("%q is setuid, and so refuses to cap the size of temporary file systems", program.Path()), fixSetuid
+	default:
+		return program.Path(), nil
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return failed(err)
-	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return failed(err)
-	}
-	if err := hostpath.CheckExecutable(real, info); errors.As(err, new(*fs.PathError)) {
-		return failed(err)
-	} else if err != nil {
-		return refuse(err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it")
-	}
-	if info.Mode()&fs.ModeSetuid != 0 {
-		return refuse(fmt.Sprintf("%q is setuid, and so refuses to cap the size of temporary file systems", real), fixSetuid)
-	}
-	return real, nil
+	return "", e
 }
 
 // outOfReach refuses a launcher that commands could write to: the next one
