@@ -207,7 +207,6 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 		Argv:      append(argv, cmdengine.PlannedInit()...),
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: filter.String()}},
-		Notes:     mountplan.Notes(s.events()),
 	}, nil
 }
 

@@ -84,7 +84,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return err
 	}
 	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
-		InitFile: initFile.Path, Labels: owner.Labels()}
+		InitFile: initFile.Path, Labels: map[string]string{owner.Label: owner.This().String()}}
 	b.notes = append(b.notes, limitNotes...)
 	// Docker's own filter stays in force. It lets through what leaves something
 	// behind or reaches beyond: set-id bits, input for terminals, io_uring, vsock.

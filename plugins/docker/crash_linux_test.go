@@ -197,7 +197,7 @@ func TestSweep(t *testing.T) {
 		return got.ID
 	}
 	orphan := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: owner.PidNamespace(), PID: dead.Process.Pid, Started: "1"}.String()})
-	living := make(owner.Labels())
+	living := make(map[string]string{owner.Label: owner.This().String()})
 	elsewhere := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: "1", PID: dead.Process.Pid, Started: "1"}.String()})
 	foreign := make(map[string]string{owner.Label: "what is this"})
 	// Another test's engine may be removing the same at this moment.

@@ -228,7 +228,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	p := shared.Plan{Argv: cmdengine.PlannedInit(), Notes: mountplan.Notes(told(s.spec, s.options, s.abi, w.domain))}
+	p := shared.Plan{Argv: cmdengine.PlannedInit()}
 	var text strings.Builder
 	fmt.Fprintf(&text, "version %d; what no line names is refused of: %v\n", s.abi, handled(s.abi))
 	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))

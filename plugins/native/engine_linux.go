@@ -211,6 +211,5 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 		Argv:      append(cmdengine.PlannedInit(), "<mount namespace>", "<user namespace>"),
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
-		Notes:     mountplan.Notes(mountplan.Events(s.held, s.spec)),
 	}, nil
 }

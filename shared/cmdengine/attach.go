@@ -18,7 +18,7 @@ type Attachment struct {
 	Prepares bool
 	// Plan is as in Config.
 	Plan func(cmd *shared.Command) (shared.Plan, error)
-	// Events are told when a command has started: what is degraded, which
+	// Events are told when a command has started, and stand in a plan: what is degraded, which
 	// mechanism holds a limit. Times are filled in. What Features lack the host tells itself
 	// (see [shared.Spec.Without]).
 	Events func(cmd *shared.Command) []shared.Event

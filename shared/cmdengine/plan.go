@@ -38,6 +38,9 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 			plan.Argv = append(plan.Argv, PlannedInit()...)
 		}
 	}
+	for _, e := range s.attached.Events(&cmd) {
+		plan.Notes = append(plan.Notes, e.Message)
+	}
 	for _, h := range s.holdings {
 		plan.Notes = append(plan.Notes, h.event().Message)
 	}

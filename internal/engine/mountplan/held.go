@@ -96,12 +96,3 @@ func Events(h *Held, spec *shared.Spec) []shared.Event {
 	limit(spec.Limits.TempSize > 0, "temp_size", "tmpfs size")
 	return out
 }
-
-// Notes are the events as a plan shows them.
-func Notes(events []shared.Event) []string {
-	var out []string
-	for _, e := range events {
-		out = append(out, e.Message)
-	}
-	return out
-}

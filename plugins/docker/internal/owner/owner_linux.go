@@ -15,12 +15,8 @@ import (
 // Label marks a container with the engine process that has made it.
 const Label = "org.sbxhost.owner"
 
-// Labels says who this process is, so that another can tell when it is
+// This says who this process is, so that another can tell when it is
 // gone: a process number alone comes to be somebody else's.
-func Labels() map[string]string {
-	return map[string]string{Label: This().String()}
-}
-
 func This() Owner {
 	return Owner{Boot: Boot(), Namespace: PidNamespace(), PID: os.Getpid(), Started: StartTime(os.Getpid())}
 }
