@@ -72,22 +72,12 @@ func (v *View) Restrict(found *Found) error {
 	if err := v.checkHolds(); err != nil {
 		return err
 	}
-	v.Deny = unique(append(patterns(found.Deny), v.Deny...))
+	v.Deny = append(patterns(found.Deny), v.Deny...)
 	if v.in.HideSensitive {
 		v.Deny = append(v.Deny, sensitivePatterns[:]...)
 	}
 	v.remarkSensitive(found)
 	return nil
-}
-
-// unique gives a list without what it has had before.
-func unique(list []string) []string {
-	seen := make(map[string]bool, len(list))
-	return slices.DeleteFunc(list, func(s string) bool {
-		had := seen[s]
-		seen[s] = true
-		return had
-	})
 }
 
 // A protection is a path of the host that commands must not write, or not see.
