@@ -207,8 +207,10 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
+	argv := append(cmdengine.PlannedInit(), "<mount namespace>", "<user namespace>")
+	argv[1] = sandboxinit.MakingArgv(3, 4, 5, 6)[1]
 	return shared.Plan{
-		Argv:      append(cmdengine.PlannedInit(), "<mount namespace>", "<user namespace>"),
+		Argv:      argv,
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
 	}, nil
