@@ -2,9 +2,11 @@ package gate
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 
@@ -14,7 +16,6 @@ import (
 const (
 	maxRequest = 16 << 10 // of HTTP: request line and header
 	maxHello   = 32 << 10 // of TLS: twice what the longest key exchanges and tickets take
-	maxRecord  = 16 << 10
 )
 
 // A greeting is the beginning of a connection that names the server. parse gives the name,
@@ -35,9 +36,8 @@ var greetings = map[uint16]*greeting{
 var (
 	errNoHTTP  = errors.New("the connection does not begin with an HTTP/1 request")
 	errNoTLS   = errors.New("the connection does not begin with TLS")
-	errHello   = errors.New("the ClientHello of TLS is malformed")
+	errHello   = errors.New("the ClientHello of TLS is malformed, or names several servers (SNI)")
 	errNoSNI   = errors.New("TLS names no server (SNI)")
-	errTwoSNI  = errors.New("TLS names several servers (SNI)")
 	errNoHost  = errors.New("the HTTP request has no Host")
 	errHosts   = errors.New("the HTTP request has several Hosts")
 	errRequest = errors.New("the HTTP request is malformed")
@@ -86,115 +86,44 @@ func shown(name string) string {
 
 // helloName gives the server name of a ClientHello, which may lie in several records.
 func helloName(b []byte) (name string, need int, err error) {
-	var hello []byte
-	for {
-		switch {
-		case len(b) == 0:
-			return "", 1, nil
-		case b[0] != 22 || len(b) > 1 && b[1] != 3: // a handshake, of SSL 3 or later
-			return "", 0, errNoTLS
-		case len(b) < 5:
-			return "", 5 - len(b), nil
+	whole := false
+	err = tls.Server(sent{bytes.NewReader(b), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		name, whole = hello.ServerName, true
+		return nil, errNoSNI // no handshake follows
+	}}).Handshake()
+	_, foreign := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case name != "":
+		return name, 0, nil
+	case whole:
+		return "", 0, errNoSNI
+	case foreign:
+		return "", 0, errNoTLS
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return "", 0, errHello
+	}
+	for { // It ends in a record, or before the next one.
+		size := recordHeader
+		if len(b) >= size {
+			size += int(b[3])<<8 | int(b[4])
 		}
-		size := int(b[3])<<8 | int(b[4])
-		if size == 0 || size > maxRecord {
-			return "", 0, errHello
+		if len(b) < size {
+			return "", size - len(b), nil
 		}
-		if len(b) < 5+size {
-			return "", 5 + size - len(b), nil
-		}
-		hello, b = append(hello, b[5:5+size]...), b[5+size:]
-		if hello[0] != 1 {
-			return "", 0, errNoTLS
-		}
-		if len(hello) < 4 {
-			continue
-		}
-		size = int(hello[1])<<16 | int(hello[2])<<8 | int(hello[3])
-		if size > maxHello {
-			return "", 0, errHello
-		}
-		if len(hello) >= 4+size {
-			name, err = serverName(hello[4 : 4+size])
-			return name, 0, err
-		}
+		b = b[size:]
 	}
 }
 
-// fields takes a TLS message apart. Once something is missing, bad is true and all that
-// follows is empty.
-type fields struct {
-	rest []byte
-	bad  bool
+const recordHeader = 5
+
+// sent is a connection on which these bytes have come. What a server would say is dropped.
+type sent struct {
+	*bytes.Reader
+	net.Conn
 }
 
-func (f *fields) take(n int) []byte {
-	if n > len(f.rest) {
-		f.rest, f.bad = nil, true
-		return nil
-	}
-	b := f.rest[:n]
-	f.rest = f.rest[n:]
-	return b
-}
-
-func (f *fields) number(size int) (n int) {
-	for _, c := range f.take(size) {
-		n = n<<8 | int(c)
-	}
-	return n
-}
-
-// vector takes what has its length before it, in that many bytes.
-func (f *fields) vector(size int) []byte { return f.take(f.number(size)) }
-
-// serverName reads a ClientHello (RFC 8446, 4.1.2; RFC 6066, 3).
-func serverName(hello []byte) (name string, err error) {
-	f := fields{rest: hello}
-	f.take(2 + 32) // version, random
-	f.vector(1)    // session
-	f.vector(2)    // cipher suites
-	f.vector(1)    // compression
-	if f.bad {
-		return "", errHello
-	}
-	if len(f.rest) == 0 {
-		return "", errNoSNI // a client without extensions
-	}
-	extensions := fields{rest: f.vector(2)}
-	if f.bad || len(f.rest) != 0 {
-		return "", errHello
-	}
-	for found := false; len(extensions.rest) > 0; {
-		kind, data := extensions.number(2), fields{rest: extensions.vector(2)}
-		if extensions.bad {
-			return "", errHello
-		}
-		if kind != 0 {
-			continue
-		}
-		if found {
-			return "", errTwoSNI
-		}
-		found = true
-		list := fields{rest: data.vector(2)}
-		if data.bad || len(data.rest) != 0 {
-			return "", errHello
-		}
-		kind, host := list.number(1), list.vector(2)
-		switch {
-		case list.bad || kind != 0 || len(host) == 0:
-			return "", errHello
-		case len(list.rest) != 0:
-			return "", errTwoSNI
-		}
-		name = string(host)
-	}
-	if name == "" {
-		return "", errNoSNI
-	}
-	return name, nil
-}
+func (s sent) Read(b []byte) (int, error) { return s.Reader.Read(b) }
+func (sent) Write(b []byte) (int, error)  { return len(b), nil }
 
 // requestName gives the Host of an HTTP/1 request. A target that names a host as well
 // must name the same, since it is the one that counts (RFC 9112, 3.2.2).
