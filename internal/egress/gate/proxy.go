@@ -190,36 +190,19 @@ func (g *Gate) ask(in *bufio.Reader, out io.Writer) (*request, error) {
 }
 
 // requestHead reads an HTTP request up to its body.
-func requestHead(in *bufio.Reader) ([]byte, error) {
-	for size := 1; ; {
-		if _, err := in.Peek(size); err != nil {
+func requestHead(in *bufio.Reader) (head []byte, err error) {
+	for {
+		line, err := in.ReadSlice('\n')
+		head = append(head, line...)
+		switch {
+		case err == bufio.ErrBufferFull, len(head) > maxRequest:
+			return nil, httpError(malformed, "the request's header is too long")
+		case err != nil:
 			return nil, err
-		}
-		size = in.Buffered()
-		head, _ := in.Peek(size)
-		if end := headEnd(head); end > 0 {
-			head = bytes.Clone(head[:end])
-			in.Discard(end)
+		case len(head) > len(line) && (string(line) == "\n" || string(line) == "\r\n"):
 			return head, nil
 		}
-		if size++; size > maxRequest {
-			return nil, httpError(malformed, "the request's header is too long")
-		}
 	}
-}
-
-// headEnd is where the empty line after a header ends, 0 if that has not come yet.
-func headEnd(b []byte) int {
-	for i, c := range b {
-		switch rest := b[i+1:]; {
-		case c != '\n':
-		case bytes.HasPrefix(rest, []byte("\n")):
-			return i + 2
-		case bytes.HasPrefix(rest, []byte("\r\n")):
-			return i + 3
-		}
-	}
-	return 0
 }
 
 func httpError(why verdict, text string) *askError { return &askError{httpReply(why, text), text} }
