@@ -4,9 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // Event says what a line is about.
@@ -145,7 +146,8 @@ func (r Record) line() []byte {
 		r.Time = time.Time{}
 		text, _ = json.Marshal(r)
 	}
-	return append(ascii(text), '\n')
+	printable := func(r rune) bool { return r >= ' ' && r < 0x7f }
+	return []byte(hostpath.EscapeJSON(string(text), printable) + "\n")
 }
 
 // cut gives the beginning of a text, and no part of a character at its end.
@@ -170,27 +172,4 @@ func shorten(argv []string) ([]string, bool) {
 		}
 	}
 	return argv, false
-}
-
-// ascii writes what is not printable ASCII of a JSON text as escapes. Outside
-// of strings JSON has nothing else.
-func ascii(text []byte) []byte {
-	out := make([]byte, 0, len(text)+64)
-	for _, r := range string(text) {
-		switch {
-		case r >= ' ' && r < 0x7f:
-			out = append(out, byte(r))
-		case r < 0x10000:
-			out = escape(out, r)
-		default: // as a pair of surrogates
-			r -= 0x10000
-			out = escape(escape(out, 0xd800+r>>10), 0xdc00+r&0x3ff)
-		}
-	}
-	return out
-}
-
-func escape(out []byte, r rune) []byte {
-	digits := strconv.FormatUint(uint64(r), 16)
-	return append(append(out, `\u0000`[:6-len(digits)]...), digits...)
 }

@@ -1,10 +1,12 @@
 package hostpath
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -70,6 +72,22 @@ func Visible(r rune) bool {
 
 // maxListed is how many names of a list a message shows.
 const maxListed = 10
+
+// EscapeJSON writes the characters of a JSON text that are not shown as escapes. Outside of its
+// strings, JSON has printable ASCII and white space alone.
+func EscapeJSON(text string, shown func(rune) bool) string {
+	var b strings.Builder
+	for _, r := range text {
+		if shown(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
 
 // QuoteList shows the first of some paths, and how many more there are. A command
 // can make a hundred thousand.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -98,23 +97,9 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	return a.Print(visibleJSON(b.String()))
-}
-
-// visibleJSON escapes in JSON what a terminal acts on or nobody sees, and an encoder leaves as it is: it can be in
-// a name that a command chose.
-func visibleJSON(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r == '\n' || hostpath.Visible(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
+	// In a name that a command chose there can be what a terminal acts on, or nobody sees.
+	shown := func(r rune) bool { return r == '\n' || hostpath.Visible(r) }
+	return a.Print(hostpath.EscapeJSON(b.String(), shown))
 }
 
 // Diagnose shows diagnostics with their lines in the file.
