@@ -1,5 +1,10 @@
 package seatbelt
 
+// brokenRules are the rules that it does not keep, likewise.
+var brokenRules = map[string]string{
+	"command.19": "sandbox-exec executes the command, and its message about a missing interpreter is the command's output",
+}
+
 // departures are the cases of the kit that this engine does not pass, and why:
 // what doc.go tells. The model finds those that a profile decides, and a Mac
 // must find all of them.

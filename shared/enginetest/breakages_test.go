@@ -384,7 +384,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 			return p, err
 		}},
-		"command.07/interpreter": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
+		"command.19": {start: func(ctx context.Context, s shared.Sandbox, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
 			p, err := s.Start(ctx, cmd, stdio)
 			if _, there := os.Stat(cmd.Args[0]); there == nil && errors.Is(err, shared.ErrNotFound) {
 				err = shared.ErrNotExecutable

@@ -64,7 +64,7 @@ func writeProbes() []Probe {
 		return p
 	}
 	capOf := func(id, place string, trial func(*scene.Scene, *scene.Trial)) Probe {
-		p := Probe{ID: id, Title: "more than the cap of " + place, Features: []shared.Feature{shared.FeatureLimitTempSize}, Unmodelled: decidedByLimits,
+		p := Probe{ID: id, Title: "more than the cap of " + place, Features: []shared.Feature{shared.FeatureLimitTempSize},
 			act: words{"fill", place, "16777216"}, grant: tempSize(64 << 20), trial: func(s *scene.Scene, t *scene.Trial) {
 				tempSize(8<<20)(s, t)
 				if trial != nil {
