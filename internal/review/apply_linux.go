@@ -70,9 +70,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			return nil, err
 		}
 		set.Changes = append(set.Changes, changes...)
-		for _, dir := range c.opaque {
-			set.opaque = append(set.opaque, Place{Upper, i, name(dir)})
-		}
+		set.opaque = append(set.opaque, c.opaque...)
 	}
 	set.Digest = Digest(set.Changes)
 	return set, nil
@@ -194,7 +192,8 @@ func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (No
 }
 
 // plain replaces what an opaque directory hides by what says so of each name: a part of it can
-// be applied, and the rest stays what it is. Done in part, it changes nothing.
+// be applied, and the rest stays what it is. Done in part, it changes nothing, because what lies in a directory
+// comes before it.
 func (r *Review) plain(set *Set) error {
 	gone := map[Place][]string{} // names, by the directory of the review that hides them
 	for i := range set.Changes {
@@ -203,34 +202,40 @@ func (r *Review) plain(set *Set) error {
 			gone[dir] = append(gone[dir], path.Base(c.Path))
 		}
 	}
-	for _, dir := range set.opaque {
-		if err := r.trees[dir.Layer].upper.makePlain(string(dir.Path), gone[dir]); err != nil {
-			return err
+	for _, dir := range slices.Backward(set.opaque) {
+		t := r.trees[dir.layer].upper
+		if err := t.makePlain(&dir, gone[Place{Upper, dir.layer, name(dir.path)}]); err != nil {
+			return t.error("make plain", dir.path, err)
 		}
 	}
 	return nil
 }
 
-// makePlain has a directory of an upper layer hide only some names of the lower one.
-func (t *tree) makePlain(dir string, gone []string) error {
-	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+// makePlain has a directory of an upper layer hide only some names of the lower one. An unread one is marked, because
+// those that it lies in hide it no more.
+func (t *tree) makePlain(dir *opaqueDir, gone []string) error {
+	fd, err := t.open(dir.path, unix.O_PATH|unix.O_DIRECTORY) // it may be closed to its owner
 	if err != nil {
-		return t.error("open", dir, err)
+		return err
 	}
 	defer unix.Close(fd)
+	at := fdPath(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 { // else its owner cannot write to it, either
-		_ = unix.Fchmod(fd, st.Mode&0o7777|0o700) // why not is told below
-		defer func() { _ = unix.Fchmod(fd, st.Mode&0o7777) }()
+		_ = unix.Chmod(at, st.Mode&0o7777|0o700) // why not is told below
+		defer func() { _ = unix.Chmod(at, st.Mode&0o7777) }()
+	}
+	if dir.unread {
+		return unix.Setxattr(at, opaqueMark, []byte("y"), 0)
 	}
 	for _, one := range gone {
 		// A whiteout, which everybody may make.
 		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
-			return t.error("mknod", path.Join(dir, one), err)
+			return err
 		}
 	}
-	if err := unix.Fremovexattr(fd, opaqueMark); err != nil && err != unix.ENODATA {
-		return t.error("removexattr", dir, err)
+	if err := unix.Removexattr(at, opaqueMark); err != nil && err != unix.ENODATA {
+		return err
 	}
 	return nil
 }

@@ -186,8 +186,16 @@ type Comparison struct {
 	Denied func(path string) string
 
 	changes []Change
-	top     uint32   // the permissions of Root
-	opaque  []string // directories of the upper layer that hide what is beneath them in the lower one
+	top     uint32 // the permissions of Root
+	opaque  []opaqueDir
+}
+
+// An opaqueDir is a directory of an upper layer that hides the contents of the lower one's directory: it is marked as
+// opaque, or lies in one that is. The kernel marks only the topmost of new directories.
+type opaqueDir struct {
+	layer  int
+	path   string
+	unread bool // nobody knows which names it hides
 }
 
 // Changes gives the changes, a directory before what lies in it.
@@ -213,7 +221,8 @@ func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
 	return u, l, err
 }
 
-// walk compares a directory of the upper layer with what the lower one has there, if it has one.
+// walk compares a directory of the upper layer with what the lower one has there, if it has one. Of an opaque one
+// commands see the upper layer alone.
 func (c *Comparison) walk(dir string, lower, opaque bool) error {
 	names, err := c.Upper.Names(dir)
 	if err == nil && lower && opaque {
@@ -231,7 +240,7 @@ func (c *Comparison) walk(dir string, lower, opaque bool) error {
 		if err != nil {
 			return c.unread(dir, err)
 		}
-		if err = c.compare(p, u, l); err != nil {
+		if err = c.compare(p, u, l, opaque); err != nil {
 			return err
 		}
 	}
@@ -248,7 +257,9 @@ func (c *Comparison) unread(dir string, err error) error {
 	if !ok { // it may not be listed or searched, or was moved meanwhile
 		why = &Unread{"it cannot be read"}
 	}
-	c.opaque = slices.DeleteFunc(c.opaque, func(one string) bool { return one == dir }) // what it hides is not known
+	for i := range c.opaque {
+		c.opaque[i].unread = c.opaque[i].unread || c.opaque[i].path == dir
+	}
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
 		c.changes[n-1].Refused = why.Why
 		return nil
@@ -262,7 +273,8 @@ type Unread struct{ Why string }
 
 func (e *Unread) Error() string { return e.Why }
 
-func (c *Comparison) compare(p string, u, l Node) error {
+// compare compares what both layers have at a path. hidden says that commands do not see the lower layer there.
+func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
 	case l.Kind == Absent:
@@ -280,8 +292,8 @@ func (c *Comparison) compare(p string, u, l Node) error {
 	default:
 		return c.deleted(p, l)
 	}
-	if u.Opaque {
-		c.opaque = append(c.opaque, p)
+	if hidden = u.Opaque || hidden && u.Kind == Directory && l.Kind == Directory; hidden {
+		c.opaque = append(c.opaque, opaqueDir{layer: c.Layer, path: p})
 	}
 	op, changed, err := c.operation(p, &u, &l)
 	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
@@ -302,7 +314,7 @@ func (c *Comparison) compare(p string, u, l Node) error {
 	case err != nil:
 		return err
 	case u.Kind == Directory && l.Kind == Directory:
-		return c.walk(p, true, u.Opaque)
+		return c.walk(p, true, hidden)
 	case l.Kind == Directory:
 		return c.deletedIn(p)
 	case u.Kind == Directory:

@@ -105,7 +105,12 @@ func (c *chance) review(upper, lower string) {
 				c.check(unix.Setxattr(at, opaqueMark, []byte("y"), 0))
 			}
 			for range c.IntN(3) {
-				c.check(os.WriteFile(path.Join(at, c.name()), []byte(c.text()), 0o644))
+				in := path.Join(at, c.name())
+				if k == 5 {
+					in = path.Join(in, c.name()) // the kernel does not mark this one
+					c.check(os.MkdirAll(path.Dir(in), 0o755))
+				}
+				c.check(os.WriteFile(in, []byte(c.text()), 0o644))
 			}
 		default:
 			c.check(os.WriteFile(at, []byte(c.text()), 0o644))

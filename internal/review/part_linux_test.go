@@ -1,6 +1,7 @@
 package review
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,40 @@ func TestApplyPartBesideShut(t *testing.T) {
 		if info, err := os.Stat(shut); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%o: %v, %v", mode, info, err)
 		}
+	}
+}
+
+// What a directory made anew hides stays hidden when a part of it is applied, also in the new directories below it.
+func TestApplyPartOfMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "d/e/e/old 1", "d/e/shut/old 2", "d/old 3")
+	for _, line := range []string{"d/ opaque", "d/x 4", "d/e/e/y 5", "d/e/shut/"} {
+		w.write(w.upper, line)
+	}
+	shut := filepath.Join(w.upper, "d/e/shut")
+	w.check(os.Chmod(shut, 0)) // only root can tell what it hides
+	t.Cleanup(func() { os.Chmod(shut, 0o700) })
+	for _, part := range []string{"d/x", "d/e/e/y"} {
+		_, err := w.apply(Choice{Paths: []string{part}})
+		w.check(err)
+		r := w.open()
+		_, err = r.Changes(context.Background(), Rules{})
+		w.check(err)
+		of := &Comparison{Upper: r.trees[0].upper, Lower: r.trees[0].lower}
+		for _, old := range []string{"d/e/e/old", "d/e/shut/old", "d/old"} {
+			if n, err := of.merged(old); n.Kind != Absent || err != nil {
+				t.Errorf("after %s: the review has %s again: %v, %v", part, old, n.Kind, err)
+			}
+		}
+		if n, err := of.merged(part); n.Kind != File || err != nil {
+			t.Errorf("the review has no %s: %v", part, err)
+		}
+		r.Close()
+	}
+	_, err := w.apply(Choice{Ours: []string{"d/e/shut"}})
+	w.check(err)
+	if got, want := w.list(w.root), "d/ d/e/ d/e/e/ d/e/e/y=5 d/e/shut/ d/e/shut/old=2 d/x=4"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

@@ -29,7 +29,7 @@ type Set struct {
 
 	shown  func(layer int, p string) string
 	unseen func(c *Change) bool
-	opaque []Place // directories of the review beneath which the workspace does not show
+	opaque []opaqueDir
 }
 
 // Rules say what is not to be changed by a review, and what is made of both sides.
