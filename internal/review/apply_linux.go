@@ -176,9 +176,9 @@ func (set *Set) carried(layer int, chosen []bool) (list []Change) {
 // after describes, for each layer, what the workspace has at a path when the chosen changes are applied.
 func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
 	applied := map[Place]Node{}
-	for i, c := range set.Changes {
-		if chosen[i] && !(c.Op == Deleted && c.Old.Kind == Directory) { // it can stay, and what lies in it is a change of its own
-			applied[Place{Host, c.Layer, name(c.Path)}] = c.New
+	for i := range r.trees {
+		for _, c := range set.carried(i, chosen) {
+			applied[Place{Host, i, name(c.Path)}] = c.New
 		}
 	}
 	return func(layer int) func(string) (Node, error) {

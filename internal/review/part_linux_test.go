@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,11 +88,11 @@ func TestApplyPartOfMadeAnew(t *testing.T) {
 		w.write(w.upper, line)
 	}
 	shut := filepath.Join(w.upper, "d/e/shut")
-	w.check(os.Chmod(shut, 0)) // only root can tell what it hides
-	t.Cleanup(func() { os.Chmod(shut, 0o700) })
 	for _, part := range []string{"d/x", "d/e/e/y"} {
+		w.check(os.Chmod(shut, 0)) // only root can tell what it hides
 		_, err := w.apply(Choice{Paths: []string{part}})
 		w.check(err)
+		w.check(os.Chmod(shut, 0o700))
 		r := w.open()
 		_, err = r.Changes(context.Background(), Rules{})
 		w.check(err)
@@ -156,5 +157,20 @@ func TestApplyPartOfRepository(t *testing.T) {
 		if !tt.ok && (err != nil || !slices.ContainsFunc(out.Refused, why)) {
 			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
 		}
+	}
+}
+
+// A directory that goes away as a whole makes no repository of what is beside it.
+func TestApplyPartOfNoRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "p/objects/x 1", "p/refs/x 1")
+	for _, line := range []string{"p/objects -", "p/refs -", "p/HEAD ref: refs/heads/main"} {
+		w.write(w.upper, line)
+	}
+	if out, err := w.apply(Choice{Ours: []string{"p/refs", "p/objects"}}); !errors.Is(err, ErrBlocked) {
+		t.Errorf("a part makes a repository: %+v, %v", out, err)
+	}
+	if out, err := w.apply(Choice{}); err != nil {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
