@@ -37,6 +37,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		return rules.Unseen != nil && rules.Unseen(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
 	}}
 	r.git = make([]gitDirs, len(r.trees))
+	var used usage
 	for i, l := range r.rec.Layers {
 		p := r.trees[i]
 		if p.upper == nil {
@@ -48,7 +49,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used,
 			Same: func(p string) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
@@ -70,7 +71,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			return nil, err
 		}
 		set.Changes = append(set.Changes, changes...)
-		set.opaque = append(set.opaque, c.opaque...)
+		set.opaque, used = append(set.opaque, c.opaque...), c.used
 	}
 	set.Digest = Digest(set.Changes)
 	return set, nil

@@ -171,6 +171,23 @@ type Tree interface {
 	Attributes(path string) (map[string]string, error)
 }
 
+// maxChanges and maxText bound what a look at a review holds in memory: how many paths change, and how many bytes
+// their names, the targets of symlinks and the attributes have. A command can make far more.
+const (
+	maxChanges = 200_000
+	maxText    = 64 << 20
+)
+
+var (
+	errManyChanges = fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller)
+	errMuchText    = fmt.Errorf("%w: the paths, symlink targets and attributes of its changes have more than %d MiB%s", errTooLarge, maxText>>20, makeSmaller)
+)
+
+const makeSmaller = "; remove some files with another command of the review, or discard it"
+
+// usage is how much of these bounds is used up.
+type usage struct{ changes, text int }
+
 // A Comparison finds the changes of one tree.
 type Comparison struct {
 	Layer        int
@@ -188,6 +205,7 @@ type Comparison struct {
 	changes []Change
 	top     uint32 // the permissions of Root
 	opaque  []opaqueDir
+	used    usage
 }
 
 // An opaqueDir is a directory of an upper layer that hides the contents of the lower one's directory: it is marked as
@@ -233,6 +251,11 @@ func (c *Comparison) walk(dir string, lower, opaque bool) error {
 	if err != nil {
 		return c.unread(dir, err)
 	}
+	release, err := c.holdNames(names)
+	if err != nil {
+		return err
+	}
+	defer release()
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		p := path.Join(dir, name)
@@ -264,8 +287,32 @@ func (c *Comparison) unread(dir string, err error) error {
 		c.changes[n-1].Refused = why.Why
 		return nil
 	}
-	c.changes = append(c.changes, Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
+	return c.append(&Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
+}
+
+// append adds a change, unless that is one too many.
+func (c *Comparison) append(one *Change) error {
+	if c.used.changes++; c.used.changes > maxChanges {
+		return errManyChanges
+	}
+	c.changes = append(c.changes, *one)
+	return c.useText(len(one.Path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
+}
+
+func (c *Comparison) useText(n int) error {
+	if c.used.text += n; c.used.text > maxText {
+		return errMuchText
+	}
 	return nil
+}
+
+// holdNames counts the names of a directory until that has been compared.
+func (c *Comparison) holdNames(names []string) (release func(), err error) {
+	n := 0
+	for _, one := range names {
+		n += len(one)
+	}
+	return func() { c.used.text -= n }, c.useText(n)
 }
 
 // Unread is the error of a Tree for a directory that it does not go into.
@@ -364,6 +411,11 @@ func (c *Comparison) deletedIn(dir string) error {
 	if err != nil {
 		return c.unread(dir, err)
 	}
+	release, err := c.holdNames(names)
+	if err != nil {
+		return err
+	}
+	defer release()
 	slices.Sort(names)
 	for _, name := range names {
 		p := path.Join(dir, name)
@@ -389,8 +441,7 @@ func (c *Comparison) add(one Change) (err error) {
 		}
 	}
 	one.Conflict, one.top = c.conflict(&one), c.top
-	c.changes = append(c.changes, one)
-	return nil
+	return c.append(&one)
 }
 
 // changed reports whether what the host has at a path is another than when the review began, or than the review itself

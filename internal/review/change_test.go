@@ -3,6 +3,7 @@ package review
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -157,6 +158,30 @@ func TestChanges(t *testing.T) {
 		}
 		if !ok {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, lines, want)
+		}
+	}
+}
+
+// A review with too many changes, or with too long names, is an error that names the bound.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	few := layer{"d": {Kind: Directory, Mode: 0o755}, "d/f": {Kind: File}, "d/l": {Kind: Symlink, Target: "f"}}
+	for _, tt := range []struct {
+		upper, lower layer
+		used         usage
+		want         string
+	}{
+		{few, layer{}, usage{maxChanges - 3, maxText - 11}, ""},
+		{few, layer{}, usage{maxChanges - 2, 0}, "more than 200000 paths; remove some"},
+		{few, layer{}, usage{0, maxText - 10}, "more than 64 MiB; remove some"},
+		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{maxChanges - 2, 0}, "more than 200000 paths"},
+		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{0, maxText - 10}, "more than 64 MiB"},
+	} {
+		tt.lower["."] = Node{Kind: Directory, Mode: 0o755}
+		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, used: tt.used}
+		changes, err := c.Changes()
+		if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || changes != nil) || err == nil && len(changes) != 3 {
+			t.Errorf("%+v: %d changes, %v; want %q", tt.used, len(changes), err, tt.want)
 		}
 	}
 }

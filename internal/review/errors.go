@@ -26,9 +26,12 @@ var (
 // neighbours. No command may see it.
 func Base(root string) string { return path.Join(path.Dir(root), ".sbxhost-reviews") }
 
-// isShortage reports whether an error is the machine's.
+var errTooLarge = errors.New("the review is too large")
+
+// isShortage reports whether an error is no matter of one path: the machine has too little of something, or the review
+// has too much.
 func isShortage(err error) bool {
-	for _, one := range [...]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+	for _, one := range [...]error{errTooLarge, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, one) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -115,7 +116,7 @@ func (s *Shelf) read(dir, name string, v any) error {
 	return nil
 }
 
-// maxSealed bounds what is read: the journal of an apply of a million changes has less.
+// maxSealed bounds what is written and read.
 const maxSealed = 256 << 20
 
 // readRegular reads a file that somebody else may have made: no fifo, which one would wait for, and no more than it
@@ -151,6 +152,9 @@ func (s *Shelf) put(dir, name string, v any, sync bool) error {
 		return err
 	}
 	b, err := json.Marshal(sealed{seal, value})
+	if err == nil && len(b) > maxSealed { // nothing could read it
+		err = fmt.Errorf("%w: its journal would have more than %d MiB; apply it in parts, each with other paths", errTooLarge, maxSealed>>20)
+	}
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,13 @@ func (t *tree) Names(dir string) ([]string, error) {
 	}
 	f := os.NewFile(uintptr(fd), dir)
 	defer f.Close()
-	return f.Readdirnames(-1)
+	names, err := f.Readdirnames(maxChanges + 1)
+	if len(names) > maxChanges {
+		return nil, errManyChanges
+	} else if err == io.EOF {
+		err = nil
+	}
+	return names, t.error("readdir", dir, err)
 }
 
 func (t *tree) Look(p string) (n Node, err error) {

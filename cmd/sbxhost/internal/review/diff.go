@@ -24,7 +24,7 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 	left, err := writeDiff(ctx, a, r, set, only)
 	if errors.Is(err, host.ErrNoProgram) {
 		a.Say("no diff of contents: " + err.Error())
-		return a.Print(reviewText(set, only))
+		return printReview(a, set, only)
 	} else if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -8,7 +9,6 @@ import (
 	iofs "io/fs"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -103,8 +103,9 @@ func reviewPath(p string) string {
 	return strconv.QuoteToASCII(p)
 }
 
-func reviewText(set *host.ReviewSet, only []string) string {
-	var b strings.Builder
+// printReview writes one line for each change, and holds few of them in memory.
+func printReview(a *cli.App, set *host.ReviewSet, only []string) error {
+	b := bufio.NewWriter(a.Stdout)
 	for i := range set.Changes {
 		c := &set.Changes[i]
 		if set.Concerns(only, c) {
@@ -121,7 +122,10 @@ func reviewText(set *host.ReviewSet, only []string) string {
 			b.WriteByte('\n')
 		}
 	}
-	return b.String()
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
 }
 
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
@@ -130,7 +134,7 @@ func Show(a *cli.App, fs *flag.FlagSet) func() error {
 		if *patch {
 			return showDiff(ctx, a, r, set, only)
 		}
-		return a.Print(reviewText(set, only))
+		return printReview(a, set, only)
 	})
 }
 
