@@ -299,6 +299,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 	applied := make([]appliedPath, 0, len(out.Applied))
 	for i := range r.trees {
 		r.trees[i].lower.forget()
+		r.trees[i].lower.ofGit = 0 // of the same files, once more
 	}
 	for _, c := range out.Applied {
 		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind != Directory && c.New.Kind == Directory}

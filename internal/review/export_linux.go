@@ -3,7 +3,6 @@ package review
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +18,9 @@ import (
 // difference.
 const maxExported = 16 << 20
 
+// maxExportedInAll is the size of all files that it copies, whose holes git would read as well.
+const maxExportedInAll = 256 << 20
+
 // diffPrefix begins the names of directories that a diff is made in.
 const diffPrefix = "diff-"
 
@@ -29,7 +31,7 @@ const maxShownPath = 4000
 // each is what the workspace has, in a, and what the review has, in b. A symlink of one layer can
 // have the path that a file of another one is shown by, so layers are never mixed.
 //
-// done removes the directories. Left out are those of left: large files, git's objects and indexes,
+// done removes the directories. Left out are those of left: large files, those beyond maxExportedInAll, git's objects and indexes,
 // which nobody reads, what is no file and no symlink, empty directories that come or go, and what has changed
 // meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions
 // that git does not tell.
@@ -50,6 +52,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			done()
 		}
 	}()
+	total := int64(0)
 	for i := range set.Changes {
 		c := &set.Changes[i]
 		if err := ctx.Err(); err != nil {
@@ -63,6 +66,10 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		// git shows no directory. What is in one tells of it, if anything is.
 		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && !set.holds(i)
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
+		size := fileSize(&c.Old) + fileSize(&c.New)
+		if whole = whole && total+size <= maxExportedInAll; whole {
+			total += size
+		}
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
@@ -92,6 +99,13 @@ func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
 }
 
+func fileSize(n *Node) int64 {
+	if n.Kind == File {
+		return n.Size
+	}
+	return 0
+}
+
 // export copies both sides of a change, or none.
 func (r *Review) export(to *tree, at string, c *Change) error {
 	p := r.trees[c.Layer]
@@ -112,14 +126,14 @@ func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	if n.Kind == Absent || n.Kind == Directory {
 		return nil
 	}
-	var from io.Reader
+	var from *os.File
 	if n.Kind == File {
 		f, err := of.file(p)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		from = io.LimitReader(f, maxExported) // which may grow meanwhile
+		from = f
 	}
 	dir, name, err := t.makeIn(to)
 	if err != nil {
@@ -138,7 +152,7 @@ func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	}
 	f := os.NewFile(uintptr(fd), to)
 	defer f.Close()
-	if _, err = io.Copy(f, from); err != nil {
+	if err = copyData(f, from, n.Size); err != nil {
 		unix.Unlinkat(dir, name, 0)
 	}
 	return err

@@ -20,10 +20,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// maxGitFile is the size of the largest configuration or index that is looked into.
-const maxGitFile = 256 << 20
+// maxGitFiles is the size of all configurations and indexes of one tree that are looked into. A command can make a
+// large one of holes.
+const maxGitFiles = 256 << 20
 
-var errLarge = errors.New("a file of git's that is too large to be looked into")
+var errLarge = fmt.Errorf("a file of git's that is too large to be looked into: %d MiB at most, with others", maxGitFiles>>20)
 
 // indexPrefix begins the names of the indexes of git's as they were when the review began.
 const indexPrefix = "index-"
@@ -387,17 +388,24 @@ func (r *Review) hasRepository(dir string) bool {
 	})
 }
 
-// read gives the contents of a file that is not too large to be looked into.
+// read gives the contents of a file of git's, if that and those that were read before are not too large.
 func (t *tree) read(p string) ([]byte, error) {
 	f, err := t.file(p)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() > maxGitFile {
+	info, err := f.Stat()
+	if err != nil || info.Size() > maxGitFiles-t.ofGit {
 		return nil, t.error("read", p, cmp.Or(err, errLarge))
 	}
-	return io.ReadAll(io.LimitReader(f, maxGitFile))
+	t.ofGit += info.Size()
+	b := make([]byte, info.Size())
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF { // it was cut meanwhile
+		err = nil
+	}
+	return b[:n], err
 }
 
 // index gives what an index says; nil where that is not understood.
@@ -462,7 +470,7 @@ func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
 	defer from.Close()
 	changed := func() bool {
 		var st unix.Stat_t
-		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun || st.Size > maxGitFile
+		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun || st.Size > maxGitFiles
 	}
 	at := filepath.Join(dir, indexCopy(layer, p))
 	if _, err := os.Lstat(at); err == nil || changed() {

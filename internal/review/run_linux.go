@@ -85,7 +85,11 @@ func (r *run) make(m *Make) error {
 		return err
 	}
 	defer from.Close()
-	if err = copyData(f, from); err == nil {
+	info, err := from.Stat()
+	if err == nil {
+		err = copyData(f, from, info.Size())
+	}
+	if err == nil {
 		err = r.settle(m)
 	}
 	if err == nil && m.MTime != 0 {

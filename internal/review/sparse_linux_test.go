@@ -56,7 +56,7 @@ func TestSparse(t *testing.T) {
 	for i := range set.Changes {
 		got += fmt.Sprintln(set.Changes[i].Line(set.Changes[i].Path), set.Changes[i].Refused)
 	}
-	if want := "modified edit \nadded    index a file of git's that is too large to be looked into\nadded    made \nadded    stays \n"; got != want {
+	if want := "modified edit \nadded    index a file of git's that is too large to be looked into: 256 MiB at most, with others\nadded    made \nadded    stays \n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	_, left, done, err := r.Export(context.Background(), set, nil)
@@ -90,6 +90,47 @@ func TestSparse(t *testing.T) {
 	w.check(os.RemoveAll(w.shelf.dir))
 	w.begin()
 	if read := w.threadHasRead() - before; read > 4<<20 {
+		t.Errorf("%d bytes were read", read)
+	}
+}
+
+// Nor do many files that are small enough each. What is copied of them for a diff has their holes.
+func TestManySparse(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	w := newWorkspace(t)
+	files := maxExportedInAll/maxExported + 1
+	for i := range files {
+		w.sparse(filepath.Join(w.upper, fmt.Sprint("f", i)), maxExported, "x", 0)
+		w.check(os.Mkdir(filepath.Join(w.upper, fmt.Sprint("g", i)), 0o755))
+		w.sparse(filepath.Join(w.upper, fmt.Sprint("g", i), "index"), maxGitFiles/16, "DIRC", 0)
+	}
+	before := w.threadHasRead()
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(context.Background(), Rules{})
+	w.check(err)
+	whys := map[string]int{}
+	for _, c := range set.Changes {
+		if c.New.Kind == File {
+			whys[c.Refused]++
+		}
+	}
+	if whys[errLarge.Error()] != files-16 || whys["an index of git that is not understood"] != 16 || whys[""] != files {
+		t.Errorf("%v", whys)
+	}
+	dirs, left, done, err := r.Export(context.Background(), set, []string{"f0", "f1", "f10", "f11", "f12", "f13", "f14", "f15", "f16", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"})
+	w.check(err)
+	defer done()
+	if len(left) != 1 || left[0].Path != "f9" {
+		t.Errorf("left out of a diff: %+v", left)
+	}
+	var st unix.Stat_t
+	if w.check(unix.Stat(filepath.Join(dirs[0], "b/f0"), &st)); st.Size != maxExported || st.Blocks > 64 {
+		t.Errorf("%d bytes in %d blocks", st.Size, st.Blocks)
+	}
+	if read := w.threadHasRead() - before; read > maxGitFiles+4<<20 {
 		t.Errorf("%d bytes were read", read)
 	}
 }

@@ -35,6 +35,8 @@ type tree struct {
 
 	dir string // the directory that was used last
 	fd  int
+
+	ofGit int64 // how many bytes of git's files were read
 }
 
 // openTree opens a directory whose path has no symlink in it.
@@ -289,13 +291,9 @@ func same(a, b *tree, p string) (bool, error) {
 	return true, nil
 }
 
-// copyData copies a file to an empty one, with its holes.
-func copyData(to, of *os.File) error {
-	info, err := of.Stat()
-	if err != nil {
-		return err
-	}
-	for at, size := int64(0), info.Size(); at < size; {
+// copyData copies the first bytes of a file to an empty one, with their holes.
+func copyData(to, of *os.File, size int64) error {
+	for at := int64(0); at < size; {
 		from, end := data(of, at, size)
 		_, err := of.Seek(from, io.SeekStart)
 		_, toErr := to.Seek(from, io.SeekStart)
@@ -307,5 +305,5 @@ func copyData(to, of *os.File) error {
 		}
 		at = end
 	}
-	return to.Truncate(info.Size())
+	return to.Truncate(size)
 }
