@@ -215,30 +215,45 @@ func (r *Review) plain(set *Set) error {
 // makePlain has a directory of an upper layer hide only some names of the lower one. An unread one is marked, because
 // those that it lies in hide it no more.
 func (t *tree) makePlain(dir *opaqueDir, gone []string) error {
-	fd, err := t.open(dir.path, unix.O_PATH|unix.O_DIRECTORY) // it may be closed to its owner
+	return t.whileWritable(dir.path, func(fd int) error {
+		if dir.unread {
+			return unix.Setxattr(fdPath(fd), opaqueMark, []byte("y"), 0)
+		}
+		for _, one := range gone {
+			// A whiteout, which everybody may make.
+			if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
+				return err
+			}
+		}
+		if err := unix.Removexattr(fdPath(fd), opaqueMark); err != nil && err != unix.ENODATA {
+			return err
+		}
+		return nil
+	})
+}
+
+// whileWritable does something to a file or a directory while its owner can write to it. Its descriptor is of O_PATH.
+func (t *tree) whileWritable(p string, do func(fd int) error) error {
+	fd, err := t.open(p, unix.O_PATH)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	at := fdPath(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 { // else its owner cannot write to it, either
-		_ = unix.Chmod(at, st.Mode&0o7777|0o700) // why not is told below
-		defer func() { _ = unix.Chmod(at, st.Mode&0o7777) }()
-	}
-	if dir.unread {
-		return unix.Setxattr(at, opaqueMark, []byte("y"), 0)
-	}
-	for _, one := range gone {
-		// A whiteout, which everybody may make.
-		if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
-			return err
-		}
-	}
-	if err := unix.Removexattr(at, opaqueMark); err != nil && err != unix.ENODATA {
+	if err = unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	return nil
+	mode, needed := st.Mode&0o7777, uint32(0o200)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		needed = 0o700
+	}
+	if mode&needed == needed {
+		return do(fd)
+	}
+	if err = unix.Chmod(fdPath(fd), mode|needed); err != nil {
+		return err
+	}
+	return errors.Join(do(fd), unix.Chmod(fdPath(fd), mode))
 }
 
 // carryOut makes what is to be made, writes the journal, and goes through the steps.
@@ -339,8 +354,11 @@ func (t *tree) unmark(p string) error {
 		return t.error("listxattr", p, err)
 	}
 	for attr := range strings.SplitSeq(list, "\x00") {
-		if strings.HasPrefix(attr, "user.overlay.") {
-			unix.Lremovexattr(at, attr)
+		if !strings.HasPrefix(attr, "user.overlay.") {
+			continue
+		}
+		if err = t.whileWritable(p, func(fd int) error { return unix.Removexattr(fdPath(fd), attr) }); err != nil {
+			return t.error("removexattr", p, err)
 		}
 	}
 	return nil

@@ -313,6 +313,32 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
+// Permissions are those of one name: others, also outside of the workspace, keep their own.
+func TestModeOfHardLink(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "f text")
+	store := filepath.Join(filepath.Dir(w.root), "store")
+	w.check(os.Link(filepath.Join(w.root, "f"), store))
+	w.begin()
+	w.write(w.upper, "f text")
+	w.check(os.Chmod(filepath.Join(w.upper, "f"), 0o777))
+	out, err := w.apply(Choice{})
+	w.check(err)
+	if got := out.Applied[0].Line("f"); got != "modified f (mode 0644 -> 0777)" {
+		t.Error(got)
+	}
+	for p, mode := range map[string]os.FileMode{store: 0o644, w.root + "/f": 0o777} {
+		if info, err := os.Stat(p); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", p, info.Mode(), err)
+		}
+	}
+	_, _, err = w.shelf.Undo(context.Background())
+	w.check(err)
+	if info, err := os.Stat(w.root + "/f"); err != nil || info.Mode() != 0o644 {
+		t.Errorf("undo left %v, %v", info.Mode(), err)
+	}
+}
+
 // Permissions of a directory that were applied and taken back are no change of the host's.
 func TestDirectoryMode(t *testing.T) {
 	t.Parallel()
@@ -337,8 +363,10 @@ func TestDirectoryMode(t *testing.T) {
 // Directories without the right to write, on both sides, are as they are.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t, "ro/a old", "ro/b old", "away/x 1")
-	for _, line := range []string{"ro/a new", "ro/b -", "made/ro/f 1", "away -"} {
+	w := newRoot(t, "ro/a old", "ro/b old", "away/x 1", "becomes/x 1")
+	w.check(os.Chmod(w.root+"/becomes", 0o555))
+	w.begin()
+	for _, line := range []string{"ro/a new", "ro/b -", "made/ro/f 1", "away -", "becomes file"} {
 		w.write(w.upper, line)
 	}
 	for _, dir := range []string{w.root + "/ro", w.root + "/away", w.upper + "/ro", w.upper + "/made/ro"} {
@@ -355,7 +383,7 @@ func TestUnwritable(t *testing.T) {
 	before := w.state(w.root)
 	_, err := w.apply(Choice{})
 	w.check(err)
-	if got, want := w.list(w.root), "made/ made/ro/ made/ro/f=1 ro/ ro/a=new"; got != want {
+	if got, want := w.list(w.root), "becomes=file made/ made/ro/ made/ro/f=1 ro/ ro/a=new"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, dir := range []string{"ro", "made/ro"} {
@@ -477,6 +505,7 @@ func TestUnmarkOfMany(t *testing.T) {
 		}
 	}
 	w.check(unix.Setxattr(at, "user.overlay.origin", []byte("x"), 0))
+	w.check(os.Chmod(at, 0o444)) // so its owner cannot remove them, either
 	tree, err := openTree(dir, false)
 	w.check(err)
 	defer tree.close()
@@ -486,6 +515,9 @@ func TestUnmarkOfMany(t *testing.T) {
 	}
 	if all, err := tree.Attributes("f"); len(all) != 30 || err != nil {
 		t.Error("others are gone", err)
+	}
+	if n, err := tree.Look("f"); n.Mode != 0o444 || err != nil {
+		t.Errorf("its mode is %o: %v", n.Mode, err)
 	}
 }
 

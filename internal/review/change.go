@@ -381,7 +381,10 @@ func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err e
 	if equal, err := c.equal(p, u, l); err != nil || !equal {
 		return Modified, true, err
 	}
-	return Mode, u.Mode != l.Mode && u.Kind != Symlink, nil
+	if changed = u.Mode != l.Mode && u.Kind != Symlink; changed && u.Kind != Directory && l.Links > 1 {
+		return Modified, true, nil // its other names, also outside of the workspace, keep theirs
+	}
+	return Mode, changed, nil
 }
 
 // equal reports whether two nodes of one kind have the same contents.

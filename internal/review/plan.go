@@ -225,11 +225,16 @@ func (p *planner) remove(i, n int, host Place) {
 	s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
 	if c.Old.Kind == Directory {
 		s.in = p.contents(i, n)
-		if !p.privileged && c.Old.Mode&0o200 == 0 { // its ".." changes
-			p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
-		}
 	}
+	p.takesAway(c, host)
 	p.file(c, s)
+}
+
+// takesAway plans the right to move a directory of the workspace: its ".." changes.
+func (p *planner) takesAway(c *Change, host Place) {
+	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
+		p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+	}
 }
 
 // makeDirectory plans a new directory that cannot be moved as it is.
@@ -256,6 +261,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 			return nil
 		}
 	}
+	p.takesAway(c, host)
 	slot := Place{Slot, 0, name(p.slot())}
 	swap := Step{Do: "swap", From: slot, To: host, Ino: c.New.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old, in: in}
 	if add {
