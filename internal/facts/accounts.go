@@ -91,24 +91,15 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	if known, ok := m.accounts.lines[db.name+number]; ok && time.Now().Before(known.until) || planning {
 		return known.line
 	}
-	switched, _ := os.ReadFile("/etc/nsswitch.conf")
-	if !elsewhere(switched, db.name) {
+	if !elsewhere(db.name) {
 		return ""
-	}
-	// Nobody has asked for it by its name: it is the system's, and not one of a directory in PATH that a command
-	// of another workspace could have written.
-	getent, _, err := (&hostpath.Programs{Written: m.written}).Find("getent")
-	if err != nil {
-		return "" // as with a user whom nobody knows
 	}
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	cmd := getent.Command(ctx, db.name, number)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output() // with an error there is none of that number
+	out, err := getent(ctx, m.written, db.name, number) // with an error there is none of that number
 	line := ""
 	if err == nil {
-		line = checkedLine(string(out), number, db.fields)
+		line = checkedLine(out, number, db.fields)
 	}
 	if ctx.Err() == nil {
 		if m.accounts.lines == nil {
@@ -119,8 +110,57 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	return line
 }
 
+// getent asks for an entry of a database. Nobody has asked for the program by its name: it is the system's, and
+// not one of a directory in PATH that a command of another workspace could have written.
+func getent(ctx context.Context, written func(string) string, database, key string) (string, error) {
+	program, _, err := (&hostpath.Programs{Written: written}).Find("getent")
+	if err != nil {
+		return "", err
+	}
+	cmd := program.Command(ctx, database, key)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// lookElsewhere finds an owner whom the machine's files do not have.
+func (o *Owner) lookElsewhere(written func(string) string) {
+	if !elsewhere("passwd") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
+	defer cancel()
+	number := strconv.FormatUint(uint64(o.User.UID), 10)
+	out, err := getent(ctx, written, "passwd", number)
+	if err != nil {
+		return
+	}
+	f := strings.Split(checkedLine(out, number, databases[0].fields), ":")
+	if len(f) != databases[0].fields {
+		return
+	}
+	o.Name = f[0]
+	if info, err := os.Stat(f[5]); err == nil && info.IsDir() { // some are made when the user logs in
+		o.Home = f[5]
+	}
+	if gid, err := strconv.ParseUint(f[3], 10, 32); err == nil {
+		o.User.GID = uint32(gid)
+	}
+	groups, _ := getent(ctx, written, "initgroups", o.Name) // without them, those of the files do
+	for _, group := range strings.Fields(groups) {
+		if gid, err := strconv.ParseUint(group, 10, 32); err == nil && group != o.Name {
+			o.User.Groups = append(o.User.Groups, uint32(gid))
+		}
+	}
+}
+
 // elsewhere reports whether the C library looks for users or groups in anything but the files.
-func elsewhere(switched []byte, database string) bool {
+func elsewhere(database string) bool {
+	switched, _ := os.ReadFile("/etc/nsswitch.conf")
+	return switchedElsewhere(switched, database)
+}
+
+func switchedElsewhere(switched []byte, database string) bool {
 	for line := range strings.Lines(string(switched)) {
 		line, _, _ = strings.Cut(line, "#")
 		name, sources, ok := strings.Cut(line, ":")

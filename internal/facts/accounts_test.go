@@ -27,7 +27,7 @@ func TestAccountLines(t *testing.T) {
 		"passwd: files systemd\n": true, "passwd:\tfiles\ngroup: files sss\n": false, "# passwd: sss\n": false, "": false,
 		"passwd: compat [NOTFOUND=return] files # sss\n": false, "passwd: sss": true,
 	} {
-		if got := elsewhere([]byte(text), "passwd"); got != want {
+		if got := switchedElsewhere([]byte(text), "passwd"); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

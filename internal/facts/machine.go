@@ -36,7 +36,12 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	o := &Owner{User: shared.User{UID: uid, GID: gid}}
 	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return o // a uid without an account, as in containers: no home, no name
+		// Without an account at all, as in containers, there is neither a home nor a name.
+		o.lookElsewhere(func(p string) string {
+			_, dir := (&Writable{Roots: OnlyWritable(ws)}).First([]string{p})
+			return dir
+		})
+		return o
 	}
 	o.Name, o.Home = account.Username, account.HomeDir
 	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
