@@ -77,6 +77,12 @@ func TestNetworkByName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if os.Geteuid() == 0 {
+		file := base + "/others/any.conf"
+		if err := errors.Join(os.Mkdir(base+"/others", 0o755), os.WriteFile(file, []byte("Host any\n"), 0o644), os.Chown(file, ownerUID, ownerUID)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	netns.Again(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS, 0, netStage+"=make", "B="+base)
 }
 
@@ -91,8 +97,13 @@ func makeNetwork(t *testing.T) {
 	}
 	const included = "/etc/ssh/ssh_config.d"
 	if _, err2 := os.Stat(included); err2 == nil {
-		// ssh refuses what belongs to nobody, as all of root's does to the user's commands.
-		err = errors.Join(err, unix.Mount("none", included, "tmpfs", 0, "size=64k,mode=755"), os.WriteFile(included+"/any.conf", []byte("Host any\n"), 0o644))
+		// ssh refuses what belongs to nobody, as all of root's does to the user's commands. Here that is what
+		// belongs to another than who has started the test.
+		others := "/etc/ld.so.conf.d" // whose names end in .conf, too
+		if _, err2 := os.Stat(base + "/others"); err2 == nil {
+			others = base + "/others"
+		}
+		err = errors.Join(err, unix.Mount(others, included, "", unix.MS_BIND, ""))
 	}
 	if bundle, err2 := filepath.EvalSymlinks(trustedFile); err2 == nil {
 		// What a test writes to the file in the directory is what this machine trusts.

@@ -163,7 +163,7 @@ func TestPrograms(t *testing.T) {
 	})
 	bin := base + "/bin"
 	build(t, bin, append(engineBinaries[:], "cmd/sbxhost")...)
-	if err := os.WriteFile(base+"/config.hcl", fmt.Appendf(nil, "sandbox \"s\" {\n  engine = %q\n}\n", *programsIn), 0o644); err != nil {
+	if err := os.WriteFile(base+"/config.hcl", fmt.Appendf(nil, "sandbox \"s\" {\n  engine = %q\n  config {\n    ptrace = true\n  }\n}\n", *programsIn), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	path := "PATH=/usr/bin:/bin:/usr/sbin:/sbin:/usr/games"

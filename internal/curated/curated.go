@@ -24,8 +24,8 @@ var Roots = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/l
 // Left out on purpose: shadow and gshadow, sudoers, ssh, private keys (ssl/private, pki/tls/private: a
 // caller who is root could read them), machine-id, and the system-wide configuration in which tools keep
 // credentials (npmrc, pip.conf, maven/settings.xml, gemrc, krb5.keytab, wgetrc, odbc.ini, my.cnf,
-// postgresql-common/pg_service.conf, R/Renviron.site, R/Rprofile.site, chromium.d/apikeys, apt with its
-// sources and proxies, environment, default). A definition can bind any of them.
+// postgresql-common/pg_service.conf, R/Renviron.site, R/Rprofile.site, chromium.d/apikeys,
+// libreoffice/registry/oo-ldap.xcd, screenrc, apt with its sources and proxies, environment, default). A definition can bind any of them.
 var etc = [...]string{
 	// users and names
 	"passwd", "group", "nsswitch.conf", "hosts", "host.conf", "resolv.conf", "gai.conf",
@@ -47,11 +47,18 @@ var etc = [...]string{
 	"java-*-openjdk", "python3*",
 	// documents: TeX's formats, catalogs of XML and SGML, dictionaries, paper, PostScript
 	"texmf", "xml", "sgml", "dictionaries-common", "papersize", "libpaper.d", "ghostscript",
-	"ImageMagick-*",
+	"ImageMagick-*", "groff",
+	// LibreOffice does not start without. Of its registry it is what its packages bring: oo-ldap.xcd beside that
+	// has the password for a directory.
+	"libreoffice/sofficerc", "libreoffice/registry/res", "libreoffice/registry/Langpack-*.xcd", "libreoffice/registry/cjk_*.xcd", "libreoffice/registry/ctl_*.xcd",
+	"libreoffice/registry/main.xcd", "libreoffice/registry/base.xcd", "libreoffice/registry/calc.xcd", "libreoffice/registry/draw.xcd", "libreoffice/registry/impress.xcd",
+	"libreoffice/registry/math.xcd", "libreoffice/registry/writer.xcd", "libreoffice/registry/graphicfilter.xcd", "libreoffice/registry/lingucomponent.xcd",
+	"libreoffice/registry/librelogo.xcd", "libreoffice/registry/ogltrans.xcd", "libreoffice/registry/pdfimport.xcd", "libreoffice/registry/postgresql.xcd",
+	"libreoffice/registry/reportbuilder.xcd", "libreoffice/registry/xsltfilter.xcd",
 	// interpreters and drivers: what loads an extension, and no more of their settings
 	"php/*/cli/conf.d", "php/*/mods-available",
 	"R/Renviron", "R/Makeconf", "R/ldpaths", "R/javaconf", "R/repositories",
-	"ant", "odbcinst.ini", "OpenCL/vendors", "chromium.d/default-flags", "chromium.d/extensions", "vim/vimrc",
+	"ant", "odbcinst.ini", "OpenCL/vendors", "chromium.d/default-flags", "chromium.d/extensions", "vim/vimrc", "emacs/site-start.d",
 	// packages and what they are built by
 	"dpkg", "apk/arch", "apk/world",
 }

@@ -55,7 +55,7 @@ func TestSecretsStayOut(t *testing.T) {
 		"/etc/environment", "/etc/default/grub", "/etc/apt", "/etc/apt/sources.list", "/etc/apt/sources.list.d/x.list", "/etc/apt/auth.conf", "/etc/apt/auth.conf.d/x", "/etc/apt/apt.conf.d/proxy", "/etc/apk/repositories",
 		"/etc/R", "/etc/R/Renviron.site", "/etc/R/Rprofile.site", "/etc/chromium.d", "/etc/chromium.d/apikeys", "/etc/chromium/policies/managed/x.json",
 		"/etc/php", "/etc/php/8.2/fpm/pool.d/www.conf", "/etc/php/8.2/cli/php.ini", "/etc/php/8.2/mods-available/newrelic.ini", "/etc/php/8.2/cli/conf.d/20-blackfire.ini", "/etc/php/8.2/cli/conf.d/99-local.ini",
-		"/etc/php/8.2/mods-available/dir/curl.ini", "/etc/postgresql/15/main/pg_hba.conf", "/etc/postgresql-common/pg_service.conf", "/etc/subversion/servers", "/etc/mercurial/hgrc", "/etc/debconf.conf",
+		"/etc/php/8.2/mods-available/dir/curl.ini", "/etc/postgresql/15/main/pg_hba.conf", "/etc/postgresql-common/pg_service.conf", "/etc/subversion/servers", "/etc/libreoffice", "/etc/libreoffice/registry", "/etc/libreoffice/registry/oo-ldap.xcd", "/etc/libreoffice/registry/oo-ad-ldap.xcd", "/etc/screenrc", "/etc/emacs/site-start.el", "/etc/mercurial/hgrc", "/etc/debconf.conf",
 		"/var", "/var/lib", "/var/log/syslog", "/var/cache/debconf/passwords.dat", "/var/lib/apt/lists/private.example.com_dists_x_Release", "/var/lib/postgresql/15/main", "/var/lib/docker", "/var/lib/sss/pipes/nss",
 		"/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed", "/var/backups/dpkg.status.0", "/var/mail/root", "/var/spool/cron/crontabs/root",
 	} {
@@ -66,7 +66,7 @@ func TestSecretsStayOut(t *testing.T) {
 	for _, p := range []string{
 		"/etc/passwd", "/etc/ssl/certs/ca.pem", "/etc/java-17-openjdk/security/java.policy", "/etc/python3.11/sitecustomize.py", "/etc/texmf/web2c/mktex.cnf", "/var/lib/texmf/web2c/pdftex/pdflatex.fmt",
 		"/etc/xml/catalog", "/var/lib/aspell/en_US.rws", "/etc/php/8.2/mods-available", "/etc/php/8.2/mods-available/curl.ini", "/etc/php/8.2/cli/conf.d/20-curl.ini", "/etc/php/8.2/cli/conf.d/10-pdo.ini",
-		"/etc/R/ldpaths", "/etc/chromium.d/default-flags", "/var/lib/dpkg/status", "/etc/ImageMagick-6/policy.xml",
+		"/etc/R/ldpaths", "/etc/libreoffice/registry/main.xcd", "/etc/libreoffice/registry/res/x.xcd", "/etc/groff/man.local", "/etc/emacs/site-start.d/50x.el", "/etc/chromium.d/default-flags", "/var/lib/dpkg/status", "/etc/ImageMagick-6/policy.xml",
 	} {
 		if !Shows(p) {
 			t.Errorf("%s is not shown", p)
