@@ -152,7 +152,9 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + err.Error()}
 	}
 	if c.Sandbox != nil {
-		if err := r.Conn.Make(c.Sandbox); err != nil {
+		box := *c.Sandbox
+		box.Groups = r.group.Hierarchies()
+		if err := r.Conn.Make(&box); err != nil {
 			return nil, r.notStarted(ctx, err)
 		}
 	}

@@ -158,6 +158,23 @@ func (g *Group) Directory() *os.File {
 	return nil
 }
 
+// Hierarchies names those that the group is in: controllers of version 1 as their directory has them,
+// such as "cpu,cpuacct", or else "cgroup2".
+func (g *Group) Hierarchies() (names []string) {
+	if g == nil {
+		return nil
+	}
+	for _, m := range g.members {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(m.part.place.Dir, "/sys/fs/cgroup/"), "/"); m.part.place.Version == 1 && name != "" {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return []string{"cgroup2"}
+	}
+	return names
+}
+
 // Start calls start with attributes by which the process that it starts is born inside
 // the group. Where that fails, as before Linux 5.7 or by a filter around this process
 // that lets no clone3 through, it is started outside, and Add moves it.

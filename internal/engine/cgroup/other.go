@@ -23,6 +23,9 @@ func (Decision) New() (*Group, error) { return nil, nil }
 // Directory is nil.
 func (*Group) Directory() *os.File { return nil }
 
+// Hierarchies are none.
+func (*Group) Hierarchies() []string { return nil }
+
 // Start calls start.
 func (*Group) Start(_ *syscall.SysProcAttr, start func() error) error { return start() }
 

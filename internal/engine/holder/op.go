@@ -97,6 +97,9 @@ type Sandbox struct {
 	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
 	// passes its connections on sees by it what the kernel refuses.
 	Resets bool
+	// Groups are the hierarchies of the control groups that hold the limits of its command, in which it is
+	// by then: "cgroup2", or controllers of version 1 such as "cpu,cpuacct".
+	Groups []string
 }
 
 // Fields implements [frame.Message].
@@ -106,6 +109,7 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	c.Text(&b.Tree.encoded)
 	c.Flag(&b.Member)
 	c.Flag(&b.Resets)
+	c.Texts(&b.Groups)
 	if b.Namespaces&^sandboxNamespaces != 0 {
 		c.Fail("no such namespaces")
 	}

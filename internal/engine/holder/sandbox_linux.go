@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,7 @@ func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *M
 		failed = m.steps(box.Steps)
 	}
 	if failed == nil {
+		m.b.groups(box.Groups)
 		failed = names(box)
 	}
 	if os.Getpid() == 1 {
@@ -233,6 +235,47 @@ func (b *builder) fresh(o Op, dest string) *MountError {
 		return b.put(fd, dest, true)
 	}
 	return b.console(dest)
+}
+
+// groups shows the control groups that hold the command's limits, each as the top of its hierarchy: by
+// them virtual machines for languages know what they may use. Nothing of other groups shows. A kernel that
+// does not let them be mounted shows none: the limits hold all the same.
+func (b *builder) groups(names []string) {
+	const dest = "0/sys/fs/cgroup"
+	if len(names) == 0 {
+		return
+	}
+	runtime.LockOSThread() // the namespace is a thread's
+	defer runtime.UnlockOSThread()
+	if unix.Unshare(unix.CLONE_NEWCGROUP) != nil {
+		return
+	}
+	const attributes = locked | unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_RDONLY
+	if names[0] == "cgroup2" {
+		if fd, failed := fileSystem("cgroup2", attributes); failed == nil {
+			b.put(fd, dest, true)
+			unix.Close(fd)
+		}
+		return
+	}
+	top, failed := b.memory(dest, 0o755, 64<<10)
+	if failed != nil {
+		return
+	}
+	defer unix.Close(top)
+	for _, name := range names {
+		var options []string
+		for controller := range strings.SplitSeq(name, ",") {
+			options = append(options, controller, "")
+		}
+		if fd, failed := fileSystem("cgroup", attributes, options...); failed == nil {
+			if unix.Mkdirat(top, name, 0o755) == nil {
+				b.put(fd, dest+"/"+name, true)
+			}
+			unix.Close(fd)
+		}
+	}
+	unix.MountSetattr(top, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
 // console shows the terminal that a command is given by a name: its descriptor is of a

@@ -68,7 +68,9 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	if f.sys != nil {
 		f.sys = slices.Insert(f.sys, 0, Op{Kind: Dir, Dest: "/sys", Perms: 0o755})
 		// lsblk and its like find no devices, where it would fail without the directory.
-		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"})
+		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"},
+			// Where the command's own control group is shown, if one holds its limits.
+			Op{Kind: Dir, Dest: "/sys/fs/cgroup", Perms: 0o755, Why: "filesystem"})
 	}
 	for _, c := range kernelControls {
 		e, err := t.lstat(c.path)
@@ -93,7 +95,7 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 
 // sysShown is what of /sys the minimal view shows: by it lscpu, numactl, virtual machines for
 // languages and allocators know how many processors there are, and how memory is divided.
-// Nothing of it is about devices, firmware, modules or the control groups of others.
+// Nothing of it is about devices, firmware, modules or control groups; a command's own group is the sandbox's to show.
 var sysShown = [...]string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"}
 
 // kernelControls are what in /proc a root caller could write to, or read what
