@@ -163,7 +163,7 @@ var known = shared.Features{
 	shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureRemap, shared.FeatureOverlay, shared.FeatureOverlayKept,
 	shared.FeatureTmpfs, shared.FeatureSourceFD, shared.FeatureNested, shared.FeatureHidden, shared.FeatureHomePrivate,
 	shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureProcesses, shared.FeatureKernelFiltered,
-	shared.FeatureMetadata, shared.FeaturePatterns, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace,
+	shared.FeatureMetadata, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace,
 	shared.FeatureUser, shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs, shared.FeatureLimitOpenFiles,
 	shared.FeatureLimitTempSize,
 }
