@@ -53,7 +53,7 @@ type runArguments struct {
 	Timeout    *float64 `json:"timeout,omitempty" jsonschema:"seconds; the command is killed after that. No limit by default. A shorter limit of the sandbox stays in force"`
 	Background bool     `json:"background,omitempty" jsonschema:"return at once, while the command runs. For servers and for anything that takes minutes. The command ends with this connection"`
 	Review     string   `json:"review,omitempty" jsonschema:"write to a review of this name instead of the workspace. Commands with the same name share the review and see each other's writes. It is created if it does not exist"`
-	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of stdout and of stderr to return; default 16384, at most 65536. Longer output is cut in the middle; the tool output returns the rest"`
+	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of stdout and of stderr to return; default 16384, at most 65536. Longer output is cut in the middle; the tool output returns the rest of the first 64 KiB and of the last MiB"`
 }
 
 // most is the bytes of an output that an argument asks for.
@@ -222,7 +222,7 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 
 type outputArguments struct {
 	ID     string   `json:"id" jsonschema:"the id that run returned"`
-	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"return stdout from this byte on: the value next of an earlier answer; default 0"`
+	Stdout int64    `json:"stdout_offset,omitempty" jsonschema:"return stdout from this byte on; default 0. Kept are the first 64 KiB and the last MiB"`
 	Stderr int64    `json:"stderr_offset,omitempty" jsonschema:"the same for stderr"`
 	Wait   *float64 `json:"wait,omitempty" jsonschema:"seconds, 0 to 60: wait for new output or the command's end; default 0"`
 
