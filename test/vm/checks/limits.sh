@@ -47,6 +47,9 @@ held() {
 	inside="sbxhost exec -config /home/dev/limits.hcl"
 	report "$way" /home/dev/limits.hcl
 	says "\"mechanism\": \"$mechanism\""
+	expect 0 "$way" $inside -- sh -c 'cat /sys/fs/cgroup/memory.max; find /sys/fs/cgroup -mindepth 1 -type d'
+	says '^67108864$'
+	unsaid /sys
 	expect 137 "$way" $inside -- python3 -c "$(cat /home/dev/hog.py)"
 	unsaid unbounded
 	# In a session it is the session's holder that starts the init.
