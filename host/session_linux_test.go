@@ -633,6 +633,7 @@ func TestUnwrittenSessionIsUsedAgain(t *testing.T) {
 	if err := errors.Join(os.Rename(tools, tools+".old"), os.Mkdir(tools, 0o755), os.WriteFile(tools+"/f", []byte("new\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
+	run("true") // its sandbox was opened before
 	for range 6 {
 		if got, _, _ := run("cat $T/f; echo x >$T/mine; cat $T/mine; rm $T/mine"); got != "new\nx\n" {
 			t.Errorf("of a directory that was replaced: %q", got)

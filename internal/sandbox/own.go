@@ -34,7 +34,7 @@ func (p *Pool) takeIdle(s *slot) *Open {
 	for len(s.idle) > 0 {
 		sb := s.idle[len(s.idle)-1]
 		s.idle = s.idle[:len(s.idle)-1]
-		if sb.Engine.Usable() && sb.owned.session.Current() {
+		if sb.Engine.Usable() {
 			return sb
 		}
 		go p.endOwned(sb)

@@ -122,19 +122,6 @@ func (o *Own) Opened(spec *shared.Spec) bool {
 	return o.reusable
 }
 
-// Current reports whether its overlays are of what lies beneath them now: what was replaced stays in an overlay.
-func (o *Own) Current() bool {
-	for dir, was := range o.stamps {
-		if paths.Inside(o.Dir, dir) {
-			continue
-		}
-		if now, err := stampOf(dir); err != nil || now.dev != was.dev || now.ino != was.ino {
-			return false
-		}
-	}
-	return true
-}
-
 // End is for when nothing of a command lives that began at that moment: what it has written is removed, with the
 // session.
 func (o *Own) End(began time.Time) error {
