@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/launch"
@@ -60,9 +59,6 @@ func (sb *Open) Release() {
 // forCommand is sb for one command, with what was resolved for it.
 func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
 	sb.running.Add(1)
-	if sb.owned != nil {
-		sb.owned.began = time.Now()
-	}
 	one, r := *sb, *now
 	one.whole = sb
 	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k

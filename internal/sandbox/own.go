@@ -18,8 +18,7 @@ import (
 type owned struct {
 	session *session.Own
 	slot    *slot
-	ahead   func()    // opens another one for a next command
-	began   time.Time // when its command did
+	ahead   func() // opens another one for a next command
 	over    atomic.Bool
 	ended   chan struct{} // closed when the sandbox is, and its session
 }
@@ -79,10 +78,8 @@ func (p *Pool) aheadOf(sb *Open, release func()) func() {
 	return func() { go after() }
 }
 
-// endOwned closes a sandbox, and removes its session or keeps that for another command.
-func (p *Pool) endOwned(sb *Open) {
-	p.closeOwned(sb, func() error { return sb.owned.session.End(sb.owned.began) })
-}
+// endOwned closes a sandbox and removes its session.
+func (p *Pool) endOwned(sb *Open) { p.closeOwned(sb, sb.owned.session.Close) }
 
 // replaceOwned closes a sandbox whose session another one goes on with.
 func (p *Pool) replaceOwned(sb *Open) { p.closeOwned(sb, func() error { return nil }) }
@@ -92,11 +89,7 @@ func (p *Pool) closeOwned(sb *Open, remove func() error) {
 		return
 	}
 	defer close(sb.owned.ended)
-	err := sb.close(context.Background())
-	if err != nil {
-		remove = sb.owned.session.Close // something may live in it
-	}
-	if err := errors.Join(err, remove()); err != nil {
+	if err := errors.Join(sb.close(context.Background()), remove()); err != nil {
 		p.Logger.Warn("a sandbox that is not used any more was not removed", "error", err)
 	}
 	p.mu.Lock()
@@ -124,11 +117,7 @@ func (p *Pool) openAhead(last *Open, t Target, via Route) {
 	if waits {
 		return
 	}
-	own := p.Session.Spare()
-	spare := own != nil
-	if !spare {
-		own, err = p.Session.NewOwn(ctx)
-	}
+	own, err := p.Session.NewOwn(ctx)
 	if err != nil || own.Dir == "" {
 		own.Close()
 		return // the next command is told
@@ -144,7 +133,8 @@ func (p *Pool) openAhead(last *Open, t Target, via Route) {
 		own.Close()
 		return
 	}
-	if empty := p.own(sb, s, own, t, via); spare && !empty || !p.giveIdle(sb) {
+	p.own(sb, s, own, t, via)
+	if !p.giveIdle(sb) {
 		p.endOwned(sb)
 	}
 }
@@ -154,15 +144,12 @@ const (
 	aheadPatience = 250 * time.Millisecond
 )
 
-// own makes a sandbox that was opened one of a session of its own, and reports whether an earlier command of
-// that has left nothing.
-func (p *Pool) own(sb *Open, s *slot, o *session.Own, t Target, via Route) (empty bool) {
+// own makes a sandbox that was opened one of a session of its own.
+func (p *Pool) own(sb *Open, s *slot, o *session.Own, t Target, via Route) {
 	sb.owned = &owned{session: o, slot: s, ahead: func() { p.openAhead(sb, t, via) }, ended: make(chan struct{})}
-	empty = o.Opened(&sb.Resolved.Spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.owned = append(p.owned, sb)
-	return empty
 }
 
 // endAllOwned removes the sessions of all, whose engines have ended.

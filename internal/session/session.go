@@ -73,7 +73,6 @@ type Session struct {
 	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
 	closed  bool
 	current map[string]State // by reach
-	spare   []*Own
 
 	stopSweep context.CancelFunc // nil: none was begun
 	swept     chan struct{}
@@ -246,9 +245,6 @@ func (s *Session) Close() error {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
 	s.closed = true
-	for _, o := range s.spare {
-		o.Close()
-	}
 	if s.stopSweep != nil {
 		s.stopSweep()
 		<-s.swept

@@ -80,21 +80,12 @@ func (s *space) mountOverlay(source, at string) *MountError {
 		return failed
 	}
 	defer unix.Close(work)
-	// The merged root is the upper directory as to owner and mode. One that is as it should be is left alone: the
-	// host tells by its ctime whether a command was there.
-	var was unix.Stat_t
-	if err := unix.Fstat(upper, &was); err != nil {
-		return mountError("fstat", err)
-	}
+	// The merged root is the upper directory as to owner and mode.
 	proc := fdPath + strconv.Itoa(upper)
-	if was.Mode&0o7777 != st.Mode&0o7777 {
-		if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
-			return mountError("chmod of the upper directory", err)
-		}
+	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
+		return mountError("chmod of the upper directory", err)
 	}
-	if was.Uid != st.Uid || was.Gid != st.Gid {
-		unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
-	}
+	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
 
 	var fd int
 	err = patiently(func() (err error) {
