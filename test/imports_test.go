@@ -70,7 +70,7 @@ var rules = []rule{
 	{packages: "internal/engine/sandboxinit", ours: []string{"internal/hostpath", "internal/engine/containerinit", "internal/frame", "internal/engine/holder", "internal/proc", "internal/engine/sandboxinit/confine", "internal/engine/sandboxinit/trace", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost-init", ours: []string{"internal/engine/sandboxinit"}, others: []string{}},
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
-	{packages: "internal/wire", others: []string{"github.com/hashicorp/go-plugin"}},
+	{packages: "internal/wire", others: []string{}}, // sbx has it, which is to start fast
 	{packages: "shared", ours: []string{"internal/curated", "shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
 	{packages: "internal/dial", ours: []string{"shared", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
 	{packages: "internal/engine/cgroup", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},

@@ -106,7 +106,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, err
 		SysProcAttr: engineSysProcAttr(),
 	})}
 	config := &plugin.ClientConfig{
-		HandshakeConfig:  wire.Handshake,
+		HandshakeConfig:  plugin.HandshakeConfig(wire.Handshake),
 		Plugins:          plugin.PluginSet{}, // the engine's calls are made on the connection
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		GRPCDialOptions:  append(dialOptions(), grpc.WithPerRPCCredentials(token)),

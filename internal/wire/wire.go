@@ -9,17 +9,19 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/hashicorp/go-plugin"
 )
 
 // PluginName is the name under which go-plugin has an engine.
 const PluginName = "engine"
 
-// Handshake is how host and engine know each other in the terms of go-plugin.
+// Handshake is how host and engine know each other: a [plugin.HandshakeConfig], without what go-plugin
+// would link into programs that speak to no engine.
 // The cookie is no secret: it tells a person who starts an engine by hand from
 // a host. It is not to be changed.
-var Handshake = plugin.HandshakeConfig{
+var Handshake = struct {
+	ProtocolVersion                  uint
+	MagicCookieKey, MagicCookieValue string
+}{
 	ProtocolVersion:  2,
 	MagicCookieKey:   "SBXHOST_ENGINE",
 	MagicCookieValue: "5b0f8e0e7d1c4a6fb3c2a99d4f1e62d8c7a35e1190b64d27",
