@@ -167,7 +167,8 @@ type Limits struct {
 // Session names the state that commands share. It belongs to the session, not
 // to a Sandbox: two Specs may be in one session at once.
 type Session struct {
-	// ID is unique on this machine. Empty means that nothing is shared: what is not in Dir is each command's own.
+	// ID is unique on this machine. Empty means that nothing is shared: each command has overlays of its own, too,
+	// whose writes end with it.
 	ID  string
 	Dir string // absolute host path of the scratch directory; empty means that there is none
 	// Named says that the session outlives who opens sandboxes in it, and ends

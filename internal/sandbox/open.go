@@ -33,10 +33,7 @@ type Open struct {
 	asked      shared.Spec    // as it was resolved
 	running    *atomic.Int64  // commands, and whatever else holds it
 	untold     func(*Open, []shared.Event)
-	kept       *kept  // nil where nothing goes on after a command
-	owned      *owned // nil where the session is not its own
-	pool       *Pool
-	whole      *Open // what this is of, for one command
+	kept       *kept // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
 	// Ran says that the command may have made something, and Told that this was looked at and told.
@@ -50,9 +47,6 @@ func (sb *Open) Release() {
 		sb.running.Add(-1)
 		sb.Resolved.End(sb.Ran, sb.Told)
 		sb.kept.leave(sb.Resolved)
-		if sb.owned != nil {
-			sb.pool.leaveOwned(sb.whole)
-		}
 	}
 }
 
@@ -60,7 +54,6 @@ func (sb *Open) Release() {
 func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.whole = sb
 	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
 	r.Spec, one.Definition = sb.Resolved.Spec, def
 	m.Begin(&r)
@@ -97,36 +90,18 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		return nil, err
 	}
 	defer s.lock.Release()
-	own, waiting := &ownSession{pool: p}, p.takeIdle(s)
-	if waiting != nil {
-		own.session = waiting.owned.session
-	}
-	var taken bool // what waited, or its session, is this command's
-	defer func() {
-		switch {
-		case taken:
-		case waiting != nil:
-			go p.endOwned(waiting)
-		case own.session != nil:
-			own.session.Close()
-		}
-	}()
 	engine := func() (*launch.Engine, error) { return p.Engine(ctx, engineOf(def, via)) }
-	if s.current == nil && waiting == nil {
+	if s.current == nil {
 		var cancel func()
 		engine, cancel = p.engineAhead(ctx, engineOf(def, via))
 		defer cancel()
 	}
-	resolved, err := p.resolve(ctx, &t, def, own, via.Unconfined)
+	resolved, err := p.resolve(ctx, &t, def, via.Unconfined)
 	if err != nil {
 		return nil, err
 	}
 	k.goOn(resolved)
 	sb := s.current
-	owns := own.session != nil && resolved.Spec.Session == own.session.Session
-	if owns {
-		sb = waiting
-	}
 	if sb != nil && !sb.Engine.Usable() {
 		sb = nil
 	}
@@ -152,19 +127,10 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
 		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
-			if taken = sb == waiting; taken {
-				releaseHeld = p.aheadOf(sb, releaseHeld)
-			}
 			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 		}
-		if sb != waiting {
-			s.retired = append(s.retired, sb)
-			s.current = nil
-		}
-	}
-	if old := waiting; owns && old != nil { // its session stays, for the one that takes its place
-		waiting = nil
-		defer func() { go p.replaceOwned(old) }()
+		s.retired = append(s.retired, sb)
+		s.current = nil
 	}
 	opened, err := p.open(ctx, name, def, resolved, via, engine)
 	if err != nil {
@@ -176,13 +142,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		opened.close(context.Background())
 		return nil, session.ErrClosed
 	}
-	if owns {
-		taken = true
-		p.own(opened, s, own.session, t, via)
-		releaseHeld = p.aheadOf(opened, releaseHeld)
-	} else {
-		s.current = opened
-	}
+	s.current = opened
 	if k != nil { // what goes on after this command has the same table
 		k.keep(s, held.Release)
 		releaseHeld = func() {}
@@ -203,15 +163,15 @@ func sameSpec(a, b shared.Spec) bool {
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
-func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, own *ownSession, unconfined bool) (*facts.Resolved, error) {
+func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unconfined bool) (*facts.Resolved, error) {
 	name := t.Name
 	request := facts.Request{Name: name, Planning: t.Planning, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
-	if err := p.unshared(&def); err != nil {
-		return nil, &Error{Sandbox: name, Err: err}
+	if p.Session.Each() && (def.Session.Processes || def.Review != "") {
+		return nil, &Error{Sandbox: name, Err: session.ErrNoSession}
 	}
 	SetStage(ctx, "it waited for the lock of its session")
-	for write := own.session != nil; ; write = true {
-		state, err := own.get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
+	for write := false; ; write = true {
+		state, err := p.Session.Get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
 		if err != nil {
 			return nil, err
 		}
@@ -312,7 +272,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
 	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, asked: asked,
-		untold: p.Untold, running: new(atomic.Int64), pool: p}, nil
+		untold: p.Untold, running: new(atomic.Int64)}, nil
 }
 
 // close closes a sandbox in its engine and kills what runs in it.

@@ -51,7 +51,6 @@ type Pool struct {
 	uses      uint64      // of slots
 	lateBinds []view.Bind // those that are writable, of late definitions
 	kept      *kept       // what runs in the session between commands; nil where nothing may
-	owned     []*Open     // those with sessions of their own
 
 	reviews reviewsInUse
 }
@@ -70,7 +69,6 @@ type slot struct {
 	dropped bool    // it is no slot any more
 	late    bool    // of a late definition
 	used    uint64  // when it was used last, by Pool.uses; guarded by Pool.mu
-	idle    []*Open // those with sessions of their own that wait for a command; guarded by Pool.mu
 }
 
 // maxLate is how many sandboxes stay open of late definitions and in which nothing runs.
@@ -133,10 +131,6 @@ func (p *Pool) dropIdle() (idle []*Open) {
 		if !s.busy() {
 			delete(p.slots, key)
 			idle = append(idle, s.drop()...)
-			for _, sb := range s.idle {
-				go p.endOwned(sb)
-			}
-			s.idle = nil
 		}
 		s.lock.Release()
 	}
@@ -225,7 +219,6 @@ func (p *Pool) Close(patience time.Duration) error {
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
 	p.forgetKept()
-	p.endAllOwned(ctx)
 	p.linger.Close() // no command runs any more, and engines take a moment to end
 	p.Machine.Stubs.Close()
 	ended()

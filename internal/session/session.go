@@ -111,7 +111,7 @@ func New(o Options, f For) (*Session, error) {
 	return s, nil
 }
 
-// Each reports whether each command has a session of its own, by NewOwn.
+// Each reports whether each command has a session of its own.
 func (s *Session) Each() bool { return s.each }
 
 // Base is the directory that holds the session's; empty where there is none.
@@ -138,13 +138,12 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	switch {
 	case s.closed:
 		return State{}, ErrClosed
+	case s.each && s.needed:
+		return State{}, ErrNoSession
 	case known:
 		return state, nil
 	case s.once && !s.needed && !write:
-		return State{Session: shared.Session{ID: reachSub(s.id, reach)}}, nil
-	}
-	if s.each {
-		return State{}, ErrNoSession // see NewOwn
+		return State{Session: shared.Session{ID: s.idOf(reach)}}, nil
 	}
 	state, err := s.open(ctx, reach)
 	switch {
@@ -155,11 +154,20 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	case err != nil && s.needed:
 		return State{}, err
 	case err != nil:
-		state = State{Session: shared.Session{ID: reachSub(s.id, reach)},
+		state = State{Session: shared.Session{ID: s.idOf(reach)},
 			Note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
 	}
 	s.current[reach] = state
 	return state, nil
+}
+
+// idOf is the ID of a session without a name: empty where commands share nothing, whose engine keeps
+// what each has to itself in the one directory.
+func (s *Session) idOf(reach string) string {
+	if s.each {
+		return ""
+	}
+	return reachSub(s.id, reach)
 }
 
 // State is what a command has of its session.
@@ -193,7 +201,7 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 		}
 	}
 	if s.Name() == "" {
-		state.ID = reachSub(s.id, reach)
+		state.ID = s.idOf(reach)
 		return state, nil
 	}
 	state.ID, state.Named = ID(state.Dir), true

@@ -108,6 +108,8 @@ type work struct {
 	box    holder.Sandbox
 	first  holder.Sandbox // of one that others join
 	member holder.Sandbox // of such a one
+	// overlays are as of [holder.Start].
+	overlays []string
 
 	rooted   bool
 	writable []string
@@ -126,8 +128,8 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if last := kept.Load(); last != nil && last.of == drawn {
 		return last, nil
 	}
-	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
-	m.tree = holder.NewPlan(m.halves.Tree.Ops)
+	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal, s.ownOverlays()), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
+	m.tree, m.overlays = holder.NewPlan(m.halves.Tree.Ops), holder.OwnOverlays(m.halves.Own.Ops)
 	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		Steps:      holder.NewPlan(m.halves.Own.Ops),

@@ -223,6 +223,9 @@ func (s *opened) join(ctx context.Context) error {
 	return err
 }
 
+// ownOverlays says that commands share nothing, and so no overlay.
+func (s *opened) ownOverlays() bool { return s.spec.Session.ID == "" }
+
 // hold finds out which overlays there can be.
 func (s *opened) hold(ctx context.Context, client *holder.Client) error {
 	if s.spec.Session.Dir != "" {
@@ -234,7 +237,7 @@ func (s *opened) hold(ctx context.Context, client *holder.Client) error {
 			continue
 		}
 		if s.held.Overlay(m.Source) == "" {
-			if err := client.Overlay(ctx, m.Source); ctx.Err() != nil {
+			if err := client.Overlay(ctx, m.Source, s.ownOverlays()); ctx.Err() != nil {
 				return ctx.Err()
 			} else if err != nil {
 				s.held.Refused[m.Source] = err.Error()
@@ -302,7 +305,7 @@ func (m *work) inside(dest string) string {
 func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Launched, error) {
 		start := start
-		start.Plan, start.Argv, start.Files, start.Group = m.tree, argv, files, group
+		start.Plan, start.Argv, start.Files, start.Group, start.Overlays = m.tree, argv, files, group, m.overlays
 		var err error
 		for range 2 {
 			var client *holder.Client

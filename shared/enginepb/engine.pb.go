@@ -1348,7 +1348,7 @@ func (x *Limits) GetBestEffort() bool {
 // not a sandbox's own.
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                // unique on this machine; empty: nothing is shared but what is in dir
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                // unique on this machine; empty: nothing is shared, and each command has overlays of its own, that end with it
 	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`              // a scratch directory on the host; empty: there is none
 	Named         bool                   `protobuf:"varint,3,opt,name=named,proto3" json:"named,omitempty"`         // it outlives who opens sandboxes in it, and ends when dir is removed
 	Processes     bool                   `protobuf:"varint,4,opt,name=processes,proto3" json:"processes,omitempty"` // its commands share processes, ipc, network and temporary directories, until its last sandbox is closed: for the feature session.processes

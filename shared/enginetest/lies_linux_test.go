@@ -171,6 +171,11 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureOverlay, "implements", "writes to the source", "write.44", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlay, "implements", "cannot be written", "write.44", as(shared.Overlay, shared.ReadOnly)},
 		{shared.FeatureOverlay, "implements", "begins empty", "read.74", as(shared.Overlay, shared.Private)},
+		{shared.FeatureOverlay, "its own", "has one for all commands", "command.19", opened(func(s *shared.Spec) {
+			if s.Session.Dir != "" && s.Session.ID == "" {
+				s.Session.ID = "all"
+			}
+		})},
 		{shared.FeatureOverlayKept, "keeps an", "writes to the source", "command.17", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlayKept, "keeps an", "loses them", "command.17", inSession("holder/u*/overlay/*/upper/made", func(path string) { os.Remove(path) }, false)},
 		{shared.FeatureOverlayKept, "HASH", "calls it otherwise", "command.17", inSession("holder/u*/overlay/*", func(path string) { os.Rename(path, path+"0") }, false)},

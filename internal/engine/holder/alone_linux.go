@@ -112,18 +112,19 @@ func Settle() (s *Solitude, words []string) {
 	return s, m.argv
 }
 
-// build makes the tree of a plan.
-func (s *Solitude) build(plan Plan) *MountError {
+// build makes the tree of a plan and, in a session's directory, overlays of its own, which that directory's owner
+// removes.
+func (s *Solitude) build(plan Plan, scratch string, sources []string) (overlays []int, failed *MountError) {
 	if s.failed != nil {
-		return s.failed
+		return nil, s.failed
 	}
 	ops, err := decodePlan([]byte(plan.encoded))
 	if err != nil {
-		return mountError("reading the plan", err)
+		return nil, mountError("reading the plan", err)
 	}
 	umask := unix.Umask(0)
 	defer unix.Umask(umask)
-	failed := s.space.prepare(ops)
+	failed = s.space.prepare(ops)
 	if failed == nil {
 		var b *builder
 		if b, failed = s.space.build(ops); failed == nil {
@@ -133,6 +134,20 @@ func (s *Solitude) build(plan Plan) *MountError {
 	unix.Close(s.space.watch.table)
 	if failed != nil {
 		failed.Shared = true
+		return nil, failed
 	}
-	return failed
+	if len(sources) > 0 && scratch != "" {
+		dir, err := openSource(scratch)
+		if err != nil {
+			return nil, mountError("opening the session's directory", err)
+		}
+		if s.space.dir, failed = makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid())); failed != nil {
+			return nil, failed
+		}
+	}
+	o, failed := s.space.ownOverlays(sources)
+	if failed != nil {
+		return nil, failed
+	}
+	return o.fds, nil
 }

@@ -70,9 +70,10 @@ func (c *Client) CloseAlone() {
 }
 
 // Overlay makes the overlay of a directory of the host, which belongs to the
-// session, unless it has been made. A *[MountError] says why there can be none.
-func (c *Client) Overlay(ctx context.Context, source string) error {
-	m := &overlayOf{source: source}
+// session, unless it has been made. With own, each command has one of its own, and this one is not kept.
+// A *[MountError] says why there can be none.
+func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
+	m := &overlayOf{source: source, own: own}
 	return c.call(ctx, msgOverlay, m, &m.request).err
 }
 
@@ -100,6 +101,8 @@ type Start struct {
 	// Ahead says that it waits for a command, before which [Client.Same] is to be asked: in between the
 	// host takes away what holds places for commands that run, and the tree is not looked at.
 	Ahead bool
+	// Overlays are the sources of each [OwnOverlay] of its Sandbox, see [OwnOverlays].
+	Overlays []string
 
 	Argv  []string   // of which the first names its program by descriptor
 	Files []*os.File // its descriptors from 0 on
@@ -110,7 +113,7 @@ type Start struct {
 
 // Start starts an init.
 func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
-	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead,
+	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
 		umask: c.umask, grouped: s.Group != nil}
 	if s.Joins != nil {
 		if s.Joins.conn != c.conn {

@@ -123,8 +123,8 @@ func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File,
 	return startGrouped(t, nil, c, ops, text)
 }
 
-// startGrouped is start in a control group.
-func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string) (*Launcher, *os.File, error) {
+// startGrouped is start in a control group, with overlays of its own from descriptor 3 on.
+func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string, overlays ...string) (*Launcher, *os.File, error) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -141,7 +141,7 @@ func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := c.Start(t.Context(), Start{Plan: NewPlan(ops), Argv: []string{Host + shell, "-c", text}, Files: []*os.File{null, w, w}, Group: group})
+	l, err := c.Start(t.Context(), Start{Plan: NewPlan(ops), Argv: []string{Host + shell, "-c", text}, Files: []*os.File{null, w, w}, Group: group, Overlays: overlays})
 	return l, r, err
 }
 
@@ -430,6 +430,56 @@ func TestTreesMadeAhead(t *testing.T) {
 	}
 }
 
+// Two commands have two overlays of one directory, of which nothing is left.
+func TestOverlaysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dir, lower := session(t), tempDir(t)
+	write(t, lower+"/one/f", "lower")
+	c := connect(t, dir)
+	layers := func() []string {
+		found, _ := filepath.Glob(dir + "/holder/*/own/*/0/upper")
+		return found
+	}
+	const text = "cd /proc/self/fd/3/ && cat f && test ! -e made && mkdir -p made/locked && echo made >f && chmod 0 made && exec sleep 1000"
+	var all []*Launcher
+	for range 2 {
+		l, r, err := startGrouped(t, nil, c, system(), text, lower+"/one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r, make([]byte, len("lower"))); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	if n := len(layers()); n != 2 {
+		t.Errorf("%d overlays", n)
+	}
+	if !c.Same(t.Context(), all[0]) {
+		t.Error("one with an overlay is not what it was")
+	}
+	if err := os.Rename(lower+"/one", lower+"/was"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, lower+"/one/f", "another")
+	if c.Same(t.Context(), all[0]) {
+		t.Error("one with an overlay of what lies elsewhere now is what it was")
+	}
+	for _, l := range all {
+		l.Kill()
+		l.Wait()
+	}
+	for len(layers()) > 0 && t.Context().Err() == nil {
+		runtime.Gosched()
+	}
+	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), lower+"/one/f", true)); !refused {
+		t.Error("a file has an overlay")
+	}
+	if err := c.Overlay(t.Context(), lower+"/one", true); err != nil || len(layers()) > 0 {
+		t.Errorf("%v, and there is %q", err, layers())
+	}
+}
+
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	dir := session(t)
@@ -440,7 +490,7 @@ func TestOverlay(t *testing.T) {
 	}
 	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
 	c := connect(t, dir)
-	if err := c.Overlay(t.Context(), lower); err != nil {
+	if err := c.Overlay(t.Context(), lower, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := sh(t, c, ops, "cd /.tree/0/o; stat -c %a .; cat d/f; echo upper > d/f; rm -f d/g; mkdir e; mv d/f e/f; rmdir d; cat e/f; ls"); got != "751\nlowerupper\ne\n" {
@@ -461,10 +511,10 @@ func TestOverlay(t *testing.T) {
 	if b, _ := os.ReadFile(lower + "/d/f"); string(b) != "lower" {
 		t.Errorf("the host's file is %q", b)
 	}
-	if err := three.Overlay(t.Context(), lower+"/absent"); err == nil {
+	if err := three.Overlay(t.Context(), lower+"/absent", false); err == nil {
 		t.Error("an overlay of nothing")
 	}
-	if err := three.Overlay(t.Context(), "/"); err == nil {
+	if err := three.Overlay(t.Context(), "/", false); err == nil {
 		t.Error("an overlay of a tree with mounts in it")
 	}
 }
@@ -556,7 +606,7 @@ func TestAlone(t *testing.T) {
 	if where, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && where != "/" {
 		t.Errorf("it works in %q", where)
 	}
-	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), tempDir(t))); !refused {
+	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), tempDir(t), false)); !refused {
 		t.Error("there is an overlay without a session")
 	}
 	c.CloseAlone()

@@ -49,6 +49,8 @@ const (
 
 	// What follows is for the steps of a [Sandbox] alone.
 
+	// OwnOverlay shows an overlay of Source that is the sandbox's alone, and ends with it.
+	OwnOverlay
 	// Graft shows the tree Source, a path in the trees' own space, at Dest.
 	Graft
 	// Seal takes the right to write from Dest and all beneath it, by a mount over it.
@@ -90,8 +92,10 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
-	// Tree is that of an [Alone], which has it from nobody.
-	Tree Plan
+	// Tree is that of an [Alone], which has it from nobody, and Scratch the session's directory, where it
+	// makes overlays; empty for none.
+	Tree    Plan
+	Scratch string
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
 	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
@@ -107,6 +111,7 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
 	c.Text(&b.Tree.encoded)
+	c.Text(&b.Scratch)
 	c.Flag(&b.Member)
 	c.Flag(&b.Resets)
 	c.Texts(&b.Groups)

@@ -26,14 +26,8 @@ func (s *space) overlay(source string) (string, *MountError) {
 	if o, ok := s.overlays[source]; ok && o.failed == nil {
 		return o.at, nil
 	}
-	if s.dir < 0 {
-		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there is no session to keep the writes"}
-	}
-	if !s.proven {
-		if failed := s.tryOverlay(); failed != nil {
-			return "", failed
-		}
-		s.proven = true
+	if failed := s.prove(); failed != nil {
+		return "", failed
 	}
 	if len(s.overlays) >= maxShared {
 		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there are too many in this session"}
@@ -46,19 +40,25 @@ func (s *space) overlay(source string) (string, *MountError) {
 	return o.at, nil
 }
 
+// prove makes sure that overlays work in the session's directory. The caller holds s.mu.
+func (s *space) prove() *MountError {
+	if s.dir < 0 {
+		return &MountError{Index: -1, Call: "making an overlay", Reason: "there is no session to keep the writes"}
+	}
+	if s.proven {
+		return nil
+	}
+	failed := s.tryOverlay()
+	s.proven = failed == nil
+	return failed
+}
+
 func (s *space) mountOverlay(source, at string) *MountError {
-	lower, err := openSource(source)
-	if err != nil {
-		return mountError("opening "+strconv.Quote(source), err)
+	lower, st, failed := openLower(source)
+	if failed != nil {
+		return failed
 	}
 	defer unix.Close(lower)
-	var st unix.Stat_t
-	if err := unix.Fstat(lower, &st); err != nil {
-		return mountError("fstat", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return mountError("opening "+strconv.Quote(source), unix.ENOTDIR)
-	}
 	// The name is the source's, so that the next holder of the session finds it.
 	sum := fnv.New128a()
 	sum.Write([]byte(source))
@@ -70,25 +70,49 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	if failed := claim(base, source); failed != nil {
 		return failed
 	}
-	upper, failed := makeDirs(base, "upper")
+	fd, failed := overlayIn(base, lower, &st)
 	if failed != nil {
 		return failed
+	}
+	defer unix.Close(fd)
+	return s.attach(fd, at)
+}
+
+// openLower opens the directory that is to have an overlay.
+func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
+	fd, err := openSource(source)
+	if err != nil {
+		return -1, st, mountError("opening "+strconv.Quote(source), err)
+	}
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, st, mountError("opening "+strconv.Quote(source), err)
+	}
+	return fd, st, nil
+}
+
+// overlayIn makes an overlay of a directory, of which st is, with the other layers in base. Nobody sees it yet.
+func overlayIn(base, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
+	upper, failed := makeDirs(base, "upper")
+	if failed != nil {
+		return -1, failed
 	}
 	defer unix.Close(upper)
 	work, failed := makeDirs(base, "work")
 	if failed != nil {
-		return failed
+		return -1, failed
 	}
 	defer unix.Close(work)
 	// The merged root is the upper directory as to owner and mode.
 	proc := fdPath + strconv.Itoa(upper)
 	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
-		return mountError("chmod of the upper directory", err)
+		return -1, mountError("chmod of the upper directory", err)
 	}
 	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
-
-	var fd int
-	err = patiently(func() (err error) {
+	err := patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work)
 		return err
 	})
@@ -96,10 +120,9 @@ func (s *space) mountOverlay(source, at string) *MountError {
 		err = fmt.Errorf("%w: a process of another command still holds it open, so end that process", unix.EBUSY)
 	}
 	if err != nil {
-		return mountError("mounting an overlay", err)
+		return -1, mountError("mounting an overlay", err)
 	}
-	defer unix.Close(fd)
-	return s.attach(fd, at)
+	return fd, nil
 }
 
 // claim makes sure that a directory whose name is a hash is that of one source.

@@ -24,22 +24,29 @@ type Making struct {
 // init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
 // must drop when the sandbox is complete. others are descriptors of the mount and the user
 // namespace of who had it started: in one of these, or as another process than pid 1, it
-// would take the root directory away from a whole machine. stdio are the init's descriptors. One that is
-// alone makes the tree before.
-func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *MountError) {
+// would take the root directory away from a whole machine. stdio are the init's descriptors, and
+// overlays is the first of those of [OwnOverlays]. One that is alone makes these, and the tree, before.
+func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude) (_ *Making, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
 	if failed := apart(others); failed != nil {
 		return nil, failed
 	}
-	if alone != nil {
-		if failed := alone.build(box.Tree); failed != nil {
-			return nil, failed
-		}
+	steps, err := decodeSteps(box.Steps)
+	if err != nil {
+		return nil, mountError("reading the steps of a sandbox", err)
 	}
 	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
-	failed := m.b.open()
+	sources := OwnOverlays(steps)
+	if alone == nil {
+		for i := range sources {
+			m.b.overlays = append(m.b.overlays, overlays+i)
+		}
+	} else if m.b.overlays, failed = alone.build(box.Tree, box.Scratch, sources); failed != nil {
+		return nil, failed
+	}
+	failed = m.b.open()
 	if failed == nil {
 		// What is mounted from here on is this sandbox's own; what of the tree is put back comes to it.
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
@@ -47,7 +54,7 @@ func Make(box Sandbox, others [2]int, stdio []int, alone *Solitude) (*Making, *M
 		}
 	}
 	if failed == nil {
-		failed = m.steps(box.Steps)
+		failed = m.steps(steps)
 	}
 	if failed == nil {
 		m.b.groups(box.Groups)
@@ -94,15 +101,16 @@ func (m *Making) Complete() *MountError {
 	return pivot()
 }
 
-// steps does an encoded list of them; an empty one has none.
-func (m *Making) steps(plan Plan) *MountError {
+// decodeSteps reads an encoded list of them; an empty one has none.
+func decodeSteps(plan Plan) ([]Op, error) {
 	if plan.encoded == "" {
-		return nil
+		return nil, nil
 	}
-	steps, err := decodePlan([]byte(plan.encoded))
-	if err != nil {
-		return mountError("reading the steps of a sandbox", err)
-	}
+	return decodePlan([]byte(plan.encoded))
+}
+
+// steps does them.
+func (m *Making) steps(steps []Op) *MountError {
 	umask := unix.Umask(0) // the command's
 	defer unix.Umask(umask)
 	for i, o := range steps {

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -80,8 +81,9 @@ type client struct {
 
 // running is a process that a client has had started.
 type running struct {
-	pidfd int
-	tree  *tree
+	pidfd    int
+	tree     *tree
+	overlays *ownOverlays
 }
 
 // admit serves a connection, unless the last client has just gone.
@@ -193,7 +195,8 @@ func (c *client) obey(kind byte, payload []byte) error {
 		if err := frame.Decode(payload, &m); err != nil {
 			return err
 		}
-		if _, failed := c.server.space.overlay(m.source); failed != nil {
+		failed := c.server.space.haveOverlay(m.source, m.own)
+		if failed != nil {
 			return c.conn.write(msgFailed, &refusal{m.request, *failed})
 		}
 		return c.conn.write(msgDone, &pair{request: m.request})
@@ -216,7 +219,7 @@ func (c *client) same(of uint32) bool {
 		return false
 	}
 	defer c.server.exit(t)
-	return t == r.tree
+	return t == r.tree && r.overlays.current()
 }
 
 // run starts an init, tells of it, waits for it and tells how it ended.
@@ -229,16 +232,24 @@ func (c *client) run(r *run, fds []int) {
 		return
 	}
 	defer c.server.exit(t)
+	overlays, failed := c.server.space.ownOverlays(r.overlays)
+	if failed != nil {
+		frame.CloseAll(fds)
+		c.conn.write(msgFailed, &refusal{r.request, *failed})
+		return
+	}
+	defer overlays.remove()
 	var pid, pidfd int
 	do, leave, failed := c.enter(r, t)
 	if failed == nil {
 		defer leave()
 		var refused *MountError
-		if failed = do(func() { pid, pidfd, refused = c.fork(r, t, fds) }); failed == nil {
+		if failed = do(func() { pid, pidfd, refused = c.fork(r, t, fds, overlays) }); failed == nil {
 			failed = refused
 		}
 	}
 	frame.CloseAll(fds)
+	overlays.close()
 	if failed != nil {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
@@ -261,8 +272,8 @@ func (c *client) run(r *run, fds []int) {
 }
 
 // fork starts the init with exactly the descriptors that were sent, from 0
-// on. It must run on the tree's thread, or that of a group that has entered the tree.
-func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *MountError) {
+// on, and its overlays behind them. It must run on the tree's thread, or that of a group that has entered the tree.
+func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -281,9 +292,9 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 		attr.UseCgroupFD, attr.CgroupFD = true, fds[len(fds)-1]
 		fds = fds[:len(fds)-1]
 	}
-	files := make([]uintptr, len(fds))
-	for i, fd := range fds {
-		files[i] = uintptr(fd)
+	var files []uintptr
+	for _, fd := range slices.Concat(fds, overlays.fds) {
+		files = append(files, uintptr(fd))
 	}
 	// The holder's own is 0, with which a command would make what anybody can
 	// write. A thread with a mount namespace of its own has a umask of its own.
@@ -306,7 +317,7 @@ func (c *client) fork(r *run, t *tree, fds []int) (pid, pidfd int, failed *Mount
 	if err != nil {
 		return 0, -1, mountError("executing "+r.argv[0], err)
 	}
-	c.running[r.request] = running{pidfd, t}
+	c.running[r.request] = running{pidfd, t, overlays}
 	return pid, pidfd, nil
 }
 

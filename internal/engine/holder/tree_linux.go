@@ -20,8 +20,12 @@ type builder struct {
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
-	stdio   []int  // of an init, for whose sandbox this is
-	content []byte // room for that of a file that is copied
+	stdio   []int // of an init, for whose sandbox this is
+	// overlays are the descriptors of the sandbox's own ones that are not mounted yet, and shown where the others
+	// are, by source.
+	overlays []int
+	shown    map[string]string
+	content  []byte // room for that of a file that is copied
 }
 
 // prepare makes what belongs to the session, in the holder's own namespace, of
@@ -171,6 +175,8 @@ func (b *builder) step(o Op) *MountError {
 			unix.Close(fd)
 		}
 		return failed
+	case OwnOverlay:
+		return b.ownOverlay(o.Source, dest)
 	case Graft, Seal, Processes, Pseudoterminals, Console:
 		return b.fresh(o, dest)
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 10
+const wireVersion = 11
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
@@ -74,12 +74,13 @@ type run struct {
 	plan    string // encoded: equal plans are equal strings
 	argv    []string
 
-	namespaces uint32 // of its sandbox
-	files      uint32 // how many come with the message
-	grouped    bool   // the last of them is the directory of a control group, and not for the init
-	first      bool   // it is pid 1 of namespaces that others join
-	ahead      bool   // it waits for a command, and the tree is looked at when there is one
-	joins      uint32 // the request of that one, or 0
+	namespaces uint32   // of its sandbox
+	overlays   []string // of which directories it has overlays of its own
+	files      uint32   // how many come with the message
+	grouped    bool     // the last of them is the directory of a control group, and not for the init
+	first      bool     // it is pid 1 of namespaces that others join
+	ahead      bool     // it waits for a command, and the tree is looked at when there is one
+	joins      uint32   // the request of that one, or 0
 }
 
 func (m *run) Fields(c *frame.Codec) {
@@ -93,6 +94,7 @@ func (m *run) Fields(c *frame.Codec) {
 	frame.Int(c, &m.joins)
 	c.Text(&m.plan)
 	c.Texts(&m.argv)
+	c.Texts(&m.overlays)
 	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 || m.first && m.joins != 0 {
 		c.Fail("no such run")
 	}
@@ -118,15 +120,17 @@ func (e *MountError) Fields(c *frame.Codec) {
 	c.Flag(&e.Shared)
 }
 
-// An overlayOf asks for the overlay of a directory.
+// An overlayOf asks for the overlay of a directory or, where each command has its own, whether there can be one.
 type overlayOf struct {
 	request uint32
 	source  string
+	own     bool
 }
 
 func (m *overlayOf) Fields(c *frame.Codec) {
 	frame.Int(c, &m.request)
 	c.Text(&m.source)
+	c.Flag(&m.own)
 	if len(m.source) == 0 || m.source[0] != '/' {
 		c.Fail("no absolute path")
 	}

@@ -33,8 +33,9 @@ type Halves struct{ Tree, Own Steps }
 
 // Halve takes a plan apart. What is fresh for each command, as memory and a procfs are,
 // is the sandbox's own, and so is what lies on it but for binds: those become trees of
-// their own. It is pure, and the result shows the same view as the whole plan would.
-func Halve(ops []Op, terminal bool) Halves {
+// their own. So is an overlay of which each command has its own, as own says. It is pure, and the result shows the
+// same view as the whole plan would.
+func Halve(ops []Op, terminal, own bool) Halves {
 	var h Halves
 	var regions strata[region]
 	regions.put("/", region{top: "/"})
@@ -47,20 +48,26 @@ func Halve(ops []Op, terminal bool) Halves {
 	}
 	for _, o := range ops {
 		at := regions.cover(o.Dest).of
-		own := "/0" + o.Dest
+		dest := "/0" + o.Dest
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		switch o.Kind {
 		case ROBind, Bind, Overlay, Home, Shell:
 			switch {
+			case o.Kind == Overlay && own:
+				if !at.fresh {
+					h.Tree.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
+				}
+				h.Own.add(holder.OwnOverlay, o.Source, dest, o)
+				regions.put(o.Dest, region{fresh: true})
 			case !at.fresh:
 				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
 				regions.put(o.Dest, at)
 			case o.Kind == ROBind && paths.Inside("/proc", o.Dest):
-				h.Own.add(holder.Seal, "", own, o)
+				h.Own.add(holder.Seal, "", dest, o)
 			default:
 				tree := "/" + strconv.Itoa(trees)
 				h.Tree.add(kindOf[o.Kind], o.named(), tree, o)
-				h.Own.add(holder.Graft, tree, own, Op{Why: o.Why})
+				h.Own.add(holder.Graft, tree, dest, Op{Why: o.Why})
 				regions.put(o.Dest, region{tree: trees, top: o.Dest})
 				trees++
 			}
@@ -68,20 +75,20 @@ func Halve(ops []Op, terminal bool) Halves {
 			if !at.fresh {
 				h.Tree.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
-			h.Own.add(kindOf[o.Kind], "", own, o)
+			h.Own.add(kindOf[o.Kind], "", dest, o)
 			regions.put(o.Dest, region{fresh: true})
 		case Dev:
 			if terminal {
 				o.Size = 1
-				h.Own.add(holder.Console, "", own+"/console", Op{Why: o.Why})
+				h.Own.add(holder.Console, "", dest+"/console", Op{Why: o.Why})
 			}
 			h.Tree.add(holder.Devices, "", inside, o)
 			h.Tree.add(holder.Directory, "", inside+"/pts", Op{Perms: 0o755, Why: o.Why})
-			h.Own.add(holder.Pseudoterminals, "", own+"/pts", Op{Why: o.Why})
+			h.Own.add(holder.Pseudoterminals, "", dest+"/pts", Op{Why: o.Why})
 			regions.put(o.Dest, at)
 		default:
 			if at.fresh {
-				h.Own.add(kindOf[o.Kind], o.named(), own, o)
+				h.Own.add(kindOf[o.Kind], o.named(), dest, o)
 			} else {
 				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
 			}

@@ -53,7 +53,7 @@ func flat(t *testing.T, name string, h Halves) []Op {
 	tree("/0", "/")
 	own := map[holder.Kind]Kind{
 		holder.Memory: Tmpfs, holder.Processes: Proc, holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Symlink: Symlink,
-		holder.Directory: Dir, holder.File: File, holder.ReadOnly: RemountRO, holder.Pin: Pin, holder.Seal: ROBind,
+		holder.Directory: Dir, holder.File: File, holder.ReadOnly: RemountRO, holder.Pin: Pin, holder.Seal: ROBind, holder.OwnOverlay: Overlay,
 	}
 	for _, o := range h.Own.Ops {
 		dest := strings.TrimPrefix(o.Dest, "/0")
@@ -129,8 +129,9 @@ func TestHalveShowsTheSame(t *testing.T) {
 
 func same(t *testing.T, name string, ops []Op) {
 	t.Helper()
-	for _, terminal := range []bool{true, false} {
-		h := Halve(ops, terminal)
+	for i := range 4 {
+		terminal, own := i&1 != 0, i&2 != 0
+		h := Halve(ops, terminal, own)
 		if len(h.Tree.Why) != len(h.Tree.Ops) || len(h.Own.Why) != len(h.Own.Ops) {
 			t.Fatalf("%s: reasons and steps differ in number", name)
 		}
@@ -138,7 +139,7 @@ func same(t *testing.T, name string, ops []Op) {
 		for _, o := range ops {
 			for _, at := range []string{o.Dest, path.Join(o.Dest, "below"), path.Dir(o.Dest)} {
 				if a, b := lookAt(ops, at), lookAt(again, at); a != b {
-					t.Errorf("%s, with a terminal %v: %s is %q, and halved %q", name, terminal, at, a, b)
+					t.Errorf("%s, with a terminal %v and own overlays %v: %s is %q, and halved %q", name, terminal, own, at, a, b)
 				}
 			}
 		}
@@ -153,7 +154,7 @@ func TestGoldenSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Halve(ops, false)
+	h := Halve(ops, false, false)
 	golden(t, "session", showSteps(h.Tree)+"\n"+showSteps(h.Own))
 }
 

@@ -82,7 +82,8 @@ func IsLauncher(words []string) bool {
 }
 
 // MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
-// prepared. It is told by [Conn.Make] what there is to make. mountFD and userFD are the
+// prepared. It is told by [Conn.Make] what there is to make; the descriptors that follow its controlFD are
+// overlays of its own. mountFD and userFD are the
 // descriptors of the mount and the user namespace of who asks for that, which
 // the init must not be in.
 func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {

@@ -150,7 +150,7 @@ func (m making) run() int {
 
 // complete makes the sandbox, and keeps no more capabilities than the command's namespaces take.
 func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountError) {
-	made, failed := holder.Make(box, m.others, []int{0, 1, 2}, m.alone)
+	made, failed := holder.Make(box, m.others, []int{0, 1, 2}, m.control+1, m.alone)
 	unix.Close(m.others[0])
 	unix.Close(m.others[1])
 	if failed == nil {

@@ -109,6 +109,7 @@ func commandRules() []Rule {
 		}},
 		{ID: "command.15", Title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
 		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
+		{ID: "command.19", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: []shared.Feature{shared.FeatureOverlay}, run: ownOverlay},
 		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: []shared.Feature{shared.FeatureNetworkInject}, run: keptSecret},
 		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
@@ -192,6 +193,23 @@ func keptOverlay(s *subject) {
 	if err != nil || string(text) != "kept\n" {
 		s.Failf("there it is %q: %v", text, err)
 	}
+	if scene.HostHas(s.Path("ws/made")) != nil {
+		s.Failf("it is in the workspace")
+	}
+}
+
+// ownOverlay has commands write to an overlay, one after another and at once.
+func ownOverlay(s *subject) {
+	spec := s.spec()
+	spec.Session = shared.Session{Dir: s.Path("own")}
+	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
+	spec.Table[0].Access = shared.Overlay
+	sandbox := s.OpenAs(spec)
+	const write = "test ! -e made && echo own >made && cat made"
+	p, _ := s.started(sandbox, s.sh(write+forever), nil)
+	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
+	s.endNow(p)
+	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	if scene.HostHas(s.Path("ws/made")) != nil {
 		s.Failf("it is in the workspace")
 	}
