@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -266,8 +265,6 @@ func (s *server) identify() (err error) {
 // run serves until nobody has come for some time, the executable was replaced, or a signal
 // comes, which the commands get, too.
 func (s *server) run() error {
-	// Of the 3 MiB that a command needs 1 lives on. To collect the rest after each would take a tenth of its time.
-	debug.SetGCPercent(400)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	// What is nobody's terminal any more is no reason to end, nor is a client that is gone.
