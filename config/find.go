@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/internal/source"
@@ -126,7 +127,7 @@ func foreign(path string) bool {
 	if err != nil || len(text) > source.MaxSize {
 		return false
 	}
-	file, diags := source.Syntax(path, text)
+	file, diags := hclsyntax.ParseConfig(text, path, hcl.InitialPos)
 	if diags.HasErrors() {
 		return false
 	}

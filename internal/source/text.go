@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
@@ -51,37 +50,12 @@ func Parse(name string, src []byte) (*Text, hcl.Diagnostics) {
 	s := &Text{Name: name, Bytes: src}
 	diags := check(name, src)
 	if !diags.HasErrors() {
-		s.file, diags = Syntax(name, src)
+		var file *hcl.File
+		if file, diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos); !diags.HasErrors() {
+			s.file = file
+		}
 	}
 	return s, s.Finish(diags)
-}
-
-// parsed are the files that were parsed last, by name and text. Nobody changes one.
-var parsed struct {
-	mu    sync.Mutex
-	files map[[2]string]*hcl.File
-}
-
-const maxParsed = 16
-
-// Syntax parses a text that may be parsed; it gives no file with an error. What a text says does not change: a
-// server parses that of a configuration once.
-func Syntax(name string, src []byte) (*hcl.File, hcl.Diagnostics) {
-	key := [2]string{name, string(src)}
-	parsed.mu.Lock()
-	defer parsed.mu.Unlock()
-	if file := parsed.files[key]; file != nil {
-		return file, nil
-	}
-	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	if diags.HasErrors() {
-		return nil, diags
-	}
-	if parsed.files == nil || len(parsed.files) >= maxParsed {
-		parsed.files = map[[2]string]*hcl.File{}
-	}
-	parsed.files[key] = file
-	return file, diags
 }
 
 // Body is what was parsed.
