@@ -10,9 +10,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
@@ -124,14 +121,14 @@ func Find(opts LookupOptions) (string, Origin, error) {
 // that could be meant to be that. One that cannot be read or parsed may be ours.
 func foreign(path string) bool {
 	text, err := source.Read(path)
-	if err != nil || len(text) > source.MaxSize {
+	if err != nil {
 		return false
 	}
-	file, diags := hclsyntax.ParseConfig(text, path, hcl.InitialPos)
+	parsed, diags := source.Parse(path, text)
 	if diags.HasErrors() {
 		return false
 	}
-	body := file.Body.(*hclsyntax.Body)
+	body := parsed.Body()
 	names := slices.Collect(maps.Keys(body.Attributes))
 	for _, b := range body.Blocks {
 		names = append(names, b.Type)

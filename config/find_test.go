@@ -141,6 +141,7 @@ func TestFindPassesByOtherTools(t *testing.T) {
 		"ui = \n":                              false,
 		"":                                     false,
 		"# nothing\n":                          false,
+		"ui = " + strings.Repeat("[", 1e6):     false, // which the parser must not see: no stack has room for it
 		"ui = true\n" + strings.Repeat("# long\n", source.MaxSize/7): false,
 	} {
 		dir := t.TempDir()

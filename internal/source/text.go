@@ -7,11 +7,13 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
@@ -44,9 +46,37 @@ type Text struct {
 	file  *hcl.File // nil when the text did not parse
 }
 
+// parsed are texts without any diagnostic, by name: a server is asked for the same ones again and again.
+var parsed struct {
+	sync.Mutex
+	texts map[string]*Text
+}
+
+// maxParsed bounds these.
+const maxParsed = 16
+
 // Parse parses the text of the file of that name, if that may be done. The diagnostics are
 // finished.
 func Parse(name string, src []byte) (*Text, hcl.Diagnostics) {
+	parsed.Lock()
+	s := parsed.texts[name]
+	parsed.Unlock()
+	if s != nil && bytes.Equal(s.Bytes, src) {
+		return s, nil
+	}
+	s, diags := parse(name, bytes.Clone(src)) // which the caller may write to
+	if len(diags) == 0 {
+		parsed.Lock()
+		if parsed.texts == nil || len(parsed.texts) >= maxParsed {
+			parsed.texts = map[string]*Text{}
+		}
+		parsed.texts[name] = s
+		parsed.Unlock()
+	}
+	return s, diags
+}
+
+func parse(name string, src []byte) (*Text, hcl.Diagnostics) {
 	s := &Text{Name: name, Bytes: src}
 	diags := check(name, src)
 	if !diags.HasErrors() {
