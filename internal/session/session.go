@@ -164,7 +164,7 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 // idOf is the ID of a session without a name: empty where commands share nothing, whose engine keeps
 // what each has to itself in the one directory.
 func (s *Session) idOf(reach string) string {
-	if s.each {
+	if s.once && s.Name() == "" {
 		return ""
 	}
 	return reachSub(s.id, reach)

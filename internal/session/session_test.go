@@ -64,10 +64,10 @@ func TestReachesShareNoDirectory(t *testing.T) {
 func TestOnceMakesADirectoryOnDemand(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, Options{Once: true})
-	if state, err := s.Get(t.Context(), "", false); err != nil || state.Dir != "" || state.ID == "" {
+	if state, err := s.Get(t.Context(), "", false); err != nil || state.Dir != "" || state.ID != "" {
 		t.Errorf("before anything is to be written: %+v, %v", state, err)
 	}
-	if state, err := s.Get(t.Context(), "", true); err != nil || state.Dir == "" {
+	if state, err := s.Get(t.Context(), "", true); err != nil || state.Dir == "" || state.ID != "" {
 		t.Errorf("when something is: %+v, %v", state, err)
 	}
 	if err := s.Close(); err != nil {

@@ -71,7 +71,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces,
-		once: !spec.Prepare && spec.Session.Dir == "" && !spec.Session.Processes}
+		once: !spec.Prepare && (spec.Session.Dir == "" || spec.Session.ID == "" && spec.User == nil)}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -172,7 +172,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	if s.once {
 		box := m.box
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
-		l.Spawn, l.Sandbox = s.spawnAlone, &box
+		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
 	}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }

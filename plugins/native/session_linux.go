@@ -150,25 +150,35 @@ func (s *opened) alone() (*holder.Alone, error) {
 	return a, err
 }
 
-// spawnAlone starts an init without a holder. One that has died while it waited is replaced: nothing has
+// aloneSpawner starts an init without a holder. One that has died while it waited is replaced: nothing has
 // run then.
-func (s *opened) spawnAlone(_ context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Launched, error) {
-	waited := s.first.Swap(nil)
-	if waited != nil {
-		if waited.Run(argv, files) == nil {
-			return waited, nil
+func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
+	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Launched, error) {
+		waited := s.first.Swap(nil)
+		if waited != nil {
+			if waited.Run(argv, files) == nil {
+				return waited, nil
+			}
+			waited.Discard()
 		}
-		waited.Discard()
+		a, err := s.alone()
+		if err != nil {
+			return nil, err
+		}
+		for _, source := range m.overlays {
+			if err == nil {
+				err = a.Overlay(ctx, s.spec.Session.Dir, source)
+			}
+		}
+		if err == nil {
+			err = a.Run(argv, files)
+		}
+		if err != nil {
+			a.Discard()
+			return nil, &shared.Error{Kind: shared.ErrBroken, Message: "starting the init: " + err.Error()}
+		}
+		return a, nil
 	}
-	a, err := s.alone()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.Run(argv, files); err != nil {
-		a.Discard()
-		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "starting the init: " + err.Error()}
-	}
-	return a, nil
 }
 
 // connect gives the connection to the holder, a new one where the former is lost.
@@ -202,7 +212,7 @@ func (s *opened) join(ctx context.Context) error {
 	if s.once {
 		a, err := s.alone()
 		if s.first.Store(a); err == nil {
-			err = s.hold(ctx, nil)
+			err = s.hold(ctx, func(source string) error { return a.Overlay(ctx, s.spec.Session.Dir, source) })
 		}
 		if err != nil {
 			s.leave()
@@ -211,7 +221,7 @@ func (s *opened) join(ctx context.Context) error {
 	}
 	client, err := s.session.connect(ctx)
 	if err == nil {
-		err = s.hold(ctx, client)
+		err = s.hold(ctx, func(source string) error { return client.Overlay(ctx, source, s.ownOverlays()) })
 	} else if ctx.Err() != nil {
 		err = ctx.Err()
 	} else {
@@ -226,8 +236,8 @@ func (s *opened) join(ctx context.Context) error {
 // ownOverlays says that commands share nothing, and so no overlay.
 func (s *opened) ownOverlays() bool { return s.spec.Session.ID == "" }
 
-// hold finds out which overlays there can be.
-func (s *opened) hold(ctx context.Context, client *holder.Client) error {
+// hold finds out which overlays there can be, by making them.
+func (s *opened) hold(ctx context.Context, overlay func(source string) error) error {
 	if s.spec.Session.Dir != "" {
 		s.held.Holder = true
 		s.held.Refused, s.held.Foreign = mountplan.Overlap(s.spec), map[string]bool{}
@@ -237,7 +247,7 @@ func (s *opened) hold(ctx context.Context, client *holder.Client) error {
 			continue
 		}
 		if s.held.Overlay(m.Source) == "" {
-			if err := client.Overlay(ctx, m.Source, s.ownOverlays()); ctx.Err() != nil {
+			if err := overlay(m.Source); ctx.Err() != nil {
 				return ctx.Err()
 			} else if err != nil {
 				s.held.Refused[m.Source] = err.Error()

@@ -1,9 +1,11 @@
 package holder
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +18,7 @@ import (
 type Alone struct {
 	*child
 	line *os.File // it ends with that, too, as long as it has not been told what to run
+	raw  syscall.RawConn
 }
 
 // aloneNamespaces are those of an Alone, beside a user and a mount namespace. Its command gets a cgroup
@@ -40,11 +43,44 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 		unix.Close(ours)
 		return nil, err
 	}
+	if err := unix.SetNonblock(ours, true); err != nil { // so that waiting for it can be given up
+		panic(err) // of a socket of ours
+	}
 	go func() {
 		<-c.gone
 		said()
 	}()
-	return &Alone{c, os.NewFile(uintptr(ours), "init")}, nil
+	line := os.NewFile(uintptr(ours), "init")
+	a := &Alone{child: c, line: line}
+	if a.raw, err = line.SyscallConn(); err != nil {
+		a.Discard()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Overlay has it make the overlay of a directory, with its layers in a session's directory that its user can
+// reach, whose owner removes them. A *[MountError] says why there can be none.
+func (a *Alone) Overlay(ctx context.Context, scratch, source string) error {
+	m := &overlayOf{source: source, own: true, scratch: scratch}
+	if err := frame.Send(a.raw, frame.Encode(msgOverlay, m, 256)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { a.line.SetReadDeadline(time.Unix(1, 0)) })
+	kind, payload, err := frame.Read(a.line, maxPayload)
+	var failed refusal
+	switch {
+	case !stop():
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case kind != msgFailed:
+		return nil
+	}
+	if err := frame.Decode(payload, &failed); err != nil {
+		return err
+	}
+	return &failed.why
 }
 
 // Run has it be the init that words and files make, from descriptor 0 on.
@@ -54,11 +90,7 @@ func (a *Alone) Run(words []string, files []*os.File) error {
 	for i, f := range files {
 		fds[i] = int(f.Fd())
 	}
-	raw, err := a.line.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return frame.Send(raw, frame.Encode(msgRun, &run{argv: words, files: uint32(len(fds))}, 256), fds...)
+	return frame.Send(a.raw, frame.Encode(msgRun, &run{argv: words, files: uint32(len(fds))}, 256), fds...)
 }
 
 // Pid is its number, until it was waited for.
@@ -79,14 +111,15 @@ func (a *Alone) Discard() {
 
 // Solitude is such an init's end of it.
 type Solitude struct {
-	space  *space
-	failed *MountError
+	space    *space
+	failed   *MountError
+	overlays map[string]int // by source
 }
 
 // Settle makes, of a process that [StartAlone] has started, the init that it is to be: while nobody has
 // said yet which, it makes what every tree is made in. It gives the words, and no error.
 func Settle() (s *Solitude, words []string) {
-	s = &Solitude{}
+	s = &Solitude{overlays: map[string]int{}}
 	if s.failed = apart([2]int{mountFD, userFD}); s.failed == nil {
 		umask := unix.Umask(0)
 		s.space, s.failed = newSpace(-1)
@@ -94,6 +127,11 @@ func Settle() (s *Solitude, words []string) {
 	}
 	from := &frame.Receiver{Socket: clientFD}
 	kind, payload, err := frame.Read(from, maxPayload)
+	for err == nil && kind == msgOverlay {
+		if err = s.overlay(payload); err == nil {
+			kind, payload, err = frame.Read(from, maxPayload)
+		}
+	}
 	var m run
 	if err != nil || kind != msgRun || frame.Decode(payload, &m) != nil || len(from.Files) != int(m.files) {
 		return s, nil // who has started it needs none
@@ -112,9 +150,54 @@ func Settle() (s *Solitude, words []string) {
 	return s, m.argv
 }
 
-// build makes the tree of a plan and, in a session's directory, overlays of its own, which that directory's owner
-// removes.
-func (s *Solitude) build(plan Plan, scratch string, sources []string) (overlays []int, failed *MountError) {
+// overlay makes the one that a message asks for, and answers.
+func (s *Solitude) overlay(payload []byte) error {
+	var m overlayOf
+	if err := frame.Decode(payload, &m); err != nil {
+		return err
+	}
+	umask := unix.Umask(0)
+	failed := s.makeOverlay(m.source, m.scratch)
+	unix.Umask(umask)
+	answer := frame.Encode(msgDone, &pair{}, 256)
+	if failed != nil {
+		answer = frame.Encode(msgFailed, &refusal{why: *failed}, 256)
+	}
+	_, err := unix.Write(clientFD, answer)
+	return err
+}
+
+func (s *Solitude) makeOverlay(source, scratch string) *MountError {
+	if s.failed != nil {
+		return s.failed
+	}
+	if s.space.dir < 0 {
+		dir, err := openSource(scratch)
+		if err != nil {
+			return mountError("opening the session's directory", err)
+		}
+		defer unix.Close(dir)
+		own, failed := makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
+		if failed != nil {
+			return failed
+		}
+		s.space.dir = own
+	}
+	o, failed := s.space.ownOverlays([]string{source})
+	if failed != nil {
+		return failed
+	}
+	defer o.close()
+	fd, err := unix.FcntlInt(uintptr(o.fds[0]), unix.F_DUPFD_CLOEXEC, frame.MaxFiles) // above those that come with a run
+	if err != nil {
+		return mountError("mounting an overlay", err)
+	}
+	s.overlays[source] = fd
+	return nil
+}
+
+// build makes the tree of a plan, and gives the overlays of sources, which were made before.
+func (s *Solitude) build(plan Plan, sources []string) (overlays []int, failed *MountError) {
 	if s.failed != nil {
 		return nil, s.failed
 	}
@@ -136,18 +219,12 @@ func (s *Solitude) build(plan Plan, scratch string, sources []string) (overlays 
 		failed.Shared = true
 		return nil, failed
 	}
-	if len(sources) > 0 && scratch != "" {
-		dir, err := openSource(scratch)
-		if err != nil {
-			return nil, mountError("opening the session's directory", err)
+	for _, source := range sources {
+		fd, made := s.overlays[source]
+		if !made {
+			return nil, &MountError{Index: -1, Call: "mounting an overlay", Reason: "none was made of " + strconv.Quote(source)}
 		}
-		if s.space.dir, failed = makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid())); failed != nil {
-			return nil, failed
-		}
+		overlays = append(overlays, fd)
 	}
-	o, failed := s.space.ownOverlays(sources)
-	if failed != nil {
-		return nil, failed
-	}
-	return o.fds, nil
+	return overlays, nil
 }

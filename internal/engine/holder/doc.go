@@ -17,7 +17,8 @@
 // server_linux.go serves clients and forks inits, by trees (thread_linux.go, made by
 // tree_linux.go, believed by current_linux.go and watch_linux.go) and by groups that share namespaces
 // (group_linux.go, whose mounts are put back by cover_linux.go). What is the session's,
-// overlays and homes, is space_linux.go and overlay_linux.go. An init's end is sandbox_linux.go. An init
+// overlays and homes, is space_linux.go and overlay_linux.go; overlays that are one command's own are
+// own_linux.go. An init's end is sandbox_linux.go. An init
 // that does without a holder, for a command that shares nothing, is alone_linux.go.
 //
 // # What it holds

@@ -92,10 +92,8 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of that of the tree, in which
 	// "/0" becomes the root directory then.
 	Steps Plan
-	// Tree is that of an [Alone], which has it from nobody, and Scratch the session's directory, where it
-	// makes overlays; empty for none.
-	Tree    Plan
-	Scratch string
+	// Tree is that of an [Alone], which has it from nobody.
+	Tree Plan
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
 	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
@@ -111,7 +109,6 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
 	c.Text(&b.Tree.encoded)
-	c.Text(&b.Scratch)
 	c.Flag(&b.Member)
 	c.Flag(&b.Resets)
 	c.Texts(&b.Groups)

@@ -43,7 +43,7 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 		for i := range sources {
 			m.b.overlays = append(m.b.overlays, overlays+i)
 		}
-	} else if m.b.overlays, failed = alone.build(box.Tree, box.Scratch, sources); failed != nil {
+	} else if m.b.overlays, failed = alone.build(box.Tree, sources); failed != nil {
 		return nil, failed
 	}
 	failed = m.b.open()

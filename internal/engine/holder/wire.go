@@ -8,7 +8,7 @@ const wireVersion = 11
 
 const (
 	msgHello   byte = 'H' // holder -> client, first: pair
-	msgOverlay byte = 'L' // client -> holder: overlayOf
+	msgOverlay byte = 'L' // client -> holder, or an Alone: overlayOf
 	msgTree    byte = 'T' // client -> holder: planned; nobody answers
 	msgRun     byte = 'R' // client -> holder: run; with files
 	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
@@ -125,12 +125,14 @@ type overlayOf struct {
 	request uint32
 	source  string
 	own     bool
+	scratch string // the session's directory, for an [Alone]
 }
 
 func (m *overlayOf) Fields(c *frame.Codec) {
 	frame.Int(c, &m.request)
 	c.Text(&m.source)
 	c.Flag(&m.own)
+	c.Text(&m.scratch)
 	if len(m.source) == 0 || m.source[0] != '/' {
 		c.Fail("no absolute path")
 	}

@@ -41,10 +41,10 @@ func messages(ops []Op) []frame.Message {
 		&run{request: 7, umask: 0o27, plan: string(encodePlan(ops)), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
 		&run{request: 8, argv: []string{"init"}, joins: 7},
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
-		&overlayOf{3, "/s", true},
+		&overlayOf{3, "/s", true, "/scratch"},
 		&pair{1, 0x8b},
 		&covered{2, "/0/ws/.git/config", "reason"},
-		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops), Scratch: "/s"},
+		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
 
