@@ -128,7 +128,8 @@ func (c *Change) Line(shown string) string {
 
 // unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
 // a file is executable. Of a new file it names a mode that no usual umask gives: others can write to it, where they
-// cannot write to the workspace, its owner cannot read or write it, or it has a special bit.
+// cannot write to the workspace, its owner cannot read or write it, or it has a special bit. Git's own objects are
+// read-only.
 func (c *Change) unsaid() bool {
 	switch mode := c.New.Mode; {
 	case c.New.Kind != File && c.New.Kind != Directory && c.New.Kind != Fifo:
@@ -137,6 +138,8 @@ func (c *Change) unsaid() bool {
 		owner := uint32(0o600)
 		if c.New.Kind == Directory {
 			owner = 0o700
+		} else if objects(c.git) {
+			owner = 0o400
 		}
 		return mode&(0o2022&^c.top|0o5000) != 0 || mode&owner != owner
 	case c.New.Kind == File:
