@@ -44,11 +44,11 @@ func (o Origin) String() string {
 
 // LookupOptions are what the search for a file depends on.
 type LookupOptions struct {
-	Explicit string                            // the value of -config; empty when not given
-	Dir      string                            // the current directory, absolute
-	Getenv   func(string) string               // reads the user's environment; nil: it is empty
-	stat     func(string) (fs.FileInfo, error) // nil: os.Stat
-	Foreign  func(path string)                 // is told of another tool's config.hcl; nil: nobody is
+	Explicit        string                            // the value of -config; empty when not given
+	Dir             string                            // the current directory, absolute
+	Getenv          func(string) string               // reads the user's environment; nil: it is empty
+	stat            func(string) (fs.FileInfo, error) // nil: os.Stat
+	OnForeignConfig func(path string)                 // is told of another tool's config.hcl; nil: nobody is
 }
 
 // Find says which file is in force: the one that is named explicitly, that of
@@ -73,10 +73,10 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	}
 
 	if opts.Explicit != "" {
-		return named(opts, opts.Explicit, OriginFlag)
+		return namedFile(opts, opts.Explicit, OriginFlag)
 	}
 	if path := opts.Getenv("SBXHOST_CONFIG"); path != "" {
-		return named(opts, path, OriginEnvironment)
+		return namedFile(opts, path, OriginEnvironment)
 	}
 
 	top, inGit, err := gitTop(opts.Dir, opts.stat)
@@ -106,9 +106,9 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		}
 		if found, err := isFile(path, opts.stat); err != nil {
 			return "", origin, err
-		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && foreign(path) {
-			if opts.Foreign != nil {
-				opts.Foreign(path)
+		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && isForeign(path) {
+			if opts.OnForeignConfig != nil {
+				opts.OnForeignConfig(path)
 			}
 		} else if found {
 			return path, origin, nil
@@ -117,9 +117,9 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	return "", OriginBuiltin, nil
 }
 
-// foreign reports whether a file has HCL, and nothing that a configuration of ours has, or
+// isForeign reports whether a file has HCL, and nothing that a configuration of ours has, or
 // that could be meant to be that. One that cannot be read or parsed may be ours.
-func foreign(path string) bool {
+func isForeign(path string) bool {
 	text, err := source.Read(path)
 	if err != nil {
 		return false
@@ -136,8 +136,8 @@ func foreign(path string) bool {
 	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return nearest(name, fileSchema.names()) != "" })
 }
 
-// named is the file that somebody has named.
-func named(opts LookupOptions, path string, origin Origin) (string, Origin, error) {
+// namedFile is the file that somebody has named.
+func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(opts.Dir, path)
 	}

@@ -150,7 +150,7 @@ func TestFindPassesByOtherTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told []string
-		path, origin, err := Find(LookupOptions{Dir: dir, Foreign: func(path string) { told = append(told, path) }})
+		path, origin, err := Find(LookupOptions{Dir: dir, OnForeignConfig: func(path string) { told = append(told, path) }})
 		if want := map[bool]string{false: file}[foreign]; path != want || (origin == OriginBuiltin) != foreign || err != nil || foreign != slices.Equal(told, []string{file}) {
 			t.Errorf("%.40q: %q, %v, %v, told %q", text, path, origin, err, told)
 		}

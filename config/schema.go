@@ -75,7 +75,7 @@ func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 	if !ok {
 		content, diags := body.Content(s.hcl())
 		d.add(diags)
-		return d.once(content, s)
+		return d.uniqueBlocks(content, s)
 	}
 	for name, attr := range native.Attributes {
 		if !slices.Contains(s.attrs, name) {
@@ -101,11 +101,11 @@ func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 	native = &hclsyntax.Body{Attributes: native.Attributes, Blocks: known, SrcRange: native.SrcRange, EndRange: native.EndRange}
 	content, _, diags := native.PartialContent(s.hcl())
 	d.add(diags)
-	return d.once(content, s)
+	return d.uniqueBlocks(content, s)
 }
 
-// once reports blocks that there may be only one of, and keeps the first.
-func (d *decoder) once(content *hcl.BodyContent, s *schema) *hcl.BodyContent {
+// uniqueBlocks reports blocks that there may be only one of, and keeps the first.
+func (d *decoder) uniqueBlocks(content *hcl.BodyContent, s *schema) *hcl.BodyContent {
 	first := make(map[string]hcl.Range)
 	kept := content.Blocks[:0:0]
 	for _, block := range content.Blocks {

@@ -42,9 +42,9 @@ const (
 //		// Ask says of a denied command that an approval would have it run. Nobody
 //		// has been asked yet.
 //		Ask bool
-//		// Exposed says what an unsandboxed command has that the definition would
+//		// Exposure says what an unsandboxed command has that the definition would
 //		// not give it.
-//		Exposed []string
+//		Exposure []string
 //		// Sensitive are the sensitive files within reach.
 //		Sensitive []string
 //	}
@@ -120,9 +120,9 @@ type NetworkUse = audit.NetworkUse
 //	func (s *ApprovalStore) List() ([]Approval, error)
 //	func (s *ApprovalStore) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error)
 //	func (s *ApprovalStore) FirstToday(ctx context.Context, what string) (bool, error)
-//	func (s *ApprovalStore) AddTold(ctx context.Context, made []Told, still func(*Told) bool) error
-//	func (s *ApprovalStore) ToldList() ([]Told, error)
-//	func (s *ApprovalStore) ClearTold(ctx context.Context, seen []Told) error
+//	func (s *ApprovalStore) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error
+//	func (s *ApprovalStore) Findings() ([]Finding, error)
+//	func (s *ApprovalStore) AcknowledgeFindings(ctx context.Context, seen []Finding) error
 //	func (s *ApprovalStore) Trusts(path string, content []byte) (Trust, *Trusted, error)
 //	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
 //	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)

@@ -85,7 +85,7 @@ func (h *Host) logUntold(sb *sandbox.Open, events []shared.Event) {
 		Sandbox: sb.Name, Engine: sb.Engine.Info.Name, Workspace: h.Root(),
 	}
 	for _, e := range events {
-		if use, ok := Told(&e).(audit.NetworkUse); ok {
+		if use, ok := DecodeEvent(&e).(audit.NetworkUse); ok {
 			r.Network = audit.AddNetworkUse(r.Network, use)
 		}
 	}

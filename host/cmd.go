@@ -242,7 +242,7 @@ func (c *Cmd) Run() error {
 // target is the sandbox that the command asks for.
 func (c *Cmd) target() (t sandbox.Target, err error) {
 	if c.definition != nil {
-		t = sandbox.Target{Name: c.definition.LateName(), Definition: *c.definition, Own: len(c.definition.BindPaths)}
+		t = sandbox.Target{Name: c.definition.ImplicitName(), Definition: *c.definition, DefinitionBinds: len(c.definition.BindPaths)}
 	} else if t, err = c.host.target(c.sandbox); err != nil {
 		return t, err
 	}
@@ -265,7 +265,7 @@ func (c *Cmd) target() (t sandbox.Target, err error) {
 	if err != nil {
 		return t, &SandboxError{Sandbox: t.Name, Err: err}
 	}
-	t.Late = string(text)
+	t.ImplicitKey = string(text)
 	return t, nil
 }
 

@@ -96,7 +96,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	if c.host == nil {
 		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
 	}
-	t, facts, err := c.asked()
+	t, facts, err := c.resolveTarget()
 	if err != nil {
 		return ApprovalRequest{}, err
 	}

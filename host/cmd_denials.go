@@ -30,11 +30,11 @@ func (c *Cmd) explain(missing bool) {
 	}
 	f := c.failure(opened, c.started, c.origins)
 	c.mu.Lock()
-	f.NotFound, f.Succeeded, f.Said, f.Traced = missing, !missing && c.endErr == nil, c.files.Said(), slices.Clone(c.calls)
-	f.Network, f.Told = slices.Clone(c.report.Network), slices.Clone(c.report.Denials)
+	f.NotFound, f.Succeeded, f.Stderr, f.Traced = missing, !missing && c.endErr == nil, c.files.StderrExcerpt(), slices.Clone(c.calls)
+	f.Network, f.EngineDenials = slices.Clone(c.report.Network), slices.Clone(c.report.Denials)
 	c.mu.Unlock()
 	if exit, ok := errors.AsType[*ExitError](c.endErr); ok && exit.TimedOut {
-		f.Told = append(f.Told, Denial{Operation: "use", Attribute: "limits.timeout", Reason: fmt.Sprintf("the command was ended after %v, its time limit", c.timeLimit())})
+		f.EngineDenials = append(f.EngineDenials, Denial{Operation: "use", Attribute: "limits.timeout", Reason: fmt.Sprintf("the command was ended after %v, its time limit", c.timeLimit())})
 	}
 	found := make(chan []Denial, 1)
 	go func() { found <- f.Denials() }()

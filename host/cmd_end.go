@@ -40,14 +40,14 @@ func (c *Cmd) Wait() error {
 	stdioErr := c.files.End(delay, c.events)
 	select {
 	case <-c.events: // nobody else calls Events
-		for _, note := range c.late {
+		for _, note := range c.lateNotes {
 			c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 		}
 	default:
 	}
 	_, failed := errors.AsType[*ExitError](c.endErr)
 	refused := func(u audit.NetworkUse) bool { return !u.Allowed }
-	if failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.Said()) || slices.ContainsFunc(c.Report().Network, refused)) {
+	if failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.StderrExcerpt()) || slices.ContainsFunc(c.Report().Network, refused)) {
 		c.explain(false)
 	}
 	// As in os/exec, the command's own end comes first: what went wrong with
@@ -156,7 +156,7 @@ func (c *Cmd) sandboxError(err error) error {
 func (c *Cmd) wrapUp(result *shared.Result) {
 	type found struct {
 		replaced []string
-		made     facts.Made
+		made     facts.Changes
 		looked   bool
 		unlogged string
 		unkept   string // why the list lacks it
@@ -168,9 +168,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			f.replaced = facts.Replaced(<-c.watching)
 		}
 		if !c.opened.Resolved.Spec.Unconfined { // whose end may be unknown because it has ended its init
-			f.made, f.looked = c.host.machine.Made(c.opened.Resolved), true
+			f.made, f.looked = c.host.machine.Changes(c.opened.Resolved), true
 		}
-		f.unkept = c.host.keepTold(&f.made)
+		f.unkept = c.host.keepFindings(&f.made)
 		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
 			<-c.events // which tell what was reached
 		}
@@ -184,7 +184,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		select {
 		case f = <-done:
 			waiting = false
-			c.opened.Told = f.looked && f.unkept == ""
+			c.opened.Reported = f.looked && f.unkept == ""
 		case <-late:
 			waiting = false
 		case <-overdue:
@@ -208,7 +208,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and is still on its repository's list: git worktree prune takes it off", hostpath.Quote(place))})
 	}
 	if f.unlogged != "" {
-		c.late = append(c.late, f.unlogged)
+		c.lateNotes = append(c.lateNotes, f.unlogged)
 	}
 	c.mu.Lock()
 	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.Repositories, f.made.Instructions

@@ -28,7 +28,7 @@ func (c *Cmd) watchEvents() {
 		e.Time = time.Now()
 		c.event(e)
 	}
-	for _, e := range session.RoomEvents(&c.opened.Resolved.Spec) {
+	for _, e := range session.UnboundedEvents(&c.opened.Resolved.Spec) {
 		c.event(e)
 	}
 	events := c.process.Events()
@@ -47,7 +47,7 @@ func (c *Cmd) event(e shared.Event) {
 	// Whoever shows it need not know that paths in it are a command's word.
 	e.Message = hostpath.Line(e.Message)
 	c.mu.Lock()
-	switch told := Told(&e).(type) {
+	switch told := DecodeEvent(&e).(type) {
 	case Denial:
 		c.report.Denials = denial.Add(c.report.Denials, told)
 	case LimitReport:

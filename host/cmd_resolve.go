@@ -12,9 +12,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// asked is the sandbox that the command asks for, and what the policy knows before an engine
+// resolveTarget is the sandbox that the command asks for, and what the policy knows before an engine
 // was spoken to. After an error the sandbox may have a name.
-func (c *Cmd) asked() (t sandbox.Target, facts policy.Facts, err error) {
+func (c *Cmd) resolveTarget() (t sandbox.Target, facts policy.Facts, err error) {
 	if t, err = c.target(); err != nil {
 		return t, facts, err
 	}

@@ -170,7 +170,7 @@ func (c *Cmd) undo() {
 
 // begin decides how the command may run, and starts it.
 func (c *Cmd) begin(ctx context.Context) error {
-	t, facts, err := c.asked()
+	t, facts, err := c.resolveTarget()
 	name := t.Name
 	c.mu.Lock()
 	c.report.Sandbox = name // of a refusal, too
@@ -261,7 +261,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
 	// The engine may have started it, and have been lost or given up before it said so.
-	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NotAsked(err)
+	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NeverRequested(err)
 	switch {
 	case err == nil:
 		return nil
@@ -316,7 +316,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 func (c *Cmd) streams() *stdio.Streams {
 	spec := &c.opened.Resolved.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
-		Confined: !spec.Unconfined, User: spec.User, Outlived: spec.Session.Processes, Late: c.Background}
+		Confined: !spec.Unconfined, User: spec.User, MayOutlive: spec.Session.Processes, AfterExit: c.Background}
 }
 
 // withoutTTY makes c one that has no terminal to be typed to.

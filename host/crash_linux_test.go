@@ -295,7 +295,7 @@ func TestDeadEngine(t *testing.T) {
 func TestStoppedEngine(t *testing.T) {
 	t.Parallel()
 	h, engine := withEngine(t, func(o *host.Options) {
-		o.Session.Once = true
+		o.Session.OneShot = true
 		o.Sandboxes["fast"] = host.Definition{Engine: "native", Limits: host.Limits{Grace: 100 * time.Millisecond}}
 	})
 	command := func(ctx context.Context) *host.Cmd { return h.Command(ctx, "fast", "sleep", "1000") }
@@ -453,7 +453,7 @@ func TestNothingIsLoggedAfterClose(t *testing.T) {
 			t.Parallel()
 			output := &closedLog{}
 			h, running := withEngine(t, func(o *host.Options) {
-				o.Session.Once = true
+				o.Session.OneShot = true
 				o.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: output})
 			})
 			cmd := h.Command(t.Context(), "fast", "sleep", "1000")

@@ -84,7 +84,7 @@ type (
 	//	func (d *Definition) Differs(other *Definition) string
 	//	func (d *Definition) Validate() error
 	//	func (d *Definition) SpecNetwork() (n shared.Network, notes []string)
-	//	func (d Definition) LateName() string
+	//	func (d Definition) ImplicitName() string
 	//	func (d *Definition) Unheld(engine string) (notes []string)
 	//	func (d *Definition) Passed(own map[string]Credential) (names []string)
 	//	func (d *Definition) Injected(own map[string]Credential) []string
@@ -237,10 +237,10 @@ type WorkspaceOptions struct {
 //		// RemoveSession, or until nobody has used it for seven days. Letters,
 //		// digits, ".", "_" and "-", at most 64, the first a letter or digit.
 //		Name string
-//		// Once says that the Host runs one command and so shares nothing, which
+//		// OneShot says that the Host runs one command and so shares nothing, which
 //		// starts it faster: there is no session unless something is to be
 //		// written to it.
-//		Once bool
+//		OneShot bool
 //		// Each says that commands share nothing though the Host runs many, as a server does
 //		// for programs that know nothing of one another: each has a session of its own. It implies Once.
 //		// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
@@ -288,12 +288,12 @@ type (
 	//	type ReviewInfo struct {
 	//		Name    string    `json:"name"`
 	//		Sandbox string    `json:"sandbox"`
-	//		Made    time.Time `json:"made"`
+	//		Created time.Time `json:"made"`
 	//		InUse   bool      `json:"in_use"`
 	//		// Applied says that it was applied, as a whole or in part, and that this can be undone.
-	//		Applied bool      `json:"applied"`
-	//		Whole   bool      `json:"whole"` // and that nothing else is in it
-	//		Used    time.Time `json:"used"`
+	//		Applied  bool      `json:"applied"`
+	//		Complete bool      `json:"whole"` // and that nothing else is in it
+	//		Used     time.Time `json:"used"`
 	//	}
 	ReviewInfo = review.Info
 	// ReviewChange is one path at which a review differs from the workspace.
@@ -343,8 +343,8 @@ type (
 	//	func (s *ReviewSet) As(changes []Change, only []string) []Shown
 	//	func (s *ReviewSet) MarshalJSON() ([]byte, error)
 	//	func (s *ReviewSet) Shown(c *Change) string
-	//	func (s *ReviewSet) Seen() (seen *Set, unseen int)
-	//	func (s *ReviewSet) Within(paths []string, c *Change) bool
+	//	func (s *ReviewSet) Visible() (seen *Set, unseen int)
+	//	func (s *ReviewSet) Selects(paths []string, c *Change) bool
 	//	func (s *ReviewSet) Concerns(paths []string, c *Change) bool
 	ReviewSet = review.Set
 	// ShownChange is a change as a ReviewSet's JSON has it.
@@ -374,8 +374,8 @@ type (
 	// ReviewOutcome is what an apply did.
 	//
 	//	type ReviewOutcome struct {
-	//		Applied []Change
-	//		Whole   bool // nothing is left in the review
+	//		Applied  []Change
+	//		Complete bool // nothing is left in the review
 	//		// Conflicts and Refused are what stood in the way: then nothing was applied.
 	//		Conflicts, Refused []Change
 	//	}

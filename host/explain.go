@@ -37,11 +37,11 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.RoomNotes(&opened.Resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolved.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
-		Exposed: decision.Exposed, Sensitive: decision.Sensitive,
+		Exposure: decision.Exposure, Sensitive: decision.Sensitive,
 		Session: c.host.sessionOf(opened), Spec: opened.Resolved.Spec, Command: command, Env: origins, Plan: plan,
 	}, nil
 }
@@ -52,7 +52,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	if c.host.options.EnginesOnly {
 		return nil, policy.Decision{}, sandbox.ErrNoWorkspace
 	}
-	t, facts, err := c.asked()
+	t, facts, err := c.resolveTarget()
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}

@@ -156,7 +156,7 @@ func (h *Host) SandboxNames() []string {
 // target is the sandbox of that name; "" is the default one.
 func (h *Host) target(name string) (sandbox.Target, error) {
 	name, def, err := h.definition(name)
-	return sandbox.Target{Name: name, Definition: def, Own: len(def.BindPaths)}, err
+	return sandbox.Target{Name: name, Definition: def, DefinitionBinds: len(def.BindPaths)}, err
 }
 
 // definition finds a definition; "" is the default one.

@@ -50,7 +50,7 @@ func (h *Host) open(ctx context.Context) error {
 		}
 	}
 	h.pool = sandbox.NewPool(sandbox.Config{
-		Engines: h.engines, Machine: h.machine, Session: h.session, Life: h.life, Linger: o.Linger, OneShot: o.OneShot, Logger: h.logger, Untold: h.logUntold, KeepTold: h.keepTold,
+		Engines: h.engines, Machine: h.machine, Session: h.session, Life: h.life, Linger: o.Linger, OneShot: o.OneShot, Logger: h.logger, OnLateEvents: h.logUntold, KeepFindings: h.keepFindings,
 		Policy: policy.Facts{AllowBypass: o.Approvals.AllowBypass, Mode: o.Approvals.Mode, ModeOrigin: o.Approvals.ModeOrigin},
 	})
 	return nil
@@ -79,7 +79,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		return fmt.Errorf("workspace.%w", err)
 	}
 	owner := facts.LookupOwner(ws, &h.caller)
-	h.session, err = session.New(o.Session, session.For{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Logger: h.logger})
+	h.session, err = session.New(o.Session, session.Purpose{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Logger: h.logger})
 	if err != nil {
 		return err
 	}
@@ -104,12 +104,12 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		Toolchains:   o.Workspace.Toolchains, HideSensitive: o.HideSensitive, Env: o.Workspace.Env,
 		Stubs: stubs.New(cache), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
-	own := facts.Own{Configs: o.Protected, Vetted: o.Vetted, EngineDir: o.EngineDir,
+	own := facts.HostPaths{Configs: o.Protected, TrustChecked: o.TrustChecked, EngineDir: o.EngineDir,
 		Engines: append(h.engines.Names(), launch.Separate...), Programs: h.engines.Programs(), Sources: h.engines.Sources()}
 	if own.Records, err = h.openRecords(); err != nil {
 		return err
 	}
-	if c.Own, err = own.All(&h.caller, owner, o.Dir); err != nil {
+	if c.HostPaths, err = own.All(&h.caller, owner, o.Dir); err != nil {
 		return err
 	}
 	h.machine = facts.New(c)
@@ -133,9 +133,9 @@ func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 }
 
 // openRecords opens the audit log, and says where this Host keeps its decisions.
-func (h *Host) openRecords() (records []view.Own, err error) {
+func (h *Host) openRecords() (records []view.HostPath, err error) {
 	if store := h.options.Approvals.Store; store != nil {
-		records = append(records, view.Own{Path: store.Dir(), Attribute: "approvals", What: "what was approved", Kind: view.OwnRecord})
+		records = append(records, view.HostPath{Path: store.Dir(), Attribute: "approvals", Description: "what was approved", Kind: view.OwnRecord})
 	}
 	path := h.options.AuditLog
 	if filepath.IsAbs(path) {
@@ -147,7 +147,7 @@ func (h *Host) openRecords() (records []view.Own, err error) {
 		return nil, err
 	}
 	if h.audit != nil {
-		records = append(records, view.Own{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", What: "the audit log", File: true, Kind: view.OwnRecord})
+		records = append(records, view.HostPath{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", Description: "the audit log", File: true, Kind: view.OwnRecord})
 	}
 	return records, nil
 }
@@ -240,11 +240,11 @@ func (h *Host) Processes() (list []ProcessInfo, err error) {
 
 // HasProcesses reports whether something may run in the session, of a definition with
 // Session.Processes.
-func (h *Host) HasProcesses() bool { return h.pool.HasKept() }
+func (h *Host) HasProcesses() bool { return h.pool.HasProcesses() }
 
 // EndProcesses ends what commands have left running in the session. It ends no command: while one
 // of those runs it does nothing.
-func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndKept(ctx) }
+func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndProcesses(ctx) }
 
 // sessionOf says which session a sandbox is in.
 func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {

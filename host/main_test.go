@@ -71,7 +71,7 @@ func runHostProcess() {
 		Builtins:  builtins,
 		Workspace: host.WorkspaceOptions{Root: os.Getenv(hostProcessEnv)},
 		Sandboxes: map[string]host.Definition{"fast": {Engine: "native"}},
-		Session:   host.SessionOptions{Once: true}, // each command alone, started by the engine itself
+		Session:   host.SessionOptions{OneShot: true}, // each command alone, started by the engine itself
 		OneShot:   true,
 	})
 	if err == nil {

@@ -75,9 +75,9 @@ type Options struct {
 	// Protected are host files that no command may write, whatever is bound:
 	// the configuration in force.
 	Protected []string
-	// Vetted says that another text of these would not be obeyed: commands run although
+	// TrustChecked says that another text of these would not be obeyed: commands run although
 	// an engine cannot protect them.
-	Vetted bool
+	TrustChecked bool
 	// HideSensitive hides files that look as if they held secrets, which Explain names
 	// otherwise: those named .env, and those whose names begin with ".env.".
 	HideSensitive bool

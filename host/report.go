@@ -128,18 +128,18 @@ func endOf(result *shared.Result, err error) (e End) {
 	return e
 }
 
-// Told is what an event says in the form in which a Report has it: a Denial, a LimitReport or
+// DecodeEvent is what an event says in the form in which a Report has it: a Denial, a LimitReport or
 // an audit.NetworkUse; nil of an event that says nothing but its message.
-func Told(e *shared.Event) any {
+func DecodeEvent(e *shared.Event) any {
 	switch e.Kind {
 	case shared.EventViolation:
-		return denial.Told(e)
+		return denial.FromEvent(e)
 	case shared.EventLimit:
 		return LimitReport{e.Details["limit"], e.Details["mechanism"], e.Details["hold"]}
 	case shared.EventNetwork:
 		d := egress.ParseDecision(e.Details)
 		return audit.NetworkUse{
-			Name: hostpath.Line(d.Name), Port: d.Port, By: hostpath.Line(d.By), Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
+			Name: hostpath.Line(d.Name), Port: d.Port, By: hostpath.Line(d.Source), Allowed: d.Allowed, Reason: hostpath.Line(d.Reason), Connections: max(d.Connections, 1),
 			Sent: d.Sent, Received: d.Received, DurationMS: d.Duration.Milliseconds(),
 		}
 	}
@@ -239,10 +239,10 @@ type Explanation struct {
 	// Asks says that the command would have to be approved first; all else is
 	// then of the run that an approval would allow.
 	Asks bool
-	// Exposed says what an unsandboxed command has that the definition would not
+	// Exposure says what an unsandboxed command has that the definition would not
 	// give it, and Sensitive which files of the workspace look as if they held
 	// secrets.
-	Exposed   []string
+	Exposure  []string
 	Sensitive []string
 	Session   SessionReport
 	Spec      shared.Spec

@@ -61,7 +61,7 @@ func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 // UndoReview takes the last apply back, as long as nothing of what it changed was changed
 // since: what was is listed.
 func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, err error) {
-	return h.pool.Shelf().Undo(ctx)
+	return h.pool.ReviewStore().Undo(ctx)
 }
 
 // Diff writes what changes in the paths only or, without them, in all, as git does; and gives the

@@ -61,7 +61,7 @@ func TestReview(t *testing.T) {
 	out, err := r.Apply(t.Context(), set, host.ReviewChoice{Digest: set.Digest})
 	must(t, err)
 	r.Close()
-	if text, err := os.ReadFile(made); err != nil || string(text) != "one\ntwo\n" || !out.Whole {
+	if text, err := os.ReadFile(made); err != nil || string(text) != "one\ntwo\n" || !out.Complete {
 		t.Errorf("%q, %v, %+v", text, err, out)
 	}
 	// The next of that name begins anew, on what there is now.
@@ -73,7 +73,7 @@ func TestReview(t *testing.T) {
 	if _, err := os.Lstat(made); err != nil {
 		t.Error(err)
 	}
-	if list, err := h.Reviews(); err != nil || len(list) != 1 || !list[0].Whole {
+	if list, err := h.Reviews(); err != nil || len(list) != 1 || !list[0].Complete {
 		t.Errorf("%+v, %v", list, err)
 	}
 	name, _, err := h.UndoReview(t.Context())

@@ -47,7 +47,7 @@ type run struct {
 	origins   []EnvVar               // of its environment
 	watching  <-chan []facts.Watched // what is hidden and protected from it
 	degraded  []string               // what is to be told once events are
-	late      []string               // and after all events
+	lateNotes []string               // and after all events
 	notes     []string               // what a person should know of this command's environment
 	events    chan struct{}          // closed when the last event was seen
 	auditID   string

@@ -263,7 +263,7 @@ func TestOnce(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir() + "/sessions"
 	tools := t.TempDir()
-	h := newHost(t, func(o *host.Options) { o.Session = host.SessionOptions{Once: true, Dir: base} })
+	h := newHost(t, func(o *host.Options) { o.Session = host.SessionOptions{OneShot: true, Dir: base} })
 	cmd := h.Command(t.Context(), "fast", "true")
 	if err := cmd.Run(); err != nil || cmd.Report().Session.Dir != "" {
 		t.Errorf("%v, %+v", err, cmd.Report())
@@ -272,7 +272,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("something was made: %v", err)
 	}
 	h = newHost(t, func(o *host.Options) {
-		o.Session, o.Workspace.Readable = host.SessionOptions{Once: true, Dir: base}, []string{tools}
+		o.Session, o.Workspace.Readable = host.SessionOptions{OneShot: true, Dir: base}, []string{tools}
 	})
 	e, err := h.Command(t.Context(), "fast", "true").Explain()
 	if err != nil {

@@ -118,11 +118,11 @@ func (c *Cmd) Approve(ApprovalScope) (ApprovalRequest, error) {
 	return ApprovalRequest{}, errSystem
 }
 
-// Told has none.
-func (h *Host) Told() ([]approvals.Told, error) { return nil, nil }
+// Findings has none.
+func (h *Host) Findings() ([]approvals.Finding, error) { return nil, nil }
 
-// SeeTold has nothing to do.
-func (h *Host) SeeTold(context.Context) ([]approvals.Told, error) { return nil, nil }
+// AcknowledgeFindings has nothing to do.
+func (h *Host) AcknowledgeFindings(context.Context) ([]approvals.Finding, error) { return nil, nil }
 
 // Sessions finds none.
 func Sessions(context.Context, []string, string) ([]SessionInfo, error) { return nil, nil }

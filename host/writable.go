@@ -39,7 +39,7 @@ func (h *Host) writable() (w facts.Writable) {
 			}
 		}
 	}
-	binds := append(h.pool.LateBinds(), h.options.OtherBinds...)
+	binds := append(h.pool.ImplicitBinds(), h.options.OtherBinds...)
 	for _, name := range h.SandboxNames() {
 		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
 	}

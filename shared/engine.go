@@ -52,13 +52,13 @@ type Sandbox interface {
 	Close(ctx context.Context) error
 }
 
-// A Teller is a Sandbox whose processes outlive their commands.
-type Teller interface {
+// A EventDrainer is a Sandbox whose processes outlive their commands.
+type EventDrainer interface {
 	Sandbox
 
-	// Untold gives, once it is closed, the events that no command was there for, such as
+	// DrainEvents gives, once it is closed, the events that no command was there for, such as
 	// EventNetwork. It gives each once.
-	Untold() []Event
+	DrainEvents() []Event
 }
 
 // A Process is one started command.

@@ -29,23 +29,23 @@ const (
 // sockets.
 type inbox struct {
 	mu      sync.Mutex
-	parked  map[wire.FilesToken][]*os.File
+	waiting map[wire.FilesToken][]*os.File
 	arrived chan struct{} // closed, and made anew, when some are parked
 }
 
 func newInbox() *inbox {
-	return &inbox{parked: map[wire.FilesToken][]*os.File{}, arrived: make(chan struct{})}
+	return &inbox{waiting: map[wire.FilesToken][]*os.File{}, arrived: make(chan struct{})}
 }
 
 func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, again := b.parked[t]; again {
+	if _, again := b.waiting[t]; again {
 		b.drop(t) // the host takes them back
 		closeFiles(files)
 		return
 	}
-	b.parked[t] = files
+	b.waiting[t] = files
 	close(b.arrived)
 	b.arrived = make(chan struct{})
 	time.AfterFunc(parkedFor, func() {
@@ -57,16 +57,16 @@ func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 
 // drop closes what is parked under t; the caller holds the lock.
 func (b *inbox) drop(t wire.FilesToken) {
-	closeFiles(b.parked[t])
-	delete(b.parked, t)
+	closeFiles(b.waiting[t])
+	delete(b.waiting, t)
 }
 
 // take gives what is parked under t, and what tells of more.
 func (b *inbox) take(t wire.FilesToken) (files []*os.File, ok bool, arrived <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	files, ok = b.parked[t]
-	delete(b.parked, t)
+	files, ok = b.waiting[t]
+	delete(b.waiting, t)
 	return files, ok, b.arrived
 }
 

@@ -107,7 +107,7 @@ func (early) StartEarly(ctx context.Context) {
 
 // launch starts an engine; alive, if not nil, is a file that it has open for
 // as long as it lives. Its commands have not: they are given it.
-func launch(role string, alive *os.File) (*dial.Launched, error) {
+func launch(role string, alive *os.File) (*dial.Process, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{roleEnv + "=" + role}
 	if alive != nil {
@@ -116,7 +116,7 @@ func launch(role string, alive *os.File) (*dial.Launched, error) {
 	return dial.Launch(context.Background(), cmd, dial.LaunchOptions{KeepSocket: true})
 }
 
-func launchFor(t *testing.T, alive *os.File) *dial.Launched {
+func launchFor(t *testing.T, alive *os.File) *dial.Process {
 	t.Helper()
 	l, err := launch("engine", alive)
 	if err != nil {
@@ -126,7 +126,7 @@ func launchFor(t *testing.T, alive *os.File) *dial.Launched {
 	return l
 }
 
-func socketDir(l *dial.Launched) string { return filepath.Dir(l.Address.String()) }
+func socketDir(l *dial.Process) string { return filepath.Dir(l.Address.String()) }
 
 func TestEngineProcess(t *testing.T) {
 	l := launchFor(t, nil)
@@ -246,12 +246,12 @@ func TestHostKilled(t *testing.T) {
 
 // What is started early is over with the first sandbox, and the engine's end waits for it.
 func TestStartEarly(t *testing.T) {
-	for name, over := range map[string]func(l *dial.Launched) error{
-		"opened": func(l *dial.Launched) error {
+	for name, over := range map[string]func(l *dial.Process) error{
+		"opened": func(l *dial.Process) error {
 			_, err := l.Open(t.Context(), Spec{Unconfined: true})
 			return err
 		},
-		"ended": func(l *dial.Launched) error { return l.Signal(syscall.SIGTERM) },
+		"ended": func(l *dial.Process) error { return l.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			alive, aliveW := pipe(t)
@@ -273,10 +273,10 @@ func TestStartEarly(t *testing.T) {
 }
 
 func TestEngineEnds(t *testing.T) {
-	for name, end := range map[string]func(l *dial.Launched){
-		"terminated":     func(l *dial.Launched) { l.Signal(syscall.SIGTERM) },
-		"channel closed": func(l *dial.Launched) { l.Disconnect() },
-		"asked": func(l *dial.Launched) {
+	for name, end := range map[string]func(l *dial.Process){
+		"terminated":     func(l *dial.Process) { l.Signal(syscall.SIGTERM) },
+		"channel closed": func(l *dial.Process) { l.Disconnect() },
+		"asked": func(l *dial.Process) {
 			l.Conn.Invoke(t.Context(), "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 		},
 	} {

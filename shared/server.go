@@ -180,8 +180,8 @@ func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseRep
 		return nil, err
 	}
 	reply := &pb.CloseReply{}
-	if t, ok := box.Sandbox.(Teller); ok {
-		for _, e := range t.Untold() {
+	if t, ok := box.Sandbox.(EventDrainer); ok {
+		for _, e := range t.DrainEvents() {
 			reply.Events = append(reply.Events, eventToPB(&e))
 		}
 	}

@@ -77,10 +77,10 @@ const (
 )
 
 // String spells f as a definition does.
-func (f Filesystem) String() string { return spelled("filesystem", f, "minimal", "host") }
+func (f Filesystem) String() string { return spell("filesystem", f, "minimal", "host") }
 
-// spelled gives the word for a value of a kind, of which words has those that there are.
-func spelled[T ~int32](kind string, value T, words ...string) string {
+// spell gives the word for a value of a kind, of which words has those that there are.
+func spell[T ~int32](kind string, value T, words ...string) string {
 	if value < 0 || int(value) >= len(words) {
 		return fmt.Sprintf("%s(%d)", kind, int32(value))
 	}
@@ -152,7 +152,7 @@ const (
 )
 
 // String is for people.
-func (m NetworkMode) String() string { return spelled("network", m, "none", "host", "names") }
+func (m NetworkMode) String() string { return spell("network", m, "none", "host", "names") }
 
 // Limits bound a command. Zero means no limit of that kind.
 type Limits struct {

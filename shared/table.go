@@ -36,7 +36,7 @@ const (
 
 // String is for people.
 func (a Access) String() string {
-	return spelled("access", a, "hidden", "read-only", "read-write", "overlay", "private")
+	return spell("access", a, "hidden", "read-only", "read-write", "overlay", "private")
 }
 
 // Shows reports whether the entry shows files of the host.
@@ -55,7 +55,7 @@ const (
 )
 
 // String is for people.
-func (m Missing) String() string { return spelled("missing", m, "refuse", "ignore", "hold") }
+func (m Missing) String() string { return spell("missing", m, "refuse", "ignore", "hold") }
 
 // Cover finds the entry of a table that a path inside lies in, the deepest one,
 // and the host's path of what shows there; "" where that is nothing of the host's.

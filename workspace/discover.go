@@ -48,10 +48,10 @@ func Discover(dir, home string) (string, error) {
 	return start, nil
 }
 
-// Spelled is how a directory in a root spells the root, which is without symlinks: "/l/p" of
+// SpellingOf is how a directory in a root spells the root, which is without symlinks: "/l/p" of
 // "/l/p/sub", where l is one. Where a symlink leads into the root it is the directory, and of
 // is what that leads to; where none is on the way, it is the root itself.
-func Spelled(dir, root string) (spelled, of string) {
+func SpellingOf(dir, root string) (spelled, of string) {
 	if paths.Inside(root, dir) {
 		return root, root
 	}

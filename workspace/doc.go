@@ -15,9 +15,9 @@
 // or [Workspace.OpenFile], where the kernel follows no symlink at all, and not
 // by handing a resolved path to package os.
 //
-// [GitDirs] finds the git directories of a worktree or submodule, [Workspace.Obeyed]
+// [GitDirs] finds the git directories of a worktree or submodule, [Workspace.GitControls]
 // what a git on the host obeys there, [Workspace.Identity] the git identity in force at
-// the root, and [Workspace.Inspect] and [Workspace.Acting] what git would act on in a
+// the root, and [Workspace.Inspect] and [Workspace.GitActions] what git would act on in a
 // repository that a command has made or changed. None runs anything that the workspace
 // controls: git is asked for its configuration, which it reads and does not obey.
 //

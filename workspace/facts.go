@@ -40,13 +40,13 @@ type GitLayout struct {
 	// while they do not: an empty rebase-merge tells git that a rebase is under
 	// way.
 	Present []string
-	// Elsewhere are those among Protected that are the git directories of other
+	// OtherWorktrees are those among Protected that are the git directories of other
 	// worktrees. git gc cannot lock the refs in them to expire their reflogs.
-	Elsewhere []string
-	// Settled are the configurations of submodules, as a command has to see them: git
+	OtherWorktrees []string
+	// FixedContents are the configurations of submodules, as a command has to see them: git
 	// submodule update writes core.worktree anew wherever it is set, even to what it
 	// is. Without it git finds the work tree by the .git file there, as it does anyway.
-	Settled map[string][]byte
+	FixedContents map[string][]byte
 	// Lost are where worktrees were that are recorded and not there.
 	Lost []string
 }

@@ -35,10 +35,10 @@ type answer struct {
 	holding     []setting // now
 	unheld      error     // why they are not known
 	hasIncludes bool      // some of settings stand in included files
-	obeyed      Obeyed
+	controls    GitControls
 	stamps      map[string]stamp
 	latest      int64 // the last change of any of them
-	asked       time.Time
+	askedAt     time.Time
 }
 
 // look remembers how path looks now.
@@ -61,9 +61,9 @@ func (a *answer) current() bool {
 	return true
 }
 
-// settled reports whether the next change of what the answer depends on will
+// timesReliable reports whether the next change of what the answer depends on will
 // be seen: the clock of its file system has ticked since the last.
-func (a *answer) settled() bool { return a.asked.UnixNano()-a.latest > int64(gitSettling) }
+func (a *answer) timesReliable() bool { return a.askedAt.UnixNano()-a.latest > int64(gitSettling) }
 
 // A stamp tells a file from another one, and from itself before a change.
 type stamp struct {
@@ -157,13 +157,13 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	}
 	var a *answer
 	for range 3 {
-		a = &answer{stamps: map[string]stamp{}, asked: c.now()}
-		a.obeyed.Failed = a.gather(ctx, g, top, l)
+		a = &answer{stamps: map[string]stamp{}, askedAt: c.now()}
+		a.controls.Failed = a.gather(ctx, g, top, l)
 		switch {
-		case ctx.Err() != nil || errors.Is(a.obeyed.Failed, context.DeadlineExceeded):
+		case ctx.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
 			return a
 		case a.current():
-			if a.settled() && a.obeyed.lasting() {
+			if a.timesReliable() && a.controls.repeatable() {
 				if c.known == nil || len(c.known) > maxAnswers {
 					c.known = map[string]*answer{}
 				}
@@ -172,7 +172,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 			return a
 		}
 	}
-	a.obeyed.Failed = fmt.Errorf("git: the configuration of %.300q changes while it is read: %w", l.GitDir, ErrChanged)
+	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changes while it is read: %w", l.GitDir, ErrChanged)
 	return a
 }
 
@@ -217,7 +217,7 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 	if a.holding = settings; a.hasIncludes {
 		a.holding, a.unheld = g.list(ctx, l, "--includes") // a file that cannot be read ends git
 	}
-	a.obeyed.Settings = settingsOf(g, expand, a.holding)
+	a.controls.Settings = settingsOf(g, expand, a.holding)
 	return a.obey(g, expand, top, l)
 }
 
@@ -280,10 +280,10 @@ func (a *answer) configFiles(files []string) (refused error) {
 // configFile notes a file of the configuration. It reports whether it is there,
 // and refuses what git would wait for, or read for long.
 func (a *answer) configFile(p string) (there bool, err error) {
-	if slices.Contains(a.obeyed.Config, p) {
+	if slices.Contains(a.controls.Config, p) {
 		return false, nil
 	}
-	if err := a.add(&a.obeyed.Config, p); err != nil {
+	if err := a.add(&a.controls.Config, p); err != nil {
 		return false, err
 	}
 	switch s := a.look(p); {

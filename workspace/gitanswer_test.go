@@ -15,7 +15,7 @@ import (
 )
 
 // obeyed asks for the repository at base/proj, with the home base/home.
-func obeyed(t *testing.T, base string, env map[string]string) (*Workspace, func() Obeyed) {
+func obeyed(t *testing.T, base string, env map[string]string) (*Workspace, func() GitControls) {
 	t.Helper()
 	if env == nil {
 		env = map[string]string{}
@@ -25,12 +25,12 @@ func obeyed(t *testing.T, base string, env map[string]string) (*Workspace, func(
 		env["GIT_CONFIG_NOSYSTEM"] = "1"
 	}
 	w := mustNew(t, Options{Root: base + "/proj", Home: base + "/home", LookupEnv: lookupIn(env)})
-	return w, func() Obeyed {
+	return w, func() GitControls {
 		l, err := GitDirs(base + "/proj")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.Obeyed(t.Context(), base+"/proj", l, nil)
+		return w.GitControls(t.Context(), base+"/proj", l, nil)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestObeyed(t *testing.T) {
 			if got.Failed != nil {
 				t.Fatal(got.Failed)
 			}
-			for list, wants := range map[*[]string][]string{&got.Config: tt.inConfig, &got.Hooks: tt.hooks, &got.Other: tt.other} {
+			for list, wants := range map[*[]string][]string{&got.Config: tt.inConfig, &got.Hooks: tt.hooks, &got.NamedFiles: tt.other} {
 				for _, want := range wants {
 					if !slices.Contains(*list, base+"/"+want) {
 						t.Errorf("%s is not among %q", want, *list)
@@ -146,7 +146,7 @@ func TestObeyedInAWorktree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := w.Obeyed(t.Context(), base+"/wt", l, nil)
+	o := w.GitControls(t.Context(), base+"/wt", l, nil)
 	if o.Failed != nil || !slices.Contains(o.Hooks, base+"/wt/mine") || !slices.Contains(o.Hooks, main+"/.git/hooks") ||
 		!slices.Contains(o.Config, main+"/.git/worktrees/wt/config.worktree") || !slices.Contains(o.Config, main+"/.git/config") {
 		t.Errorf("%+v", o)
@@ -250,11 +250,11 @@ func TestObeyedHasADeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base})})
-	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); o.Failed == nil {
+	if o := w.GitControls(t.Context(), base+"/proj", GitLayout{}, nil); o.Failed == nil {
 		t.Errorf("%+v", o)
 	}
 	w = mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base + "/none"})})
-	if o := w.Obeyed(t.Context(), base+"/proj", GitLayout{}, nil); !errors.Is(o.Failed, errNoGit) {
+	if o := w.GitControls(t.Context(), base+"/proj", GitLayout{}, nil); !errors.Is(o.Failed, errNoGit) {
 		t.Errorf("without git: %+v", o)
 	}
 }
@@ -280,7 +280,7 @@ func TestAnotherGitIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if o := w.Obeyed(t.Context(), root, l, nil); (o.Failed != nil) != (first != "") {
+		if o := w.GitControls(t.Context(), root, l, nil); (o.Failed != nil) != (first != "") {
 			t.Errorf("with %q before it: %v", first, o.Failed)
 		}
 	}
@@ -309,7 +309,7 @@ func TestObeyedIsRemembered(t *testing.T) {
 	asked := func(want bool) {
 		t.Helper()
 		os.Remove(base + "/asked")
-		if o := w.Obeyed(t.Context(), root, l, nil); o.Failed != nil {
+		if o := w.GitControls(t.Context(), root, l, nil); o.Failed != nil {
 			t.Error(o.Failed)
 		}
 		if exists(base+"/asked") != want {
@@ -370,7 +370,7 @@ func TestObeyedByTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := w.Obeyed(t.Context(), root, l, &User{UID: uid, GID: uid, Home: base + "/owner"})
+	o := w.GitControls(t.Context(), root, l, &User{UID: uid, GID: uid, Home: base + "/owner"})
 	for _, want := range []string{"both", "root", "owner", "closed"} {
 		if o.Failed != nil || !slices.Contains(o.Hooks, root+"/"+want) {
 			t.Errorf("%s is not among %q, %v", want, o.Hooks, o.Failed)

@@ -30,7 +30,7 @@ const (
 func judge(gitDir, common string) (v verdict, why string) {
 	var st unix.Stat_t
 	if err := unix.Stat(gitDir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return missing(err), "it is no directory that can be searched"
+		return missingVerdict(err), "it is no directory that can be searched"
 	}
 	v, why = takenByAll, ""
 	if st.Mode&unix.S_IXUSR == 0 {
@@ -51,7 +51,7 @@ func judge(gitDir, common string) (v verdict, why string) {
 func judgeHead(path string) verdict {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return missing(err)
+		return missingVerdict(err)
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -64,7 +64,7 @@ func judgeHead(path string) verdict {
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return missing(err)
+		return missingVerdict(err)
 	}
 	defer f.Close()
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -88,7 +88,7 @@ func judgePart(path string) verdict {
 	var st unix.Stat_t
 	switch err := unix.Stat(path, &st); {
 	case err != nil:
-		return missing(err)
+		return missingVerdict(err)
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Mode&0o111 == 0:
 		return noGitDir
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR, st.Mode&unix.S_IXUSR == 0, unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil:
@@ -97,8 +97,8 @@ func judgePart(path string) verdict {
 	return takenByAll
 }
 
-// missing is the verdict where git finds something missing; who may not look there does not know.
-func missing(err error) verdict {
+// missingVerdict is the verdict where git finds something missing; who may not look there does not know.
+func missingVerdict(err error) verdict {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return noGitDir
 	}
@@ -135,9 +135,9 @@ func hasCommonDir(gitDir string) bool {
 // .git for one.
 func MayBeBare(dir string) bool { return judgeTop(dir) != noGitDir }
 
-// Beside says of a directory that has a .git that it is a git directory, too: who makes git pass over the one leads
+// BesideGitDir says of a directory that has a .git that it is a git directory, too: who makes git pass over the one leads
 // it to the other.
-func Beside(top string) string {
+func BesideGitDir(top string) string {
 	if passedOver(join(top, ".git")) || !MayBeBare(top) {
 		return ""
 	}

@@ -94,9 +94,9 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// Pointed gives the directories that git on the host takes for the git directory of a work tree, and for the common one,
+// PointedGitDirs gives the directories that git on the host takes for the git directory of a work tree, and for the common one,
 // by what a .git file and a commondir say, where these make no sense here; top is one if git may take it itself.
-func Pointed(top string) (dirs []string) {
+func PointedGitDirs(top string) (dirs []string) {
 	if MayBeBare(top) {
 		dirs = append(dirs, top)
 	}
@@ -439,10 +439,10 @@ func (l *GitLayout) settle(file string) {
 		}
 	}
 	if parseCoreWorktree(kept) == "" {
-		if l.Settled == nil {
-			l.Settled = map[string][]byte{}
+		if l.FixedContents == nil {
+			l.FixedContents = map[string][]byte{}
 		}
-		l.Settled[file] = kept
+		l.FixedContents[file] = kept
 	}
 }
 
@@ -470,7 +470,7 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
 		default:
 			l.Protected = append(l.Protected, other)
-			l.Elsewhere = append(l.Elsewhere, other)
+			l.OtherWorktrees = append(l.OtherWorktrees, other)
 		}
 	}
 	return nil

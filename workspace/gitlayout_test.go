@@ -53,7 +53,7 @@ func wantLayout(t *testing.T, root string, want GitLayout) {
 	}
 	for what, lists := range map[string][2][]string{
 		"readable": {got.Readable, want.Readable}, "writable": {got.Writable, want.Writable}, "protected": {got.Protected, want.Protected},
-		"present": {got.Present, want.Present}, "elsewhere": {got.Elsewhere, want.Elsewhere},
+		"present": {got.Present, want.Present}, "elsewhere": {got.OtherWorktrees, want.OtherWorktrees},
 	} {
 		if slices.Sort(lists[0]); !slices.Equal(lists[0], slices.Sorted(slices.Values(lists[1]))) {
 			t.Errorf("%s: %s:\ngot  %q\nwant %q", root, what, lists[0], lists[1])
@@ -105,7 +105,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		Protected: slices.Concat(below(m, guarded...),
 			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
 			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
-		Elsewhere: below(m+"/worktrees", "wt", "other", "gone"),
+		OtherWorktrees: below(m+"/worktrees", "wt", "other", "gone"),
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
@@ -113,8 +113,8 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		Writable: []string{m},
 		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, inOthers...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
-		Present:   below(m, "HEAD", "index", "sequencer", "sharedindex.12"),
-		Elsewhere: below(m+"/worktrees", "other", "near", "gone"),
+		Present:        below(m, "HEAD", "index", "sequencer", "sharedindex.12"),
+		OtherWorktrees: below(m+"/worktrees", "other", "near", "gone"),
 	}
 	wantLayout(t, base+"/wt", worktree)
 	wantLayout(t, base+"/link", worktree)
@@ -136,14 +136,14 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 				want = append(want, line)
 			}
 		}
-		if got := string(top.Settled[file]); got != strings.Join(want, "") || len(want) < 5 || len(want)+1 != strings.Count(string(data), "\n") {
+		if got := string(top.FixedContents[file]); got != strings.Join(want, "") || len(want) < 5 || len(want)+1 != strings.Count(string(data), "\n") {
 			t.Errorf("%s: got %q of %q", file, got, data)
 		}
 	}
 
 	// With the main worktree to write to, what is its is the command's, too.
 	both, err := GitDirs(base+"/wt", main)
-	if err != nil || len(both.Present) > 0 || !slices.Equal(slices.Sorted(slices.Values(both.Elsewhere)), below(m+"/worktrees", "gone", "other")) {
+	if err != nil || len(both.Present) > 0 || !slices.Equal(slices.Sorted(slices.Values(both.OtherWorktrees)), below(m+"/worktrees", "gone", "other")) {
 		t.Errorf("with the main worktree: %+v, %v", both, err)
 	}
 
@@ -336,10 +336,10 @@ func TestGitDirsAreThoseThatGitTakes(t *testing.T) {
 		if got != "error" && taken != got {
 			t.Errorf("%d: %s: git takes %q, and this %q", i, tt.change, taken, got)
 		}
-		if pointed := Pointed(top); got == "error" && err == nil && taken == "" && !slices.Contains(pointed, top) {
+		if pointed := PointedGitDirs(top); got == "error" && err == nil && taken == "" && !slices.Contains(pointed, top) {
 			t.Errorf("%d: %s: git takes the directory itself, and what is pointed to is %q", i, tt.change, pointed)
 		}
-		if beside := Beside(top); (beside != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
+		if beside := BesideGitDir(top); (beside != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
 			t.Errorf("%d: %s: beside: %q", i, tt.change, beside)
 		}
 		if out, err := exec.Command("chmod", "-R", "u+rwX", top).CombinedOutput(); err != nil { // to be removed

@@ -85,7 +85,7 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 		l, _ = GitDirs(top) // none of its settings count where it is not understood
 	}
 	a := w.ask(ctx, top, l, as)
-	switch err := cmp.Or(a.obeyed.Failed, a.unheld); {
+	switch err := cmp.Or(a.controls.Failed, a.unheld); {
 	case errors.Is(err, errNoGit):
 		return config, nil
 	case err != nil:
@@ -94,7 +94,7 @@ func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]strin
 	for _, s := range a.holding {
 		switch s.key {
 		case "user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email":
-			if plausible(s.value) && (s.scope != "local" && s.scope != "worktree" || l.says(s.file, s.value)) {
+			if plausible(s.value) && (s.scope != "local" && s.scope != "worktree" || l.holds(s.file, s.value)) {
 				config[s.key] = s.value
 			}
 		}
@@ -110,9 +110,9 @@ func (l *GitLayout) configurations() []string {
 	return []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
 }
 
-// says reports whether a file of the repository's own holds a value. A path
+// holds reports whether a file of the repository's own holds a value. A path
 // that leads through a symlink now holds nothing, whatever git found there.
-func (l *GitLayout) says(file, value string) bool {
+func (l *GitLayout) holds(file, value string) bool {
 	if !slices.Contains(l.configurations(), file) {
 		return false
 	}

@@ -49,7 +49,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 		i.unclear(errors.New("git: most of the repository is elsewhere, or gone"))
 		return i
 	}
-	now := w.acting(ctx, dir, l, as)
+	now := w.gitActions(ctx, dir, l, as)
 	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings name them, or keys
 	i = now.since(&Acts{}, false)
 	for _, file := range l.configurations() {
@@ -89,9 +89,9 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// Acting is what a git acts on, outside of a sandbox, in repositories, and how each
+// GitActions is what a git acts on, outside of a sandbox, in repositories, and how each
 // looks, by their git directories: to be compared with what it is later.
-type Acting map[string]Acts
+type GitActions map[string]Acts
 
 // Acts are those of one repository.
 type Acts struct {
@@ -101,17 +101,17 @@ type Acts struct {
 	Alternates, Unclear string
 }
 
-// MaxActing is how many repositories an Acting has: each costs some milliseconds.
-const MaxActing = 256
+// MaxGitActions is how many repositories an Acting has: each costs some milliseconds.
+const MaxGitActions = 256
 
-// Acting asks git what it acts on in those directories, and in the repositories
+// GitActions asks git what it acts on in those directories, and in the repositories
 // of submodules that are cloned there, as Obeyed asks it. layout is GitDirs, or
 // remembers what it said.
-func (w *Workspace) Acting(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) Acting {
-	found := Acting{}
+func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) GitActions {
+	found := GitActions{}
 	add := func(path string, l GitLayout) {
-		if _, ok := found[l.GitDir]; !ok && len(found) < MaxActing {
-			found[l.GitDir] = w.acting(ctx, path, l, as)
+		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
+			found[l.GitDir] = w.gitActions(ctx, path, l, as)
 		}
 	}
 	var submodules []string
@@ -138,7 +138,7 @@ func isGone(p string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *User) Acts {
+func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User) Acts {
 	found := Acts{Path: path, Hooks: map[string]string{}, Keys: map[string]string{}, Alternates: Looks(join(l.CommonDir, "objects/info/alternates"))}
 	look := func(name, p string) {
 		if s := stampOf(p); s.regular() || s.directory() {
@@ -151,8 +151,8 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 	})
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
-		if a.obeyed.Failed != nil {
-			found.Unclear = a.obeyed.Failed.Error()
+		if a.controls.Failed != nil {
+			found.Unclear = a.controls.Failed.Error()
 		}
 		for _, s := range a.settings {
 			// What a command can write is of the repository, or included.
@@ -165,7 +165,7 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 			}
 			found.Keys[name] = digest(found.Keys[name] + s.key + "\x00" + s.value)
 		}
-		for _, dir := range a.obeyed.Hooks {
+		for _, dir := range a.controls.Hooks {
 			s, own := stampOf(dir), dir == join(l.CommonDir, "hooks")
 			switch {
 			case own && s.directory() && !s.symlink():
@@ -181,7 +181,7 @@ func (w *Workspace) acting(ctx context.Context, path string, l GitLayout, as *Us
 				look(dir, dir)
 			}
 		}
-		for _, p := range a.obeyed.Other {
+		for _, p := range a.controls.NamedFiles {
 			look(p, p)
 		}
 	}
@@ -218,7 +218,7 @@ func (a Acts) Both(other Acts) Acts {
 
 // Since gives what is new, or looks otherwise than before, by the directories of
 // the repositories; with unclear also what is as little understood as it was before.
-func (a Acting) Since(before Acting, unclear bool) map[string]Inspection {
+func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {
 	since := map[string]Inspection{}
 	for dir, now := range a {
 		was := before[dir]
@@ -245,10 +245,10 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 
 // Pending tells what git would go on with in repositories, by its paths: what they are in the middle
 // of, whose lists of what to do next can name commands, and indexes, which name files.
-type Pending map[string]UnderWay
+type Pending map[string]Operation
 
-// UnderWay is how one of them looks.
-type UnderWay struct {
+// Operation is how one of them looks.
+type Operation struct {
 	Look   string // of an index with the configuration by which git reads it
 	Common string // of an index: the directory of that configuration
 	Many   bool   // others share it, of which not all are known
@@ -262,7 +262,7 @@ func (p Pending) Add(l GitLayout) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = UnderWay{Look: "too many"} // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // and what is in there is not known
 	}
 	config := Looks(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
@@ -271,7 +271,7 @@ func (p Pending) Add(l GitLayout) {
 			state := join(dir, name)
 			if p[state].Look == "" {
 				if look := Looks(state); look != "" {
-					p[state] = UnderWay{Look: look}
+					p[state] = Operation{Look: look}
 				}
 			}
 		}
@@ -279,7 +279,7 @@ func (p Pending) Add(l GitLayout) {
 		for _, path := range append(shared, join(dir, "index")) {
 			look, many := Looks(path), len(shared) == maxShared
 			if many || look != "" {
-				p[path] = UnderWay{look + config, l.CommonDir, many}
+				p[path] = Operation{look + config, l.CommonDir, many}
 			}
 		}
 	}

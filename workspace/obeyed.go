@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	maxObeyed      = 256  // paths in each list of an Obeyed
+	maxControls    = 256  // paths in each list of an Obeyed
 	maxHookEntries = 1000 // names in a hooks directory
 	maxWords       = 512  // words with a slash in settings that are commands
 )
 
-// Obeyed is what a git on the host obeys for one repository, by git's own word:
+// GitControls is what a git on the host obeys for one repository, by git's own word:
 // who can write there decides what git does, or executes.
 //
 // Paths are absolute and as git spells them, so they can lead through symlinks
 // or hold "..": whoever can replace a link on the way decides, too. They need
 // not exist.
-type Obeyed struct {
+type GitControls struct {
 	// Config are the files of the configuration: those of the system, the user,
 	// the repository and the worktree, and what they include under any condition.
 	Config []string
 	// Hooks are the directories in which git looks for hooks, and the symlinks
 	// in them.
 	Hooks []string
-	// Other are files that a setting names: programs, attributes, templates.
-	Other []string
+	// NamedFiles are files that a setting names: programs, attributes, templates.
+	NamedFiles []string
 	// Linked are those of all these files, hooks among them, that are hard links:
 	// they can be written by another name, which is not known here.
 	Linked []string
@@ -51,7 +51,7 @@ type Obeyed struct {
 	Failed error
 }
 
-// Obeyed asks git what it obeys for the repository of layout l, whose work tree
+// GitControls asks git what it obeys for the repository of layout l, whose work tree
 // is top, when the caller runs it and, with as, when that user does. It costs one
 // git for each, another for each file that is included, and some lstats when
 // nothing has changed since.
@@ -59,16 +59,16 @@ type Obeyed struct {
 // The settings of all branches count, and of both the work tree and the git
 // directory as the place to which a relative core.hooksPath belongs: git runs
 // the hooks of a push in the latter.
-func (w *Workspace) Obeyed(ctx context.Context, top string, l GitLayout, as *User) Obeyed {
-	o := w.ask(ctx, top, l, nil).obeyed
+func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) GitControls {
+	o := w.ask(ctx, top, l, nil).controls
 	if as == nil {
-		return o.with(&Obeyed{Settings: o.Settings})
+		return o.union(&GitControls{Settings: o.Settings})
 	}
-	return o.with(&w.ask(ctx, top, l, as).obeyed)
+	return o.union(&w.ask(ctx, top, l, as).controls)
 }
 
-// with is what is in either. The lists are new.
-func (o *Obeyed) with(p *Obeyed) Obeyed {
+// union is what is in either. The lists are new.
+func (o *GitControls) union(p *GitControls) GitControls {
 	union := func(a, b []string) []string {
 		list := slices.Clone(a)
 		for _, s := range b {
@@ -82,12 +82,12 @@ func (o *Obeyed) with(p *Obeyed) Obeyed {
 	if failed == nil {
 		failed = p.Failed
 	}
-	return Obeyed{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.Other, p.Other), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed}
+	return GitControls{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.NamedFiles, p.NamedFiles), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed}
 }
 
-// lasting reports whether the same question would get the same answer: a
+// repeatable reports whether the same question would get the same answer: a
 // failure for want of memory or processes would not.
-func (o *Obeyed) lasting() bool {
+func (o *GitControls) repeatable() bool {
 	var exit *exec.ExitError
 	return o.Failed == nil || errors.Is(o.Failed, ErrGitLayout) || errors.As(o.Failed, &exit) && exit.Exited()
 }
@@ -105,7 +105,7 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 			continue
 		}
 		if s.key == "core.sharedrepository" {
-			a.obeyed.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
+			a.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
 		if err := n.follow(s); err != nil {
 			return err
@@ -210,25 +210,25 @@ func (a *answer) add(list *[]string, p string) error {
 	if slices.Contains(*list, p) {
 		return nil
 	}
-	if len(*list) >= maxObeyed {
-		return fmt.Errorf("git: more than %d files are obeyed: %w", maxObeyed, ErrGitLayout)
+	if len(*list) >= maxControls {
+		return fmt.Errorf("git: more than %d files are obeyed: %w", maxControls, ErrGitLayout)
 	}
 	*list = append(*list, p)
 	if s := a.look(p); s.regular() && s.target().Nlink > 1 {
-		return a.add(&a.obeyed.Linked, p)
+		return a.add(&a.controls.Linked, p)
 	}
 	return nil
 }
 
-func (a *answer) otherFile(p string) error { return a.add(&a.obeyed.Other, p) }
+func (a *answer) otherFile(p string) error { return a.add(&a.controls.NamedFiles, p) }
 
 // hooksIn adds a hooks directory, and of what is in it what can be written
 // elsewhere.
 func (a *answer) hooksIn(dir string) error {
-	if slices.Contains(a.obeyed.Hooks, dir) {
+	if slices.Contains(a.controls.Hooks, dir) {
 		return nil
 	}
-	if err := a.add(&a.obeyed.Hooks, dir); err != nil {
+	if err := a.add(&a.controls.Hooks, dir); err != nil {
 		return err
 	}
 	if s := a.stamps[dir]; s.target().Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -241,11 +241,11 @@ func (a *answer) hooksIn(dir string) error {
 	for _, name := range names {
 		switch p, s := join(dir, name), a.look(join(dir, name)); {
 		case s.symlink():
-			if err := a.add(&a.obeyed.Hooks, p); err != nil {
+			if err := a.add(&a.controls.Hooks, p); err != nil {
 				return err
 			}
 		case s.regular() && s.link.Nlink > 1:
-			if err := a.add(&a.obeyed.Linked, p); err != nil {
+			if err := a.add(&a.controls.Linked, p); err != nil {
 				return err
 			}
 		}

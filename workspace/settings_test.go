@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func() Settings { return w.Obeyed(context.Background(), base+"/top", layout, nil).Settings }
+	of := func() Settings { return w.GitControls(context.Background(), base+"/top", layout, nil).Settings }
 	got := of()
 	if got.Excludes != base+"/home/excludes" || !got.Signs {
 		t.Errorf("%+v", got)

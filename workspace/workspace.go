@@ -105,7 +105,7 @@ func New(o Options) (*Workspace, error) {
 		}
 		home = filepath.Clean(home)
 	}
-	err := within("home", preflight, func() error {
+	err := withTimeout("home", preflight, func() error {
 		w.home = home
 		if home != "" {
 			if r, err := filepath.EvalSymlinks(home); err == nil {
@@ -135,10 +135,10 @@ func New(o Options) (*Workspace, error) {
 	}
 	for _, d := range list {
 		var r root
-		err := within(d.field, preflight, func() (err error) {
+		err := withTimeout(d.field, preflight, func() (err error) {
 			r, err = w.declare(d.field, d.path, d.project, d.optional)
 			if err == nil && d.project && o.Dir != "" {
-				r.spelled, r.of = Spelled(o.Dir, r.path)
+				r.spelled, r.of = SpellingOf(o.Dir, r.path)
 			}
 			if err == nil && d.writable {
 				err = refuseRoot(d.field, r.raw, r.path, home, w.home)
@@ -229,9 +229,9 @@ func (w *Workspace) add(r root) error {
 	return nil
 }
 
-// within runs f, and gives up on it after d: a stat of a dead network mount
+// withTimeout runs f, and gives up on it after d: a stat of a dead network mount
 // cannot be interrupted, so its goroutine is left behind until it answers.
-func within(field string, d time.Duration, f func() error) error {
+func withTimeout(field string, d time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {

@@ -103,7 +103,7 @@ func TestOwner(t *testing.T) {
 func TestPreflightGivesUp(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	err := within("readable[0]", time.Millisecond, func() error { <-release; return nil })
+	err := withTimeout("readable[0]", time.Millisecond, func() error { <-release; return nil })
 	close(release)
 	if !errors.Is(err, ErrUnresponsive) || !strings.HasPrefix(err.Error(), "readable[0]: ") {
 		t.Error(err)
@@ -219,7 +219,7 @@ func TestDiscover(t *testing.T) {
 		"repo/a": {"repo", "repo"}, "repo/link/c": {"repo", "repo"}, "into": {"into", "repo/a/b"}, "into/c": {"into/c", "repo/a/b/c"},
 		"all/repo": {"all/repo", "repo"}, "all/repo/a/b": {"all/repo", "repo"}, "all/repo/link/c": {"all/repo/link/c", "repo/a/b/c"}, "plain": {"repo", "repo"}, "none": {"repo", "repo"},
 	} {
-		spelled, of := Spelled(filepath.Join(base, dir), base+"/repo")
+		spelled, of := SpellingOf(filepath.Join(base, dir), base+"/repo")
 		if spelled != filepath.Join(base, want[0]) || of != filepath.Join(base, want[1]) {
 			t.Errorf("%q is %q of %q, want %q", dir, spelled, of, want)
 		}

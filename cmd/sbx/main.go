@@ -41,7 +41,7 @@ func main() {
 		case failed == serve.ErrGone:
 			complain(errors.New("sbxhost serve has ended, and the command with it"))
 			os.Exit(statusFailed)
-		case os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrLeft):
+		case os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
 			complain(failed)
 			os.Exit(statusFailed)
 		case verbose:
@@ -61,11 +61,11 @@ const variable = "SBX_SERVE"
 func ask(program *hostpath.Program, args []string) (status int, err error) {
 	switch value := os.Getenv(variable); {
 	case value == "off":
-		return 0, fmt.Errorf("%w: %s is off", serve.ErrLeft, variable)
+		return 0, fmt.Errorf("%w: %s is off", serve.ErrDeclined, variable)
 	case value != "" && value != "on":
 		return 0, fmt.Errorf("%s is neither on nor off", variable)
 	case serve.IsTerminal(0): // which only its own processes can pass on
-		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrLeft)
+		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
 	}
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
 	dir, err := serve.Dir(runtimeDir)

@@ -8,8 +8,8 @@ import (
 
 // What is kept of an output: its beginning, for a command's first words, and its end.
 const (
-	keptHead = 64 << 10
-	keptTail = 1 << 20
+	maxHead = 64 << 10
+	maxTail = 1 << 20
 	// maxReply bounds what one answer has of an output, and usualReply is that unless more is asked
 	// for: an agent pays for each word.
 	maxReply   = 64 << 10
@@ -32,15 +32,15 @@ func (c *capture) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	n := len(p)
 	c.total += int64(n)
-	if room := keptHead - len(c.head); room > 0 {
+	if room := maxHead - len(c.head); room > 0 {
 		taken := min(room, n)
 		c.head, p = append(c.head, p[:taken]...), p[taken:]
 	}
-	if len(p) > keptTail {
-		p = p[len(p)-keptTail:]
+	if len(p) > maxTail {
+		p = p[len(p)-maxTail:]
 	}
-	if c.tail = append(c.tail, p...); len(c.tail) > 2*keptTail {
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keptTail:]...)
+	if c.tail = append(c.tail, p...); len(c.tail) > 2*maxTail {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-maxTail:]...)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -85,7 +85,7 @@ func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	more := len(text) > most
 	text = text[:min(len(text), most)]
 	if !ended || more {
-		text = whole(text)
+		text = trimPartialRune(text)
 	}
 	e.Text, e.Next = valid(text), e.From+int64(len(text))
 	if left := c.total - e.Next; left >= utf8.UTFMax && e.Cut == "" {
@@ -102,7 +102,7 @@ func (c *capture) ends(most int) excerpt {
 	if total <= int64(most) {
 		return c.from(0, true, most)
 	}
-	first := whole(head[:min(len(head), most/2)])
+	first := trimPartialRune(head[:min(len(head), most/2)])
 	last := tail[max(0, len(tail)-most/2):]
 	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > most/2-utf8.UTFMax {
 		last = last[1:]
@@ -112,8 +112,8 @@ func (c *capture) ends(most int) excerpt {
 		Cut: fmt.Sprintf("%d bytes in the middle: ask for the output from offset %d", left, len(first))}
 }
 
-// whole leaves out a character at the end that has only begun.
-func whole(b []byte) []byte {
+// trimPartialRune leaves out a character at the end that has only begun.
+func trimPartialRune(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) {
 			if !utf8.FullRune(last) {

@@ -66,13 +66,13 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 		Warn: func(message string) { fmt.Fprintf(stderr, "sbxhost-mcp: %s\n", message) }}
 	p, err := newPolicy(ctx, caller, *explicit, stderr)
 	if err != nil {
-		tell(stderr, err)
+		explainFailure(stderr, err)
 		return 1
 	}
 	s := newServer(ctx, p)
 	defer s.close()
 	if err := s.mcp().Run(ctx, &mcp.IOTransport{Reader: messages(os.Stdin, stderr), Writer: os.Stdout}); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
-		tell(stderr, err)
+		explainFailure(stderr, err)
 		return 1
 	}
 	return 0
@@ -113,8 +113,8 @@ func readable(line []byte) (err error) {
 	return err
 }
 
-// tell says why nothing is served. An agent's program shows its user this.
-func tell(stderr io.Writer, err error) {
+// explainFailure says why nothing is served. An agent's program shows its user this.
+func explainFailure(stderr io.Writer, err error) {
 	if e, ok := errors.AsType[*inforce.InvalidError](err); ok {
 		_ = source.Write(stderr, e.Diagnostics, false, 0)
 		err = errors.New("the configuration has errors")

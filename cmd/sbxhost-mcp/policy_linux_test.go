@@ -159,7 +159,7 @@ sandbox "b" { engine = "native" }
 		p, err := newPolicy(t.Context(), b.caller, b.config, os.Stderr)
 		var told bytes.Buffer
 		if err != nil {
-			tell(&told, err)
+			explainFailure(&told, err)
 		}
 		if (err != nil) != (tt.refusal != "") || !strings.Contains(told.String(), tt.refusal) {
 			t.Errorf("%s: %s", name, &told)

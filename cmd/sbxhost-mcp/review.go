@@ -26,7 +26,7 @@ type reviewed struct {
 	Reviews []listed `json:"reviews"` // of list
 	Changes *changes `json:"changes"` // of diff, and of apply those that were applied; else null
 	Diff    excerpt  `json:"diff"`    // of diff
-	Left    []string `json:"left"`    // changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes
+	Omitted []string `json:"left"`    // changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes
 }
 
 type listed struct {
@@ -51,7 +51,7 @@ const maxLines = 200
 // changesIn lists what in some paths of a set an agent may see: no more than its commands do.
 func changesIn(name string, set *host.ReviewSet, only []string) *changes {
 	c := &changes{Review: name, Digest: set.Digest}
-	seen, unseen := set.Seen()
+	seen, unseen := set.Visible()
 	c.Lines, c.More = lines(seen, seen.Changes, only)
 	if unseen > 0 {
 		c.Lines = append(c.Lines, fmt.Sprintf("and %d at paths that the sandbox hides: they are not shown, nor in the diff", unseen))
@@ -95,7 +95,7 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 }
 
 func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewed, error) {
-	out := &reviewed{Reviews: []listed{}, Left: []string{}}
+	out := &reviewed{Reviews: []listed{}, Omitted: []string{}}
 	root, _, err := s.directory(in.Directory)
 	if err != nil {
 		return nil, nil, err
@@ -108,7 +108,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	case in.Action == "list":
 		found, err := h.Reviews()
 		for _, r := range found {
-			out.Reviews = append(out.Reviews, listed{r.Name, r.Sandbox, r.InUse, r.Applied || r.Whole})
+			out.Reviews = append(out.Reviews, listed{r.Name, r.Sandbox, r.InUse, r.Applied || r.Complete})
 		}
 		return nil, out, err
 	case !slices.Contains([]string{"diff", "apply", "discard"}, in.Action):
@@ -136,11 +136,11 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	if err != nil {
 		return nil, nil, err
 	}
-	seen, _ := set.Seen()
+	seen, _ := set.Visible()
 	if in.Action == "apply" {
 		for _, p := range in.Paths {
 			// Of what is hidden it is not to be found out either that it is there.
-			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return seen.Within([]string{p}, &c) }) {
+			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return seen.Selects([]string{p}, &c) }) {
 				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
 			}
 		}
@@ -170,8 +170,8 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	var left []host.ReviewChange
 	out.Diff, left, err = diff(ctx, r, seen, in.Paths)
 	var more int
-	if out.Left, more = lines(seen, left, nil); more > 0 {
-		out.Left = append(out.Left, fmt.Sprintf("and %d more", more))
+	if out.Omitted, more = lines(seen, left, nil); more > 0 {
+		out.Omitted = append(out.Omitted, fmt.Sprintf("and %d more", more))
 	}
 	return nil, out, err
 }
@@ -189,8 +189,8 @@ func (s *server) began(h *host.Host, root, name string) bool {
 func madeOf(h *host.Host, name string) time.Time {
 	list, _ := h.Reviews()
 	for _, r := range list {
-		if r.Name == name && !r.Whole {
-			return r.Made
+		if r.Name == name && !r.Complete {
+			return r.Created
 		}
 	}
 	return time.Time{}

@@ -135,7 +135,7 @@ func TestReviewOfMany(t *testing.T) {
 		}
 	}
 	diff, refusal := review("diff", "b")
-	said, left := strings.Join(diff.Changes.Lines, "\n"), strings.Join(diff.Left, "\n")
+	said, left := strings.Join(diff.Changes.Lines, "\n"), strings.Join(diff.Omitted, "\n")
 	if refusal != "" || diff.Changes.More != 0 || strings.Contains(said, "added    a") || !strings.Contains(said, "b/HEAD; a repository: git outside") || strings.Contains(diff.Diff.Text, "a/1") {
 		t.Errorf("%+v, %s, %s", diff.Changes, diff.Diff.Text, refusal)
 	}

@@ -193,8 +193,8 @@ func (s *server) host(root string) (*host.Host, error) {
 
 // Of a connection's commands so many run at once, and of so many the output and the result are kept.
 const (
-	maxRunning = 32
-	maxKept    = 100
+	maxRunning  = 32
+	maxCommands = 100
 )
 
 // add takes a command on, and forgets the oldest that has ended.
@@ -211,7 +211,7 @@ func (s *server) add(j *job) error {
 		return fmt.Errorf("%d commands run already: stop some, or wait for them", running)
 	}
 	s.order = slices.DeleteFunc(s.order, func(id string) bool {
-		old := len(s.jobs) >= maxKept && !s.jobs[id].running()
+		old := len(s.jobs) >= maxCommands && !s.jobs[id].running()
 		if old {
 			delete(s.jobs, id)
 		}

@@ -36,9 +36,9 @@ func export(ctx context.Context, in io.Reader, getenv func(string) string) (err 
 	if err := checkSettings(getenv); err != nil {
 		return err
 	}
-	var logged said
+	var logged sdkLog
 	logged.listen()
-	defer func() { err = logged.with(err) }()
+	defer func() { err = logged.joinLogged(err) }()
 	res, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "sbxhost")),
 		resource.WithTelemetrySDK(), resource.WithFromEnv()) // the last one counts

@@ -75,22 +75,22 @@ func isEndpoint(endpoint, protocol string) bool {
 	return err == nil && (protocol == "grpc" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "")
 }
 
-// said is what the SDK logs as errors. Of what it adds to them, which can be the
+// sdkLog is what the SDK logs as errors. Of what it adds to them, which can be the
 // value of a variable, nothing is kept.
-type said struct {
+type sdkLog struct {
 	mu    sync.Mutex
 	lines []string // each once
 }
 
 // listen has the SDK log to s, in place of standard error.
-func (s *said) listen() { otel.SetLogger(logr.New(s)) }
+func (s *sdkLog) listen() { otel.SetLogger(logr.New(s)) }
 
-func (s *said) Init(logr.RuntimeInfo)          {}
-func (s *said) Enabled(int) bool               { return false }
-func (s *said) Info(int, string, ...any)       {}
-func (s *said) WithValues(...any) logr.LogSink { return s }
-func (s *said) WithName(string) logr.LogSink   { return s }
-func (s *said) Error(err error, msg string, _ ...any) {
+func (s *sdkLog) Init(logr.RuntimeInfo)          {}
+func (s *sdkLog) Enabled(int) bool               { return false }
+func (s *sdkLog) Info(int, string, ...any)       {}
+func (s *sdkLog) WithValues(...any) logr.LogSink { return s }
+func (s *sdkLog) WithName(string) logr.LogSink   { return s }
+func (s *sdkLog) Error(err error, msg string, _ ...any) {
 	if _, ok := errors.AsType[*url.Error](err); ok || err == nil {
 		err = errors.New("not possible") // it quotes the URL, with a password that is in it
 	}
@@ -101,8 +101,8 @@ func (s *said) Error(err error, msg string, _ ...any) {
 	}
 }
 
-// with adds to an error what was logged: it may be the cause.
-func (s *said) with(err error) error {
+// joinLogged adds to an error what was logged: it may be the cause.
+func (s *sdkLog) joinLogged(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {

@@ -294,7 +294,7 @@ func TestValidateTries(t *testing.T) {
 			for _, d := range v.Diagnostics {
 				lines = append(lines, d.Range.Start.Line)
 			}
-			if v.ErrorCount != tt.errors || v.WarningCount != tt.warnings || !slices.Equal(lines, tt.lines) || len(v.Sandboxes) != 1 || !v.Sandboxes[0].Tried || v.Sandboxes[0].Usable != tt.usable {
+			if v.ErrorCount != tt.errors || v.WarningCount != tt.warnings || !slices.Equal(lines, tt.lines) || len(v.Sandboxes) != 1 || !v.Sandboxes[0].Done || v.Sandboxes[0].Usable != tt.usable {
 				t.Errorf("%s", out)
 			}
 		})

@@ -177,7 +177,7 @@ func dispatch(a *cli.App, args []string) error {
 		return cli.Hint(fmt.Errorf("%s stands before the command", flags[0]), "flags follow the name of their command: sbxhost "+c.name+" -help")
 	}
 	fs := cli.NewFlags(c.name)
-	a.Words = rest
+	a.CommandLine = rest
 	run := c.define(a, fs)
 	if run == nil {
 		return &shared.Error{Kind: shared.ErrUnusable, Message: "no engine isolates on " + runtime.GOOS}

@@ -31,16 +31,16 @@ func engine() shared.Engine {
 		Probe: cmdengine.Trial("install firejail, setuid root", nil, launcher, "--noprofile", "--quiet", "--net=none", "--seccomp", "--", "/bin/true"),
 		// It looks at the mount that was made last, and now and then sees another one.
 		Diagnose: cmdengine.Again("last mount name:"),
-		Open:     func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
+		Open:     func(_ context.Context, spec *shared.Spec) error { _, err := commandLine(spec); return err },
 		Launch: func(spec *shared.Spec, _ *shared.Command) (*exec.Cmd, error) {
-			args, err := words(spec)
+			args, err := commandLine(spec)
 			return &exec.Cmd{Path: launcher, Args: append(args, "--")}, err
 		},
 	})
 }
 
-// words are firejail's command line up to the command.
-func words(spec *shared.Spec) ([]string, error) {
+// commandLine are firejail's command line up to the command.
+func commandLine(spec *shared.Spec) ([]string, error) {
 	args := []string{"firejail", "--noprofile", "--quiet", "--keep-fd=all", "--nonewprivs", "--caps.drop=all", "--keep-var-tmp", "--allusers"}
 	if spec.Network.Mode == shared.NetworkNone {
 		args = append(args, "--net=none")

@@ -56,7 +56,7 @@ func TestWords(t *testing.T) {
 		"two in one":   {shared.Spec{Options: []byte(`{"blacklist": ["/a,/b"]}`)}, "", "config.blacklist"},
 		"another type": {shared.Spec{Options: []byte(`{"seccomp": "yes"}`)}, "", "config"},
 	} {
-		got, err := words(&test.spec)
+		got, err := commandLine(&test.spec)
 		var e *shared.Error
 		switch {
 		case test.err == "" && (err != nil || !strings.HasSuffix(strings.Join(got, " "), test.want)):

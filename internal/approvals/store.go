@@ -16,10 +16,10 @@ const Version = 2
 
 // These are the files in a store's directory.
 const (
-	FileName      = "approvals.json"
-	TrustFileName = "trust.json"
-	ToldFileName  = "told.json"
-	NotedFileName = "noted.json"
+	FileName         = "approvals.json"
+	TrustFileName    = "trust.json"
+	FindingsFileName = "told.json"
+	NotedFileName    = "noted.json"
 )
 
 // DefaultTTL is how long approvals of the scopes once and session live.
@@ -88,7 +88,7 @@ func (a *Approval) check() error {
 }
 
 // Expired reports whether the approval's time is over at a moment.
-func (a *Approval) Expired(now Moment) bool {
+func (a *Approval) Expired(now BootTime) bool {
 	return a.Scope != Always && (a.Boot != now.Boot || now.Elapsed >= a.Until)
 }
 
@@ -96,7 +96,7 @@ func (a *Approval) Expired(now Moment) bool {
 // goroutines and processes. It touches nothing before it is asked.
 type Store struct {
 	dir string
-	now func() (Moment, error)
+	now func() (BootTime, error)
 }
 
 // Open gives the store of a directory, which is made when it is first written.

@@ -16,11 +16,11 @@ func testKey(argv ...string) Key {
 }
 
 // testStore is a store with a clock of its own.
-func testStore(t *testing.T) (*Store, *Moment) {
+func testStore(t *testing.T) (*Store, *BootTime) {
 	t.Helper()
-	now := &Moment{Boot: "boot-1", Elapsed: time.Hour}
+	now := &BootTime{Boot: "boot-1", Elapsed: time.Hour}
 	s := Open(filepath.Join(t.TempDir(), "state"))
-	s.now = func() (Moment, error) { return *now, nil }
+	s.now = func() (BootTime, error) { return *now, nil }
 	return s, now
 }
 
@@ -200,7 +200,7 @@ func TestOnceIsForOne(t *testing.T) {
 	}
 }
 
-func TestMoment(t *testing.T) {
+func TestBootTime(t *testing.T) {
 	t.Parallel()
 	a, err := Now()
 	if err != nil {

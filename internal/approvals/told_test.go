@@ -10,20 +10,20 @@ import (
 func TestTold(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
-	add := func(still func(*Told) bool, paths ...string) {
+	add := func(still func(*Finding) bool, paths ...string) {
 		t.Helper()
-		var list []Told
+		var list []Finding
 		for _, p := range paths {
-			list = append(list, Told{Path: p, What: "x", At: time.Now()})
+			list = append(list, Finding{Path: p, Description: "x", At: time.Now()})
 		}
-		if err := s.AddTold(t.Context(), list, still); err != nil {
+		if err := s.AddFindings(t.Context(), list, still); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all := func(*Told) bool { return true }
+	all := func(*Finding) bool { return true }
 	want := func(paths ...string) {
 		t.Helper()
-		list, err := s.ToldList()
+		list, err := s.Findings()
 		var got []string
 		for _, told := range list {
 			got = append(got, told.Path)
@@ -36,32 +36,32 @@ func TestTold(t *testing.T) {
 	add(all, "/w/a", "/w/b\xff")
 	add(all, "/w/c", "/w/a")
 	want("/w/b\xff", "/w/c", "/w/a")
-	gone := func(*Told) bool { return false }
+	gone := func(*Finding) bool { return false }
 	add(gone, "/w/d")
 	want("/w/b\xff", "/w/c", "/w/a", "/w/d")
 	// What was found before, and waited for the list until it was seen.
-	late := []Told{{Path: "/w/e", What: "x", At: time.Now()}}
+	late := []Finding{{Path: "/w/e", Description: "x", At: time.Now()}}
 	add(all, "/w/f")
-	seen, err := s.ToldList()
+	seen, err := s.Findings()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddTold(t.Context(), late, all); err != nil {
+	if err := s.AddFindings(t.Context(), late, all); err != nil {
 		t.Fatal(err)
 	}
 	add(all, "/w/a")
 	for range 2 {
-		if err := s.ClearTold(t.Context(), seen); err != nil {
+		if err := s.AcknowledgeFindings(t.Context(), seen); err != nil {
 			t.Fatal(err)
 		}
 		want("/w/e", "/w/a")
 	}
 	var many []string
-	for i := range maxTold + 5 {
+	for i := range maxFindings + 5 {
 		many = append(many, fmt.Sprintf("/w/%d", i))
 	}
 	add(all, many...)
-	kept := append([]string{"/w/e", "/w/a"}, many[:maxTold-3]...)
+	kept := append([]string{"/w/e", "/w/a"}, many[:maxFindings-3]...)
 	want(append(kept, "/w")...)
 	add(all, many[3], "/v/x") // nor are the earlier ones of the next command
 	want(append(slices.DeleteFunc(kept, func(p string) bool { return p == many[3] }), "/w", "/")...)

@@ -42,7 +42,7 @@ func (l *Log) append(r Record) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fmt.Errorf("%s is not a regular file", l.path)
 	}
-	if err := l.planted(&st); err != nil {
+	if err := l.refuseStranger(&st); err != nil {
 		return err
 	}
 	if err := lock(f); err != nil {
@@ -86,11 +86,11 @@ func write(f *os.File, r Record) error {
 	return err
 }
 
-// planted refuses the file of a stranger, who could have put it into a directory
+// refuseStranger refuses the file of a stranger, who could have put it into a directory
 // that is everybody's, to read the log and to change it. The administrator's, and
 // that of whose directory it is, are theirs to give; so is what an administrator
 // has made for others, such as the account that ships the log.
-func (l *Log) planted(st *unix.Stat_t) error {
+func (l *Log) refuseStranger(st *unix.Stat_t) error {
 	if int(st.Uid) == os.Geteuid() || st.Uid == 0 {
 		return nil
 	}

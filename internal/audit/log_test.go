@@ -129,7 +129,7 @@ func TestOptions(t *testing.T) {
 	if l, err := New(""); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
 	}
-	if l, err := New("relative"); l != nil || err == nil || !strings.HasPrefix(err.Error(), "audit.path") {
+	if l, err := New("relative"); l != nil || err == nil || !strings.HasPrefix(err.Error(), "Options.AuditLog") {
 		t.Errorf("%v, %v", l, err)
 	}
 }

@@ -64,11 +64,11 @@ type Failure struct {
 	Root     bool // outside of a sandbox it would be root's
 	// Succeeded says that it is none, but a command that was traced, or of which LeavesFiles is true.
 	Succeeded bool
-	Said      []byte // the beginning and the end of its standard error
+	Stderr    []byte // the beginning and the end of its standard error
 	// Traced are the calls at which it failed, the latest first.
-	Traced  []shared.TracedCall
-	Network []audit.NetworkUse
-	Told    []Denial // by its engine
+	Traced        []shared.TracedCall
+	Network       []audit.NetworkUse
+	EngineDenials []Denial // by its engine
 	// Option reports whether the definition may set an option of its engine's, and does not.
 	Option func(name string) bool
 	// ByPermission says that the engine has the kernel refuse what cannot be written as it
@@ -95,9 +95,9 @@ type Machine interface {
 	// Stub reports whether a path of the host's is there for the command's time alone, so that
 	// the command does not create it.
 	Stub(path string) bool
-	// Withheld says what a path gives that is never proposed: credentials, a way out of the
+	// NeverPropose says what a path gives that is never proposed: credentials, a way out of the
 	// sandbox. It is "" for every other.
-	Withheld(path string) string
+	NeverPropose(path string) string
 }
 
 // maxDenials bounds what is told of one command.
@@ -116,7 +116,7 @@ func Add(list []Denial, d Denial) []Denial {
 
 // Denials are what is known, what is certain first.
 func (f *Failure) Denials() []Denial {
-	list := slices.Clone(f.Told)
+	list := slices.Clone(f.EngineDenials)
 	add := func(more ...Denial) {
 		for _, d := range more {
 			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
@@ -133,8 +133,8 @@ func (f *Failure) Denials() []Denial {
 		add(f.complaints()...)
 	default:
 		add(f.complaints()...)
-		if len(list) == len(f.Told) {
-			add(f.ofWords())
+		if len(list) == len(f.EngineDenials) {
+			add(f.fromArguments())
 		}
 	}
 	add(f.traced()...)
@@ -161,7 +161,7 @@ func sameDenial(have, d *Denial) bool {
 func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
 		if !u.Allowed && u.Name != "" {
-			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, By: u.By}, u.Reason)
+			d := refusedName(egress.Decision{Name: u.Name, Port: u.Port, Source: u.By}, u.Reason)
 			switch {
 			case ofPrivate(u.Reason):
 				d.Value = f.private(u.Name)
@@ -176,7 +176,7 @@ func (f *Failure) refusedNames() (list []Denial) {
 }
 
 func refusedName(d egress.Decision, reason string) Denial {
-	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.Whose(), reason), Element: true}
+	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.SourceNote(), reason), Element: true}
 	switch {
 	case reason == egress.ReasonUnlisted:
 		denied.Value = rule(d.Name, d.Port)
@@ -313,7 +313,7 @@ func (f *Failure) program(name string) Denial {
 		return Denial{}
 	}
 	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
-	if f.Machine.Withheld(p) == "" {
+	if f.Machine.NeverPropose(p) == "" {
 		d.Value, d.Element = text(p), true
 		if p != name { // PATH has directories
 			d.Value = text(path.Dir(p))
@@ -364,8 +364,8 @@ func size(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// Told is what an engine's event of a violation says.
-func Told(e *shared.Event) Denial {
+// FromEvent is what an engine's event of a violation says.
+func FromEvent(e *shared.Event) Denial {
 	d := Denial{Operation: e.Details["operation"], Attribute: e.Details["attribute"], Reason: e.Message}
 	if limit := e.Details["limit"]; limit != "" {
 		d.Operation, d.Attribute = "use", "limits."+limit

@@ -29,12 +29,12 @@ func (m *machine) Follow(p string) view.Way {
 	}
 	return view.Way{End: p, Kind: m.files[p]}
 }
-func (m *machine) Program(name string) string { return m.programs[name] }
-func (m *machine) Dropped(string) string      { return m.dropped }
-func (m *machine) Listens(port uint16) bool   { return slices.Contains(m.ports, port) }
-func (m *machine) Variable(name string) bool  { return slices.Contains(m.vars, name) }
-func (m *machine) Stub(p string) bool         { return p == "/src/p/.vscode" }
-func (m *machine) Withheld(p string) string   { return m.withheld[p] }
+func (m *machine) Program(name string) string   { return m.programs[name] }
+func (m *machine) Dropped(string) string        { return m.dropped }
+func (m *machine) Listens(port uint16) bool     { return slices.Contains(m.ports, port) }
+func (m *machine) Variable(name string) bool    { return slices.Contains(m.vars, name) }
+func (m *machine) Stub(p string) bool           { return p == "/src/p/.vscode" }
+func (m *machine) NeverPropose(p string) string { return m.withheld[p] }
 
 func someMachine() *machine {
 	return &machine{
@@ -260,7 +260,7 @@ func TestSaid(t *testing.T) {
 	} {
 		spec := someSpec()
 		spec.Limits = shared.Limits{PIDs: 8, Memory: 64 << 20, OpenFiles: 32, TempSize: 8 << 20}
-		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}, Dir: "/workspace"}, Said: []byte(said)}, want)
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}, Dir: "/workspace"}, Stderr: []byte(said)}, want)
 	}
 }
 
@@ -285,20 +285,20 @@ func TestLeftByGit(t *testing.T) {
 			t.Errorf("%q is passed by", said)
 		}
 		for _, dir := range []string{"/workspace", "/workspace/sub/deeper"} {
-			check(t, dir+": "+said, &Failure{Succeeded: true, Command: shared.Command{Args: []string{"curl", "/data/set.csv"}, Dir: dir}, Said: []byte(said)}, want)
+			check(t, dir+": "+said, &Failure{Succeeded: true, Command: shared.Command{Args: []string{"curl", "/data/set.csv"}, Dir: dir}, Stderr: []byte(said)}, want)
 		}
 	}
 	check(t, "failed", &Failure{Command: shared.Command{Args: []string{"git"}, Dir: "/workspace/sub"},
-		Said: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
+		Stderr: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
 		[]string{"write /workspace/.vscode/x by protect_paths_except?"})
 }
 
 func TestSetIDFiles(t *testing.T) {
 	t.Parallel()
 	said := []byte("chmod: changing permissions of 'tool': Operation not permitted")
-	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Said: said}, []string{"call?"})
-	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Said: said}, []string{"call?"})
-	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Said: said}, nil)
+	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Stderr: said}, []string{"call?"})
+	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Stderr: said}, []string{"call?"})
+	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Stderr: said}, nil)
 }
 
 // What root may and its commands may not. Others may not outside either.
@@ -309,17 +309,17 @@ func TestPrivileges(t *testing.T) {
 		"setcap cap_net_raw+ep x": "unable to set CAP_SETFCAP effective capability: Operation not permitted",
 		"chrt -f 10 true":         "chrt: failed to set pid 0's policy: Operation not permitted",
 	} {
-		check(t, script, &Failure{Root: true, Command: shared.Command{Script: script}, Said: []byte(said)}, []string{"call?"})
-		check(t, script, &Failure{Command: shared.Command{Script: script}, Said: []byte(said)}, nil)
+		check(t, script, &Failure{Root: true, Command: shared.Command{Script: script}, Stderr: []byte(said)}, []string{"call?"})
+		check(t, script, &Failure{Command: shared.Command{Script: script}, Stderr: []byte(said)}, nil)
 	}
 	said := []byte("unshare: unshare failed: Operation not permitted")
-	check(t, "of the network", &Failure{Command: shared.Command{Script: "unshare -n true"}, Said: said}, []string{"call?"})
+	check(t, "of the network", &Failure{Command: shared.Command{Script: "unshare -n true"}, Stderr: said}, []string{"call?"})
 	for _, script := range []string{"unshare -Urn true", "unshare --user -n true", "unshare --map-root-user -m true"} {
-		check(t, script, &Failure{Command: shared.Command{Script: script}, Said: said}, []string{"call by config.nested_userns: config { nested_userns = true }?"})
+		check(t, script, &Failure{Command: shared.Command{Script: script}, Stderr: said}, []string{"call by config.nested_userns: config { nested_userns = true }?"})
 	}
 	said = []byte("install: cannot change permissions of '/tmp/tool': Operation not permitted")
-	check(t, "set-id", &Failure{Command: shared.Command{Script: "install -m 4755 x /tmp/tool"}, Said: said}, []string{"call?"})
-	check(t, "not set-id", &Failure{Command: shared.Command{Script: "install -m 755 x /tmp/tool"}, Said: said}, nil)
+	check(t, "set-id", &Failure{Command: shared.Command{Script: "install -m 4755 x /tmp/tool"}, Stderr: said}, []string{"call?"})
+	check(t, "not set-id", &Failure{Command: shared.Command{Script: "install -m 755 x /tmp/tool"}, Stderr: said}, nil)
 }
 
 func TestNotFound(t *testing.T) {
@@ -370,7 +370,7 @@ func TestUnnamedAddress(t *testing.T) {
 		"connection to a.example:5432 failed: Connection refused":                                  {`connect a.example:5432 by network: add "a.example:5432" to network?`},
 		"connection to b.example:5432 failed: Connection refused":                                  nil, // which its nameserver tells
 	} {
-		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Said: []byte(said)}, want)
+		check(t, said, &Failure{Spec: spec, Command: shared.Command{Args: []string{"x"}}, Stderr: []byte(said)}, want)
 	}
 }
 
@@ -437,7 +437,7 @@ func TestTextAndSaid(t *testing.T) {
 			m.files[p] = view.File
 		}
 		m.files["/srv"] = view.Directory
-		check(t, tt.script+": "+tt.said, &Failure{Machine: m, Command: shared.Command{Script: tt.script, Dir: "/workspace"}, Said: []byte(tt.said)}, tt.want)
+		check(t, tt.script+": "+tt.said, &Failure{Machine: m, Command: shared.Command{Script: tt.script, Dir: "/workspace"}, Stderr: []byte(tt.said)}, tt.want)
 	}
 	spec := someSpec()
 	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
@@ -452,7 +452,7 @@ func TestManyDenials(t *testing.T) {
 	for i := range 10 * maxDenials {
 		told = Add(told, Denial{Path: fmt.Sprint("/", i), Operation: "read", Reason: "denied"})
 	}
-	f := &Failure{Told: told, Spec: someSpec(), Machine: someMachine(), Option: func(string) bool { return true }, Network: []audit.NetworkUse{{Name: "b.example", Reason: "no rule allows it"}}}
+	f := &Failure{EngineDenials: told, Spec: someSpec(), Machine: someMachine(), Option: func(string) bool { return true }, Network: []audit.NetworkUse{{Name: "b.example", Reason: "no rule allows it"}}}
 	list := f.Denials()
 	if last := list[len(list)-1]; len(told) != maxDenials || len(list) != maxDenials || list[maxDenials-2].Path != "/30" || last.Reason != "290 further denials are not listed" {
 		t.Errorf("%d and %d, the last %+v", len(told), len(list), last)
@@ -463,8 +463,8 @@ func TestManyDenials(t *testing.T) {
 func TestToldComesFirst(t *testing.T) {
 	t.Parallel()
 	check(t, "told", &Failure{
-		Told:    []Denial{{Path: "/workspace/keys/id", Operation: "file-read-data", Attribute: "deny_paths[0]", Reason: "denied"}},
-		Command: shared.Command{Args: strings.Fields("cat keys/id /data/set.csv"), Dir: "/workspace"},
+		EngineDenials: []Denial{{Path: "/workspace/keys/id", Operation: "file-read-data", Attribute: "deny_paths[0]", Reason: "denied"}},
+		Command:       shared.Command{Args: strings.Fields("cat keys/id /data/set.csv"), Dir: "/workspace"},
 	}, []string{"file-read-data /workspace/keys/id by deny_paths[0]"})
 }
 
@@ -491,7 +491,7 @@ func FuzzDenials(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args, script, dir, said string) {
 		m := someMachine()
 		failed := &Failure{
-			Sandbox: "s", Command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir}, Said: []byte(said),
+			Sandbox: "s", Command: shared.Command{Args: strings.Split(args, "\x00"), Script: script, Dir: "/" + dir}, Stderr: []byte(said),
 			Spec: &shared.Spec{Table: []shared.Entry{{Path: "/tmp", Access: shared.Private}, {Path: "/workspace/a"}}}, Machine: m, Option: func(string) bool { return true },
 		}
 		for _, missing := range [...]bool{false, true} {

@@ -25,8 +25,8 @@ func (f *Failure) absolute(dir, word string) string {
 	return path.Join(dir, word)
 }
 
-// notSeen is about a path that a command did not find.
-func (f *Failure) notSeen(p string) Denial {
+// unseenPath is about a path that a command did not find.
+func (f *Failure) unseenPath(p string) Denial {
 	entry, host := shared.Cover(f.Spec.Table, p)
 	if entry != nil && entry.Access == shared.Hidden && entry.Why != view.OriginAbove {
 		return f.hidden(p, entry)
@@ -49,7 +49,7 @@ func (f *Failure) notSeen(p string) Denial {
 	way := f.Machine.Follow(host)
 	if entry == nil && len(way.Links) == 0 && way.Err == nil && way.Kind != view.Absent {
 		switch {
-		case view.LeftOut(f.Spec, p): // for a reason that its name does not tell
+		case view.OmittedSetting(f.Spec, p): // for a reason that its name does not tell
 			d := f.notShown(p, way)
 			d.Value = ""
 			return d
@@ -57,7 +57,7 @@ func (f *Failure) notSeen(p string) Denial {
 			return f.device(p)
 		}
 	}
-	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.LeftOut(f.Spec, way.End) {
+	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.OmittedSetting(f.Spec, way.End) {
 		return Denial{}
 	}
 	return f.notShown(way.End, way)
@@ -85,7 +85,7 @@ func (f *Failure) device(p string) Denial {
 func (f *Failure) notShown(p string, way view.Way) Denial {
 	d := Denial{Path: p, Operation: "read", Attribute: "bind_paths", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
 	for _, place := range [...]string{p, way.End} {
-		if gives := f.Machine.Withheld(place); gives != "" {
+		if gives := f.Machine.NeverPropose(place); gives != "" {
 			d.Attribute, d.Reason = "", d.Reason+": it gives "+gives
 			return d
 		}
@@ -116,7 +116,7 @@ func (f *Failure) notWritten(p string) Denial {
 		if view.WritableInside(f.Spec, p) {
 			return Denial{}
 		}
-		if d := f.notSeen(p); d.Reason != "" {
+		if d := f.unseenPath(p); d.Reason != "" {
 			return d
 		}
 		return Denial{Path: p, Operation: "write", Reason: fmt.Sprintf("%s is read-only in sandbox %q: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)}
@@ -174,9 +174,9 @@ func attributeOf(why string) string {
 	return ""
 }
 
-// notMade is about a path that a command could not make for want of the directory, and outside could.
-func (f *Failure) notMade(p string) Denial {
-	d := f.notSeen(path.Dir(p))
+// uncreatable is about a path that a command could not make for want of the directory, and outside could.
+func (f *Failure) uncreatable(p string) Denial {
+	d := f.unseenPath(path.Dir(p))
 	if d.Attribute == "bind_paths" { // to write there asks for more than to see it
 		d.Path, d.Operation, d.Attribute, d.Value = p, "write", "", ""
 	}

@@ -49,5 +49,5 @@ func TestTraced(t *testing.T) {
 		check(t, target, &Failure{Spec: spec, Succeeded: true, Command: shared.Command{Args: []string{"true"}}, Traced: []shared.TracedCall{{Wants: "connect", Target: target, Error: "ENETUNREACH"}}}, want)
 	}
 	check(t, "words of a success", &Failure{Command: shared.Command{Args: []string{"cat", "/data/set.csv"}, Dir: "/workspace"}, Succeeded: true,
-		Said: []byte("cat: /srv/lib: No such file or directory\n")}, nil)
+		Stderr: []byte("cat: /srv/lib: No such file or directory\n")}, nil)
 }

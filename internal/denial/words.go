@@ -9,9 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// ofWords is what the command's arguments alone tell: a guess. What is found in the table is the
+// fromArguments is what the command's arguments alone tell: a guess. What is found in the table is the
 // likelier one.
-func (f *Failure) ofWords() Denial {
+func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
 		for i, word := range l.words[1:] { // that a program was not found is told by itself
 			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
@@ -21,7 +21,7 @@ func (f *Failure) ofWords() Denial {
 				continue
 			}
 			if p := f.absolute(l.dir, word); p != "" && !(l.makes(i+1) && view.WritableInside(f.Spec, p)) {
-				if d := f.notSeen(p); d.Reason != "" {
+				if d := f.unseenPath(p); d.Reason != "" {
 					d.Guess = true
 					return d
 				}
@@ -50,7 +50,7 @@ func (f *Failure) saysWhy(words []string) bool {
 		return true
 	}
 	program := path.Base(words[0])
-	for line := range strings.Lines(string(f.Said[:min(len(f.Said), maxLines*80)])) {
+	for line := range strings.Lines(string(f.Stderr[:min(len(f.Stderr), maxLines*80)])) {
 		line = strings.ToLower(strings.TrimSpace(line))
 		switch {
 		case line == "" || strings.HasPrefix(line, "+ ") || strings.Contains(line, "could not find a version that satisfies") || strings.Contains(line, "no matching distribution"):
@@ -117,7 +117,7 @@ func (f *Failure) programOfText(name string) Denial {
 	}
 	for dir := range strings.SplitSeq(f.assigned("PATH"), ":") {
 		if path.IsAbs(dir) {
-			if d := f.notSeen(path.Join(dir, name)); d.Reason != "" {
+			if d := f.unseenPath(path.Join(dir, name)); d.Reason != "" {
 				d.Operation = "execute"
 				return d
 			}
@@ -134,8 +134,8 @@ func (f *Failure) module(line string) Denial {
 	}
 	name, _, _ := strings.Cut(strings.Join(m[1:], ""), ".")
 	for dir := range strings.SplitSeq(f.assigned("PYTHONPATH"), ":") {
-		if dir = f.absolute(f.dir(), dir); dir != "" && (f.notSeen(path.Join(dir, name)).Reason != "" || f.notSeen(path.Join(dir, name+".py")).Reason != "") {
-			return f.notSeen(dir)
+		if dir = f.absolute(f.dir(), dir); dir != "" && (f.unseenPath(path.Join(dir, name)).Reason != "" || f.unseenPath(path.Join(dir, name+".py")).Reason != "") {
+			return f.unseenPath(dir)
 		}
 	}
 	return Denial{}
@@ -146,8 +146,8 @@ func (f *Failure) library(name string) Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words {
 			if dir, ok := strings.CutPrefix(word, "-L"); ok && dir != "" {
-				if dir = f.absolute(l.dir, dir); dir != "" && (f.notSeen(path.Join(dir, "lib"+name+".a")).Reason != "" || f.notSeen(path.Join(dir, "lib"+name+".so")).Reason != "") {
-					return f.notSeen(dir)
+				if dir = f.absolute(l.dir, dir); dir != "" && (f.unseenPath(path.Join(dir, "lib"+name+".a")).Reason != "" || f.unseenPath(path.Join(dir, "lib"+name+".so")).Reason != "") {
+					return f.unseenPath(dir)
 				}
 			}
 		}

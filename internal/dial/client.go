@@ -112,16 +112,16 @@ type clientSandbox struct {
 	closed  atomic.Bool        // Close was called
 	gone    atomic.Bool        // Close has succeeded
 
-	mu     sync.Mutex
-	untold []shared.Event
+	mu         sync.Mutex
+	lateEvents []shared.Event
 }
 
-// Untold is as of [shared.Teller].
-func (s *clientSandbox) Untold() []shared.Event {
+// DrainEvents is as of [shared.EventDrainer].
+func (s *clientSandbox) DrainEvents() []shared.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.untold
-	s.untold = nil
+	list := s.lateEvents
+	s.lateEvents = nil
 	return list
 }
 
@@ -144,7 +144,7 @@ func (s *clientSandbox) Close(ctx context.Context) error {
 	reply, err := s.client.engine.Close(ctx, &pb.CloseRequest{SandboxId: s.id})
 	s.mu.Lock()
 	for _, e := range reply.GetEvents() {
-		s.untold = append(s.untold, eventFromPB(e))
+		s.lateEvents = append(s.lateEvents, eventFromPB(e))
 	}
 	s.mu.Unlock()
 	err = errorFromStatus(err)

@@ -39,10 +39,10 @@ type LaunchOptions struct {
 	KeepSocket bool
 }
 
-// Launched is an engine in a process of its own. Its methods may be called from many
+// Process is an engine in a process of its own. Its methods may be called from many
 // goroutines at once. Once the process is gone, those of the Engine, and of what was
 // opened by it, give ErrEngineLost.
-type Launched struct {
+type Process struct {
 	shared.Engine
 	Conn    grpc.ClientConnInterface // by which the engine is called
 	Address net.Addr                 // of the engine's socket
@@ -79,7 +79,7 @@ const killTimeout = 5 * time.Second
 // this one does.
 //
 // ctx covers the start alone. The error is a *LaunchError or that of ctx.
-func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, error) {
+func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, err
 	}
 	defer engineEnd.Close()
 	token := callToken(rand.Text())
-	l := &Launched{channel: channel, dir: dir, runner: newRunner(&exec.Cmd{
+	l := &Process{channel: channel, dir: dir, runner: newRunner(&exec.Cmd{
 		Path:        cmd.Path,
 		Args:        cmd.Args,
 		Dir:         cmd.Dir,
@@ -152,7 +152,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Launched, err
 
 // connect speaks to the engine for the first time, of which go-plugin waits for
 // some longer than any engine may take.
-func (l *Launched) connect(client *plugin.Client, timeout time.Duration) (err error) {
+func (l *Process) connect(client *plugin.Client, timeout time.Duration) (err error) {
 	late := time.AfterFunc(timeout, func() { l.runner.Kill(context.Background()) })
 	defer func() {
 		if !late.Stop() { // err may be nil: go-plugin does without its services
@@ -175,28 +175,28 @@ func NoAnswer(timeout time.Duration) error {
 }
 
 // Ping returns when the engine has answered, or is gone.
-func (l *Launched) Ping() { _ = l.protocol.Ping() }
+func (l *Process) Ping() { _ = l.protocol.Ping() }
 
 // Pid is the number of the engine's process.
-func (l *Launched) Pid() int { return l.runner.cmd.Process.Pid }
+func (l *Process) Pid() int { return l.runner.cmd.Process.Pid }
 
 // Signal sends a signal to the engine and what it has left in its process group. The
 // error is [os.ErrProcessDone] if the engine has ended.
-func (l *Launched) Signal(sig syscall.Signal) error { return l.runner.signal(sig) }
+func (l *Process) Signal(sig syscall.Signal) error { return l.runner.signal(sig) }
 
 // Disconnect does to the engine what the sudden death of its host does, but for
 // the connection itself: the channel ends.
-func (l *Launched) Disconnect() { l.channel.Close() }
+func (l *Process) Disconnect() { l.channel.Close() }
 
 // Gone reports whether the engine's process has ended: sooner than Exited, which is closed
 // when all is known of it.
-func (l *Launched) Gone() bool { return l.runner.gone() }
+func (l *Process) Gone() bool { return l.runner.gone() }
 
 // Exited is closed when the engine's process has ended.
-func (l *Launched) Exited() <-chan struct{} { return l.runner.exited }
+func (l *Process) Exited() <-chan struct{} { return l.runner.exited }
 
 // State is how the engine's process has ended; nil while it runs.
-func (l *Launched) State() *os.ProcessState {
+func (l *Process) State() *os.ProcessState {
 	l.runner.mu.Lock()
 	defer l.runner.mu.Unlock()
 	return l.runner.state
@@ -204,7 +204,7 @@ func (l *Launched) State() *os.ProcessState {
 
 // Log is the end of what a process that is gone has logged. Somebody that it started may
 // hold the log open, hence the bound.
-func (l *Launched) Log() string {
+func (l *Process) Log() string {
 	select {
 	case <-l.runner.drained:
 	case <-time.After(200 * time.Millisecond):
@@ -215,7 +215,7 @@ func (l *Launched) Log() string {
 // Leave asks the engine to end by itself, and gives it that long. The end of its process
 // frees all that it has, but leaves processes of its own to whoever is pid 1, which may
 // reap nothing.
-func (l *Launched) Leave(patience time.Duration) {
+func (l *Process) Leave(patience time.Duration) {
 	if l.Signal(syscall.SIGTERM) != nil {
 		return
 	}
@@ -227,7 +227,7 @@ func (l *Launched) Leave(patience time.Duration) {
 
 // Kill ends the engine, and with it its commands, and removes what Launch has made.
 // It returns when the process is gone. Further calls do nothing.
-func (l *Launched) Kill() {
+func (l *Process) Kill() {
 	l.runner.Kill(context.Background())
 	if l.protocol != nil {
 		l.protocol.Conn.Close()

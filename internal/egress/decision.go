@@ -23,7 +23,7 @@ type Decision struct {
 	// Name is what was asked for: a name, or an address where a command has dialled one that
 	// no name has. "localhost" is a port of the host's.
 	Name    string
-	By      string // OfSession, or empty: the command that is told of it
+	Source  string // OfSession, or empty: the command that is told of it
 	Port    uint16 // 0 where it is not known: a name was refused before a connection could be made
 	Allowed bool
 	Reason  string // why not, or why what is allowed did not work; for people
@@ -43,31 +43,31 @@ func (d *Decision) Target() string {
 	return d.Name + ":" + strconv.Itoa(int(d.Port))
 }
 
-// Whose is what follows the target where that is not known to be the command's: " (a command of
+// SourceNote is what follows the target where that is not known to be the command's: " (a command of
 // this session)".
-func (d *Decision) Whose() string {
-	if d.By == "" {
+func (d *Decision) SourceNote() string {
+	if d.Source == "" {
 		return ""
 	}
-	return " (" + d.By + ")"
+	return " (" + d.Source + ")"
 }
 
 // String is one sentence.
 func (d *Decision) String() string {
 	switch {
 	case !d.Allowed:
-		return fmt.Sprintf("network: refused %s%s: %s", d.Target(), d.Whose(), d.Reason)
+		return fmt.Sprintf("network: refused %s%s: %s", d.Target(), d.SourceNote(), d.Reason)
 	case d.Reason != "":
-		return fmt.Sprintf("network: could not reach %s%s: %s", d.Target(), d.Whose(), d.Reason)
+		return fmt.Sprintf("network: could not reach %s%s: %s", d.Target(), d.SourceNote(), d.Reason)
 	}
-	return fmt.Sprintf("network: reached %s%s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.Whose(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("network: reached %s%s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.SourceNote(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
 }
 
 // Details are the decision as an engine's event carries it.
 func (d *Decision) Details() map[string]string {
 	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed),
 		"connections": strconv.FormatUint(d.Connections, 10)}
-	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address, "by": d.By} {
+	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address, "by": d.Source} {
 		if text != "" {
 			m[key] = text
 		}
@@ -81,7 +81,7 @@ func (d *Decision) Details() map[string]string {
 
 // ParseDecision reads [Decision.Details]. What makes no sense is zero.
 func ParseDecision(m map[string]string) (d Decision) {
-	d.Name, d.Reason, d.Address, d.By = m["name"], m["reason"], m["address"], m["by"]
+	d.Name, d.Reason, d.Address, d.Source = m["name"], m["reason"], m["address"], m["by"]
 	port, _ := strconv.ParseUint(m["port"], 10, 16)
 	d.Port = uint16(port)
 	d.Allowed, _ = strconv.ParseBool(m["allowed"])

@@ -91,7 +91,7 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	if known, ok := m.accounts.lines[db.name+number]; ok && time.Now().Before(known.until) || planning {
 		return known.line
 	}
-	if !elsewhere(db.name) {
+	if !hasOtherSources(db.name) {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
@@ -125,7 +125,7 @@ func getent(ctx context.Context, written func(string) string, database, key stri
 
 // lookElsewhere finds an owner whom the machine's files do not have.
 func (o *Owner) lookElsewhere(written func(string) string) {
-	if !elsewhere("passwd") {
+	if !hasOtherSources("passwd") {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
@@ -154,8 +154,8 @@ func (o *Owner) lookElsewhere(written func(string) string) {
 	}
 }
 
-// elsewhere reports whether the C library looks for users or groups in anything but the files.
-func elsewhere(database string) bool {
+// hasOtherSources reports whether the C library looks for users or groups in anything but the files.
+func hasOtherSources(database string) bool {
 	switched, _ := os.ReadFile("/etc/nsswitch.conf")
 	return switchedElsewhere(switched, database)
 }

@@ -60,12 +60,12 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
 		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
-		OtherWorktrees: r.Elsewhere && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
+		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
 	}
 	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)
 	in.Credentials = append(in.Credentials, r.instead...)
-	for _, secret := range r.withheld {
+	for _, secret := range r.withheldSecrets {
 		in.Outside = append(in.Outside, string(secret))
 	}
 	if spec.Unconfined {

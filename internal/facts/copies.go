@@ -21,7 +21,7 @@ import (
 func (m *Machine) useCopies(out *Resolved) {
 	for i := range out.Spec.Table {
 		e := &out.Spec.Table[i]
-		content, ok := out.Settled[e.Source]
+		content, ok := out.FixedContents[e.Source]
 		if !ok || e.Access != shared.ReadOnly {
 			continue
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// Withheld says what a path gives that no command should be shown for a failure of its own:
+// NeverPropose says what a path gives that no command should be shown for a failure of its own:
 // credentials, or a way out of the sandbox. It is "" for every other.
-func (m *Machine) Withheld(p string) string {
+func (m *Machine) NeverPropose(p string) string {
 	for _, home := range [...]string{m.home(), m.Caller.Home} {
 		for _, place := range view.SecretPlaces {
 			if home != "" && (paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home)) {

@@ -12,8 +12,8 @@
 // (resolve.go) makes the [Resolved] form of a definition from what package view is told (input.go):
 // links that are followed (lookup.go), trees that are searched (scanners.go), files that can be
 // secret (sensitive.go), sockets (sockets.go), toolchains (toolchains.go), what this program itself
-// keeps (own.go), mounts (mounts_linux.go), and credentials
+// keeps (hostpaths.go), mounts (mounts_linux.go), and credentials
 // (credentials.go, inject.go). Then places are held (hold.go) and copies are mounted (copies.go).
-// For one command there is command.go. After it, made.go finds what it has made or changed, replaced.go what
+// For one command there is command.go. After it, changes.go finds what it has made or changed, replaced.go what
 // the host has replaced meanwhile, and denied.go what package denial asks for.
 package facts

@@ -332,7 +332,7 @@ func TestResolveRefusesToBindWhatIsProtected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}, Own: configs(base + "/main/config.hcl")}}
+	r := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000}, HostPaths: configs(base + "/main/config.hcl")}}
 	for _, p := range []string{".git/hooks", ".git/hooks/pre-commit", ".git/config", "config.hcl", ".git/worktrees/wt"} {
 		_, err := r.resolve(t.Context(), "fast", view.Definition{BindPaths: []view.Bind{{Host: p, Container: "/here", Writable: true}}})
 		var e *shared.Error
@@ -490,8 +490,8 @@ func TestSubmodulesAtAnyDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, _, _ := out.told(found, out.before.Submodules); !slices.Contains(out.Guarded, deep) || !slices.Contains(told, deep) || !slices.Contains(out.before.Repositories, deep) {
-		t.Errorf("guarded are %q, told of %q, before %q", out.Guarded, told, out.before.Repositories)
+	if told, _, _ := out.reportable(found, out.baseline.Submodules); !slices.Contains(out.GuardedRepositories, deep) || !slices.Contains(told, deep) || !slices.Contains(out.baseline.Repositories, deep) {
+		t.Errorf("guarded are %q, told of %q, before %q", out.GuardedRepositories, told, out.baseline.Repositories)
 	}
 }
 
@@ -545,7 +545,7 @@ func TestNewSubmodules(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.command()
-		made := m.Made(out).Repositories
+		made := m.Changes(out).Repositories
 		if len(made) == 0 || made[0].Path != top+"/"+tt.path || made[0].Superproject != tt.from || !made[0].Executes() {
 			t.Errorf("%s: %+v", tt.name, made)
 		}

@@ -81,7 +81,7 @@ func unset(name string, set *view.Credential) string {
 // withhold has commands get a placeholder.
 func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
 	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
-	r.withheld = append(r.withheld, secret)
+	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
 // injectGitHub does so for the token of a GitHub server. The note says why there is none.

@@ -24,9 +24,9 @@ import (
 func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
-		User:    view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
-		Session: view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
-		Own:     m.Own, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
+		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
+		HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// A workspace that its own user may not write to is left alone: a command could change that,
 	// and nothing could hold the place of what it would then create.
@@ -93,7 +93,7 @@ func accountHome(uid int) string {
 // prepare makes what a command could make otherwise, or what has to be there to be
 // hidden: the host's records, its state, directories of sessions.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
-	for _, o := range m.Own {
+	for _, o := range m.HostPaths {
 		switch o.Kind {
 		case view.OwnRecord:
 			if err := makeRecord(v, &o, look); err != nil {
@@ -160,7 +160,7 @@ func (m *Machine) uid() uint32 {
 
 // makeRecord makes what keeps the host's decisions where an entry would let a
 // command write it. A command could make it otherwise, and would have approved itself.
-func makeRecord(v *view.View, record *view.Own, look *lookup) error {
+func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
 	if !v.WritableAt(existing(record.Path)) {
 		return nil
 	}

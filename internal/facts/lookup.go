@@ -175,9 +175,9 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 		f.layouts.writable = writable
 		r.Layout, r.Err = f.layouts.of(dir)
 		if r.Err != nil {
-			r.Pointed = workspace.Pointed(dir)
+			r.GitDirs = workspace.PointedGitDirs(dir)
 		} else if r.Layout.CommonDir != "" {
-			f.m.obeyed(f.ctx, dir, &r)
+			f.m.askGit(f.ctx, dir, &r)
 		}
 		f.repos[dir] = r
 	}
@@ -258,22 +258,22 @@ func (l *layouts) of(dir string) (workspace.GitLayout, error) {
 	return known.GitLayout, known.err
 }
 
-// obeyed asks what git goes by besides the layout of a repository.
-func (m *Machine) obeyed(ctx context.Context, top string, r *view.Repository) {
-	o := m.Workspace.Obeyed(ctx, top, r.Layout, m.Owner.gitUser())
-	r.Shared, r.Settings, r.Unasked = o.Shared, o.Settings, o.Failed
+// askGit asks what git goes by besides the layout of a repository.
+func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
+	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
+	r.Shared, r.Settings, r.AskError = o.Shared, o.Settings, o.Failed
 	for _, paths := range [...]struct {
 		what string
 		list []string
 		file bool
-	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.Other, true}, {"hook", o.Linked, true}} {
+	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.NamedFiles, true}, {"hook", o.Linked, true}} {
 		for _, p := range paths.list {
 			// A hook that is a directory is one that fails.
 			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
-			r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: paths.what, File: paths.file || ofHooks})
+			r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: paths.what, File: paths.file || ofHooks})
 		}
 	}
 	if p := filepath.Join(r.Layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
-		r.Obeyed = append(r.Obeyed, view.Obeyed{Path: p, What: "objects/info/alternates", File: true})
+		r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: "objects/info/alternates", File: true})
 	}
 }

@@ -102,8 +102,8 @@ type Config struct {
 	// Stubs hold the places of what does not exist.
 	Stubs *stubs.Registry
 
-	// Own is what the host itself obeys, runs or remembers: see Own.All.
-	Own []view.Own
+	// HostPaths is what the host itself obeys, runs or remembers: see HostPaths.All.
+	HostPaths []view.HostPath
 
 	// CommandsWrite gives the first of some paths that lies where commands can write,
 	// and what that is; "" where none does.
@@ -121,16 +121,16 @@ type Machine struct {
 	// distributor's, or too much to be searched for each command.
 	addOns []string
 	// served are further ones, of the host's view alone.
-	served   []string
-	scanners scanners
-	ghToken  ghToken
-	trusted  authorities
-	accounts accounts
-	renewed  atomic.Pointer[renewed]
+	served             []string
+	scanners           scanners
+	ghToken            ghToken
+	trusted            authorities
+	accounts           accounts
+	renewedCredentials atomic.Pointer[renewedCredentials]
 }
 
-// renewed are credentials that have other values than when the Machine was made.
-type renewed struct {
+// renewedCredentials are credentials that have other values than when the Machine was made.
+type renewedCredentials struct {
 	sets    map[string]view.Credential
 	environ []string
 }
@@ -138,12 +138,12 @@ type renewed struct {
 // Renew has sets take the place of Config.Credentials, and each of GH_TOKEN and GITHUB_TOKEN that
 // environ has that of the caller's.
 func (m *Machine) Renew(sets map[string]view.Credential, environ []string) {
-	m.renewed.Store(&renewed{sets, environ})
+	m.renewedCredentials.Store(&renewedCredentials{sets, environ})
 }
 
 // Sets are the credentials that are not built in.
 func (m *Machine) Sets() map[string]view.Credential {
-	if r := m.renewed.Load(); r != nil {
+	if r := m.renewedCredentials.Load(); r != nil {
 		return r.sets
 	}
 	return m.Config.Credentials
@@ -151,7 +151,7 @@ func (m *Machine) Sets() map[string]view.Credential {
 
 // token is the value of one of tokenVariables; "" if it is not set.
 func (m *Machine) token(name string) string {
-	if r := m.renewed.Load(); r != nil {
+	if r := m.renewedCredentials.Load(); r != nil {
 		if value, _ := valueIn(r.environ, name); value != "" {
 			return value
 		}

@@ -46,23 +46,23 @@ type Resolved struct {
 	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
 	Inject shared.Injection
 	// instead are variables that commands get for them, and withheld is in none.
-	instead  []env.Secret
-	withheld []shared.Secret
+	instead         []env.Secret
+	withheldSecrets []shared.Secret
 	// gitConfig is a file that git inside reads in the place of the system's; "" is none.
 	gitConfig string
-	// before is what was there, and searchAgain looks once more.
-	before      before
+	// baseline is what was there, and searchAgain looks once more.
+	baseline    baseline
 	searchAgain func() (*scan.Result, error)
 	allOpen     bool   // a command may change what git acts on in all repositories
 	headLog     string // see [Machine.headLog]
-	// after is what was there when it was last looked, for what processes of a session that
+	// lastLook is what was there when it was last looked, for what processes of a session that
 	// outlive their command make until the next one.
-	after     *before
-	afterMark *mark
-	untold    []*mark  // of earlier commands, of which nothing was told
-	owned     []string // repositories that were the user's then and are, and that this definition does not guard
-	lost      []string // and those that are the user's no more
-	mark      *mark
+	lastLook   *baseline
+	afterMark  *mark
+	unreported []*mark  // of earlier commands, of which nothing was told
+	owned      []string // repositories that were the user's then and are, and that this definition does not guard
+	lost       []string // and those that are the user's no more
+	mark       *mark
 }
 
 // Resolve looks at the machine for a definition, and has package view decide what
@@ -132,10 +132,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		}
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
 		out.headLog = m.headLog(out, in, &look.layouts)
-		for _, k := range out.untold {
-			out.wereOwn(look, k.Guarded)
+		for _, k := range out.unreported {
+			out.wereOwn(look, k.GuardedRepositories)
 		}
-		out.before = m.look(out, look, told)
+		out.baseline = m.look(out, look, told)
 		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Devices = out.Table(), out.Devices
@@ -144,8 +144,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 			return err
 		}
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
-		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.before.Submodules)), map[string]string{}
-		for _, dir := range slices.Concat(out.before.Own, out.Submodules) {
+		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.baseline.Submodules)), map[string]string{}
+		for _, dir := range slices.Concat(out.baseline.UserRepositories, out.Submodules) {
 			if l, err := look.layouts.of(dir); err == nil && l.GitDir != "" {
 				out.WorkTrees[l.GitDir] = dir
 			}

@@ -104,7 +104,7 @@ func TestResolve(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := tr.machine(t)
-			r.Own = configs(test.protected...)
+			r.HostPaths = configs(test.protected...)
 			out, err := r.resolve(t.Context(), "fast", test.def)
 			if err != nil {
 				t.Fatal(err)
@@ -248,7 +248,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.machine(t)
-	r.Own = []view.Own{{Path: engine, Kind: view.OwnProgram}, {Path: tr.base + "/elsewhere", Kind: view.OwnProgram}}
+	r.HostPaths = []view.HostPath{{Path: engine, Kind: view.OwnProgram}, {Path: tr.base + "/elsewhere", Kind: view.OwnProgram}}
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)

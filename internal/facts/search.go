@@ -47,7 +47,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		}
 		more = inAddOns.Found
 	}
-	q.Repositories, q.Asked = true, view.ActsOnHost
+	q.Repositories, q.MatchName = true, view.ActsOnHost
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
 	} else {
@@ -55,7 +55,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, nil, searchError(err)
 		}
-		if own, all := out.Belonging(found.Trees); all {
+		if own, all := out.NestedRepositories(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
 		} else {
 			err = out.searchTrees(m.scanners.scanner(nil, "trees", q), trees, found)
@@ -65,15 +65,15 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		return nil, nil, searchError(err)
 	}
 	told = found.Trees
-	if out.untold != nil { // whose commands could write also what this one does not show
+	if out.unreported != nil { // whose commands could write also what this one does not show
 		now := out.searchAgain
-		out.searchNear(m.scanners.scanner(nil, "near", q), out.ToldTops())
+		out.searchNear(m.scanners.scanner(nil, "near", q), out.ReportTops())
 		if told, err = out.searchAgain(); err != nil {
 			out.Notes = append(out.Notes, "what earlier commands have made cannot be looked for: "+err.Error())
-			told, out.searchAgain, out.untold, out.Earlier = found.Trees, now, nil, nil
+			told, out.searchAgain, out.unreported, out.UnreportedDirs = found.Trees, now, nil, nil
 		}
 	}
-	if elsewhere := view.Elsewhere(found.Deny, trees); len(elsewhere) > 0 {
+	if elsewhere := view.PatternRoots(found.Deny, trees); len(elsewhere) > 0 {
 		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...)
 		if err != nil {
 			return nil, nil, searchError(err)
@@ -104,12 +104,12 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 // searchNear has searchAgain search what is told in some directories.
 func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
 	tops = paths.Outermost(slices.SortedFunc(slices.Values(tops), paths.Compare))
-	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(tops), tops...) }
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(tops), tops...) }
 }
 
 // searchTrees searches some trees now, and what is told of them once more after the command.
 func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
-	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ToldDepth(trees), trees...) }
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees), trees...) }
 	found.Trees, err = s.Scan(trees...)
 	return err
 }
@@ -118,7 +118,7 @@ func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Fo
 func socketsIn(trees, sockets []string) (found []scan.Found) {
 	for _, p := range sockets {
 		if paths.InsideAny(trees, p) {
-			found = append(found, scan.Found{Path: p, What: scan.Socket, Pattern: -1})
+			found = append(found, scan.Found{Path: p, Reason: scan.Socket, Pattern: -1})
 		}
 	}
 	return found

@@ -24,7 +24,7 @@ func (m *Machine) SensitiveFiles() (list []string) {
 		return nil
 	}
 	for _, f := range found.Found {
-		if f.What == scan.Named && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
+		if f.Reason == scan.NonDirNameMatch && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
 			list = append(list, f.Path)
 		}
 	}

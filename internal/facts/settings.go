@@ -84,7 +84,7 @@ func (out *Resolved) committed() bool {
 	log := os.NewFile(uintptr(fd), out.headLog)
 	defer log.Close()
 	const most = 1 << 20
-	text, _ := io.ReadAll(io.NewSectionReader(log, out.before.HeadLogSize, most))
+	text, _ := io.ReadAll(io.NewSectionReader(log, out.baseline.HeadLogSize, most))
 	return bytes.Contains(text, []byte("\tcommit"))
 }
 
@@ -109,7 +109,7 @@ func (r *Resolved) hiddenFromGit() string {
 			continue
 		}
 		for dir := range paths.Up(path.Dir(e.Path)) {
-			if name := strings.TrimPrefix(e.Path, dir); slices.Contains(r.Guarded, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
+			if name := strings.TrimPrefix(e.Path, dir); slices.Contains(r.GuardedRepositories, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
 				list.WriteString(patternOf.Replace(name) + "\n")
 				break
 			}

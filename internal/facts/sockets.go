@@ -28,9 +28,9 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 		{Path: "/var/lib/lxd/unix.socket", Gives: containers, Always: true},
 		{Path: "/var/lib/incus/unix.socket", Gives: containers, Always: true},
 		{Path: "/var/snap/lxd/common/lxd/unix.socket", Gives: containers, Always: true},
-		{Path: "/run/dbus/system_bus_socket", Gives: "the services of the system, over D-Bus", Always: true, Asked: true},
+		{Path: "/run/dbus/system_bus_socket", Gives: "the services of the system, over D-Bus", Always: true, OnRequest: true},
 		{Path: "/run/systemd/private", Gives: "the control of the system's services", Always: true},
-		{Path: "/tmp/.X11-unix/", Gives: "every keystroke and window of the X11 session", Asked: true},
+		{Path: "/tmp/.X11-unix/", Gives: "every keystroke and window of the X11 session", OnRequest: true},
 	}
 	runtimes := []string{filepath.Join("/run/user", strconv.Itoa(int(m.uid())))}
 	if dir, _ := m.Caller.LookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !slices.Contains(runtimes, filepath.Clean(dir)) {
@@ -45,9 +45,9 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 			{Path: "containerd/containerd.sock", Gives: "containers that mount all that is yours"},
 			{Path: "libvirt/libvirt-sock", Gives: "virtual machines that mount all that is yours"},
 			{Path: "systemd/private", Gives: "programs that run as you, outside of any sandbox"},
-			{Path: "bus", Gives: "programs that run as you, outside of any sandbox, over D-Bus", Asked: true},
-			{Path: "wayland-0", Gives: "the windows and the clipboard of the Wayland session", Asked: true},
-			{Path: "wayland-1", Gives: "the windows and the clipboard of the Wayland session", Asked: true},
+			{Path: "bus", Gives: "programs that run as you, outside of any sandbox, over D-Bus", OnRequest: true},
+			{Path: "wayland-0", Gives: "the windows and the clipboard of the Wayland session", OnRequest: true},
+			{Path: "wayland-1", Gives: "the windows and the clipboard of the Wayland session", OnRequest: true},
 		} {
 			s.Path, s.Always = filepath.Join(dir, s.Path), always
 			list = append(list, s)
@@ -56,7 +56,7 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(dir, name)
 			}
-			list = append(list, view.ControlSocket{Path: filepath.Clean(name), Gives: "the windows and the clipboard of the Wayland session", Asked: true})
+			list = append(list, view.ControlSocket{Path: filepath.Clean(name), Gives: "the windows and the clipboard of the Wayland session", OnRequest: true})
 		}
 	}
 	for _, home := range [...]string{m.home(), m.Caller.Home} {
@@ -70,7 +70,7 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 	for _, variable := range [...]string{"DOCKER_HOST", "CONTAINER_HOST", "BUILDKIT_HOST", "CONTAINERD_ADDRESS", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS"} {
 		value, _ := m.Caller.LookupEnv(variable)
 		if p := socketIn(value); p != "" {
-			list = append(list, view.ControlSocket{Path: p, Gives: "what " + variable + " is for", Asked: strings.HasPrefix(variable, "DBUS_")})
+			list = append(list, view.ControlSocket{Path: p, Gives: "what " + variable + " is for", OnRequest: strings.HasPrefix(variable, "DBUS_")})
 		}
 	}
 	return list

@@ -12,9 +12,9 @@ import (
 )
 
 // configs are files that are in force.
-func configs(paths ...string) (list []view.Own) {
+func configs(paths ...string) (list []view.HostPath) {
 	for _, p := range paths {
-		list = append(list, view.Own{Path: p, What: "the configuration in force", Kind: view.OwnConfig})
+		list = append(list, view.HostPath{Path: p, Description: "the configuration in force", Kind: view.OwnConfig})
 	}
 	return list
 }
@@ -52,7 +52,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 		{tr.home + "/cache/x", view.Definition{BindPaths: []view.Bind{{Host: tr.home}}}, ""},
 	} {
 		r := tr.machine(t)
-		r.Own = []view.Own{{Path: c.path, What: "what is tested"}}
+		r.HostPaths = []view.HostPath{{Path: c.path, Description: "what is tested"}}
 		_, err := r.resolve(t.Context(), "fast", c.d)
 		e, refused := errors.AsType[*shared.Error](err)
 		switch {
@@ -69,8 +69,8 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
 	r := tr.machine(t)
-	r.Own = []view.Own{{Path: tr.home + "/.config", What: "yours", Names: []string{"sbxhost"}, Kind: view.OwnPlace},
-		{Path: tr.home + "/.config/sbxhost/config.hcl", What: "the configuration in force"}}
+	r.HostPaths = []view.HostPath{{Path: tr.home + "/.config", Description: "yours", Names: []string{"sbxhost"}, Kind: view.OwnPlace},
+		{Path: tr.home + "/.config/sbxhost/config.hcl", Description: "the configuration in force"}}
 	home := view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve(t.Context(), "fast", home); err != nil {
 		t.Error(err)
@@ -80,7 +80,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	}
 	// One that leads nowhere yet is obeyed as soon as somebody makes what it leads to.
 	link(tr.project+"/dot/sbxhost", tr.home+"/.config/sbxhost")
-	r.Own = r.Own[:1]
+	r.HostPaths = r.HostPaths[:1]
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil || !slices.ContainsFunc(out.Spec.Table, func(e shared.Entry) bool {
 		return e.Path == tr.project+"/dot/sbxhost" && e.Access == shared.ReadOnly && e.Missing == shared.MissingHold
@@ -109,7 +109,7 @@ func TestOtherNamesOfWhatIsTrusted(t *testing.T) {
 		}
 	}
 	r := tr.machine(t)
-	r.Own = configs(tr.project+"/config.hcl", outside)
+	r.HostPaths = configs(tr.project+"/config.hcl", outside)
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)

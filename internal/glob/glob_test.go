@@ -129,7 +129,7 @@ func TestSet(t *testing.T) {
 	if m := s.Match(a, "x"); m != (Match{Any: 1, Dir: 1}) {
 		t.Errorf("a/x: %v", m)
 	}
-	if a.Dead() || !start.Within(start) || a.Within(start) || !s.Next(start, "z").Within(a) {
+	if a.Dead() || !start.CoveredBy(start) || a.CoveredBy(start) || !s.Next(start, "z").CoveredBy(a) {
 		t.Error("states do not compare")
 	}
 	if NewSet(patterns[:2]...).Next(State{1, 1}, "z").Dead() == false {

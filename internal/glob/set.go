@@ -94,8 +94,8 @@ func (st State) Dead() bool {
 	return true
 }
 
-// Within reports whether whatever matches from st matches from other, too.
-func (st State) Within(other State) bool {
+// CoveredBy reports whether whatever matches from st matches from other, too.
+func (st State) CoveredBy(other State) bool {
 	for i, at := range st {
 		if at&^other[i] != 0 {
 			return false

@@ -19,7 +19,7 @@ const maxShown = 240
 // middle left out where it is long. A name with a newline in it would otherwise
 // forge lines of ours, and one with bidirectional characters would be read backwards.
 func Quote(p string) string {
-	p = shortened(p, maxShown)
+	p = shorten(p, maxShown)
 	if strings.ContainsFunc(p, func(r rune) bool { return !Visible(r) }) {
 		return strconv.QuoteToASCII(p)
 	}
@@ -42,12 +42,12 @@ func Line(message string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, shortened(message, maxLine))
+	}, shorten(message, maxLine))
 }
 
-// shortened leaves out the middle of what is longer than n bytes. It cuts no character
+// shorten leaves out the middle of what is longer than n bytes. It cuts no character
 // of a text in two; bytes that are no text stay as they are.
-func shortened(s string, n int) string {
+func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -149,11 +149,11 @@ func Shown(s string) string {
 	return s
 }
 
-// ShellWord is a word that a shell reads as s.
-func ShellWord(s string) string { return ShellWordOf(s, Visible) }
+// ShellQuoted is a word that a shell reads as s.
+func ShellQuoted(s string) string { return ShellQuotedFor(s, Visible) }
 
-// ShellWordOf is ShellWord with a say in what is shown as it is.
-func ShellWordOf(s string, shown func(rune) bool) string {
+// ShellQuotedFor is ShellWord with a say in what is shown as it is.
+func ShellQuotedFor(s string, shown func(rune) bool) string {
 	plain, clean := s != "", true
 	for _, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

@@ -77,8 +77,8 @@ func empty(ctx context.Context, top, dir int, path string, depth int) (moved boo
 		at := filepath.Join(path, name)
 		m, err := remove(ctx, top, dir, name, at, depth)
 		moved = moved || m
-		if err != nil && !errors.Is(err, ErrLeft) && ctx.Err() == nil {
-			err = fmt.Errorf("%q %w: %w", at, ErrLeft, err)
+		if err != nil && !errors.Is(err, ErrNotRemoved) && ctx.Err() == nil {
+			err = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, err)
 		}
 		if first == nil {
 			first = err
@@ -87,8 +87,8 @@ func empty(ctx context.Context, top, dir int, path string, depth int) (moved boo
 	return moved, first
 }
 
-// ErrLeft is wrapped by the error for what RemoveTree could not remove.
-var ErrLeft = errors.New("cannot be removed")
+// ErrNotRemoved is wrapped by the error for what RemoveTree could not remove.
+var ErrNotRemoved = errors.New("cannot be removed")
 
 // remove removes one name of a directory. moved says that a directory that lies too deep is in top now.
 func remove(ctx context.Context, top, dir int, name, path string, depth int) (moved bool, err error) {

@@ -25,9 +25,9 @@ type Caller struct {
 	Environ  []string
 	Builtins host.Builtins
 	Inject   map[string]shared.Engine // ahead of all other engines
-	// Warn says what the user should know; Foreign names another tool's configuration that was
+	// Warn says what the user should know; OnForeignConfig names another tool's configuration that was
 	// passed by. Both may be nil.
-	Warn, Foreign func(string)
+	Warn, OnForeignConfig func(string)
 	// Trust asks the user to trust a configuration that was found in the workspace. An error
 	// takes the place of the refusal, with which all other answers but true end. Nil refuses.
 	Trust func(context.Context, *Untrusted) (bool, error)
@@ -48,10 +48,10 @@ func WorkingDir() string {
 
 // Untrusted is a configuration whose text is not what its user has trusted.
 type Untrusted struct {
-	Path    string
-	Text    []byte
-	Changed bool   // since it was trusted
-	Before  string // what was trusted then
+	Path     string
+	Text     []byte
+	Changed  bool   // since it was trusted
+	Previous string // what was trusted then
 }
 
 // Config is a configuration that may be used.
@@ -108,7 +108,7 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	if origin == config.OriginWorkspace {
 		// Where a symlink stands in its place, a command may lead that elsewhere:
 		// trust is in the text, and another one is refused the next time.
-		options.Vetted = true
+		options.TrustChecked = true
 		if options.Protected[0], err = filepath.EvalSymlinks(path); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (c *Caller) Read(explicit string) (*config.File, config.Origin, config.Diag
 		// of that shown as errors.
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSymlink && !c.Trusts(path) {
 			return nil, 0, nil, &Hinted{fmt.Errorf("%s was found in the workspace, is a symlink, and you have not trusted it", hostpath.Shown(path)),
-				fmt.Sprintf("look where it leads, then name it: -config %s", hostpath.ShellWord(path))}
+				fmt.Sprintf("look where it leads, then name it: -config %s", hostpath.ShellQuoted(path))}
 		}
 	}
 	file, diags := config.Load(path, c.EvalInput())
@@ -143,7 +143,7 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	if _, err := wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
 		return "", 0, err
 	}
-	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv, Foreign: c.Foreign})
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv, OnForeignConfig: c.OnForeignConfig})
 	if err == nil && origin == config.OriginWorkspace {
 		path, err = TrustPlace(path)
 	}
@@ -177,7 +177,7 @@ func (c *Caller) checkPassedBy(dir string) error {
 		}
 		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == place }) {
 			return &Hinted{fmt.Errorf("%s, which you trust, is passed by here, since %s is a git repository of its own; nothing was run", hostpath.Shown(place), hostpath.Shown(top)),
-				fmt.Sprintf("if it is none of yours, a command has made %s: remove it; else say what is to hold in it, by a config.hcl of its own or by -config %s", hostpath.ShellWord(filepath.Join(top, ".git")), hostpath.ShellWord(place))}
+				fmt.Sprintf("if it is none of yours, a command has made %s: remove it; else say what is to hold in it, by a config.hcl of its own or by -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(place))}
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func checkUserFile(path string) error {
 	}
 	if err != nil {
 		return &Hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),
-			"or name it as your own: -config " + hostpath.ShellWord(path)}
+			"or name it as your own: -config " + hostpath.ShellQuoted(path)}
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := fmt.Sprintf("or name it as your own word: -config %s", hostpath.ShellWord(path))
+	named := fmt.Sprintf("or name it as your own word: -config %s", hostpath.ShellQuoted(path))
 	store, err := c.Store()
 	if err != nil {
 		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), named}
@@ -92,11 +92,11 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 		return text, nil
 	}
 	refusal := &Hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
-		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellWord(path), named)}
+		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellQuoted(path), named)}
 	asked := &Untrusted{Path: path, Text: text}
 	if state == approvals.TrustChanged {
 		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
-		asked.Changed, asked.Before = true, before.Content
+		asked.Changed, asked.Previous = true, before.Content
 	}
 	if c.Trust == nil {
 		return nil, refusal
@@ -117,7 +117,7 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 // read-only, a full disk.
 func NotRemembered(path string, err error) error {
 	return &Hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
-		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", hostpath.ShellWord(path))}
+		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", hostpath.ShellQuoted(path))}
 }
 
 // Age is how long ago something was, for people.

@@ -36,8 +36,8 @@ type Engine struct {
 	// installed with it, that is injected, or that somebody else has started.
 	Program *Program
 
-	process *dial.Launched // nil for an injected or attached engine
-	detach  func()         // from one that somebody else has started; nil for every other
+	process *dial.Process // nil for an injected or attached engine
+	detach  func()        // from one that somebody else has started; nil for every other
 
 	hung atomic.Bool // it did not answer in time, and was killed for it
 }
@@ -63,9 +63,9 @@ func (e *Engine) Usable() bool {
 	return e.process == nil || !e.hung.Load() && !e.process.Gone() // its end takes a moment
 }
 
-// NotAsked reports of an error of a command's start that the engine was not asked for it:
+// NeverRequested reports of an error of a command's start that the engine was not asked for it:
 // nothing of it has run.
-func NotAsked(err error) bool {
+func NeverRequested(err error) bool {
 	_, ok := errors.AsType[*dial.NotAskedError](err)
 	return ok
 }

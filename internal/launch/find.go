@@ -28,8 +28,8 @@ var ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 // Separate are those that are programs of their own and no part of sbxhost.
 var Separate = []string{"docker"}
 
-// Lesser is the engine among [Engines.Auto] that does not hold all of the isolation.
-const Lesser = "landlock"
+// PartialEngine is the engine among [Engines.Auto] that does not hold all of the isolation.
+const PartialEngine = "landlock"
 
 // logEnv tells every engine how much to log.
 const logEnv = "SBXHOST_LOG"
@@ -80,18 +80,18 @@ func (s *Engines) Auto() []string {
 	if declared || s.Injected("docker") {
 		engines = append(engines, "docker")
 	}
-	if runtime.GOOS == "linux" && s.knows(Lesser) {
-		engines = append(engines, Lesser)
+	if runtime.GOOS == "linux" && s.knows(PartialEngine) {
+		engines = append(engines, PartialEngine)
 	}
 	return engines
 }
 
 // AutoOptions are the options that "auto" takes: those that each engine knows which it may choose, with
-// or without [Lesser]. Of docker, which takes a config block for its own, there are none, nor of an
+// or without [PartialEngine]. Of docker, which takes a config block for its own, there are none, nor of an
 // engine that tells its options only when it runs.
 func (s *Engines) AutoOptions(lesser bool) (schema shared.OptionSchema) {
 	for i, name := range s.Auto() {
-		if name == Lesser && !lesser {
+		if name == PartialEngine && !lesser {
 			continue
 		}
 		info, ok := s.Info(name)
@@ -337,7 +337,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, file: file, source: path, declared: true, others: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
+	p := program{name: name, file: file, source: path, declared: true, separatelyInstalled: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // launch starts an engine and speaks to it. Every error is an *Error.
-func (s *Engines) launch(ctx context.Context, p program) (*dial.Launched, error) {
+func (s *Engines) launch(ctx context.Context, p program) (*dial.Process, error) {
 	cmd, release, err := p.command()
 	if err != nil {
 		return nil, p.failed(err)

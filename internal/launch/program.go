@@ -25,12 +25,12 @@ type program struct {
 	file   *hostpath.Program
 	source string // for people: "built in", the path
 	// declared says that the user chose it in place of what is built in.
-	declared bool
-	self     bool     // this program itself, re-executed
-	others   bool     // not installed with this program
-	pinned   bool     // checksums are declared, if not for this platform
-	sha256   string   // what the executable must have; empty means any
-	env      []string // "name=value": all that the process sees of the host's environment
+	declared            bool
+	self                bool     // this program itself, re-executed
+	separatelyInstalled bool     // not installed with this program
+	pinned              bool     // checksums are declared, if not for this platform
+	sha256              string   // what the executable must have; empty means any
+	env                 []string // "name=value": all that the process sees of the host's environment
 }
 
 // failed is an error of the program, unless it is one of the definition.
@@ -77,7 +77,7 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 // recorded is the program as it is told of; nil for one that was installed with this one, and
 // has its version.
 func (p *program) recorded() *Program {
-	if !p.others {
+	if !p.separatelyInstalled {
 		return nil
 	}
 	r := &Program{Name: p.name, Path: p.file.Path(), SHA256: p.sha256}

@@ -60,9 +60,9 @@ type Decision struct {
 	// Ask says of a denied command that an approval would have it run. Nobody
 	// has been asked yet.
 	Ask bool
-	// Exposed says what an unsandboxed command has that the definition would
+	// Exposure says what an unsandboxed command has that the definition would
 	// not give it.
-	Exposed []string
+	Exposure []string
 	// Sensitive are the sensitive files within reach.
 	Sensitive []string
 }
@@ -71,7 +71,7 @@ type Decision struct {
 func Decide(f Facts) Decision {
 	d := decide(f)
 	if d.Outcome == Unsandboxed || d.Ask {
-		d.Exposed = exposed(f)
+		d.Exposure = exposure(f)
 	}
 	if d.Outcome != Denied || d.Ask {
 		d.Sensitive = f.Sensitive
@@ -99,7 +99,7 @@ func decide(f Facts) Decision {
 		return Decision{Outcome: Sandboxed, Rule: RuleEngineIsolates, Reason: fmt.Sprintf("engine %q isolates it", f.Engine)}
 	case EngineUnconfined:
 		switch {
-		case !f.Named:
+		case !f.EngineNamed:
 			return deny(RuleUnconfinedAuto, fmt.Sprintf("engine %q does not isolate commands", f.Engine),
 				fmt.Sprintf("name it, engine = %q, if that is meant", f.Engine))
 		case f.Mode == ModeDeny:
@@ -117,7 +117,7 @@ func decide(f Facts) Decision {
 		switch f.Fallback {
 		case FallbackApprove:
 		case FallbackDefault:
-			if f.Named {
+			if f.EngineNamed {
 				return deny(RuleFallbackDeny, reason, f.Fix)
 			}
 		default:
@@ -162,8 +162,8 @@ func approval(f Facts, why, hint string) Decision {
 	return Decision{Outcome: Unsandboxed, Rule: rule, Reason: why}
 }
 
-// exposed says what a command gains by running unsandboxed.
-func exposed(f Facts) []string {
+// exposure says what a command gains by running unsandboxed.
+func exposure(f Facts) []string {
 	gains := []string{"every file of yours, to read and to write"}
 	if f.Filesystem == shared.FilesystemHost {
 		gains[0] = "every file of yours to write, which the definition shows read-only"

@@ -21,7 +21,7 @@ func everyFacts(f func(full, bare Facts)) int {
 				for approval := NoApproval - 1; approval <= ApprovedAlways+1; approval++ {
 					for bits := range 1 << 5 {
 						bit := func(n int) bool { return bits&(1<<n) != 0 }
-						bare := Facts{Engine: "bwrap", Named: bit(0), State: state, Fallback: fallback, Mode: mode, Approval: approval,
+						bare := Facts{Engine: "bwrap", EngineNamed: bit(0), State: state, Fallback: fallback, Mode: mode, Approval: approval,
 							Bypass: bit(1), AllowBypass: bit(2)}
 						if bit(3) {
 							bare.Losses = []shared.Loss{lacks}
@@ -75,7 +75,7 @@ func TestInvariants(t *testing.T) {
 			t.Errorf("%+v\n  gives %v:\n  %s", f, d, fmt.Sprintf(format, args...))
 		}
 		approved := f.Approval == ApprovedOnce || f.Approval == ApprovedSession || f.Approval == ApprovedAlways
-		named := !f.Bypass && f.State == EngineUnconfined && f.Named
+		named := !f.Bypass && f.State == EngineUnconfined && f.EngineNamed
 		switch {
 		case d.Rule == "" || d.Reason == "":
 			fail("it gives no reason")
@@ -94,7 +94,7 @@ func TestInvariants(t *testing.T) {
 		case d.Outcome == Unsandboxed && !f.Bypass && f.State == EngineIsolates:
 			fail("the engine works and nobody asked for a bypass")
 		case d.Outcome == Unsandboxed && !f.Bypass && f.State == EngineUnavailable &&
-			(f.Fallback == FallbackDeny || f.Fallback == FallbackDefault && f.Named):
+			(f.Fallback == FallbackDeny || f.Fallback == FallbackDefault && f.EngineNamed):
 			fail("the fallback is deny")
 		case d.Outcome != Denied && (f.State < EngineUnknown || f.State > EngineUnconfined) && !f.Bypass:
 			fail("there is no such state")
@@ -102,15 +102,15 @@ func TestInvariants(t *testing.T) {
 			fail("it asks in vain")
 		case d.Outcome == Unsandboxed && f.Sensitive != nil && d.Sensitive == nil:
 			fail("it is silent on files that hold secrets")
-		case d.Outcome == Unsandboxed && len(d.Exposed) == 0:
+		case d.Outcome == Unsandboxed && len(d.Exposure) == 0:
 			fail("it is silent on what the command gets")
 		case d.Outcome != bareDecision.Outcome || d.Rule != bareDecision.Rule || d.Ask != bareDecision.Ask:
 			fail("%+v gives %v", bareFacts, bareDecision)
 		case d.Rule == RuleModeDeny && f.ModeOrigin != "" && !strings.Contains(d.Reason, f.ModeOrigin):
 			fail("it does not say who forbids it")
-		case len(d.Exposed) > 0 && slices.ContainsFunc(d.Exposed, func(s string) bool { return strings.HasPrefix(s, "the network") }) != (f.Network == shared.NetworkNone):
+		case len(d.Exposure) > 0 && slices.ContainsFunc(d.Exposure, func(s string) bool { return strings.HasPrefix(s, "the network") }) != (f.Network == shared.NetworkNone):
 			fail("it is wrong on the network")
-		case len(d.Exposed) > 0 && strings.Contains(d.Exposed[0], "shows read-only") != (f.Filesystem == shared.FilesystemHost):
+		case len(d.Exposure) > 0 && strings.Contains(d.Exposure[0], "shows read-only") != (f.Filesystem == shared.FilesystemHost):
 			fail("it is wrong on the files")
 		}
 		if d.Ask {
@@ -167,17 +167,17 @@ func TestDecide(t *testing.T) {
 		says    string
 	}{
 		"works":         {Facts{Engine: "bwrap", State: EngineIsolates}, Sandboxed, RuleEngineIsolates, `engine "bwrap" isolates`},
-		"named deny":    {with(broken, func(f *Facts) { f.Named = true }), Denied, RuleFallbackDeny, "user namespaces are switched off"},
+		"named deny":    {with(broken, func(f *Facts) { f.EngineNamed = true }), Denied, RuleFallbackDeny, "user namespaces are switched off"},
 		"auto asks":     {broken, Denied, RuleApprovalNeeded, "user namespaces are switched off"},
-		"named approve": {with(broken, func(f *Facts) { f.Named, f.Fallback, f.Approval = true, FallbackApprove, ApprovedSession }), Unsandboxed, RuleApprovedSession, "does not work here"},
+		"named approve": {with(broken, func(f *Facts) { f.EngineNamed, f.Fallback, f.Approval = true, FallbackApprove, ApprovedSession }), Unsandboxed, RuleApprovedSession, "does not work here"},
 		"auto always":   {with(broken, func(f *Facts) { f.Mode = ModeAlways }), Unsandboxed, RuleModeAlways, "does not work here"},
 		"mode deny": {with(broken, func(f *Facts) {
 			f.Mode, f.ModeOrigin, f.Approval = ModeDeny, "SBXHOST_APPROVAL_MODE", ApprovedAlways
 		}), Denied, RuleModeDeny, `SBXHOST_APPROVAL_MODE = "deny"`},
 		"bypass":            {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true}, Denied, RuleBypassNotAllowed, "does not let"},
 		"allowed bypass":    {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true, AllowBypass: true}, Denied, RuleApprovalNeeded, "asked to run without"},
-		"named noop":        {Facts{Engine: "noop", State: EngineUnconfined, Named: true}, Unsandboxed, RuleEngineNamed, "names engine"},
-		"noop in mode deny": {Facts{Engine: "noop", State: EngineUnconfined, Named: true, Mode: ModeDeny}, Denied, RuleModeDeny, "the mode of approvals"},
+		"named noop":        {Facts{Engine: "noop", State: EngineUnconfined, EngineNamed: true}, Unsandboxed, RuleEngineNamed, "names engine"},
+		"noop in mode deny": {Facts{Engine: "noop", State: EngineUnconfined, EngineNamed: true, Mode: ModeDeny}, Denied, RuleModeDeny, "the mode of approvals"},
 		"noop by accident":  {Facts{Engine: "x", State: EngineUnconfined}, Denied, RuleUnconfinedAuto, "does not isolate"},
 	} {
 		d := Decide(c.facts)

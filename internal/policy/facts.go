@@ -10,9 +10,9 @@ import (
 type Facts struct {
 	// Engine is the name of the engine that the definition leads to, and Named
 	// says that the definition names it: "auto" does not.
-	Engine string
-	Named  bool
-	State  EngineState
+	Engine      string
+	EngineNamed bool
+	State       EngineState
 	// Reason and Fix say why an unavailable engine is that, and what helps.
 	Reason, Fix string
 

@@ -18,10 +18,10 @@ import (
 
 // A journal is a plan that is being carried out, or was.
 type journal struct {
-	Whole   bool // nothing is left in the review
-	Known   int  // how much the review knew of what it had put into the workspace before
-	Steps   []Step
-	Applied []appliedPath `json:",omitempty"`
+	Complete bool // nothing is left in the review
+	Known    int  // how much the review knew of what it had put into the workspace before
+	Steps    []Step
+	Applied  []appliedPath `json:",omitempty"`
 }
 
 // Changes compares the review with the workspace.
@@ -33,8 +33,8 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{shown: r.shown, unseen: func(c *Change) bool {
-		return rules.Unseen != nil && rules.Unseen(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
+	set := &Set{shown: r.shown, hidden: func(c *Change) bool {
+		return rules.Hidden != nil && rules.Hidden(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
 	}}
 	r.git = make([]gitDirs, len(r.trees))
 	var used usage
@@ -82,7 +82,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if choice.Digest != "" && choice.Digest != set.Digest {
 		return nil, fmt.Errorf("%w: its digest is %s now, not %s", ErrChanged, set.Digest, choice.Digest)
 	}
-	lock, err := lockFileAt(ctx, filepath.Join(r.shelf.dir, applyLock), unix.LOCK_EX)
+	lock, err := lockFileAt(ctx, filepath.Join(r.store.dir, applyLock), unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Whole: whole}
+	out := &Outcome{Complete: whole}
 	part := r.part(set, chosen)
 	for i, c := range set.Changes {
 		if chosen[i] && c.Refused == "" {
@@ -127,7 +127,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err := r.carryOut(ctx, plan, out, whole); err != nil {
 		return nil, err
 	}
-	r.shelf.forgetOthers(ctx, r)
+	r.store.forgetOthers(ctx, r)
 	return out, nil
 }
 
@@ -167,7 +167,7 @@ func (set *Set) carried(layer int, chosen []bool) (list []Change) {
 		if c.Layer != layer || !chosen[i] {
 			continue
 		}
-		if _, all := p.within(i); all || c.Op != Deleted {
+		if _, all := p.countWithin(i); all || c.Op != Deleted {
 			list = append(list, c)
 		}
 	}
@@ -270,9 +270,9 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	if err != nil {
 		return err
 	}
-	j := &journal{Whole: whole, Known: len(known), Steps: plan.Steps}
+	j := &journal{Complete: whole, Known: len(known), Steps: plan.Steps}
 	if err = run.makeAll(ctx, plan); err == nil {
-		err = r.shelf.sync(r.dir, journalFile, j)
+		err = r.store.sync(r.dir, journalFile, j)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))
@@ -290,21 +290,21 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	}
 	if err == nil {
 		// A journal with what was applied, then that it is no journal any more.
-		err = r.shelf.write(r.dir, journalFile, j)
+		err = r.store.write(r.dir, journalFile, j)
 	}
 	if err == nil {
-		err = r.shelf.write(r.dir, knownFile, append(known, j.Applied...))
+		err = r.store.write(r.dir, knownFile, append(known, j.Applied...))
 	}
 	if err == nil {
 		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
 	}
 	if err != nil {
-		_, back := r.shelf.recover(context.WithoutCancel(ctx), r.dir, &r.rec)
+		_, back := r.store.recover(context.WithoutCancel(ctx), r.dir, &r.rec)
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), back)
 	}
 	if whole {
 		r.closeTrees()
-		return r.shelf.end(context.WithoutCancel(ctx), r)
+		return r.store.end(context.WithoutCancel(ctx), r)
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func (t *tree) unmark(p string) error {
 // known lists what the review itself has put into the workspace, taken away or given back: what counts of a
 // path is the last.
 func (r *Review) known() (list []appliedPath, err error) {
-	if err = r.shelf.read(r.dir, knownFile, &list); errors.Is(err, fs.ErrNotExist) {
+	if err = r.store.read(r.dir, knownFile, &list); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return list, err

@@ -25,12 +25,12 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv(storm); root != "" {
 		os.Stdout.WriteString("begun\n")
 		if os.Getenv(stormUndo) != "" {
-			if _, told, err := ShelfOf(root, root+".state").Undo(context.Background()); err != nil {
+			if _, told, err := StoreOf(root, root+".state").Undo(context.Background()); err != nil {
 				fmt.Println(err, told)
 			}
 			os.Exit(0)
 		}
-		r, err := ShelfOf(root, root+".state").Open(context.Background(), "r")
+		r, err := StoreOf(root, root+".state").Open(context.Background(), "r")
 		if err == nil {
 			var set *Set
 			if set, err = r.Changes(context.Background(), Rules{}); err == nil {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 type workspace struct {
 	*testing.T
 	root, upper string
-	shelf       *Shelf
+	shelf       *Store
 }
 
 func newWorkspace(t *testing.T, files ...string) *workspace {
@@ -61,7 +61,7 @@ func newWorkspace(t *testing.T, files ...string) *workspace {
 
 func newRoot(t *testing.T, files ...string) *workspace {
 	root := filepath.Join(t.TempDir(), "w")
-	w := &workspace{T: t, root: root, shelf: ShelfOf(root, root+".state")}
+	w := &workspace{T: t, root: root, shelf: StoreOf(root, root+".state")}
 	w.check(os.Mkdir(root, 0o755))
 	for _, line := range files {
 		w.write(root, line)
@@ -199,8 +199,8 @@ func TestApply(t *testing.T) {
 	before, upper := w.state(w.root), w.list(w.upper)
 	out, err := w.apply(Choice{})
 	w.check(err)
-	if got := w.list(w.root); got != applied || !out.Whole || len(out.Applied) != 18 {
-		t.Errorf("%v, %d changes\ngot  %q\nwant %q", out.Whole, len(out.Applied), got, applied)
+	if got := w.list(w.root); got != applied || !out.Complete || len(out.Applied) != 18 {
+		t.Errorf("%v, %d changes\ngot  %q\nwant %q", out.Complete, len(out.Applied), got, applied)
 	}
 	if _, err := w.shelf.Open(context.Background(), "r"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a review that was applied: %v", err)
@@ -237,7 +237,7 @@ func TestConflicts(t *testing.T) {
 	if w.state(w.root) != before {
 		t.Error("something was applied")
 	}
-	if out, err = w.apply(Choice{Ours: []string{"edit"}, Theirs: []string{"tree"}}); err != nil || !out.Whole {
+	if out, err = w.apply(Choice{Ours: []string{"edit"}, Theirs: []string{"tree"}}); err != nil || !out.Complete {
 		t.Fatalf("%v, %+v", err, out)
 	}
 	if got, want := w.list(w.root), strings.Replace(applied, "edit=new", "edit=host", 1); got != want {

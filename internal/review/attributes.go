@@ -11,8 +11,8 @@ import (
 // maxAttributes is how many attributes, or entries of a list, a change names.
 const maxAttributes = 16
 
-// differing says what is different in the extended attributes of a path, "" where nothing is.
-func differing(now, before map[string]string) string {
+// attributeDiff says what is different in the extended attributes of a path, "" where nothing is.
+func attributeDiff(now, before map[string]string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if was, ok := before[name]; ok && was == now[name] {

@@ -353,7 +353,7 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 			had, _ = c.Lower.Attributes(p) // without them, all are named
 		}
 		now, unread := c.Upper.Attributes(p)
-		if one.Attributes = differing(now, had); unread != nil {
+		if one.Attributes = attributeDiff(now, had); unread != nil {
 			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and would arrive unseen
 		}
 	}

@@ -44,7 +44,7 @@ func onFullDisk(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	root := filepath.Join(dir, "w")
-	w := &workspace{T: t, root: root, shelf: ShelfOf(root, root+".state")}
+	w := &workspace{T: t, root: root, shelf: StoreOf(root, root+".state")}
 	w.check(os.Mkdir(root, 0o755))
 	for _, line := range both {
 		w.write(root, line)

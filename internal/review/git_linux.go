@@ -39,7 +39,7 @@ func (rules *Rules) settle(c *Change, full string) {
 	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
 		c.Refused = rules.Above(full)
 	}
-	if c.Op != Deleted && rules.Obeyed != nil && rules.Obeyed(full) {
+	if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
 		c.Note = "git outside of a sandbox acts on it"
 	}
 }
@@ -53,7 +53,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 	kept := changes[:0]
 	for _, c := range changes {
 		full := path.Join(source, c.Path)
-		c.git = dirs.in(full)
+		c.git = dirs.pathIn(full)
 		var err error
 		keep := true
 		switch dirs.settle(&c, full); {
@@ -92,7 +92,7 @@ type gitDirs struct {
 	rules         *Rules
 	known         map[string]string // by a directory of the host, the one that it lies in or is
 	submodules    []string          // the host's, and where these lead after the change; nil before they are asked for
-	told          map[string]bool   // what has been noted, by its path of the host
+	noted         map[string]bool   // what has been noted, by its path of the host
 	stores        map[string]bool   // whether git on the host has objects in a directory of that path
 	gone          map[string]bool   // directories of the host that go, besides those that after lacks
 }
@@ -119,9 +119,9 @@ func (g *gitDirs) store(full string) string {
 	}
 }
 
-// in is the path of what lies in a git directory, within that; "" is none.
-func (g *gitDirs) in(full string) string {
-	dir := g.of(path.Dir(full))
+// pathIn is the path of what lies in a git directory, within that; "" is none.
+func (g *gitDirs) pathIn(full string) string {
+	dir := g.dirOf(path.Dir(full))
 	if store := g.store(full); store != "" {
 		dir = path.Dir(store)
 	} else if dir == "" {
@@ -195,7 +195,7 @@ func (g *gitDirs) settle(c *Change, full string) {
 	if c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/") {
 		return
 	}
-	dir := g.of(path.Dir(full))
+	dir := g.dirOf(path.Dir(full))
 	if path.Base(full) == ".git" {
 		dir = full
 	}
@@ -234,8 +234,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 		refused = actsOn
 	}
 	c.Refused = cmp.Or(c.Refused, refused)
-	if note != "" && c.Refused == "" && !g.told[at] {
-		g.told[at], c.Note = true, note
+	if note != "" && c.Refused == "" && !g.noted[at] {
+		g.noted[at], c.Note = true, note
 	}
 }
 
@@ -265,7 +265,7 @@ func (g *gitDirs) follow(full string) string {
 	return end
 }
 
-func (g *gitDirs) of(dir string) string {
+func (g *gitDirs) dirOf(dir string) string {
 	found, ok := g.known[dir]
 	switch {
 	case ok || dir == "/":
@@ -275,7 +275,7 @@ func (g *gitDirs) of(dir string) string {
 	case !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
 		// A work tree of the host's, which can lie in a bare repository.
 	default:
-		found = g.of(path.Dir(dir))
+		found = g.dirOf(path.Dir(dir))
 	}
 	g.known[dir] = found
 	return found

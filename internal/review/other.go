@@ -9,11 +9,11 @@ import (
 
 var errLinux = fmt.Errorf("%w: only Linux has the overlays that it takes", ErrPlace)
 
-// A Shelf is where the reviews of one workspace lie: nowhere here.
-type Shelf struct{}
+// A Store is where the reviews of one workspace lie: nowhere here.
+type Store struct{}
 
-// ShelfOf gives the one of a workspace.
-func ShelfOf(string, string) *Shelf { return &Shelf{} }
+// StoreOf gives the one of a workspace.
+func StoreOf(string, string) *Store { return &Store{} }
 
 // Bases gives the directories of reviews of a user.
 func Bases(string) []string { return nil }
@@ -27,10 +27,10 @@ type Review struct {
 	Recovered []string
 }
 
-func (s *Shelf) Join(context.Context, string, string, string) (*Use, error) { return nil, errLinux }
-func (s *Shelf) List() ([]Info, error)                                      { return nil, nil }
-func (s *Shelf) Open(context.Context, string) (*Review, error)              { return nil, errLinux }
-func (s *Shelf) Undo(context.Context) (string, []string, error)             { return "", nil, errLinux }
+func (s *Store) Join(context.Context, string, string, string) (*Use, error) { return nil, errLinux }
+func (s *Store) List() ([]Info, error)                                      { return nil, nil }
+func (s *Store) Open(context.Context, string) (*Review, error)              { return nil, errLinux }
+func (s *Store) Undo(context.Context) (string, []string, error)             { return "", nil, errLinux }
 
 func (u *Use) Add(context.Context, string, string, string, ...string) error { return errLinux }
 func (u *Use) Close()                                                       {}

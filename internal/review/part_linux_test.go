@@ -16,7 +16,7 @@ func TestApplyPart(t *testing.T) {
 	w.fill()
 	out, err := w.apply(Choice{Paths: []string{"made", "fresh/deep", "gone"}})
 	w.check(err)
-	if out.Whole {
+	if out.Complete {
 		t.Error("nothing is left, it says")
 	}
 	want := "edit=old file=5 fresh/ fresh/deep/ fresh/deep/z=9 link made/ made/new=6 same=s tree/ tree/a=1 tree/b/ tree/b/c=2 type/ type/x=4"
@@ -25,7 +25,7 @@ func TestApplyPart(t *testing.T) {
 	}
 	// What was applied is none of the host's changes; the rest is what it was.
 	out, err = w.apply(Choice{})
-	if err != nil || !out.Whole || w.list(w.root) != applied {
+	if err != nil || !out.Complete || w.list(w.root) != applied {
 		t.Errorf("the rest: %+v, %v\n%q", out, err, w.list(w.root))
 	}
 }

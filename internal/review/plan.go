@@ -92,7 +92,7 @@ var ErrPart = errors.New("cannot be applied in part")
 // write to a directory. lookup describes a directory on a side; it is asked for those above what
 // changes.
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error)) (*Plan, error) {
-	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, made: map[Place]bool{}}
+	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
 	for i, c := range changes {
 		if chosen[i] && c.New.Kind == File && c.New.Links > 1 {
 			p.links[[2]uint64{c.New.Dev, c.New.Ino}]++
@@ -115,7 +115,7 @@ type planner struct {
 	lookup     func(Place) (Node, error)
 	links      map[[2]uint64]uint64 // how many names of a file of the upper layer are chosen
 	opened     map[Place]Node       // directories without the right to write
-	made       map[Place]bool       // directories of the workspace that the plan makes
+	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
 
 	plan   Plan
 	open   []Step // give the right to write
@@ -137,9 +137,9 @@ func (p *planner) slot() string {
 	return strconv.Itoa(p.slots - 1)
 }
 
-// within counts the changes that follow i and lie beneath it; all says that all of them are
+// countWithin counts the changes that follow i and lie beneath it; all says that all of them are
 // chosen, and that nothing of them asks for more than to be where their directory is.
-func (p *planner) within(i int) (n int, all bool) {
+func (p *planner) countWithin(i int) (n int, all bool) {
 	top, all := &p.changes[i], true
 	for j := i + 1; j < len(p.changes) && p.changes[j].Layer == top.Layer && under(top.Path, p.changes[j].Path); j++ {
 		all = all && p.chosen[j]
@@ -168,7 +168,7 @@ func (p *planner) ownLinks(n *Node) bool {
 // are.
 func (p *planner) change(i int) (int, error) {
 	c := &p.changes[i]
-	n, all := p.within(i)
+	n, all := p.countWithin(i)
 	if !p.chosen[i] {
 		return 1, p.leave(i, n)
 	}
@@ -239,7 +239,7 @@ func (p *planner) takesAway(c *Change, host Place) {
 
 // makeDirectory plans a new directory that cannot be moved as it is.
 func (p *planner) makeDirectory(c *Change, host Place) {
-	p.made[host] = true
+	p.madeDirs[host] = true
 	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid}
 	p.plan.Makes = append(p.plan.Makes, m)
 	p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
@@ -308,7 +308,7 @@ func (p *planner) contents(i, n int) map[string]Node {
 // access sees to the right to write to the directory that a place lies in.
 func (p *planner) access(at Place) error {
 	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
-	if _, known := p.opened[dir]; known || p.privileged || p.made[dir] {
+	if _, known := p.opened[dir]; known || p.privileged || p.madeDirs[dir] {
 		return nil
 	}
 	n, err := p.lookup(dir)

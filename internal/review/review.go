@@ -14,12 +14,12 @@ import (
 type Info struct {
 	Name    string    `json:"name"`
 	Sandbox string    `json:"sandbox"`
-	Made    time.Time `json:"made"`
+	Created time.Time `json:"made"`
 	InUse   bool      `json:"in_use"`
 	// Applied says that it was applied, as a whole or in part, and that this can be undone.
-	Applied bool      `json:"applied"`
-	Whole   bool      `json:"whole"` // and that nothing else is in it
-	Used    time.Time `json:"used"`
+	Applied  bool      `json:"applied"`
+	Complete bool      `json:"whole"` // and that nothing else is in it
+	Used     time.Time `json:"used"`
 }
 
 // A Set is what a review holds.
@@ -28,7 +28,7 @@ type Set struct {
 	Digest  string
 
 	shown  func(layer int, p string) string
-	unseen func(c *Change) bool
+	hidden func(c *Change) bool
 	opaque []opaqueDir
 }
 
@@ -38,10 +38,10 @@ type Rules struct {
 	Denied func(path string) string
 	// Above says what lies beneath a path that may not be changed: no symlink of a review takes
 	// its place. Obeyed reports whether git acts on a path. Either may be nil.
-	Above  func(path string) string
-	Obeyed func(path string) bool
-	// Unseen reports whether a path of a source is kept from commands. It may be nil.
-	Unseen func(path string) bool
+	Above           func(path string) string
+	IsGitControlled func(path string) bool
+	// Hidden reports whether a path of a source is kept from commands. It may be nil.
+	Hidden func(path string) bool
 	// Configurations are those files of git's that commands write to in a review, and that stay as they are.
 	Configurations []string
 	// Submodules are the gitlinks in the host's indexes: no review makes a .git in one. WorkTrees
@@ -54,11 +54,11 @@ type Rules struct {
 // Shown is a path of a change as people know it: relative to the workspace, or absolute.
 func (s *Set) Shown(c *Change) string { return s.shown(c.Layer, c.Path) }
 
-// Seen gives the set without the changes at paths that are kept from commands, and how many these
+// Visible gives the set without the changes at paths that are kept from commands, and how many these
 // are. It is for who may see no more than commands do. The digest stays that of all.
-func (s *Set) Seen() (seen *Set, unseen int) {
+func (s *Set) Visible() (seen *Set, unseen int) {
 	out := *s
-	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return s.unseen(&c) })
+	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return s.hidden(&c) })
 	return &out, len(s.Changes) - len(out.Changes)
 }
 
@@ -72,8 +72,8 @@ type Choice struct {
 
 // An Outcome is what an apply did.
 type Outcome struct {
-	Applied []Change
-	Whole   bool // nothing is left in the review
+	Applied  []Change
+	Complete bool // nothing is left in the review
 	// Conflicts and Refused are what stood in the way: then nothing was applied.
 	Conflicts, Refused []Change
 }
@@ -82,16 +82,16 @@ type Outcome struct {
 // changed then.
 var ErrBlocked = errors.New("nothing was applied")
 
-// Within reports whether a change is at one of some paths, as people know them, or lies in one. No
+// Selects reports whether a change is at one of some paths, as people know them, or lies in one. No
 // paths are all there are.
-func (s *Set) Within(paths []string, c *Change) bool {
+func (s *Set) Selects(paths []string, c *Change) bool {
 	return len(paths) == 0 || listed(paths, s.Shown(c))
 }
 
 // Concerns reports whether what is chosen by some paths changes this: it is Within them, or a new
 // directory above one, which comes with it.
 func (s *Set) Concerns(paths []string, c *Change) bool {
-	return s.Within(paths, c) || c.Op == Added && c.New.Kind == Directory &&
+	return s.Selects(paths, c) || c.Op == Added && c.New.Kind == Directory &&
 		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
 }
 
@@ -117,7 +117,7 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 			}
 		}
 		ours := listed(choice.Ours, p)
-		chosen[i] = !ours && s.Within(choice.Paths, &s.Changes[i])
+		chosen[i] = !ours && s.Selects(choice.Paths, &s.Changes[i])
 		whole = whole && (chosen[i] || ours)
 	}
 	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {

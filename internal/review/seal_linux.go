@@ -43,7 +43,7 @@ func Bases(state string) (list []string) {
 			continue
 		}
 		root, _ := os.ReadFile(filepath.Join(dir, e.Name()))
-		if base := Base(string(root)); shelfName(string(root)) == e.Name() {
+		if base := Base(string(root)); storeName(string(root)) == e.Name() {
 			if _, err := os.Lstat(base); err == nil {
 				list = append(list, base)
 			}
@@ -67,10 +67,10 @@ func (k *keys) register(root string) error {
 	} else if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(k.dir, shelfName(root))); err == nil {
+	if _, err := os.Lstat(filepath.Join(k.dir, storeName(root))); err == nil {
 		return nil
 	}
-	return writeFile(k.dir, shelfName(root), []byte(root), true, os.Rename)
+	return writeFile(k.dir, storeName(root), []byte(root), true, os.Rename)
 }
 
 func (k *keys) key() ([]byte, error) { return os.ReadFile(filepath.Join(k.dir, keyFile)) }
@@ -84,7 +84,7 @@ type sealed struct {
 }
 
 // seal is what only who has the key can make for a value: of this workspace, and of this review.
-func (s *Shelf) seal(dir string, value []byte) ([]byte, error) {
+func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 	key, err := s.key()
 	mac := hmac.New(sha256.New, key)
 	for _, part := range []string{s.root, strings.TrimPrefix(filepath.Base(dir), donePrefix), string(value)} {
@@ -94,7 +94,7 @@ func (s *Shelf) seal(dir string, value []byte) ([]byte, error) {
 }
 
 // read reads a value of a review. What somebody else has written is an error that names the file.
-func (s *Shelf) read(dir, name string, v any) error {
+func (s *Store) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
 	b, err := readRegular(file)
 	if err != nil {
@@ -137,12 +137,12 @@ func readRegular(file string) ([]byte, error) {
 }
 
 // write writes a file as a whole, or not.
-func (s *Shelf) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
+func (s *Store) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
 
 // sync is write that lets the disk have it first.
-func (s *Shelf) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
+func (s *Store) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
 
-func (s *Shelf) put(dir, name string, v any, sync bool) error {
+func (s *Store) put(dir, name string, v any, sync bool) error {
 	value, err := json.Marshal(v)
 	if err != nil {
 		return err

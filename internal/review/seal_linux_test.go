@@ -17,10 +17,11 @@ import (
 func TestForgedReview(t *testing.T) {
 	t.Parallel()
 	w := newRoot(t, "f x")
-	foreign := ShelfOf(w.root, t.TempDir())
+	foreign := StoreOf(w.root, t.TempDir())
 	ctx := context.Background()
 	use, err := foreign.Join(ctx, "r", "s", "")
 	w.check(err)
+	w.check(os.Mkdir(filepath.Join(use.Dir, slotsDir), 0o700)) // an unused one goes with its last use
 	use.Close()
 	refused := func(what string, err error) {
 		t.Helper()

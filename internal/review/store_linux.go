@@ -24,14 +24,14 @@ import (
 
 // Names in a review's directory. What an engine keeps there has others.
 const (
-	lockFile    = "review.lock"
-	addingFile  = "adding.lock"
-	recordFile  = "review.json"
-	slotsDir    = "slots"
-	journalFile = "journal.json"
-	appliedFile = "applied.json"
-	knownFile   = "known.json"
-	keptPrefix  = "kept-"
+	lockFile       = "review.lock"
+	addingFile     = "adding.lock"
+	recordFile     = "review.json"
+	slotsDir       = "slots"
+	journalFile    = "journal.json"
+	appliedFile    = "applied.json"
+	knownFile      = "known.json"
+	retainedPrefix = "kept-"
 )
 
 // Names in the directory of a workspace's reviews that are no review's.
@@ -41,26 +41,26 @@ const (
 	applyLock  = ".lock"
 )
 
-// A Shelf is where the reviews of one workspace lie: beside it, on its mount.
-type Shelf struct {
+// A Store is where the reviews of one workspace lie: beside it, on its mount.
+type Store struct {
 	root string
 	dir  string
 	keys // of the user
 }
 
-// ShelfOf gives the one of a workspace, whose path has no symlink in it. state is a directory of the user's
+// StoreOf gives the one of a workspace, whose path has no symlink in it. state is a directory of the user's
 // that no command sees, "" where there is none. It looks at nothing.
-func ShelfOf(root, state string) *Shelf {
-	return &Shelf{root, filepath.Join(Base(root), shelfName(root)), keys{dir: keysIn(state)}}
+func StoreOf(root, state string) *Store {
+	return &Store{root, filepath.Join(Base(root), storeName(root)), keys{dir: keysIn(state)}}
 }
 
-func shelfName(root string) string {
+func storeName(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return hex.EncodeToString(sum[:8])
 }
 
 // make makes the shelf, if reviews can lie there.
-func (s *Shelf) make() error {
+func (s *Store) make() error {
 	var at, above unix.Statx_t
 	const mask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
 	if err := unix.Statx(unix.AT_FDCWD, s.root, unix.AT_SYMLINK_NOFOLLOW, mask, &at); err != nil {
@@ -88,11 +88,11 @@ func (s *Shelf) make() error {
 
 // record is what a review says of itself.
 type record struct {
-	Root    name
-	Sandbox string // that its first command ran in
-	Reach   string // what its commands have besides files
-	Made    time.Time
-	Layers  []layerRecord
+	Root          name
+	Sandbox       string // that its first command ran in
+	CredentialKey string // what its commands have besides files
+	Created       time.Time
+	Layers        []layerRecord
 }
 
 type layerRecord struct {
@@ -108,20 +108,20 @@ type Use struct {
 	Dir  string // what an engine may keep things in
 	lock lock
 
-	shelf *Shelf
+	store *Store
 }
 
 // Close ends the use. A review that no engine has kept anything in, as that of a command that was
 // refused, goes with its last use.
 func (u *Use) Close() {
-	if u.shelf.unused(u.Dir) && hostpath.TryLock(int(u.lock), unix.LOCK_EX) == nil && u.shelf.unused(u.Dir) {
-		_ = u.shelf.remove(context.Background(), u.Dir)
+	if u.store.unused(u.Dir) && hostpath.TryLock(int(u.lock), unix.LOCK_EX) == nil && u.store.unused(u.Dir) {
+		_ = u.store.remove(context.Background(), u.Dir)
 	}
 	u.lock.release()
 }
 
 // unused reports whether no engine has kept anything in a review, and none was applied.
-func (s *Shelf) unused(dir string) bool {
+func (s *Store) unused(dir string) bool {
 	var rec record
 	if s.read(dir, recordFile, &rec) != nil {
 		return false
@@ -137,7 +137,7 @@ func (s *Shelf) unused(dir string) bool {
 }
 
 // Join begins to use a review, and makes it where there is none.
-func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
+func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -176,8 +176,8 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 		case err != nil:
 		case string(rec.Root) != s.root:
 			err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(rec.Root)))
-		case rec.Reach != reach:
-			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: what one leaves there the others find", ErrReach, name, rec.Reach, reach)
+		case rec.CredentialKey != reach:
+			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: what one leaves there the others find", ErrReach, name, rec.CredentialKey, reach)
 		}
 		if err != nil {
 			lock.release()
@@ -188,7 +188,7 @@ func (s *Shelf) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 }
 
 // unsettled reports whether something is to be done to a review before it can be used.
-func (s *Shelf) unsettled(dir string) bool {
+func (s *Store) unsettled(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, recordFile)); err != nil {
 		return true
 	}
@@ -200,18 +200,18 @@ func (s *Shelf) unsettled(dir string) bool {
 		return there(journalFile) || there(slotsDir)
 	}
 	var j journal
-	return s.read(dir, appliedFile, &j) != nil || j.Whole
+	return s.read(dir, appliedFile, &j) != nil || j.Complete
 }
 
 // settle makes a review one that can be used: with its lock.
-func (s *Shelf) settle(ctx context.Context, dir, sandbox, reach string) error {
+func (s *Store) settle(ctx context.Context, dir, sandbox, reach string) error {
 	var rec record
 	err := s.read(dir, recordFile, &rec)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := onlyLocked(dir); err != nil {
 			return err
 		}
-		return s.write(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, Reach: reach, Made: time.Now()})
+		return s.write(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, CredentialKey: reach, Created: time.Now()})
 	} else if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...st
 	}
 	defer adding.release()
 	var rec record
-	if err := u.shelf.read(u.Dir, recordFile, &rec); err != nil {
+	if err := u.store.read(u.Dir, recordFile, &rec); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source }) {
@@ -271,7 +271,7 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...st
 	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
 	rec.Layers = append(rec.Layers, layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})
-	return u.shelf.write(u.Dir, recordFile, rec)
+	return u.store.write(u.Dir, recordFile, rec)
 }
 
 // tick gives the file system's time of now, and returns when a later one has begun: what
@@ -303,7 +303,7 @@ func tick(ctx context.Context, dir string) (int64, error) {
 }
 
 // List lists the reviews, by name.
-func (s *Shelf) List() (list []Info, err error) {
+func (s *Store) List() (list []Info, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -316,13 +316,13 @@ func (s *Shelf) List() (list []Info, err error) {
 	for _, e := range entries {
 		one := Info{Name: e.Name()}
 		dir := filepath.Join(s.dir, e.Name())
-		one.Name, one.Whole = strings.CutPrefix(one.Name, donePrefix)
+		one.Name, one.Complete = strings.CutPrefix(one.Name, donePrefix)
 		var rec record
 		if checkName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
 			continue
 		}
-		one.Sandbox, one.Made = rec.Sandbox, rec.Made
-		one.Used = one.Made
+		one.Sandbox, one.Created = rec.Sandbox, rec.Created
+		one.Used = one.Created
 		if info, err := os.Lstat(filepath.Join(dir, lockFile)); err == nil {
 			one.Used = info.ModTime()
 		}
@@ -337,7 +337,7 @@ func (s *Shelf) List() (list []Info, err error) {
 		list = append(list, one)
 	}
 	slices.SortFunc(list, func(a, b Info) int {
-		if a.Whole != b.Whole && a.Name == b.Name {
+		if a.Complete != b.Complete && a.Name == b.Name {
 			return cmp.Compare(b.Used.UnixNano(), a.Used.UnixNano())
 		}
 		return cmp.Compare(a.Name, b.Name)
@@ -348,7 +348,7 @@ func (s *Shelf) List() (list []Info, err error) {
 // A Review is one that nobody else uses.
 type Review struct {
 	Name  string
-	shelf *Shelf
+	store *Store
 	dir   string
 	lock  lock
 	rec   record
@@ -366,11 +366,11 @@ type pair struct {
 }
 
 // Open opens a review, once nobody uses it any more, and for at most as long as ctx.
-func (s *Shelf) Open(ctx context.Context, name string) (*Review, error) {
+func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
 	return s.open(ctx, name, name)
 }
 
-func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
+func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -387,7 +387,7 @@ func (s *Shelf) open(ctx context.Context, name, base string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Review{Name: name, shelf: s, dir: dir, lock: lock}
+	r := &Review{Name: name, store: s, dir: dir, lock: lock}
 	err = s.read(dir, recordFile, &r.rec)
 	if err == nil && string(r.rec.Root) != s.root {
 		err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(r.rec.Root)))
@@ -483,10 +483,10 @@ func openPairs(dir string, rec *record) (list []pair, err error) {
 // Discard removes the review with all that is in it.
 func (r *Review) Discard(ctx context.Context) error {
 	r.closeTrees()
-	return r.shelf.remove(ctx, r.dir)
+	return r.store.remove(ctx, r.dir)
 }
 
-func (s *Shelf) remove(ctx context.Context, dir string) error {
+func (s *Store) remove(ctx context.Context, dir string) error {
 	gone := gonePrefix + rand.Text()
 	if err := os.Rename(dir, filepath.Join(s.dir, gone)); err != nil {
 		return err
@@ -523,11 +523,11 @@ func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
 // shown is a path of a tree as people know it.
 func (r *Review) shown(layer int, p string) string {
 	source := string(r.rec.Layers[layer].Source)
-	if source == r.shelf.root {
+	if source == r.store.root {
 		return p
 	}
-	if paths.Inside(r.shelf.root, source) {
-		return strings.TrimPrefix(filepath.Join(source, p), r.shelf.root+"/")
+	if paths.Inside(r.store.root, source) {
+		return strings.TrimPrefix(filepath.Join(source, p), r.store.root+"/")
 	}
 	return filepath.Join(source, p)
 }

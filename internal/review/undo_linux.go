@@ -20,7 +20,7 @@ import (
 )
 
 // Undo takes back the last apply of a workspace's reviews, and gives the review's name.
-func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
+func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	list, err := s.List()
 	if err != nil {
 		return "", nil, err
@@ -31,7 +31,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
 	base := last.Name
-	if last.Whole {
+	if last.Complete {
 		base = donePrefix + last.Name
 	}
 	r, err := s.open(ctx, last.Name, base)
@@ -48,7 +48,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
-	if last.Whole {
+	if last.Complete {
 		// It has its name again first: only by that is made good what is left when this is killed.
 		at := filepath.Join(s.dir, last.Name)
 		if _, err := os.Lstat(at); err == nil {
@@ -77,7 +77,7 @@ func (s *Shelf) Undo(ctx context.Context) (string, []string, error) {
 // for what there is now.
 func (r *Review) changedSince() (list []string, j *journal, err error) {
 	j = &journal{}
-	if err := r.shelf.read(r.dir, appliedFile, j); err != nil {
+	if err := r.store.read(r.dir, appliedFile, j); err != nil {
 		return nil, nil, err
 	}
 	if err := r.openTrees(); err != nil {
@@ -133,12 +133,12 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 }
 
 // takeBack undoes the steps of a journal, however far they came.
-func (s *Shelf) takeBack(dir string, rec *record, j *journal) (told []string, err error) {
+func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	trees, err := openPairs(dir, rec)
 	if err != nil {
 		return nil, err
 	}
-	r := Review{dir: dir, rec: *rec, trees: trees, shelf: s}
+	r := Review{dir: dir, rec: *rec, trees: trees, store: s}
 	defer r.closeTrees()
 	if err := os.Mkdir(filepath.Join(dir, slotsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *Shelf) takeBack(dir string, rec *record, j *journal) (told []string, er
 		return told, err
 	}
 	if kept {
-		at := filepath.Join(dir, keptPrefix+rand.Text())
+		at := filepath.Join(dir, retainedPrefix+rand.Text())
 		if err := os.Rename(filepath.Join(dir, slotsDir), at); err != nil {
 			return told, err
 		}
@@ -198,7 +198,7 @@ func (r *Review) knowBack(run *run, j *journal) error {
 			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino})
 		}
 	}
-	return r.shelf.write(r.dir, knownFile, known)
+	return r.store.write(r.dir, knownFile, known)
 }
 
 // forget gives up the last apply of the review: it cannot be undone any more.
@@ -210,7 +210,7 @@ func (r *Review) forget(ctx context.Context) error {
 }
 
 // forgetOthers gives up what was applied before of other reviews. What is in use is left.
-func (s *Shelf) forgetOthers(ctx context.Context, but *Review) {
+func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
 		dir := filepath.Join(s.dir, e.Name())
@@ -239,7 +239,7 @@ func (s *Shelf) forgetOthers(ctx context.Context, but *Review) {
 }
 
 // end takes the name from a review of which nothing is left but how to undo it.
-func (s *Shelf) end(ctx context.Context, r *Review) error {
+func (s *Store) end(ctx context.Context, r *Review) error {
 	done := filepath.Join(s.dir, donePrefix+filepath.Base(r.dir))
 	if _, err := os.Lstat(done); err == nil {
 		if err := s.remove(ctx, done); err != nil {
@@ -254,7 +254,7 @@ func (s *Shelf) end(ctx context.Context, r *Review) error {
 }
 
 // recover makes good what an apply or an undo has left that was killed, and says what it did.
-func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
+func (s *Store) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
 	var j journal
 	switch err := s.read(dir, journalFile, &j); {
 	case err == nil:
@@ -271,7 +271,7 @@ func (s *Shelf) recover(ctx context.Context, dir string, rec *record) (told []st
 	}
 	var applied journal
 	if err := s.read(dir, appliedFile, &applied); err == nil {
-		if applied.Whole && !strings.HasPrefix(filepath.Base(dir), donePrefix) {
+		if applied.Complete && !strings.HasPrefix(filepath.Base(dir), donePrefix) {
 			r := &Review{dir: dir}
 			if err := s.end(ctx, r); err != nil {
 				return told, err

@@ -25,10 +25,10 @@ type Route struct {
 
 // slot names the sandbox that is kept for a target and a route.
 func (r Route) slot(t *Target) string {
-	if r == (Route{}) && t.Late == "" {
+	if r == (Route{}) && t.ImplicitKey == "" {
 		return t.Name
 	}
-	return fmt.Sprintf("%s\x00%s\x00%v\x00%s", t.Name, r.Engine, r.Unconfined, t.Late)
+	return fmt.Sprintf("%s\x00%s\x00%v\x00%s", t.Name, r.Engine, r.Unconfined, t.ImplicitKey)
 }
 
 // routes are the ways in which a command of a definition can run sandboxed.
@@ -38,7 +38,7 @@ func (p *Pool) routes(def *view.Definition) []Route {
 		return routes
 	}
 	for _, engine := range p.Engines.Auto()[1:] {
-		if engine == launch.Lesser && def.Isolation != view.IsolationBestEffort {
+		if engine == launch.PartialEngine && def.Isolation != view.IsolationBestEffort {
 			continue
 		}
 		// Without an image there is nothing that a declared docker could run.
@@ -62,7 +62,7 @@ func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
 func (p *Pool) Facts(def view.Definition) policy.Facts {
 	f := p.Policy
 	f.Fallback = policy.Fallback(def.Fallback)
-	f.Engine, f.Named = p.Engines.Resolve(def.Engine), !launch.IsAuto(def.Engine)
+	f.Engine, f.EngineNamed = p.Engines.Resolve(def.Engine), !launch.IsAuto(def.Engine)
 	if def.Filesystem == view.FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
@@ -84,7 +84,7 @@ func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) 
 	}
 	if info.Features.Has(shared.FeatureUnconfined) {
 		// It must go by the name that the definition's author wrote.
-		f.State, f.Named = policy.EngineUnconfined, def.Engine == info.Name
+		f.State, f.EngineNamed = policy.EngineUnconfined, def.Engine == info.Name
 	}
 	d := policy.Decide(f)
 	switch {
@@ -146,8 +146,8 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 			facts.Reason += fmt.Sprintf("; nor does engine %q: %s", engine, reason)
 		}
 	}
-	if d := &t.Definition; launch.IsAuto(d.Engine) && d.Isolation != view.IsolationBestEffort && slices.Contains(p.Engines.Auto(), launch.Lesser) {
-		facts.Fix += fmt.Sprintf("; or say isolation = %q, by which engine %q is tried, that holds less", view.IsolationBestEffort, launch.Lesser)
+	if d := &t.Definition; launch.IsAuto(d.Engine) && d.Isolation != view.IsolationBestEffort && slices.Contains(p.Engines.Auto(), launch.PartialEngine) {
+		facts.Fix += fmt.Sprintf("; or say isolation = %q, by which engine %q is tried, that holds less", view.IsolationBestEffort, launch.PartialEngine)
 	}
 	return first
 }
@@ -237,7 +237,7 @@ func (e *passing) Unwrap() error { return e.error }
 // MayPass marks what is told of an engine's err, if that is one which Try tries again after.
 func MayPass(err, told error) error {
 	// Not ErrUnavailable: what is short is made shorter by trying.
-	if launch.NotAsked(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
+	if launch.NeverRequested(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
 		return &passing{told}
 	}
 	return told

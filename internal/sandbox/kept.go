@@ -14,10 +14,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// kept is what commands have left running in the session, as far as a host knows: by which
+// sharedProcesses is what commands have left running in the session, as far as a host knows: by which
 // definition they run, in which slot, and what has to stay in its place for them. With it
 // come commands that are started or run.
-type kept struct {
+type sharedProcesses struct {
 	pool *Pool
 	name string
 	def  view.Definition
@@ -34,17 +34,17 @@ type kept struct {
 	release func()   // gives up the session's lock; nil before that is had
 }
 
-// enterKept counts one command more of those that share processes; nil is one that does not.
+// enterProcesses counts one command more of those that share processes; nil is one that does not.
 // The session is that of one definition for as long as something may run in it: another one's
 // network or limits would not hold there.
-func (p *Pool) enterKept(ctx context.Context, t *Target) (*kept, error) {
+func (p *Pool) enterProcesses(ctx context.Context, t *Target) (*sharedProcesses, error) {
 	if !t.Definition.Session.Processes {
 		return nil, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.kept != nil && p.kept.ended != nil {
-		ended := p.kept.ended
+	for p.processes != nil && p.processes.ended != nil {
+		ended := p.processes.ended
 		p.mu.Unlock()
 		select {
 		case <-ended:
@@ -58,10 +58,10 @@ func (p *Pool) enterKept(ctx context.Context, t *Target) (*kept, error) {
 	if p.Life.Err() != nil {
 		return nil, session.ErrClosed
 	}
-	k := p.kept
+	k := p.processes
 	if k == nil {
-		k = &kept{pool: p, name: t.Name, def: t.Definition}
-		p.kept = k
+		k = &sharedProcesses{pool: p, name: t.Name, def: t.Definition}
+		p.processes = k
 	}
 	if k.name != t.Name {
 		return nil, &Error{Sandbox: t.Name, Err: k.refuse("sandbox", fmt.Sprintf("processes of sandbox %q run in the session", k.name))}
@@ -76,13 +76,13 @@ func (p *Pool) enterKept(ctx context.Context, t *Target) (*kept, error) {
 	return k, nil
 }
 
-func (k *kept) refuse(attribute, message string) error {
+func (k *sharedProcesses) refuse(attribute, message string) error {
 	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end these first, or use another session"}
 }
 
 // Claim has the session for the processes of this Host, before one is started.
 func (sb *Open) Claim() (err error) {
-	k := sb.kept
+	k := sb.processes
 	if k == nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (sb *Open) Claim() (err error) {
 }
 
 // keep notes that something can run in a slot, and what stays for it.
-func (k *kept) keep(s *slot, releaseHeld func()) {
+func (k *sharedProcesses) keep(s *slot, releaseHeld func()) {
 	k.pool.mu.Lock()
 	defer k.pool.mu.Unlock()
 	k.slot, k.opened = s, true
@@ -103,55 +103,55 @@ func (k *kept) keep(s *slot, releaseHeld func()) {
 }
 
 // goOn has what comes to be between two commands be told with the second. Nil is allowed.
-func (k *kept) goOn(now *facts.Resolved) {
+func (k *sharedProcesses) goOn(now *facts.Resolved) {
 	if k != nil {
 		k.pool.mu.Lock()
 		defer k.pool.mu.Unlock()
-		now.After(k.last)
+		now.ContinueFrom(k.last)
 	}
 }
 
 // leave counts one command less, of which ended is, if it ran. Nil is allowed.
-func (k *kept) leave(ended *facts.Resolved) {
+func (k *sharedProcesses) leave(ended *facts.Resolved) {
 	if k == nil {
 		return
 	}
 	p := k.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ended.Looked() {
+	if ended.HasLastLook() {
 		k.last.EndAfter(true) // the next look begins with what this one has seen
 		k.last = ended
 	}
-	if k.users--; k.users > 0 || p.kept != k {
+	if k.users--; k.users > 0 || p.processes != k {
 		return
 	}
 	if !k.opened { // nothing runs
-		p.kept = nil
+		p.processes = nil
 		k.end()
 		return
 	}
 	k.idle = time.AfterFunc(cmp.Or(k.def.Session.Idle, view.DefaultIdle), func() {
 		ctx, cancel := context.WithTimeout(p.Life, closeTimeout)
 		defer cancel()
-		if err := p.EndKept(ctx); err != nil {
+		if err := p.EndProcesses(ctx); err != nil {
 			p.Logger.Warn("what runs in the session was not ended", "error", err)
 		}
 	})
 }
 
-// HasKept reports whether something may run in the session.
-func (p *Pool) HasKept() bool {
+// HasProcesses reports whether something may run in the session.
+func (p *Pool) HasProcesses() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.kept != nil
+	return p.processes != nil
 }
 
-// EndKept ends what commands have left running in the session. It ends no command: while one
+// EndProcesses ends what commands have left running in the session. It ends no command: while one
 // runs it does nothing.
-func (p *Pool) EndKept(ctx context.Context) error {
+func (p *Pool) EndProcesses(ctx context.Context) error {
 	p.mu.Lock()
-	k := p.kept
+	k := p.processes
 	if k == nil || k.users > 0 || k.ended != nil {
 		p.mu.Unlock()
 		return nil
@@ -161,12 +161,12 @@ func (p *Pool) EndKept(ctx context.Context) error {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
-		p.kept = nil
+		p.processes = nil
 		p.mu.Unlock()
 		close(k.ended)
 	}()
 	defer k.end()
-	defer k.tell()
+	defer k.report()
 	s := k.slot
 	if err := s.lock.Acquire(ctx); err != nil {
 		return err
@@ -179,30 +179,30 @@ func (p *Pool) EndKept(ctx context.Context) error {
 	return s.closeRetired(ctx, true)
 }
 
-// forgetKept is for when nothing runs any more.
-func (p *Pool) forgetKept() {
+// forgetProcesses is for when nothing runs any more.
+func (p *Pool) forgetProcesses() {
 	p.mu.Lock()
-	k := p.kept
-	p.kept = nil
+	k := p.processes
+	p.processes = nil
 	p.mu.Unlock()
 	if k != nil {
 		if k.idle != nil {
 			k.idle.Stop()
 		}
-		k.tell()
+		k.report()
 		k.end()
 	}
 }
 
-// tell looks at what was made since the last command, when nothing runs any more.
-func (k *kept) tell() {
-	if k.last.Looked() {
-		made := k.pool.Machine.MadeAfter(k.last)
-		k.last.EndAfter(k.pool.KeepTold(&made) == "")
+// report looks at what was made since the last command, when nothing runs any more.
+func (k *sharedProcesses) report() {
+	if k.last.HasLastLook() {
+		made := k.pool.Machine.ChangesSince(k.last)
+		k.last.EndAfter(k.pool.KeepFindings(&made) == "")
 	}
 }
 
-func (k *kept) end() {
+func (k *sharedProcesses) end() {
 	for _, release := range k.holds {
 		release()
 	}

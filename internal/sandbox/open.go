@@ -24,20 +24,20 @@ import (
 // Open is a definition opened in an engine.
 type Open struct {
 	shared.Sandbox
-	Name       string
-	Definition view.Definition
-	Resolved   *facts.Resolved
-	Engine     *launch.Engine
-	Decision   policy.Decision
-	Lost       []shared.Event // what the engine does not hold and the definition does without
-	asked      shared.Spec    // as it was resolved
-	running    *atomic.Int64  // commands, and whatever else holds it
-	untold     func(*Open, []shared.Event)
-	kept       *kept // nil where nothing goes on after a command
+	Name         string
+	Definition   view.Definition
+	Resolved     *facts.Resolved
+	Engine       *launch.Engine
+	Decision     policy.Decision
+	Lost         []shared.Event // what the engine does not hold and the definition does without
+	resolvedSpec shared.Spec    // as it was resolved
+	running      *atomic.Int64  // commands, and whatever else holds it
+	onLateEvents func(*Open, []shared.Event)
+	processes    *sharedProcesses // nil where nothing goes on after a command
 	// releaseHeld gives up the places that are held for one command.
 	releaseHeld func()
-	// Ran says that the command may have made something, and Told that this was looked at and told.
-	Ran, Told bool
+	// Ran says that the command may have made something, and Reported that this was looked at and told.
+	Ran, Reported bool
 }
 
 // Release gives up what the Pool gave. Nil is allowed.
@@ -45,16 +45,16 @@ func (sb *Open) Release() {
 	if sb != nil {
 		sb.releaseHeld()
 		sb.running.Add(-1)
-		sb.Resolved.End(sb.Ran, sb.Told)
-		sb.kept.leave(sb.Resolved)
+		sb.Resolved.End(sb.Ran, sb.Reported)
+		sb.processes.leave(sb.Resolved)
 	}
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *kept) *Open {
+func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *sharedProcesses) *Open {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.releaseHeld, one.Resolved, one.kept = releaseHeld, &r, k
+	one.releaseHeld, one.Resolved, one.processes = releaseHeld, &r, k
 	r.Spec, one.Definition = sb.Resolved.Spec, def
 	m.Begin(&r)
 	if r.Spec.Unconfined {
@@ -74,9 +74,9 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if p.Session == nil {
 		return nil, ErrNoWorkspace
 	}
-	defer func() { err = view.BlameCommand(err, &t.Definition, t.Own) }()
+	defer func() { err = view.BlameCommand(err, &t.Definition, t.DefinitionBinds) }()
 	name, def := t.Name, p.forRoute(t.Definition, via)
-	k, err := p.enterKept(ctx, &t)
+	k, err := p.enterProcesses(ctx, &t)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
-		if sameSpec(sb.asked, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
+		if sameSpec(sb.resolvedSpec, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
 			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 		}
 		s.retired = append(s.retired, sb)
@@ -171,7 +171,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	}
 	SetStage(ctx, "it waited for the lock of its session")
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, session.Reach(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
+		state, err := p.Session.Get(ctx, session.CredentialKey(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +263,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err != nil {
 		return nil, MayPass(err, engine.Lost(err))
 	}
-	if err := checkKept(def.Review, &spec); err != nil {
+	if err := checkReviewPlace(def.Review, &spec); err != nil {
 		sandbox.Close(ctx)
 		return nil, err
 	}
@@ -271,8 +271,8 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	for _, l := range spec.Without(engine.Info.Features) {
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
-	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, asked: asked,
-		untold: p.Untold, running: new(atomic.Int64)}, nil
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, resolvedSpec: asked,
+		onLateEvents: p.OnLateEvents, running: new(atomic.Int64)}, nil
 }
 
 // close closes a sandbox in its engine and kills what runs in it.
@@ -282,9 +282,9 @@ func (sb *Open) close(ctx context.Context) error {
 	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {
 		return fmt.Errorf("sandbox %q: %w", sb.Name, err)
 	}
-	if t, ok := sb.Sandbox.(shared.Teller); ok {
-		if events := t.Untold(); len(events) > 0 {
-			sb.untold(sb, events)
+	if t, ok := sb.Sandbox.(shared.EventDrainer); ok {
+		if events := t.DrainEvents(); len(events) > 0 {
+			sb.onLateEvents(sb, events)
 		}
 	}
 	return nil

@@ -35,10 +35,10 @@ type Config struct {
 	Linger  time.Duration
 	OneShot bool // no empty sandbox is kept for a next command
 	Logger  hclog.Logger
-	// Untold gets what happened in a sandbox that is closed, between its commands.
-	Untold func(*Open, []shared.Event)
-	// KeepTold keeps what was made after the last command of a session, and says why it could not.
-	KeepTold func(*facts.Made) string
+	// OnLateEvents gets what happened in a sandbox that is closed, between its commands.
+	OnLateEvents func(*Open, []shared.Event)
+	// KeepFindings keeps what was made after the last command of a session, and says why it could not.
+	KeepFindings func(*facts.Changes) string
 }
 
 // Pool has the sandboxes of a Host that are open. It is safe for concurrent use.
@@ -46,11 +46,11 @@ type Pool struct {
 	Config
 	linger *session.Lingerer
 
-	mu        sync.Mutex
-	slots     map[string]*slot
-	uses      uint64      // of slots
-	lateBinds []view.Bind // those that are writable, of late definitions
-	kept      *kept       // what runs in the session between commands; nil where nothing may
+	mu            sync.Mutex
+	slots         map[string]*slot
+	uses          uint64           // of slots
+	implicitBinds []view.Bind      // those that are writable, of late definitions
+	processes     *sharedProcesses // what runs in the session between commands; nil where nothing may
 
 	reviews reviewsInUse
 }
@@ -63,12 +63,12 @@ func NewPool(c Config) *Pool {
 
 // slot holds the opened sandbox of one definition.
 type slot struct {
-	lock    launch.Lock
-	current *Open   // guarded by lock, as are the next two
-	retired []*Open // what others took the place of, while commands run in them
-	dropped bool    // it is no slot any more
-	late    bool    // of a late definition
-	used    uint64  // when it was used last, by Pool.uses; guarded by Pool.mu
+	lock     launch.Lock
+	current  *Open   // guarded by lock, as are the next two
+	retired  []*Open // what others took the place of, while commands run in them
+	dropped  bool    // it is no slot any more
+	implicit bool    // of a late definition
+	used     uint64  // when it was used last, by Pool.uses; guarded by Pool.mu
 }
 
 // maxLate is how many sandboxes stay open of late definitions and in which nothing runs.
@@ -86,12 +86,12 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 		s := p.slots[key]
 		var idle []*Open
 		if s == nil {
-			s = &slot{lock: launch.NewLock(), late: t.Late != ""}
+			s = &slot{lock: launch.NewLock(), implicit: t.ImplicitKey != ""}
 			p.slots[key] = s
 		}
 		p.uses++
 		s.used = p.uses
-		if s.late {
+		if s.implicit {
 			idle = p.dropIdle()
 			p.noteBinds(t.Definition.BindPaths)
 		}
@@ -116,7 +116,7 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 func (p *Pool) dropIdle() (idle []*Open) {
 	var late []string
 	for key, s := range p.slots {
-		if s.late {
+		if s.implicit {
 			late = append(late, key)
 		}
 	}
@@ -176,20 +176,20 @@ func (s *slot) closeRetired(ctx context.Context, all bool) error {
 // held.
 func (p *Pool) noteBinds(binds []view.Bind) {
 	for _, b := range binds {
-		if b.Writable && !slices.Contains(p.lateBinds, b) {
-			p.lateBinds = append(p.lateBinds, b)
+		if b.Writable && !slices.Contains(p.implicitBinds, b) {
+			p.implicitBinds = append(p.implicitBinds, b)
 		}
 	}
 }
 
-// LateBinds are what commands of late definitions can write to. A nil Pool has none.
-func (p *Pool) LateBinds() []view.Bind {
+// ImplicitBinds are what commands of late definitions can write to. A nil Pool has none.
+func (p *Pool) ImplicitBinds() []view.Bind {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.lateBinds)
+	return slices.Clone(p.implicitBinds)
 }
 
 // closeTimeout bounds how long an engine is asked to end its commands, before it is killed
@@ -218,7 +218,7 @@ func (p *Pool) Close(patience time.Duration) error {
 	}
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
-	p.forgetKept()
+	p.forgetProcesses()
 	p.linger.Close() // no command runs any more, and engines take a moment to end
 	p.Machine.Stubs.Close()
 	ended()

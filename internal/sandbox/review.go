@@ -54,7 +54,7 @@ func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition
 	SetStage(ctx, "it waited for review %q", def.Review)
 	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	use, err := p.Shelf().Join(waiting, def.Review, name, session.Reach(def, p.Machine.Sets()))
+	use, err := p.ReviewStore().Join(waiting, def.Review, name, session.CredentialKey(def, p.Machine.Sets()))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -91,8 +91,8 @@ func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error 
 	return nil
 }
 
-// checkKept makes sure that an engine keeps a review where it will be looked for.
-func checkKept(review string, spec *shared.Spec) error {
+// checkReviewPlace makes sure that an engine keeps a review where it will be looked for.
+func checkReviewPlace(review string, spec *shared.Spec) error {
 	for _, e := range spec.Table {
 		if review == "" || e.Access != shared.Overlay || e.Degradable {
 			continue
@@ -105,9 +105,9 @@ func checkKept(review string, spec *shared.Spec) error {
 	return nil
 }
 
-// Shelf is where the reviews of the workspace lie.
-func (p *Pool) Shelf() *review.Shelf {
-	return review.ShelfOf(p.Machine.Workspace.Root(), p.Machine.Caller.StateDir())
+// ReviewStore is where the reviews of the workspace lie.
+func (p *Pool) ReviewStore() *review.Store {
+	return review.StoreOf(p.Machine.Workspace.Root(), p.Machine.Caller.StateDir())
 }
 
 // OpenReview opens a review that no process uses. target gives the sandbox that its first
@@ -118,7 +118,7 @@ func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.
 	}
 	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	r, err := p.Shelf().Open(waiting, name)
+	r, err := p.ReviewStore().Open(waiting, name)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (p *Pool) Reviews() ([]review.Info, error) {
 	for _, name := range used {
 		_ = p.leaveReview(waiting, name) // or it is in use
 	}
-	return p.Shelf().List()
+	return p.ReviewStore().List()
 }
 
 // leaveReview ends this Host's own use of a review.
@@ -223,8 +223,8 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	if err != nil {
 		return nil, err
 	}
-	rules := review.Rules{Unseen: view.Unseen(out.Spec.Table, out.Deny), Configurations: out.Configurations, Submodules: out.Submodules, WorkTrees: out.WorkTrees}
+	rules := review.Rules{Hidden: view.HiddenFrom(out.Spec.Table, out.Deny), Configurations: out.Configurations, Submodules: out.Submodules, WorkTrees: out.WorkTrees}
 	rules.Denied, rules.Above = out.Unwritable(out.Spec.Table)
-	rules.Obeyed = func(p string) bool { return paths.InsideAny(out.Obeyed, p) }
+	rules.IsGitControlled = func(p string) bool { return paths.InsideAny(out.GitControlled, p) }
 	return r.Changes(ctx, rules)
 }

@@ -11,10 +11,10 @@ import (
 type Target struct {
 	Name       string
 	Definition view.Definition
-	// Late, for a definition that the Host was not given, is what sets it apart from all others.
-	Late string
-	// Own counts the binds of the definition, which those of one command follow.
-	Own int
+	// ImplicitKey, for a definition that the Host was not given, is what sets it apart from all others.
+	ImplicitKey string
+	// DefinitionBinds counts the binds of the definition, which those of one command follow.
+	DefinitionBinds int
 	// Planning says that nothing will run in it.
 	Planning bool
 }

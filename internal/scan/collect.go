@@ -63,7 +63,7 @@ func (c *collection) root(n *node) {
 	if unix.Lstat(n.name, &st) != nil {
 		return
 	}
-	f := Found{Path: n.name, What: Matched, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, Pattern: n.hide - 1}
+	f := Found{Path: n.name, Reason: Matched, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, Pattern: n.hide - 1}
 	if !f.Dir {
 		dir, base := filepath.Split(n.name)
 		state, hide := stateAt(c.query.Set, dir)
@@ -76,7 +76,7 @@ func (c *collection) root(n *node) {
 		case hide == 0 && c.query.Name != nil && c.query.Name(base):
 			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, -1}
 			c.direct = append(c.direct, n.name)
-			c.out.Found = append(c.out.Found, Found{Path: n.name, What: Named, Pattern: -1})
+			c.out.Found = append(c.out.Found, Found{Path: n.name, Reason: NonDirNameMatch, Pattern: -1})
 		case hide > 0:
 			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, hide - 1}
 			c.direct = append(c.direct, n.name)
@@ -96,18 +96,18 @@ func (c *collection) gather(n *node, path string) error {
 		if e.name != "" {
 			at = join(path, e.name)
 		}
-		c.out.Found = append(c.out.Found, Found{Path: at, What: e.what, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: e.pattern})
-		if (e.what == Matched || e.what == Named) && e.kind == regular {
+		c.out.Found = append(c.out.Found, Found{Path: at, Reason: e.reason, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: e.pattern})
+		if (e.reason == Matched || e.reason == NonDirNameMatch) && e.kind == regular {
 			c.files[file{n.id.dev, e.inode}] = hidden{at, e.pattern}
 			c.direct = append(c.direct, at)
 		}
 	}
 	for _, dir := range [...]struct {
 		is   bool
-		what What
+		what Reason
 	}{{n.bare, Bare}, {n.unread, Unsearched}, {n.deep, TooDeep}} {
 		if dir.is && n.hide == 0 {
-			c.out.Found = append(c.out.Found, Found{Path: path, What: dir.what, Dir: true, Pattern: -1, UID: n.uid})
+			c.out.Found = append(c.out.Found, Found{Path: path, Reason: dir.what, Dir: true, Pattern: -1, UID: n.uid})
 		}
 	}
 	if n.hide > 0 {
@@ -137,7 +137,7 @@ func (c *collection) follow(path string, state glob.State) error {
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
 		return nil
 	}
-	if lies, hide := stateAt(c.query.Set, target); hide > 0 || state.Within(lies) {
+	if lies, hide := stateAt(c.query.Set, target); hide > 0 || state.CoveredBy(lies) {
 		return nil // found where it lies
 	}
 	return c.through(target, state)
@@ -166,7 +166,7 @@ func (c *collection) through(dir string, state glob.State) error {
 			pattern = m.Dir
 		}
 		if pattern >= 0 {
-			c.out.Found = append(c.out.Found, Found{Path: at, What: Matched, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern})
+			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Matched, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern})
 			if e.kind == regular {
 				c.files[file{list.id.dev, e.inode}] = hidden{at, pattern}
 				c.direct = append(c.direct, at)
@@ -226,7 +226,7 @@ func (c *collection) name(dir string, dev uint64) {
 	for _, e := range list.entries {
 		at := join(dir, e.name)
 		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !c.known[at] {
-			c.out.Found = append(c.out.Found, Found{Path: at, What: HardLink, Pattern: h.pattern, Of: h.path})
+			c.out.Found = append(c.out.Found, Found{Path: at, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
 		}
 	}
 }
@@ -239,7 +239,7 @@ func (c *collection) singles() {
 			continue
 		}
 		if h, ok := c.files[file{uint64(st.Dev), st.Ino}]; ok {
-			c.out.Found = append(c.out.Found, Found{Path: path, What: HardLink, Pattern: h.pattern, Of: h.path})
+			c.out.Found = append(c.out.Found, Found{Path: path, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (c *collection) checkInodes() {
 		return id, true
 	}
 	for _, f := range c.out.Found {
-		if f.What == HardLink {
+		if f.Reason == HardLink {
 			look(f.Path)
 		}
 	}

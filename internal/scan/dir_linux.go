@@ -29,7 +29,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		}
 		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
 	}
-	l.settled = settled(l.id, now)
+	l.timesReliable = timesReliable(l.id, now)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {

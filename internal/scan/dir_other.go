@@ -23,7 +23,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		return l, err
 	}
 	l.id = identityOf(&st)
-	l.settled = settled(l.id, now)
+	l.timesReliable = timesReliable(l.id, now)
 	list, err := f.ReadDir(-1)
 	if err != nil {
 		return l, err

@@ -23,19 +23,19 @@ type node struct {
 	state glob.State // of the patterns, in this directory
 	hide  int        // 1 + the pattern that matches it or a directory above; 0 for none
 
-	id      identity
-	settled bool // id tells the next change from the last one
-	names   int
-	size    int // directories, itself included, as of the last look; 0 before the first
-	dirs    []*node
-	shallow bool // what it has of directories is not in dirs
-	found   []entry
-	links   []link
-	inodes  string // of its regular files that no pattern matches, of eight bytes each
-	unread  bool   // it cannot be read
-	deep    bool   // it lies too deep, and is not read
-	uid     uint32 // who owns it, if unread
-	bare    bool
+	id            identity
+	timesReliable bool // id tells the next change from the last one
+	names         int
+	size          int // directories, itself included, as of the last look; 0 before the first
+	dirs          []*node
+	shallow       bool // what it has of directories is not in dirs
+	found         []entry
+	links         []link
+	inodes        string // of its regular files that no pattern matches, of eight bytes each
+	unread        bool   // it cannot be read
+	deep          bool   // it lies too deep, and is not read
+	uid           uint32 // who owns it, if unread
+	bare          bool
 }
 
 // files gives the inode numbers of regular files that no pattern matches.
@@ -58,7 +58,7 @@ type identity struct {
 // An entry is a name that is reported.
 type entry struct {
 	name    string
-	what    What
+	reason  Reason
 	kind    kind
 	pattern int
 	inode   uint64 // of a regular file
@@ -72,9 +72,9 @@ type link struct {
 
 // A listing is what was read of a directory, and what it was before.
 type listing struct {
-	entries []dirent
-	id      identity
-	settled bool
+	entries       []dirent
+	id            identity
+	timesReliable bool
 }
 
 // A dirent is one entry of a directory.
@@ -98,8 +98,8 @@ const (
 // tell the next change: the coarsest clock of a file system in use, FAT's, ticks every two seconds.
 const settling = 2 * time.Second
 
-// settled reports whether the times in id tell the next change of its directory.
-func settled(id identity, now time.Time) bool {
+// timesReliable reports whether the times in id tell the next change of its directory.
+func timesReliable(id identity, now time.Time) bool {
 	return now.Sub(time.Unix(0, max(id.ctime, id.mtime))) > settling
 }
 
@@ -109,7 +109,7 @@ const stepped = int64(settling / 2)
 
 // look brings what n itself holds up to date.
 func (w *walk) look(n *node, path string, last bool) error {
-	if n.settled && (last || !n.shallow) && identify(path) == n.id {
+	if n.timesReliable && (last || !n.shallow) && identify(path) == n.id {
 		return nil
 	}
 	w.changed.Store(true)
@@ -136,7 +136,7 @@ func (w *walk) read(n *node, path string, last bool) error {
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
 	n.id, n.names = list.id, len(list.entries)
-	n.settled = list.settled
+	n.timesReliable = list.timesReliable
 	n.shallow = last && len(known) == 0
 	w.sort(n, path, list.entries, known)
 	return nil
@@ -162,7 +162,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == symlink && n.hide == 0:
 			// Where the name itself has brought no pattern further, whatever
 			// is behind the link is found where it lies.
-			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.Within(w.query.Set.Start()) {
+			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.CoveredBy(w.query.Set.Start()) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == socket && w.query.Sockets && n.hide == 0:
@@ -194,7 +194,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		pattern = m.Dir
 	} else if e.kind == symlink && m.Dir != m.Any {
 		// What it leads to changes without this directory's times.
-		n.settled = false
+		n.timesReliable = false
 		if leadsToDir(join(path, e.name)) {
 			pattern = m.Dir
 		}
@@ -204,10 +204,10 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	case pattern >= 0:
 		n.found = append(n.found, entry{strings.Clone(e.name), Matched, e.kind, pattern, e.inode})
 	case named:
-		n.found = append(n.found, entry{strings.Clone(e.name), Named, e.kind, -1, e.inode})
+		n.found = append(n.found, entry{strings.Clone(e.name), NonDirNameMatch, e.kind, -1, e.inode})
 	}
-	if n.hide == 0 && w.query.Asked != nil && w.query.Asked(e.name) {
-		n.found = append(n.found, entry{strings.Clone(e.name), Asked, e.kind, -1, 0})
+	if n.hide == 0 && w.query.MatchName != nil && w.query.MatchName(e.name) {
+		n.found = append(n.found, entry{strings.Clone(e.name), NameMatch, e.kind, -1, 0})
 	}
 	return pattern, named
 }

@@ -34,9 +34,9 @@ type Query struct {
 	// Name says of a name in any directory whether a file that has it is
 	// reported, as Named. Nil reports none.
 	Name func(name string) bool
-	// Asked says of a name in any directory whether what has it is reported, as
-	// Asked, besides what else it is reported as. Nil reports none.
-	Asked func(name string) bool
+	// MatchName says of a name in any directory whether what has it is reported, as
+	// MatchName, besides what else it is reported as. Nil reports none.
+	MatchName func(name string) bool
 	// Sockets and Repositories say whether those are reported.
 	Sockets      bool
 	Repositories bool
@@ -146,16 +146,16 @@ func (w *walk) tooLarge(at string) error {
 
 // walk is the state of one scan.
 type walk struct {
-	query    *Query
-	depth    int // see ScanTo
-	limit    int64
-	now      func() time.Time
-	tokens   chan struct{} // as many directories are looked at together
-	names    atomic.Int64  // of what is remembered and of what was read
-	looked   atomic.Int64  // directories
-	changed  atomic.Bool   // a directory was read
-	followed atomic.Bool   // there are links to follow
-	failed   atomic.Pointer[error]
+	query       *Query
+	depth       int // see ScanTo
+	limit       int64
+	now         func() time.Time
+	tokens      chan struct{} // as many directories are looked at together
+	names       atomic.Int64  // of what is remembered and of what was read
+	directories atomic.Int64  // directories
+	changed     atomic.Bool   // a directory was read
+	followed    atomic.Bool   // there are links to follow
+	failed      atomic.Pointer[error]
 }
 
 // refresh brings n, which is at path, depth directories below a root, and all
@@ -208,13 +208,13 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	if w.names.Add(int64(n.names)) > w.limit {
 		return w.tooLarge(path)
 	}
-	w.looked.Add(1)
+	w.directories.Add(1)
 	return nil
 }
 
 // apart reports whether a directory gets a goroutine of its own, for which it has taken a token.
 func (w *walk) apart(n *node) bool {
-	if n.size < worthwhile && (n.size > 0 || w.looked.Load() <= worthwhile) {
+	if n.size < worthwhile && (n.size > 0 || w.directories.Load() <= worthwhile) {
 		return false
 	}
 	select {

@@ -71,7 +71,7 @@ func patterns(t testing.TB, texts ...string) *glob.Set {
 func show(dir string, r *Result) []string {
 	var lines []string
 	for _, f := range r.Found {
-		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep", "of a worktree"}[f.What]
+		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep", "of a worktree"}[f.Reason]
 		lines = append(lines, fmt.Sprintf("%s %s", kind, strings.TrimPrefix(strings.TrimPrefix(f.Path, dir), "/")))
 	}
 	for _, p := range r.Linked {
@@ -214,7 +214,7 @@ func TestScanToADepth(t *testing.T) {
 	dir := newTree(t)
 	bare := func(at string) []string { return []string{at + "/HEAD", at + "/objects/", at + "/refs/"} }
 	put(t, dir, slices.Concat([]string{".git/", "a/.git/", "a/b/.git/"}, bare("bare"), bare("a/bare"))...)
-	s := New(Query{Repositories: true, Asked: func(name string) bool { return name == "x" }})
+	s := New(Query{Repositories: true, MatchName: func(name string) bool { return name == "x" }})
 	want := []string{"repository ", "repository a", "bare bare"}
 	expectTo(t, s, 2, dir, []string{dir}, want...)
 	expectTo(t, s, 2, dir, []string{dir}, want...) // as remembered

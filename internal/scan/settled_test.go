@@ -22,7 +22,7 @@ func TestSettled(t *testing.T) {
 		{"in the future", -time.Hour, -time.Hour, false},
 	} {
 		id := identity{mtime: now.Add(-tt.changed).UnixNano(), ctime: now.Add(-tt.attribute).UnixNano()}
-		if got := settled(id, now); got != tt.want {
+		if got := timesReliable(id, now); got != tt.want {
 			t.Errorf("%s: %t", tt.name, got)
 		}
 	}

@@ -84,7 +84,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		case err != nil && begun:
 			return 0, 0, ErrGone
 		case err != nil || kind == KindLeave:
-			return 0, 0, left(payload)
+			return 0, 0, declined(payload)
 		case kind == KindBegin && !begun:
 			begun = true
 			close(begin)
@@ -100,13 +100,13 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 	}
 }
 
-// left is ErrLeft with why.
-func left(payload []byte) error {
+// declined is ErrLeft with why.
+func declined(payload []byte) error {
 	var why Reason
 	if frame.Decode(payload, &why) != nil || why == "" {
-		return ErrLeft
+		return ErrDeclined
 	}
-	return fmt.Errorf("%w: %w", ErrLeft, &why)
+	return fmt.Errorf("%w: %w", ErrDeclined, &why)
 }
 
 // Query asks the server at a socket something that is no command. program is as of Ask; empty is any.
@@ -131,7 +131,7 @@ func Query(path, program string, kind byte, m frame.Message) (string, error) {
 	case errors.Is(err, unix.EAGAIN):
 		err = ErrSilent
 	case err == nil && answered != kind:
-		err = left(payload)
+		err = declined(payload)
 	case err == nil:
 		err = frame.Decode(payload, &text)
 	}
@@ -233,7 +233,7 @@ func (s socket) welcome(patience unix.Timeval) error {
 	case errors.Is(err, unix.EAGAIN):
 		return ErrSilent
 	case err != nil || kind != KindWelcome:
-		return left(payload)
+		return declined(payload)
 	}
 	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
 }

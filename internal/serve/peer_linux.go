@@ -33,8 +33,8 @@ var (
 	identityStatus = []string{"CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm", "Cpus_allowed", "Gid", "Groups", "Mems_allowed", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Umask"}
 )
 
-// Own is the identity of this process.
-func Own() (Identity, error) { return identityOf("/proc/self") }
+// ThisProcess is the identity of this process.
+func ThisProcess() (Identity, error) { return identityOf("/proc/self") }
 
 func identityOf(dir string) (Identity, error) {
 	id := Identity{links: map[string]string{}, files: map[string]string{}}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // listen opens a socket, and gives who looks at its clients.
 func listen(t *testing.T) (own Identity, l *net.UnixListener, path string) {
 	t.Helper()
-	own, err := Own()
+	own, err := ThisProcess()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestSameOfTheDead(t *testing.T) {
 // What a command is given is what its client has, and never more than the server has.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	own, err := Own()
+	own, err := ThisProcess()
 	if err != nil {
 		t.Fatal(err)
 	}

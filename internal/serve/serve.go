@@ -112,11 +112,11 @@ func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 // Error makes it one.
 func (r *Reason) Error() string { return string(*r) }
 
-// Nothing is the payload of what has none.
-type Nothing struct{}
+// Empty is the payload of what has none.
+type Empty struct{}
 
 // Fields is as of [frame.Message].
-func (Nothing) Fields(*frame.Codec) {}
+func (Empty) Fields(*frame.Codec) {}
 
 // ErrNoRuntimeDir is the error of who has no directory for a socket.
 var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory by an absolute path")
@@ -126,9 +126,9 @@ var ErrServed = errors.New("another sbxhost serve runs")
 
 // Errors of Ask.
 var (
-	ErrAbsent = errors.New("there is no server")
-	ErrSilent = errors.New("the server does not answer")
-	ErrLeft   = errors.New("the server leaves it to its client")
+	ErrAbsent   = errors.New("there is no server")
+	ErrSilent   = errors.New("the server does not answer")
+	ErrDeclined = errors.New("the server leaves it to its client")
 	// ErrGone is told where it cannot be known how far the command came. The server's
 	// engines end with it, and their commands.
 	ErrGone = errors.New("the server has ended, and the command with it")

@@ -20,7 +20,7 @@ const defaultLinger = 100 * time.Millisecond
 // directories that they lie in look changed, and takes away the mounts that a
 // session's holder has of them.
 type Lingerer struct {
-	after time.Duration
+	linger time.Duration
 
 	mu     sync.Mutex
 	last   map[string]*lingering
@@ -36,7 +36,7 @@ type lingering struct {
 // NewLingerer makes one that keeps them for that long; zero means 100 milliseconds,
 // negative not at all.
 func NewLingerer(after time.Duration) *Lingerer {
-	return &Lingerer{after: cmp.Or(after, defaultLinger), last: map[string]*lingering{}}
+	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingering{}}
 }
 
 // GiveUp releases hold, what a command in the sandbox has had, when no further
@@ -45,7 +45,7 @@ func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 	if hold == nil {
 		return
 	}
-	if l.after < 0 {
+	if l.linger < 0 {
 		hold.Release() // what it cannot remove the next run does
 		return
 	}
@@ -61,7 +61,7 @@ func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 		before.hold.Release()
 	}
 	l.last[sandbox] = one
-	one.timer = time.AfterFunc(l.after, func() {
+	one.timer = time.AfterFunc(l.linger, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.last[sandbox] == one {

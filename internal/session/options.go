@@ -34,10 +34,10 @@ type Options struct {
 	// RemoveSession, or until nobody has used it for seven days. Letters,
 	// digits, ".", "_" and "-", at most 64, the first a letter or digit.
 	Name string
-	// Once says that the Host runs one command and so shares nothing, which
+	// OneShot says that the Host runs one command and so shares nothing, which
 	// starts it faster: there is no session unless something is to be
 	// written to it.
-	Once bool
+	OneShot bool
 	// Each says that commands share nothing though the Host runs many, as a server does
 	// for programs that know nothing of one another: each has a session of its own. It implies Once.
 	// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.

@@ -38,7 +38,7 @@ func Processes(root int) ([]Process, error) {
 		if len(parent.pids) > depth && len(s.pids) > depth {
 			cmdline, _ := os.ReadFile(dir + "/cmdline")
 			stat, _ := os.ReadFile(dir + "/stat")
-			list = append(list, Process{PID: s.pids[depth], HostPID: pid, Parent: parent.pids[depth], Args: words(cmdline, s.name),
+			list = append(list, Process{PID: s.pids[depth], HostPID: pid, Parent: parent.pids[depth], Args: commandLine(cmdline, s.name),
 				Started: boot.Add(sinceBoot(stat)), Memory: s.memory})
 		}
 		for _, child := range proc.Children(pid) {
@@ -77,8 +77,8 @@ func sinceBoot(stat []byte) time.Duration {
 	return time.Duration(ticks) * proc.Tick
 }
 
-// words are a process's, by /proc/PID/cmdline; one that has none is told by its name.
-func words(cmdline []byte, name string) []string {
+// commandLine are a process's, by /proc/PID/cmdline; one that has none is told by its name.
+func commandLine(cmdline []byte, name string) []string {
 	if len(cmdline) == 0 {
 		return []string{"[" + name + "]"}
 	}

@@ -40,8 +40,8 @@ func checkSize(spec *shared.Spec) error {
 		Hint:    `accept that with enforce = "best_effort", or leave temp_size out`}
 }
 
-// RoomEvents report a size that is not held for the session's directories.
-func RoomEvents(spec *shared.Spec) []shared.Event {
+// UnboundedEvents report a size that is not held for the session's directories.
+func UnboundedEvents(spec *shared.Spec) []shared.Event {
 	dirs := filled(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 {
 		return nil
@@ -51,8 +51,8 @@ func RoomEvents(spec *shared.Spec) []shared.Event {
 		Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not held"}}}
 }
 
-// RoomNotes say to who asks which directories have no size.
-func RoomNotes(spec *shared.Spec) []string {
+// UnboundedNotes say to who asks which directories have no size.
+func UnboundedNotes(spec *shared.Spec) []string {
 	dirs := filled(spec)
 	if len(dirs) == 0 {
 		return nil

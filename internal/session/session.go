@@ -32,10 +32,10 @@ const (
 	reachDir = "reach"
 )
 
-// Reach is what commands of a definition have besides files: their credentials. It
+// CredentialKey is what commands of a definition have besides files: their credentials. It
 // is empty for those that have none. The network does not count: what one command
 // has downloaded into a cache, another builds with offline.
-func Reach(d *view.Definition, own map[string]view.Credential) string {
+func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
 	reach := d.Passed(own)
 	for i, name := range reach {
 		reach[i] = "pass-" + name
@@ -60,26 +60,26 @@ func reachSub(name, reach string) string {
 
 // Session is the session of a Host.
 type Session struct {
-	once, needed bool // needed: to fail rather than to do without
-	each         bool
-	owner        *sessiondir.User
-	base         string
-	dir          *sessiondir.Dir
-	baseErr      error // why there is no base
-	id           string
-	root         string // of the workspace
-	logger       hclog.Logger
+	oneShot, needed bool // needed: to fail rather than to do without
+	each            bool
+	owner           *sessiondir.User
+	base            string
+	dir             *sessiondir.Dir
+	baseErr         error // why there is no base
+	id              string
+	root            string // of the workspace
+	logger          hclog.Logger
 
 	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
 	closed  bool
 	current map[string]State // by reach
 
 	stopSweep context.CancelFunc // nil: none was begun
-	swept     chan struct{}
+	sweepDone chan struct{}
 }
 
-// For is what a session is made for.
-type For struct {
+// Purpose is what a session is made for.
+type Purpose struct {
 	Root      string           // of the workspace
 	Temp      bool             // there is a directory that is /tmp inside
 	Owner     *sessiondir.User // whom commands run as; nil is the caller
@@ -88,8 +88,8 @@ type For struct {
 }
 
 // New prepares a session and makes nothing.
-func New(o Options, f For) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), once: o.Once || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+func New(o Options, f Purpose) (*Session, error) {
+	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -142,7 +142,7 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 		return State{}, ErrNoSession
 	case known:
 		return state, nil
-	case s.once && !s.needed && !write:
+	case s.oneShot && !s.needed && !write:
 		return State{Session: shared.Session{ID: s.idOf(reach)}}, nil
 	}
 	state, err := s.open(ctx, reach)
@@ -164,7 +164,7 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 // idOf is the ID of a session without a name: empty where commands share nothing, whose engine keeps
 // what each has to itself in the one directory.
 func (s *Session) idOf(reach string) string {
-	if s.once && s.Name() == "" {
+	if s.oneShot && s.Name() == "" {
 		return ""
 	}
 	return reachSub(s.id, reach)
@@ -232,9 +232,9 @@ func ID(dir string) string {
 // sweep removes what crashed processes have left, while the command runs.
 func (s *Session) sweep() {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stopSweep, s.swept = cancel, make(chan struct{})
+	s.stopSweep, s.sweepDone = cancel, make(chan struct{})
 	go func() {
-		defer close(s.swept)
+		defer close(s.sweepDone)
 		removed, err := sessiondir.Sweep(ctx, s.base)
 		if len(removed) > 0 {
 			s.logger.Debug("removed sessions that nobody uses", "count", len(removed))
@@ -255,7 +255,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	if s.stopSweep != nil {
 		s.stopSweep()
-		<-s.swept
+		<-s.sweepDone
 	}
 	if s.dir == nil {
 		return nil

@@ -22,7 +22,7 @@ func newSession(t *testing.T, o Options) *Session {
 	if o.Dir == "" {
 		o.Dir = base
 	}
-	s, err := New(o, For{Root: t.TempDir(), LookupEnv: func(string) (string, bool) { return "", false }, Logger: hclog.NewNullLogger()})
+	s, err := New(o, Purpose{Root: t.TempDir(), LookupEnv: func(string) (string, bool) { return "", false }, Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestReachesShareNoDirectory(t *testing.T) {
 		{}, {"github"}, {"ssh-agent"}, {"github", "ssh-agent"}, {"passed"}, {"inject-a"}, {"a"},
 		{"a", "b"}, {"a_inject-b"}, {"a_-inject-b"}, {"a__-inject-b"}, // names of a file's own
 	} {
-		reach := Reach(&view.Definition{Credentials: credentials}, own)
+		reach := CredentialKey(&view.Definition{Credentials: credentials}, own)
 		state, err := s.Get(t.Context(), reach, true)
 		if err != nil {
 			t.Fatal(err)
@@ -53,17 +53,17 @@ func TestReachesShareNoDirectory(t *testing.T) {
 		}
 	}
 	github := &view.Definition{Credentials: []string{"github"}}
-	if a, b := Reach(github, nil), Reach(github, map[string]view.Credential{"github": {Pass: true}}); a == b {
+	if a, b := CredentialKey(github, nil), CredentialKey(github, map[string]view.Credential{"github": {Pass: true}}); a == b {
 		t.Errorf("%q is that of a credential that stays outside, and of one that is passed on", a)
 	}
-	if a, b := Reach(&view.Definition{Credentials: []string{"b", "a", "b"}}, nil), Reach(&view.Definition{Credentials: []string{"a", "b"}}, nil); a != b {
+	if a, b := CredentialKey(&view.Definition{Credentials: []string{"b", "a", "b"}}, nil), CredentialKey(&view.Definition{Credentials: []string{"a", "b"}}, nil); a != b {
 		t.Errorf("%q and %q are the same credentials", a, b)
 	}
 }
 
 func TestOnceMakesADirectoryOnDemand(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, Options{Once: true})
+	s := newSession(t, Options{OneShot: true})
 	if state, err := s.Get(t.Context(), "", false); err != nil || state.Dir != "" || state.ID != "" {
 		t.Errorf("before anything is to be written: %+v, %v", state, err)
 	}

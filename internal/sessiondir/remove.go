@@ -17,7 +17,7 @@ import (
 // who can remove it.
 func RemoveTree(ctx context.Context, base, name string) error {
 	err := hostpath.RemoveTree(ctx, base, name)
-	if !errors.Is(err, hostpath.ErrLeft) {
+	if !errors.Is(err, hostpath.ErrNotRemoved) {
 		return err
 	}
 	path := filepath.Join(base, name)

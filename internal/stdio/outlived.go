@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outlived is a pipe that processes can hold open when their command has ended.
-type outlived struct {
-	read *os.File
-	late io.Writer
+// sharedPipe is a pipe that processes can hold open when their command has ended.
+type sharedPipe struct {
+	read      *os.File
+	afterExit io.Writer
 
 	mu   sync.Mutex
 	over bool // it is nobody's any more but the copy's to late
 }
 
-// errOutlived says that a pipe was copied as far as its command has written to it.
-var errOutlived = errors.New("others have it open")
+// errStillOpen says that a pipe was copied as far as its command has written to it.
+var errStillOpen = errors.New("others have it open")
 
 // copy copies until the pipe ends, or the deadline of its reads: then what is in it by now is the
 // command's, and the rest goes to late.
-func (o *outlived) copy(w io.Writer, _ io.Reader) (n int64, err error) {
+func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	n, err = io.Copy(w, struct{ io.Reader }{o.read})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
@@ -40,10 +40,10 @@ func (o *outlived) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	o.over = true
 	o.mu.Unlock()
 	go func() {
-		io.Copy(o.late, o.read)
+		io.Copy(o.afterExit, o.read)
 		o.read.Close()
 	}()
-	return n, errOutlived
+	return n, errStillOpen
 }
 
 // maxPipe is more than a pipe has in it, unless its owner has made it larger: what its processes write
@@ -51,7 +51,7 @@ func (o *outlived) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 const maxPipe = 1 << 20
 
 // drain copies what is in the pipe by now.
-func (o *outlived) drain(w io.Writer) (n int64, err error) {
+func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	raw, err := o.read.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -80,7 +80,7 @@ func (o *outlived) drain(w io.Writer) (n int64, err error) {
 }
 
 // close ends the copying, unless that goes to late.
-func (o *outlived) close() {
+func (o *sharedPipe) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.over {

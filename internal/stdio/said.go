@@ -14,16 +14,16 @@ import (
 // maxSaid bounds what is kept of a command's standard error, in bytes.
 const maxSaid = 64 << 10
 
-// Said gives the beginning and the end of what a confined command has written to its
+// StderrExcerpt gives the beginning and the end of what a confined command has written to its
 // standard error, and to its standard output where both are one. It is for after End.
-func (f *Files) Said() []byte {
-	if f.said == nil {
+func (f *Files) StderrExcerpt() []byte {
+	if f.stderrEnds == nil {
 		return nil
 	}
 	if f.log != nil {
 		return f.log.read()
 	}
-	return f.said.Bytes()
+	return f.stderrEnds.Bytes()
 }
 
 // keeping writes to w, and keeps the ends of that in said; a nil said keeps nothing.
@@ -36,11 +36,11 @@ func keeping(w io.Writer, said *Ends) io.Writer {
 
 type keeper struct {
 	io.Writer
-	said *Ends
+	ends *Ends
 }
 
 func (k keeper) Write(p []byte) (int, error) {
-	k.said.Write(p)
+	k.ends.Write(p)
 	return k.Writer.Write(p)
 }
 

@@ -54,8 +54,8 @@ func TestSaid(t *testing.T) {
 			t.Error("the pipe itself was handed over")
 		}
 		write.Close()
-		if all, err := io.ReadAll(read); string(all) != "words" || string(f.Said()) != "words" {
-			t.Errorf("passed %q (%v), kept %q", all, err, f.Said())
+		if all, err := io.ReadAll(read); string(all) != "words" || string(f.StderrExcerpt()) != "words" {
+			t.Errorf("passed %q (%v), kept %q", all, err, f.StderrExcerpt())
 		}
 	})
 	t.Run("one pipe for both", func(t *testing.T) {
@@ -68,16 +68,16 @@ func TestSaid(t *testing.T) {
 		f, _ := says(t, &Streams{Stdout: write, Stderr: again, Confined: true}, "out ", "err")
 		again.Close()
 		write.Close()
-		if all, _ := io.ReadAll(read); string(all) != "out err" || string(f.Said()) != "out err" {
-			t.Errorf("passed %q, kept %q", all, f.Said())
+		if all, _ := io.ReadAll(read); string(all) != "out err" || string(f.StderrExcerpt()) != "out err" {
+			t.Errorf("passed %q, kept %q", all, f.StderrExcerpt())
 		}
 	})
 	t.Run("standard output by itself is not kept", func(t *testing.T) {
 		t.Parallel()
 		_, out := pipe(t)
 		_, stderr := pipe(t)
-		if f, _ := says(t, &Streams{Stdout: out, Stderr: stderr, Confined: true}, "out", "err"); string(f.Said()) != "err" {
-			t.Errorf("kept %q", f.Said())
+		if f, _ := says(t, &Streams{Stdout: out, Stderr: stderr, Confined: true}, "out", "err"); string(f.StderrExcerpt()) != "err" {
+			t.Errorf("kept %q", f.StderrExcerpt())
 		}
 	})
 	t.Run("nobody reads any more", func(t *testing.T) {
@@ -122,8 +122,8 @@ func TestSaid(t *testing.T) {
 		conn.Close()
 		f, _ := says(t, &Streams{Stderr: file, Confined: true}, "", "words")
 		file.Close()
-		if all, _ := io.ReadAll(peer); string(all) != "words" || string(f.Said()) != "words" {
-			t.Errorf("passed %q, kept %q", all, f.Said())
+		if all, _ := io.ReadAll(peer); string(all) != "words" || string(f.StderrExcerpt()) != "words" {
+			t.Errorf("passed %q, kept %q", all, f.StderrExcerpt())
 		}
 	})
 	for name, flags := range map[string]int{"file": os.O_WRONLY | os.O_CREATE, "file that is appended to": os.O_WRONLY | os.O_CREATE | os.O_APPEND, "file that can be read": os.O_RDWR | os.O_CREATE | os.O_APPEND} {
@@ -146,22 +146,22 @@ func TestSaid(t *testing.T) {
 			if runtime.GOOS != "linux" && flags&os.O_RDWR == 0 {
 				want = "" // no path leads to an open file there
 			}
-			if handed != file || string(f.Said()) != want {
-				t.Errorf("handed over: %v, kept %q", handed == file, f.Said())
+			if handed != file || string(f.StderrExcerpt()) != want {
+				t.Errorf("handed over: %v, kept %q", handed == file, f.StderrExcerpt())
 			}
 		})
 	}
 	t.Run("of a command that is not confined nothing is", func(t *testing.T) {
 		t.Parallel()
 		_, write := pipe(t)
-		if f, handed := says(t, &Streams{Stderr: write}, "", "words"); handed != write || f.Said() != nil {
-			t.Errorf("handed over: %v, kept %q", handed == write, f.Said())
+		if f, handed := says(t, &Streams{Stderr: write}, "", "words"); handed != write || f.StderrExcerpt() != nil {
+			t.Errorf("handed over: %v, kept %q", handed == write, f.StderrExcerpt())
 		}
 	})
 	t.Run("much", func(t *testing.T) {
 		t.Parallel()
 		f, _ := says(t, &Streams{Stderr: io.Discard, Confined: true}, "", "begin"+strings.Repeat("x", 1<<20)+"end")
-		if said := string(f.Said()); len(said) > maxSaid+100 || !strings.HasPrefix(said, "begin") || !strings.HasSuffix(said, "end") {
+		if said := string(f.StderrExcerpt()); len(said) > maxSaid+100 || !strings.HasPrefix(said, "begin") || !strings.HasSuffix(said, "end") {
 			t.Errorf("kept %d bytes", len(said))
 		}
 	})

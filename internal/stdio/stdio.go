@@ -31,25 +31,25 @@ type Streams struct {
 	Confined bool
 	// User is whom the command runs as; nil is the caller.
 	User *shared.User
-	// Outlived says that processes of the command may go on when it has ended, and hold its output
+	// MayOutlive says that processes of the command may go on when it has ended, and hold its output
 	// open. Nobody waits for these: what they write goes to Late, nil for nowhere.
-	Outlived bool
-	Late     io.Writer
+	MayOutlive bool
+	AfterExit  io.Writer
 }
 
 // Files carry one command's standard input and output. The zero value has none.
 type Files struct {
-	made      *shared.Stdio
-	child     []*os.File // closed once the command has started
-	parent    []*os.File // closed once it has ended
-	piped     bool       // one of the pipes was asked for
-	stdin     *feeder    // nil if there is nothing to copy
-	copiers   []func() error
-	copied    chan error  // one from each copier
-	said      *Ends       // of the command's standard error; nil where nobody keeps it
-	log       *appended   // that file, where it is a regular one
-	outlived  []*outlived // of what is copied, that which others may hold open
-	terminals []*terminal // of the command's own; with TTY, the first is what is typed to
+	made        *shared.Stdio
+	child       []*os.File // closed once the command has started
+	parent      []*os.File // closed once it has ended
+	piped       bool       // one of the pipes was asked for
+	stdin       *feeder    // nil if there is nothing to copy
+	copiers     []func() error
+	copied      chan error    // one from each copier
+	stderrEnds  *Ends         // of the command's standard error; nil where nobody keeps it
+	log         *appended     // that file, where it is a regular one
+	sharedPipes []*sharedPipe // of what is copied, that which others may hold open
+	terminals   []*terminal   // of the command's own; with TTY, the first is what is typed to
 }
 
 // InputPipe makes a pipe whose read end is for the command. End closes write.
@@ -80,14 +80,14 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	var err error
 	// One pipe keeps the order of what is written.
 	joined := s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout)
-	s.Late = serialized(s.Late)
+	s.AfterExit = serialized(s.AfterExit)
 	var inStdout, inStderr *Ends
 	if s.Confined {
-		f.said = &Ends{Limit: maxSaid / 2}
-		inStderr = f.said
+		f.stderrEnds = &Ends{Limit: maxSaid / 2}
+		inStderr = f.stderrEnds
 	}
 	if joined {
-		inStdout = f.said
+		inStdout = f.stderrEnds
 	}
 	if s.TTY {
 		if made.Stdin, err = f.typedTo(s, inStdout); err != nil {
@@ -115,7 +115,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // files.
 func (f *Files) Remake() {
 	f.closeTerminals()
-	f.made, f.stdin, f.terminals, f.copiers, f.outlived, f.said, f.log = nil, nil, nil, nil, nil, nil, nil
+	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds, f.log = nil, nil, nil, nil, nil, nil, nil
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
@@ -152,7 +152,7 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 		if isTerminal(out) {
 			return f.screen(s, out, said)
 		}
-		if said != nil || s.Outlived {
+		if said != nil || s.MayOutlive {
 			followed = f.follow(out)
 		}
 		if followed == nil {
@@ -166,15 +166,15 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 	}
 	f.child = append(f.child, write)
 	copying := io.Copy
-	if s.Outlived {
-		o := &outlived{read: read, late: s.Late}
-		f.outlived, copying = append(f.outlived, o), o.copy
+	if s.MayOutlive {
+		o := &sharedPipe{read: read, afterExit: s.AfterExit}
+		f.sharedPipes, copying = append(f.sharedPipes, o), o.copy
 	} else {
 		f.parent = append(f.parent, read)
 	}
 	f.copiers = append(f.copiers, func() error {
 		_, err := copying(keeping(w, said), read)
-		if s.Outlived && err == errOutlived {
+		if s.MayOutlive && err == errStillOpen {
 			if followed != nil {
 				followed.Close()
 			}
@@ -276,7 +276,7 @@ func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 	for _, t := range f.terminals {
 		t.ended()
 	}
-	for _, o := range f.outlived {
+	for _, o := range f.sharedPipes {
 		o.read.SetReadDeadline(time.Unix(1, 0)) // upon which it takes what is there, and no more
 	}
 	stdinErr := f.stdin.stop()
@@ -325,7 +325,7 @@ func (f *Files) CloseChild() { closeAll(f.child) }
 // Close closes everything but what CloseChild closes.
 func (f *Files) Close() {
 	closeAll(f.parent)
-	for _, o := range f.outlived {
+	for _, o := range f.sharedPipes {
 		o.close()
 	}
 	f.closeTerminals()

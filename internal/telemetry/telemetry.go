@@ -137,9 +137,9 @@ const (
 	Metrics = "METRICS"
 )
 
-// Wanted reports whether the environment asks for telemetry: for one of the
+// Requested reports whether the environment asks for telemetry: for one of the
 // signals, and does not disable the SDK.
-func Wanted(getenv func(string) string) bool {
+func Requested(getenv func(string) string) bool {
 	return !strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") && (Exports(getenv, Traces) || Exports(getenv, Metrics))
 }
 

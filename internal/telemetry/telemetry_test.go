@@ -98,7 +98,7 @@ func TestWanted(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://h,OTEL_SDK_DISABLED=TRUE":                        false,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=h,OTEL_TRACES_EXPORTER=none,OTEL_METRICS_EXPORTER=none": false,
 	} {
-		if got := Wanted(environment(text)); got != want {
+		if got := Requested(environment(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

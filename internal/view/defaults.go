@@ -11,16 +11,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// actsUnasked are directories from which a tool runs programs without a question, in a
+// actsWithoutAsking are directories from which a tool runs programs without a question, in a
 // directory that its user trusts already, even if the directory was not there when the
 // user decided. They are protected where they exist, and held at the top of a workspace
 // where they do not. docs/protected.md gives the reason for each.
-var actsUnasked = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
+var actsWithoutAsking = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
 
-// asksFirst are names by which a tool runs programs after a question, or when its user
+// actsAfterAsking are names by which a tool runs programs after a question, or when its user
 // opens it, and files, whose place an empty directory cannot hold: the tool would fail at
 // it. They are protected where they exist; a command that makes one is reported.
-var asksFirst = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc"}
+var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc"}
 
 // workspaceFile ends the names of editors' files of workspaces, which are like asksFirst.
 const workspaceFile = ".code-workspace"
@@ -41,17 +41,17 @@ var homeFiles = [...]string{
 
 // DefaultProtected lists the names that ProtectPathsExcept can give up.
 func DefaultProtected() []string {
-	return slices.Concat(actsUnasked[:], asksFirst[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
+	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
 }
 
 // ActsOnHost reports whether tools of the host act on a file or directory of that
 // name, wherever in a project it lies.
 func ActsOnHost(name string) bool {
-	return slices.Contains(actsUnasked[:], name) || slices.Contains(asksFirst[:], name) || strings.HasSuffix(name, workspaceFile)
+	return slices.Contains(actsWithoutAsking[:], name) || slices.Contains(actsAfterAsking[:], name) || strings.HasSuffix(name, workspaceFile)
 }
 
 // ActingNames are the names of ActsOnHost, but for those that are known by their ending.
-func ActingNames() []string { return slices.Concat(actsUnasked[:], asksFirst[:]) }
+func ActingNames() []string { return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:]) }
 
 // givenUp are names of DefaultProtected that a definition lets commands write.
 type givenUp []string
@@ -84,7 +84,7 @@ func byDefault(dir, name string) protection {
 // defaultProtections are what tools of the host take for instructions.
 func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	for _, f := range trees.Found {
-		if name := path.Base(f.Path); f.What == scan.Asked && !v.givenUp.has(name) && v.guarded(f.Path, trees) {
+		if name := path.Base(f.Path); f.Reason == scan.NameMatch && !v.givenUp.has(name) && v.isGuarded(f.Path, trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
@@ -100,9 +100,9 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	return list
 }
 
-// guarded reports whether what tools act on is protected where it lies: at the top of what
+// isGuarded reports whether what tools act on is protected where it lies: at the top of what
 // commands write to, and of the repositories there what such a tool takes from their tops alone.
-func (v *View) guarded(p string, trees *scan.Result) bool {
+func (v *View) isGuarded(p string, trees *scan.Result) bool {
 	dir := path.Dir(p)
 	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
 	return at && v.Creatable(p)
@@ -115,7 +115,7 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 	if !v.facts.Empty(dir) {
 		// To git, an empty directory is one to clean up, and that fails.
 		ignored := v.repository(dir).Layout.CommonDir != ""
-		for _, name := range actsUnasked {
+		for _, name := range actsWithoutAsking {
 			if !v.givenUp.has(name) {
 				p := byDefault(dir, name)
 				p.ignored = ignored

@@ -21,7 +21,7 @@ func TestInstructionsAreDocumented(t *testing.T) {
 			documented[row[1]] = append(documented[row[1]], strings.Trim(name, "`"))
 		}
 	}
-	for held, want := range map[string][]string{"yes": actsUnasked[:], "no": append(asksFirst[:], "*"+workspaceFile)} {
+	for held, want := range map[string][]string{"yes": actsWithoutAsking[:], "no": append(actsAfterAsking[:], "*"+workspaceFile)} {
 		slices.Sort(documented[held])
 		if want = slices.Sorted(slices.Values(want)); !slices.Equal(documented[held], want) {
 			t.Errorf("held %s: the documents have %q, and the list is %q", held, documented[held], want)

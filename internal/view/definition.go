@@ -302,9 +302,9 @@ func Credentials() []string {
 	return []string{CredentialGitHub, CredentialGitHubCLI, CredentialSSHAgent}
 }
 
-// LateName is what a definition is called that has no name. Nothing of it tells the values of
+// ImplicitName is what a definition is called that has no name. Nothing of it tells the values of
 // variables or of the engine's options, which may be secret.
-func (d Definition) LateName() string {
+func (d Definition) ImplicitName() string {
 	d.Config = nil
 	d.Env = maps.Clone(d.Env)
 	for name := range d.Env {

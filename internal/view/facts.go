@@ -68,23 +68,23 @@ type Repository struct {
 	// Err says that the layout is not understood. Nothing but .git is then
 	// protected, as a whole.
 	Err error
-	// Pointed are then those of workspace.Pointed.
-	Pointed []string
-	// Obeyed is what git goes by besides the layout, by its own word.
-	Obeyed []Obeyed
-	// Unasked says why git could not be asked, so that the repository is
+	// GitDirs are then those of workspace.GitDirs.
+	GitDirs []string
+	// GitControls is what git goes by besides the layout, by its own word.
+	GitControls []GitControl
+	// AskError says why git could not be asked, so that the repository is
 	// read-only; nil where it was.
-	Unasked error
-	// Shared and Settings are those of workspace.Obeyed.
+	AskError error
+	// Shared and Settings are those of workspace.GitControls.
 	Shared   bool
 	Settings workspace.Settings
 }
 
-// Obeyed is a file or directory by which git decides what it runs.
-type Obeyed struct {
-	Path string // absolute, as it is spelled
-	What string // for people: "core.hooksPath"
-	File bool   // what holds its place is a file
+// GitControl is a file or directory by which git decides what it runs.
+type GitControl struct {
+	Path        string // absolute, as it is spelled
+	Description string // for people: "core.hooksPath"
+	File        bool   // what holds its place is a file
 }
 
 // Input is what a table is made for.
@@ -111,8 +111,8 @@ type Input struct {
 	// Accounts are files of users and groups that lack whom commands run as.
 	Accounts []Substitute
 
-	Own     []Own
-	Control []ControlSocket
+	HostPaths []HostPath
+	Control   []ControlSocket
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
 }
@@ -147,12 +147,12 @@ type Agent struct {
 	Err    error  // why there is none
 }
 
-// Own is what the host itself obeys, runs or remembers.
-type Own struct {
-	Path  string
-	Names []string // what counts in the directory Path; none: Path counts
-	What  string
-	Kind  OwnKind
+// HostPath is what the host itself obeys, runs or remembers.
+type HostPath struct {
+	Path        string
+	Names       []string // what counts in the directory Path; none: Path counts
+	Description string
+	Kind        OwnKind
 	// Attribute says where a record is, or what is remembered.
 	Attribute string
 	File      bool // that is a file, not a directory
@@ -181,8 +181,8 @@ type ControlSocket struct {
 	// Always says that directories above it are refused even while it is not
 	// there: the service may be started any time.
 	Always bool
-	// Asked says that it can be had by its name in unix_sockets.
-	Asked bool
+	// OnRequest says that it can be had by its name in unix_sockets.
+	OnRequest bool
 }
 
 // Invalid is an ErrInvalidSpec that names an attribute.

@@ -29,7 +29,7 @@ func (v *View) ShowGit() {
 		r := v.repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
-		if r.Unasked != nil && !v.gitWritable || !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if r.AskError != nil && !v.gitWritable || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -103,8 +103,8 @@ func (v *View) Tops() (tops []string) {
 	return tops
 }
 
-// ToldTops are the directories in which it is told of what commands make.
-func (v *View) ToldTops() []string { return slices.Concat(v.Tops(), v.Earlier) }
+// ReportTops are the directories in which it is told of what commands make.
+func (v *View) ReportTops() []string { return slices.Concat(v.Tops(), v.UnreportedDirs) }
 
 // repositories are the directories with repositories that commands can write to
 // and that keep working: those of tops, and the first that the search has found.
@@ -123,9 +123,9 @@ func (v *View) repositories(trees *scan.Result) []string {
 // nested reports whether what was found is a repository that commands can write to, and one of
 // those that the user works in. Any other one commands may make, change and remove: to protect
 // what git obeys there would keep the directories above it from being removed, and nobody from
-// putting another repository in its place. That is told; see [View.Told].
+// putting another repository in its place. That is told; see [View.Reportable].
 func (v *View) nested(f *scan.Found, known []string) bool {
-	return (f.What == scan.Repository || f.What == scan.Bare) && !slices.Contains(known, f.Path) &&
+	return (f.Reason == scan.Repository || f.Reason == scan.Bare) && !slices.Contains(known, f.Path) &&
 		v.Creatable(path.Join(f.Path, ".git")) && slices.ContainsFunc(known, func(top string) bool { return v.belongs(f.Path, top) })
 }
 
@@ -139,12 +139,12 @@ func (v *View) belongs(p, top string) bool {
 		dirs, all := v.facts.WorkTrees(top, &r.Layout)
 		return !all || slices.Contains(dirs, p)
 	}
-	return slices.Contains(v.ToldTops(), top) && depth(top, p) <= ownDepth
+	return slices.Contains(v.ReportTops(), top) && depth(top, p) <= ownDepth
 }
 
-// Belonging gives, by the records of the user's repositories, the repositories that belong to them,
+// NestedRepositories gives, by the records of the user's repositories, the repositories that belong to them,
 // however deep they lie. all says that there are no others.
-func (v *View) Belonging(trees *scan.Result) (found []scan.Found, all bool) {
+func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
 		r := v.repository(list[0])
@@ -154,7 +154,7 @@ func (v *View) Belonging(trees *scan.Result) (found []scan.Found, all bool) {
 		dirs, complete := v.facts.WorkTrees(list[0], &r.Layout)
 		all = all && complete
 		for _, p := range dirs {
-			f := scan.Found{Path: p, What: scan.Repository, Dir: true, Pattern: -1}
+			f := scan.Found{Path: p, Reason: scan.Repository, Dir: true, Pattern: -1}
 			if paths.Inside(list[0], p) && !slices.Contains(found, f) && v.facts.Follow(path.Join(p, ".git")).Kind != Absent {
 				found, list = append(found, f), append(list, p)
 			}
@@ -171,7 +171,7 @@ func (v *View) Dropped(now Facts, own []string) (lost []string) {
 		then.facts = now
 	}
 	for _, p := range own {
-		tops, belongs := v.ToldTops(), func(top string) bool { return top != p && then.belongs(p, top) }
+		tops, belongs := v.ReportTops(), func(top string) bool { return top != p && then.belongs(p, top) }
 		if !slices.Contains(tops, p) && then.facts.Follow(p).Kind == Directory && !slices.ContainsFunc(append(tops, own...), belongs) {
 			lost = append(lost, p)
 		}
@@ -183,21 +183,21 @@ const (
 	// ownDepth is how deep in a directory that is no repository itself those lie that are
 	// the user's own, as in a directory of clones.
 	ownDepth = 2
-	// toldDepth is how deep in a directory that commands write to lies what is told of them.
-	toldDepth = 3
+	// reportDepth is how deep in a directory that commands write to lies what is told of them.
+	reportDepth = 3
 )
 
-// ToldDepth is how deep what lies in the outermost of some tops is to be searched for what is told.
-func (v *View) ToldDepth(outermost []string) int {
+// ReportDepth is how deep what lies in the outermost of some tops is to be searched for what is told.
+func (v *View) ReportDepth(outermost []string) int {
 	deepest := 0
-	for _, top := range v.ToldTops() {
+	for _, top := range v.ReportTops() {
 		for _, above := range outermost {
 			if paths.Inside(above, top) {
 				deepest = max(deepest, depth(above, top))
 			}
 		}
 	}
-	return deepest + toldDepth
+	return deepest + reportDepth
 }
 
 // depth is how many names p is below dir.
@@ -210,7 +210,7 @@ func depth(dir, p string) int {
 
 // near reports whether an entry of a directory lies where what commands make of it is told.
 func (v *View) near(p string) bool {
-	return slices.ContainsFunc(v.ToldTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= toldDepth })
+	return slices.ContainsFunc(v.ReportTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
 }
 
 // Unguarded reports whether commands can write what tools act on below the top, which the
@@ -219,18 +219,18 @@ func (v *View) Unguarded(p string) bool {
 	return !slices.Contains(v.Tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
 }
 
-// Told gives, of what a search has found, the repositories and the instructions for tools of which
+// Reportable gives, of what a search has found, the repositories and the instructions for tools of which
 // it is told when a command makes or changes them. In the directories of unread they can only be
 // asked for by their names.
-func (v *View) Told(trees *scan.Result) (repositories, instructions, unread []string) {
+func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
-		case f.What == scan.Asked && v.near(f.Path):
+		case f.Reason == scan.NameMatch && v.near(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.What == scan.Repository && v.near(path.Join(f.Path, ".git")),
-			(f.What == scan.Bare || f.What == scan.OfWorktree) && v.near(path.Join(f.Path, "HEAD")):
+		case f.Reason == scan.Repository && v.near(path.Join(f.Path, ".git")),
+			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.near(path.Join(f.Path, "HEAD")):
 			repositories = append(repositories, f.Path)
-		case f.What == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
+		case f.Reason == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
 			unread = append(unread, f.Path)
 		}
 	}
@@ -242,11 +242,11 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
 		if more := v.repositoryProtections(top); len(more) > 0 {
-			list, v.Guarded = append(list, more...), append(v.Guarded, top)
+			list, v.GuardedRepositories = append(list, more...), append(v.GuardedRepositories, top)
 		}
 	}
 	if v.in.Review != "" { // which names what would act outside
-		others, _, _ := v.Told(found.Trees)
+		others, _, _ := v.Reportable(found.Trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
 			r := v.repository(top)
@@ -261,7 +261,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 		m := protection{path: f.Path, why: "git, in a directory that commands cannot search"}
 		if v.facts.Unsearchable(f.Path) == "" {
 			n++
-			if m.why = "git, of one repository among many"; f.What == scan.Repository {
+			if m.why = "git, of one repository among many"; f.Reason == scan.Repository {
 				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 			}
 			list = append(list, v.behindLinks(m.path, protection{why: m.why, repository: f.Path})...)
@@ -288,7 +288,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		like := protection{why: "git, not understood", mustHold: mustHold, repository: top}
 		list = v.behindLinks(dotGit, like)
-		for _, dir := range r.Pointed {
+		for _, dir := range r.GitDirs {
 			if dir == top { // which is a repository itself, and more than one
 				for _, name := range ObeyedNames() {
 					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), mustHold: mustHold, repository: top})
@@ -305,8 +305,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if r.Layout.CommonDir == "" {
 		return nil
 	}
-	if r.Unasked != nil && !v.gitWritable {
-		v.note("the git repository %q is read-only inside: %v", top, r.Unasked)
+	if r.AskError != nil && !v.gitWritable {
+		v.note("the git repository %q is read-only inside: %v", top, r.AskError)
 		const why = "git, which cannot be asked what it obeys"
 		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir} {
@@ -315,9 +315,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		return list
 	}
 	v.openSubmodules(&r.Layout)
-	maps.Copy(v.Settled, r.Layout.Settled)
+	maps.Copy(v.FixedContents, r.Layout.FixedContents)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
-	v.Elsewhere = v.Elsewhere || len(r.Layout.Elsewhere) > 0
+	v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
 	v.Shared = v.Shared || r.Shared
 	if top == v.in.Roots[0].Path {
 		v.Settings = r.Settings
@@ -331,7 +331,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, p := range r.Layout.Protected {
-		if !v.gitWritable || slices.Contains(r.Layout.Elsewhere, p) {
+		if !v.gitWritable || slices.Contains(r.Layout.OtherWorktrees, p) {
 			add(p, gitHold(p))
 		}
 	}
@@ -340,9 +340,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 			add(p, nil)
 		}
 	}
-	for _, o := range r.Obeyed {
+	for _, o := range r.GitControls {
 		if !v.gitWritable && v.obeyedWritable(&o) {
-			list = append(list, protection{path: o.Path, why: "git " + o.What, hold: &Hold{File: o.File}, mustHold: mustHold, repository: top, keep: keep})
+			list = append(list, protection{path: o.Path, why: "git " + o.Description, hold: &Hold{File: o.File}, mustHold: mustHold, repository: top, keep: keep})
 		}
 	}
 	return list
@@ -351,8 +351,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 // obeys adds what the git of a repository obeys to Obeyed.
 func (v *View) obeys(r *Repository) {
 	add := func(p string) {
-		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.Elsewhere, p) {
-			v.Obeyed = append(append(v.Obeyed, way.End), way.Links...)
+		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.OtherWorktrees, p) {
+			v.GitControlled = append(append(v.GitControlled, way.End), way.Links...)
 		}
 	}
 	for _, p := range r.Layout.Protected {
@@ -360,7 +360,7 @@ func (v *View) obeys(r *Repository) {
 			add(p)
 		}
 	}
-	for _, o := range r.Obeyed {
+	for _, o := range r.GitControls {
 		add(o.Path)
 	}
 }
@@ -378,9 +378,9 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 
 // obeyedWritable reports whether commands could write, or lead elsewhere, what the git
 // of a repository obeys.
-func (v *View) obeyedWritable(o *Obeyed) bool {
+func (v *View) obeyedWritable(o *GitControl) bool {
 	way := v.facts.Follow(o.Path)
-	return v.replaceable(&way) != "" || len(v.leftByDotDot(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
+	return v.replaceable(&way) != "" || len(v.dotDotParents(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
 }
 
 // ObeyedNames are what git obeys of a git directory, by their names in it.

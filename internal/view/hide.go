@@ -23,7 +23,7 @@ func (v *View) hide(found *Found, granted []string) error {
 	var deep []string
 	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
 	for _, f := range found.Trees.Found {
-		if f.What == scan.TooDeep {
+		if f.Reason == scan.TooDeep {
 			deep = append(deep, f.Path)
 		}
 		if err := v.hideOne(found, &f, granted); err != nil {
@@ -63,19 +63,19 @@ func (v *View) hideLiteral(rule *Rule) {
 // hideOne hides one thing that the search has found, if it is to be hidden.
 func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 	switch {
-	case f.What == scan.Matched || f.What == scan.HardLink && f.Pattern >= 0:
+	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
-	case f.What == scan.Named || f.What == scan.HardLink:
+	case f.Reason == scan.NonDirNameMatch || f.Reason == scan.HardLink:
 		if v.in.HideSensitive {
 			return v.hideFound(found, f, originSensitive)
 		}
-	case f.What == scan.Socket:
+	case f.Reason == scan.Socket:
 		if !slices.Contains(granted, f.Path) {
 			v.hideAt(f.Path, OriginSocket, nil)
 		}
-	case f.What == scan.TooDeep:
+	case f.Reason == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
-	case f.What == scan.Unsearched && f.UID == v.in.User.UID:
+	case f.Reason == scan.Unsearched && f.UID == v.in.User.UID:
 		// Who owns a directory can make it readable again.
 		v.hideAt(f.Path, "a directory that cannot be searched", nil)
 	}
@@ -127,8 +127,8 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 // hideFound hides what was found. Of a symlink, that is what it leads to.
 func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if !f.Symlink {
-		if f.What == scan.HardLink {
-			why += fmt.Sprintf(", a hard link of %q", f.Of)
+		if f.Reason == scan.HardLink {
+			why += fmt.Sprintf(", a hard link of %q", f.LinkedName)
 		}
 		v.hideAt(f.Path, why, nil)
 		return nil
@@ -171,11 +171,11 @@ func (v *View) hiddenByItself(found *Found, p string) bool {
 // of the log and every other command of this user takes; it would read what was
 // approved and trusted, and what other commands were given, too.
 func (v *View) hideState() {
-	for _, o := range v.in.Own {
+	for _, o := range v.in.HostPaths {
 		if o.Kind != OwnState {
 			continue
 		}
-		way, why := v.facts.Follow(o.Path), fmt.Sprintf("%s (%s)", o.Attribute, o.What)
+		way, why := v.facts.Follow(o.Path), fmt.Sprintf("%s (%s)", o.Attribute, o.Description)
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // a log that is no file is refused when it is written to
 		}
@@ -296,10 +296,10 @@ func (v *View) CheckSessions() error {
 	return nil
 }
 
-// allGranted are the sockets that commands may connect to.
-func (v *View) allGranted() (list []string, err error) {
+// grantedSockets are the sockets that commands may connect to.
+func (v *View) grantedSockets() (list []string, err error) {
 	for i, text := range v.in.UnixSockets {
-		socket, err := v.granted(fmt.Sprintf("unix_sockets[%d]", i), text)
+		socket, err := v.grantedSocket(fmt.Sprintf("unix_sockets[%d]", i), text)
 		if err != nil {
 			return nil, err
 		}
@@ -329,7 +329,7 @@ func (v *View) refuseControl(granted []string) error {
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
 			// One in the workspace itself is found there, and hidden.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
-			if (at || above) && !(s.Asked && at && slices.Contains(granted, e.Source)) {
+			if (at || above) && !(s.OnRequest && at && slices.Contains(granted, e.Source)) {
 				return controlError(&s, &e, led)
 			}
 		}
@@ -339,7 +339,7 @@ func (v *View) refuseControl(granted []string) error {
 
 func controlError(s *ControlSocket, e *shared.Entry, led string) error {
 	hint := "bind what is needed of it, and not this"
-	if s.Asked {
+	if s.OnRequest {
 		hint = fmt.Sprintf("name the socket in unix_sockets if that is meant: %q", led)
 	}
 	shows := fmt.Sprintf("%q shows the control socket %q", e.Source, led)
@@ -357,7 +357,7 @@ func (v *View) remarkSensitive(found *Found) {
 	const some = 10
 	n := 0
 	for _, f := range found.Trees.Found {
-		if f.What != scan.Named {
+		if f.Reason != scan.NonDirNameMatch {
 			continue
 		}
 		if n++; n <= some {

@@ -170,6 +170,6 @@ func (v *View) showSubstitutes() error {
 }
 
 func (v *View) substitute(s *Substitute, why string) error {
-	v.Settled[s.Path] = s.Content
+	v.FixedContents[s.Path] = s.Content
 	return v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: why})
 }

@@ -49,8 +49,8 @@ type located struct {
 	// links are the symlinks on the way, and the directories left by "..", that lie where
 	// commands write.
 	links []string
-	// kept are those of the links for which alone a directory is protected: see holder.
-	kept []string
+	// viaLinks are those of the links for which alone a directory is protected: see holder.
+	viaLinks []string
 }
 
 // locate says where a protection leads.
@@ -61,12 +61,12 @@ func (v *View) locate(m protection) located {
 			p.links = append(p.links, link)
 		}
 	}
-	p.links = append(p.links, v.leftByDotDot(m.path, &p.way)...)
+	p.links = append(p.links, v.dotDotParents(m.path, &p.way)...)
 	return p
 }
 
-// left reports whether one of links is a directory that a ".." leaves.
-func (p *located) left(link string) bool { return !slices.Contains(p.way.Links, link) }
+// isLeft reports whether one of links is a directory that a ".." leaves.
+func (p *located) isLeft(link string) bool { return !slices.Contains(p.way.Links, link) }
 
 // holder is the directory of keep that is protected so that no command replaces one of links; ""
 // where none is. Engines mount on what a symlink leads to: its own directory is protected. A
@@ -75,7 +75,7 @@ func (p *located) holder(link string) string {
 	switch dir := path.Dir(link); {
 	case !paths.InsideAny(p.keep, dir):
 		return ""
-	case p.left(link):
+	case p.isLeft(link):
 		return link
 	default:
 		return dir
@@ -108,18 +108,18 @@ func (v *View) judge(linked []located) error {
 		if len(loose) > 0 && p.mustHold {
 			return v.refuseLink(&p, loose[0])
 		}
-		for _, link := range p.kept {
+		for _, link := range p.viaLinks {
 			dir := p.holder(link)
 			if v.Creatable(dir) || slices.Contains(kept, link) {
 				continue
 			}
 			kept = append(kept, link)
 			switch {
-			case p.left(link):
+			case p.isLeft(link):
 				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without it", p.why, link)
 			case p.why == "git hooks" && p.way.Err == nil:
 				// A word of a shell: whoever made the link chose the name.
-				to := hostpath.ShellWord(strings.TrimPrefix(p.way.End, p.repository+"/"))
+				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))
 				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
 			default:
 				v.claim("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
@@ -150,7 +150,7 @@ func (v *View) judge(linked []located) error {
 // refuseLink is why nothing runs where commands could replace a link.
 func (v *View) refuseLink(p *located, link string) error {
 	what, leads := "the symlink", "which is on the way to what must be protected"
-	if p.left(link) {
+	if p.isLeft(link) {
 		what = "the directory"
 	}
 	hint := "remove the link, or have it lead to what is there"
@@ -201,9 +201,9 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 				add(p, "git "+name)
 			}
 		}
-		for _, o := range r.Obeyed {
+		for _, o := range r.GitControls {
 			if !isDir(o.Path) {
-				add(o.Path, "git "+o.What)
+				add(o.Path, "git "+o.Description)
 			}
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 // hostProtections are what the host itself runs and obeys.
 func (v *View) hostProtections() (list []protection) {
-	for _, o := range v.in.Own {
+	for _, o := range v.in.HostPaths {
 		way := v.facts.Follow(o.Path)
 		writable := way.Err == nil && v.writer(way.End) != nil
 		// Also where an entry shows no more than a part of one.
 		inPart := writable || way.Err == nil && v.writesIn(way.End)
-		p := protection{path: way.End, why: o.What, own: o.Kind != OwnVetted}
+		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != OwnVetted}
 		switch o.Kind {
 		case OwnConfig, OwnVetted:
 			p.path, p.mustHold = o.Path, true
@@ -51,12 +51,12 @@ func (v *View) hostProtections() (list []protection) {
 	return list
 }
 
-func (v *View) placeProtections(o *Own, dir string) (list []protection) {
+func (v *View) placeProtections(o *HostPath, dir string) (list []protection) {
 	for _, name := range o.Names {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
 		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (o.Kind == OwnPlace || strings.HasPrefix(by.Why, "bind_paths")) {
-			list = append(list, protection{path: p, why: o.What, hold: &Hold{}, own: true})
+			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true})
 		}
 	}
 	return list
@@ -69,11 +69,11 @@ func (v *View) checkTrusted() error {
 	if v.in.Unisolated {
 		return nil
 	}
-	for _, o := range v.in.Own {
+	for _, o := range v.in.HostPaths {
 		if o.Kind != OwnWay && o.Kind != OwnPlace {
 			continue
 		}
-		dir, err := v.checkWay(o.Path, o.What)
+		dir, err := v.checkWay(o.Path, o.Description)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (v *View) checkTrusted() error {
 			continue // nor are the names in it
 		}
 		for _, name := range o.Names {
-			if _, err := v.checkWay(path.Join(o.Path, name), o.What); err != nil {
+			if _, err := v.checkWay(path.Join(o.Path, name), o.Description); err != nil {
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func (v *View) checkWay(spelled, what string) (end string, err error) {
 
 // inReserved reports whether a path lies in what is protected as the host's own.
 func (v *View) inReserved(p string) bool {
-	return slices.ContainsFunc(v.in.Own, func(o Own) bool {
+	return slices.ContainsFunc(v.in.HostPaths, func(o HostPath) bool {
 		if o.Kind != OwnPlace {
 			return false
 		}

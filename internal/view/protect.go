@@ -42,7 +42,7 @@ type Found struct {
 
 // Restrict adds what is protected and what is hidden, of all that the table shows.
 func (v *View) Restrict(found *Found) error {
-	granted, err := v.allGranted()
+	granted, err := v.grantedSockets()
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ type protection struct {
 	repository string
 	// keep are directories in which a symlink's own directory is protected, too.
 	keep []string
-	// whole says that it is protected where an entry shows it by itself, too.
-	whole bool
+	// always says that it is protected where an entry shows it by itself, too.
+	always bool
 	// leads says that what reads it as a directory follows the symlinks in it.
 	leads bool
-	// own says that the host would obey or run what a command put there.
-	own bool
+	// hostOwned says that the host would obey or run what a command put there.
+	hostOwned bool
 	// ignored says that what holds its place tells git to ignore it.
 	ignored bool
 }
@@ -112,7 +112,7 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
 	}
 	for _, f := range found.Protected.Found {
-		if f.What == scan.Matched || f.What == scan.HardLink {
+		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
 			why := ""
 			if n := len(found.Protect); f.Pattern < n {
 				why = found.Protect[f.Pattern].Why()
@@ -138,7 +138,7 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 		}
 		for _, link := range p.links {
 			if dir := p.holder(link); dir != "" {
-				list = append(list, located{protection: protection{why: p.why, whole: true}, way: v.facts.Follow(dir)})
+				list = append(list, located{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
 			}
 		}
 		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
@@ -150,7 +150,7 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 	}
 	for i := range linked {
 		p := &linked[i]
-		p.kept = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
+		p.viaLinks = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
 			dir := p.holder(link)
 			return dir == "" || paths.InsideAny(ends, dir)
 		})
@@ -168,11 +168,11 @@ func (v *View) protectPlaces(list []located) error {
 		if n := len(places) - 1; n < 0 || places[n].way.End != p.way.End {
 			places = append(places, p)
 		} else {
-			whole := p.whole || places[n].whole
+			whole := p.always || places[n].always
 			if places[n].hold == nil && p.hold != nil {
 				places[n] = p
 			}
-			places[n].whole = whole
+			places[n].always = whole
 		}
 	}
 	ends := make([]string, len(places))
@@ -182,7 +182,7 @@ func (v *View) protectPlaces(list []located) error {
 	if err := tooMany(ends, maxProtected, "would have to be protected", "protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true"); err != nil {
 		return err
 	}
-	wanted := v.wanted()
+	wanted := v.writableEntries()
 	for i := range places {
 		if err := v.protectPlace(&places[i], wanted); err != nil {
 			return err
@@ -191,8 +191,8 @@ func (v *View) protectPlaces(list []located) error {
 	return nil
 }
 
-// wanted are the entries that somebody wants to be writable.
-func (v *View) wanted() (list []shared.Entry) {
+// writableEntries are the entries that somebody wants to be writable.
+func (v *View) writableEntries() (list []shared.Entry) {
 	for _, e := range v.entries {
 		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
 			list = append(list, e)
@@ -216,7 +216,7 @@ func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 		}
 	}
 	for _, at := range v.places(host) {
-		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.whole {
+		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.always {
 			continue // something else is there, or a git directory with protections of its own
 		}
 		missing := shared.MissingRefuse
@@ -230,8 +230,8 @@ func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 			continue
 		}
 		v.put(shared.Entry{Path: at, Source: host, Access: shared.ReadOnly, Missing: missing, Why: protected + p.why})
-		if p.own {
-			v.own = append(v.own, at)
+		if p.hostOwned {
+			v.hostPaths = append(v.hostPaths, at)
 		}
 	}
 	return nil
@@ -247,7 +247,7 @@ func (v *View) unprotectable(m *protection, way *Way) bool {
 	case v.holdsRoot(way.End):
 		return true
 	}
-	return len(way.Links) > 0 && !m.mustHold && slices.ContainsFunc(v.wanted(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
+	return len(way.Links) > 0 && !m.mustHold && slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
 }
 
 // holdsRoot reports whether the workspace lies in a path: to protect that would
@@ -268,7 +268,7 @@ func (v *View) LeaveUnprotected(table []shared.Entry) (left []shared.Entry, err 
 		if e.Access != shared.ReadOnly {
 			continue
 		}
-		if slices.Contains(v.own, e.Path) {
+		if slices.Contains(v.hostPaths, e.Path) {
 			return nil, invalidf(v.writer(e.Source).Why, "keep it where no command can write, say read_only = true, or use an engine that protects it",
 				"commands could write %q, %s, which this engine cannot protect (%s)", e.Source, strings.TrimPrefix(e.Why, protected), shared.FeatureNested)
 		}

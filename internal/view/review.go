@@ -68,12 +68,12 @@ func (v *View) reviewable(e *shared.Entry) bool {
 func (v *View) isConfiguration(e *shared.Entry) bool {
 	const why = protected + "git "
 	return e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, why) && path.Base(strings.TrimPrefix(e.Why, why)) == "config" &&
-		path.Base(e.Source) == "config" && v.Settled[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
+		path.Base(e.Source) == "config" && v.FixedContents[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
-// Unseen gives what reports of a path of the host whether it is kept from commands, be anything there
+// HiddenFrom gives what reports of a path of the host whether it is kept from commands, be anything there
 // or not: an entry hides it, one of the patterns deny does, or no entry shows it.
-func Unseen(table []shared.Entry, deny []string) func(p string) bool {
+func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	hostPath := HostPaths(table)
 	seen := map[string]bool{}
 	for i := range table {

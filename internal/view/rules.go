@@ -157,9 +157,9 @@ func patterns(rules []Rule) []string {
 	return list
 }
 
-// Elsewhere are the directories that lie in none of the trees and in which a
+// PatternRoots are the directories that lie in none of the trees and in which a
 // pattern can match: of the operating system's view, or of the whole host's.
-func Elsewhere(rules []Rule, trees []string) []string {
+func PatternRoots(rules []Rule, trees []string) []string {
 	var list []string
 	for _, rule := range rules {
 		base, more := rule.Pattern.Base()

@@ -328,7 +328,7 @@ func (v *View) tooBroad(source string) bool {
 
 // showSocket shows a socket that a definition names where nothing else does.
 func (v *View) showSocket(attribute, text string) error {
-	socket, err := v.granted(attribute, text)
+	socket, err := v.grantedSocket(attribute, text)
 	if err != nil || socket == "" || len(v.places(socket)) > 0 {
 		return err
 	}
@@ -339,9 +339,9 @@ func (v *View) showSocket(attribute, text string) error {
 	return v.addSpelling(e, v.absolute(text))
 }
 
-// granted is the socket that an entry of unix_sockets names, resolved; "" where
+// grantedSocket is the socket that an entry of unix_sockets names, resolved; "" where
 // there is none now. It is then hidden if it comes to be.
-func (v *View) granted(attribute, text string) (string, error) {
+func (v *View) grantedSocket(attribute, text string) (string, error) {
 	if err := v.checkText(attribute, text); err != nil {
 		return "", err
 	}

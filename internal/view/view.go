@@ -25,7 +25,7 @@ type View struct {
 	bySource        map[string][]int // likewise, by path of the host
 	writableSources []string         // what repository goes by
 	held            map[string]bool  // paths of Holds, and whether they hide
-	own             []string         // protected paths that the host would obey or run
+	hostPaths       []string         // protected paths that the host would obey or run
 	claims          []string         // notes that say that something is protected
 	givenUp         givenUp
 	hiddenAround    map[string]bool // paths of hidden entries in which deeper ones show
@@ -49,11 +49,11 @@ type View struct {
 
 	// Holds are what has to be there while commands run.
 	Holds []Hold
-	// Settled are contents of files that are protected, as commands have to see
+	// FixedContents are contents of files that are protected, as commands have to see
 	// them; see workspace.GitLayout.
-	Settled map[string][]byte
-	// Elsewhere says that a repository has worktrees that cannot be written.
-	Elsewhere bool
+	FixedContents map[string][]byte
+	// ReadOnlyWorktrees says that a repository has worktrees that cannot be written.
+	ReadOnlyWorktrees bool
 	// Shared says that git makes directories of a repository with the set-group-ID bit.
 	Shared bool
 	// Settings are what git in the workspace has been told by its user.
@@ -63,13 +63,13 @@ type View struct {
 	StateInReach bool
 	// Loose are the paths that are protected less than they should be, as notes say.
 	Loose []Loose
-	// Guarded are the work trees of the repositories of which commands cannot change what git obeys.
-	Guarded []string
-	// Earlier are directories besides Tops in which earlier commands could write and nothing was told of it.
-	Earlier []string
-	// Obeyed is what git obeys of the repositories, where commands may write that, and the symlinks
+	// GuardedRepositories are the work trees of the repositories of which commands cannot change what git obeys.
+	GuardedRepositories []string
+	// UnreportedDirs are directories besides Tops in which earlier commands could write and nothing was told of it.
+	UnreportedDirs []string
+	// GitControlled is what git obeys of the repositories, where commands may write that, and the symlinks
 	// on the way there.
-	Obeyed []string
+	GitControlled []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
 	// Deny are the patterns of what is hidden, for what is not there yet.
@@ -78,7 +78,7 @@ type View struct {
 
 func newView(in *Input, facts Facts) *View {
 	return &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{},
-		held: map[string]bool{}, hiddenAround: map[string]bool{}, Settled: map[string][]byte{}}
+		held: map[string]bool{}, hiddenAround: map[string]bool{}, FixedContents: map[string][]byte{}}
 }
 
 // Table gives the entries, sorted.
@@ -206,7 +206,7 @@ func (v *View) beneath(dir string) bool {
 
 // replaceable is the first symlink on a way that commands can replace; "" where there is none.
 func (v *View) replaceable(way *Way) (link string) {
-	for _, link := range slices.Concat(way.Links, v.leftByDotDot("", way)) {
+	for _, link := range slices.Concat(way.Links, v.dotDotParents("", way)) {
 		if v.writer(path.Dir(link)) != nil {
 			return link
 		}
@@ -217,7 +217,7 @@ func (v *View) replaceable(way *Way) (link string) {
 // left are the directories that a ".." leaves, on the way of a path as it is spelled
 // and of the links on it, and that commands can write beside: with a symlink in the
 // place of "sub", "sub/../file" is another file.
-func (v *View) leftByDotDot(spelled string, way *Way) (list []string) {
+func (v *View) dotDotParents(spelled string, way *Way) (list []string) {
 	all := []string{spelled}
 	for i, link := range way.Links {
 		target := way.Targets[i]
@@ -287,9 +287,9 @@ func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	return p == "/" || paths.InsideAny(systemDirs[:], p) || paths.Inside("/var", p) && curated.Shows(p)
 }
 
-// LeftOut reports whether a path of the host, which lies beneath the table, is one of the settings that the
+// OmittedSetting reports whether a path of the host, which lies beneath the table, is one of the settings that the
 // minimal view leaves out.
-func LeftOut(spec *shared.Spec, p string) bool {
+func OmittedSetting(spec *shared.Spec, p string) bool {
 	cover, _ := shared.Cover(spec.Table, p)
 	return cover == nil && spec.Filesystem == shared.FilesystemMinimal && paths.Inside("/etc", p) && !curated.Shows(p)
 }
@@ -302,9 +302,9 @@ var systemDirs = [...]string{
 // home is the private home directory of commands; empty where there is none.
 func (v *View) home() string { return Home(v.in.User.Home) }
 
-// elsewhere is the private home where the user's own cannot be one: nothing of the host shows in
+// fallbackHome is the private home where the user's own cannot be one: nothing of the host shows in
 // /run, so that it can be made there with the host's tree, too.
-const elsewhere = "/run/home"
+const fallbackHome = "/run/home"
 
 // Home gives the place of the private home for a user's home directory, the same one but
 // where that has the operating system in it, as with HOME=/ and some service accounts.
@@ -312,7 +312,7 @@ func Home(home string) string {
 	if home == "" || !hasSystem(home) {
 		return home
 	}
-	return elsewhere
+	return fallbackHome
 }
 
 // hasSystem reports whether a home directory has some of the operating system in it, or lies in it.

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type machine struct {
 	at        map[string]string
 	closed    []string // directories that the commands' user cannot search
-	obeyed    map[string][]Obeyed
+	obeyed    map[string][]GitControl
 	failed    map[string]error
 	workTrees []string // that belong to a repository
 }
@@ -115,7 +115,7 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 	}
 	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
-	r.Obeyed, r.Unasked = m.obeyed[dir], m.failed[dir]
+	r.GitControls, r.AskError = m.obeyed[dir], m.failed[dir]
 	return r
 }
 
@@ -136,8 +136,8 @@ func (m *machine) search(v *View) (found *Found, err error) {
 		}
 		what, name := m.at[p], path.Base(p)
 		one := scan.Found{Path: p, Dir: what == "", Symlink: strings.HasPrefix(what, "-> ")}
-		add := func(r *scan.Result, w scan.What, pattern int) {
-			one.What, one.Pattern = w, pattern
+		add := func(r *scan.Result, w scan.Reason, pattern int) {
+			one.Reason, one.Pattern = w, pattern
 			r.Found = append(r.Found, one)
 		}
 		switch {
@@ -151,9 +151,9 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			add(found.Trees, scan.Repository, -1)
 			one.Path = p
 		case ActsOnHost(name):
-			add(found.Trees, scan.Asked, -1)
+			add(found.Trees, scan.NameMatch, -1)
 		case what != "" && Sensitive(name):
-			add(found.Trees, scan.Named, -1)
+			add(found.Trees, scan.NonDirNameMatch, -1)
 		}
 		for i, rules := range [][]Rule{found.Deny, found.Protect} {
 			for n, rule := range rules {
@@ -230,7 +230,7 @@ func TestTables(t *testing.T) {
 		{name: "an empty directory", m: newMachine("/w"), in: input(Definition{})},
 		{name: "a project", m: newMachine(project...), in: input(Definition{})},
 		{name: "a repository", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../ci.inc", "configuration", true}, {"/w/hooks", "hooks", false}, {"/w/absent.inc", "configuration", true}, {"/etc/gitconfig", "configuration", true}}}
+			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/../ci.inc", "configuration", true}, {"/w/hooks", "hooks", false}, {"/w/absent.inc", "configuration", true}, {"/etc/gitconfig", "configuration", true}}}
 		}},
 		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
 		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
@@ -252,11 +252,11 @@ func TestTables(t *testing.T) {
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
 		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/../src/../ci.inc", "configuration", true}}}
+			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/../src/../ci.inc", "configuration", true}}}
 		}},
 		{name: "hooks that are a link", m: newMachine("/w/.git/config file", "/w/hk of/pre-commit file", "/w/.git/hooks -> ../hk of"), in: input(Definition{})},
 		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]Obeyed{"/w": {{"/w/.git/hooks/pre-commit", "hooks", true}}}
+			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/hooks/pre-commit", "hooks", true}}}
 		}},
 		{name: "hooks behind a way back", m: newMachine("/w/.git/x/config file", "/w/hk/pre-commit file", "/w/.git/hooks -> x/../../hk"), in: input(Definition{})},
 	} {

@@ -12,8 +12,8 @@ import (
 // What bubblewrap bears: it counts its own command line and the words of
 // --args together, and the kernel limits a word of the former.
 const (
-	maxWords   = 9000
-	maxWordLen = 128<<10 - 1
+	maxArguments   = 9000
+	maxArgumentLen = 128<<10 - 1
 	// reserved is left for the command line proper: bwrap, --args, the init
 	// and its descriptors.
 	reserved = 100
@@ -86,7 +86,7 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 			bind("--ro-bind", o)
 		case mountplan.Bind, mountplan.Pin:
 			bind("--bind", o)
-		case mountplan.Tmpfs, mountplan.Shell:
+		case mountplan.Tmpfs, mountplan.MountpointTmpfs:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case mountplan.Symlink:
 			words = append(words, "--symlink", o.Source, o.Dest)
@@ -111,9 +111,9 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 		case mountplan.MaskDir:
 			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
 		}
-		if len(o.Source) > maxWordLen || len(o.Dest) > maxWordLen {
+		if len(o.Source) > maxArgumentLen || len(o.Dest) > maxArgumentLen {
 			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxWordLen)}
+				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxArgumentLen)}
 		}
 	}
 	for _, bound := range [...]struct {
@@ -122,7 +122,7 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 	}{
 		{len(ops), maxMounts, "mounts and bubblewrap, which reads the table of all for each,"},
 		{len(files), maxInputs, "descriptors and bubblewrap"},
-		{len(words), maxWords - reserved, "option words and bubblewrap"},
+		{len(words), maxArguments - reserved, "option words and bubblewrap"},
 	} {
 		if bound.needs > bound.bears {
 			dests := make([]string, len(ops))

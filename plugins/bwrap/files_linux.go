@@ -32,7 +32,7 @@ func openRegular(name string) (*os.File, error) {
 // from its place, or have it show something else.
 func mounts(ops []mountplan.Op) (list []sandboxinit.Mount, err error) {
 	for _, o := range ops {
-		if !o.Asked {
+		if !o.FromSpec {
 			continue
 		}
 		m := sandboxinit.Mount{Path: o.Dest}
@@ -41,7 +41,7 @@ func mounts(ops []mountplan.Op) (list []sandboxinit.Mount, err error) {
 			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
 				return nil, err
 			}
-		case mountplan.Tmpfs, mountplan.Shell, mountplan.MaskFile, mountplan.MaskDir:
+		case mountplan.Tmpfs, mountplan.MountpointTmpfs, mountplan.MaskFile, mountplan.MaskDir:
 		default:
 			continue
 		}

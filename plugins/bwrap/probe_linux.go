@@ -31,7 +31,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.Probe{Reason: "this bubblewrap is too old: it cannot bind by descriptor", Fix: fixOld, Unusable: true}, nil
 	}
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + strings.TrimPrefix(version, "bubblewrap "))}
-	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) { nsengine.TellRooted(p) })
+	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
 }
 
 // identify tells a file from one that has taken its place, and a boot from another.

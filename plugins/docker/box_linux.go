@@ -42,8 +42,8 @@ type box struct {
 	filter  []byte // of system calls
 
 	cache       *caches.Keeper
-	lasting     *kept.Lasting      // nil where containers end with the box
-	preparation *image.Preparation // of the image; nil before
+	lasting     *kept.SessionContainer // nil where containers end with the box
+	preparation *image.Preparation     // of the image; nil before
 
 	vessels sync.WaitGroup
 
@@ -102,7 +102,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if b.cache, err = caches.New(b.daemon.Client, &b.plans, b.engine.surroundings.Getenv); err != nil {
 		return err
 	}
-	if b.lasting, err = kept.NewLasting(spec, o); err != nil {
+	if b.lasting, err = kept.NewSessionContainer(spec, o); err != nil {
 		return err
 	}
 	b.notes = append(b.notes, notes(&b.plans)...)
@@ -116,7 +116,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 // container plans one container, after a look at the host.
 func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
 	p, spec := b.plans, *b.plans.Spec
-	table, err := p.Settled(b.daemon.Endpoint.Socket)
+	table, err := p.Checked(b.daemon.Endpoint.Socket)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, st
 	}, func() { h.Retire(); h.Vessel.Kill() })
 	told := b.command(cmd)
 	if h.Reused() {
-		for _, path := range h.Made.Mounted {
+		for _, path := range h.MadeFrom.Mounted {
 			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
 		}
 	}
@@ -284,11 +284,11 @@ func (b *box) enter(ctx context.Context) (*kept.Held, error) {
 	}
 	var why *string
 	if h := b.held; h != nil {
-		if h.Made.Same(&m) && h.Place == b.lasting.Place() && h.Enter() {
+		if h.MadeFrom.Same(&m) && h.Place == b.lasting.Place() && h.Enter() {
 			return h, nil
 		}
-		if h.Made.Of == m.Of {
-			why = m.Differs(h.Made.Sources)
+		if h.MadeFrom.Of == m.Of {
+			why = m.Differs(h.MadeFrom.Sources)
 		}
 		b.retireHeld()
 	}
@@ -331,7 +331,7 @@ func (b *box) retireHeld() {
 // command is what the init is told.
 func (b *box) command(cmd *shared.Command) sandboxinit.Command {
 	// The container's bounds are the init's, too.
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Crowded: true, Rlimits: sandboxinit.Rlimits(b.plans.Limits.OpenFiles),
+	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, SharedLimits: true, Rlimits: sandboxinit.Rlimits(b.plans.Limits.OpenFiles),
 		Confinement: sandboxinit.Confinement{Rooted: true, Filter: b.filter}}
 }
 

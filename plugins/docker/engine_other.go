@@ -10,5 +10,5 @@ import (
 // New makes an engine that says why it cannot work here: elsewhere, daemons run in
 // virtual machines, into which no descriptor can be handed.
 func New() shared.Engine {
-	return cmdengine.Elsewhere(info, "the docker engine needs a daemon on the same Linux system")
+	return cmdengine.Unsupported(info, "the docker engine needs a daemon on the same Linux system")
 }

@@ -25,7 +25,7 @@ func sweep(docker *client.Client) {
 		o, ok := owner.Parse(c.Labels[owner.Label])
 		useless := ok && o.Gone(boot, namespace, owner.StartTime)
 		if ok && c.Labels[kept.SessionLabel] != "" {
-			useless = kept.Outlasted(&c, o, useless, namespace)
+			useless = kept.Orphaned(&c, o, useless, namespace)
 		}
 		if useless {
 			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})

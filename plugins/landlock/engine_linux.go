@@ -115,7 +115,7 @@ type opened struct {
 
 // work is what a plan comes to.
 type work struct {
-	of     *mountplan.Drawn
+	drawn  *mountplan.Drawn
 	wants  []want
 	domain *domain
 }
@@ -162,7 +162,7 @@ func (s *opened) domain() (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if last := s.last.Load(); last != nil && last.of == drawn && !last.domain.listed {
+	if last := s.last.Load(); last != nil && last.drawn == drawn && !last.domain.listed {
 		return last, nil
 	}
 	sockets := false // which are told from other files here alone
@@ -171,7 +171,7 @@ func (s *opened) domain() (*work, error) {
 		sockets = sockets || is
 		return is
 	}
-	w := &work{of: drawn, wants: wants(drawn.Ops, socket)}
+	w := &work{drawn: drawn, wants: wants(drawn.Ops, socket)}
 	if w.domain, err = domainOf(w.wants, s.abi, os.ReadDir); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	l := &cmdengine.Launch{
 		Cmd:         &exec.Cmd{Path: sandboxinit.Argv(3, 4)[0]},
 		Confinement: sandboxinit.Confinement{Landlock: w.domain.forInit(s.abi)},
-		Own: func() (rules []confine.Rule, err error) {
+		OwnRules: func() (rules []confine.Rule, err error) {
 			if err := p.make(s.spec); err != nil {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
 			}
@@ -209,14 +209,14 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 }
 
 // alive reports whether an init that waits for a command was not killed or stopped meanwhile. It is this process's child.
-func alive(_ context.Context, init cmdengine.Launched) bool {
+func alive(_ context.Context, init cmdengine.Process) bool {
 	var ended unix.Siginfo // zero of one that goes on
 	err := unix.Waitid(unix.P_PID, init.Pid(), &ended, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == nil && ended.Signo == 0
 }
 
 func (s *opened) events(*shared.Command) []shared.Event {
-	return told(s.spec, s.options, s.abi, s.last.Load().domain)
+	return degradedEvents(s.spec, s.options, s.abi, s.last.Load().domain)
 }
 
 func (s *opened) plan(*shared.Command) (shared.Plan, error) {

@@ -27,9 +27,9 @@ type want struct {
 
 // devices are those of /dev that every command may use.
 var devices = slices.Concat([]want{{path: "/dev/tty", access: terminal}},
-	of(device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"))
+	accessTo(device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"))
 
-func of(a access, list ...string) (wants []want) {
+func accessTo(a access, list ...string) (wants []want) {
 	for _, p := range list {
 		wants = append(wants, want{path: p, access: a, optional: true, why: "filesystem"})
 	}
@@ -42,7 +42,7 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 	list := slices.Clone(devices)
 	dests := make([]string, len(list)) // a device is never covered
 	for _, o := range ops {
-		w := want{path: o.Source, why: o.Why, optional: !o.Asked}
+		w := want{path: o.Source, why: o.Why, optional: !o.FromSpec}
 		switch o.Kind {
 		case mountplan.ROBind, mountplan.File:
 			w.access = read
@@ -50,7 +50,7 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 			w.access = write
 		case mountplan.Proc:
 			w.path, w.access = o.Dest, read
-		case mountplan.Tmpfs, mountplan.Home, mountplan.Dir, mountplan.Dev, mountplan.MaskDir, mountplan.Shell:
+		case mountplan.Tmpfs, mountplan.Home, mountplan.Dir, mountplan.Dev, mountplan.MaskDir, mountplan.MountpointTmpfs:
 			w.path, w.dir = o.Dest, true
 		case mountplan.MaskFile:
 			w.path = o.Dest
@@ -60,7 +60,7 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 		if paths.Inside("/proc", path.Dir(w.path)) || o.Kind == mountplan.MaskFile && socket(w.path) {
 			continue // what covers /proc is for who has capabilities
 		}
-		if o.Asked { // a later step covers an earlier one; of those that were asked for, none does
+		if o.FromSpec { // a later step covers an earlier one; of those that were asked for, none does
 			for i, dest := range dests {
 				if dest != "" && paths.Inside(o.Dest, dest) {
 					dests[i], list[i].path = "", ""
@@ -68,7 +68,7 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 			}
 		}
 		list, dests = append(list, w), append(dests, o.Dest)
-		if o.Asked {
+		if o.FromSpec {
 			dests[len(dests)-1] = ""
 		}
 	}

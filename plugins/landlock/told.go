@@ -9,8 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// told are what a command gets less of by what the features do not say. It is pure.
-func told(spec *shared.Spec, o options, abi int, d *domain) (events []shared.Event) {
+// degradedEvents are what a command gets less of by what the features do not say. It is pure.
+func degradedEvents(spec *shared.Spec, o options, abi int, d *domain) (events []shared.Event) {
 	degraded := func(attribute, format string, args ...any) {
 		events = append(events, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
 			Details: map[string]string{"mechanism": "landlock", "attribute": attribute}})

@@ -53,11 +53,11 @@ type opened struct {
 	held    *mountplan.Held
 	network *gated.Network // nil where nothing is passed
 	rooted  bool           // see [sandboxinit.Confinement]
-	// once says that it shares nothing with other commands: no holder is needed. first is the init that
+	// oneShot says that it shares nothing with other commands: no holder is needed. first is the init that
 	// waits for its first command.
-	once  bool
-	first atomic.Pointer[holder.Alone]
-	last  [2]atomic.Pointer[work] // without and with a terminal
+	oneShot bool
+	first   atomic.Pointer[holder.Alone]
+	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
 // attach looks at the host and joins the session.
@@ -71,7 +71,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces,
-		once: !spec.Prepare && (spec.Session.Dir == "" || spec.Session.ID == "" && spec.User == nil)}
+		oneShot: !spec.Prepare && (spec.Session.Dir == "" || spec.Session.ID == "" && spec.User == nil)}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -85,7 +85,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	// While the host hears of the open sandbox and sends its first command.
-	if !s.once {
+	if !s.oneShot {
 		if client, err := s.session.connect(ctx); err == nil {
 			client.Prepare(m.tree)
 		}
@@ -102,7 +102,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 
 // work is what a plan comes to.
 type work struct {
-	of     *mountplan.Drawn
+	drawn  *mountplan.Drawn
 	halves mountplan.Halves
 	tree   holder.Plan
 	box    holder.Sandbox
@@ -125,14 +125,14 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	if terminal {
 		kept = &s.last[1]
 	}
-	if last := kept.Load(); last != nil && last.of == drawn {
+	if last := kept.Load(); last != nil && last.drawn == drawn {
 		return last, nil
 	}
-	m := &work{of: drawn, halves: mountplan.Halve(drawn.Ops, terminal, s.ownOverlays()), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
-	m.tree, m.overlays = holder.NewPlan(m.halves.Tree.Ops), holder.OwnOverlays(m.halves.Own.Ops)
+	m := &work{drawn: drawn, halves: mountplan.Halve(drawn.Ops, terminal, s.ownOverlays()), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
+	m.tree, m.overlays = holder.NewPlan(m.halves.Shared.Ops), holder.OwnOverlays(m.halves.Command.Ops)
 	m.box = holder.Sandbox{
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
-		Steps:      holder.NewPlan(m.halves.Own.Ops),
+		Steps:      holder.NewPlan(m.halves.Command.Ops),
 	}
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
@@ -146,14 +146,14 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 // copies reports whether a sandbox has copies of files, which one that has waited would have as
 // they were.
 func (m *work) copies() bool {
-	return slices.ContainsFunc(m.halves.Own.Ops, func(o holder.Op) bool { return o.Kind == holder.File })
+	return slices.ContainsFunc(m.halves.Command.Ops, func(o holder.Op) bool { return o.Kind == holder.File })
 }
 
-// launched is an init that has been started.
-type launched struct {
+// process is an init that has been started.
+type process struct {
 	*holder.Launcher
-	as *work
-	by *holder.Client
+	work   *work
+	client *holder.Client
 }
 
 // launch says what the holder is to start: an init, in a sandbox of its own.
@@ -169,29 +169,29 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	}
 	l := &cmdengine.Launch{Cmd: &exec.Cmd{}, Spawn: s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, Ahead: cmd == nil}), Sandbox: &m.box,
 		Confinement: sandboxinit.Confinement{Locked: true, Rooted: m.rooted, Writable: m.writable}}
-	if s.once {
+	if s.oneShot {
 		box := m.box
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
 		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
 	}
 	if s.spec.Session.Processes {
-		l.Shared = func(first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
+		l.Shared = func(first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}
 	if s.network != nil {
 		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
 			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Resets: true})
 		}
 	}
-	l.Unmade = func(failed *holder.MountError) error {
+	l.MountFailed = func(failed *holder.MountError) error {
 		if failed.Shared {
-			return s.explain(m.halves.Tree, failed)
+			return s.explain(m.halves.Shared, failed)
 		}
-		return s.explain(m.halves.Own, failed)
+		return s.explain(m.halves.Command, failed)
 	}
-	if !s.once && (cmd == nil || !cmd.TTY) && !m.copies() {
-		l.Same = func(ctx context.Context, earlier cmdengine.Launched) bool {
-			i := earlier.(*launched)
-			return i.as == m && i.by.Same(ctx, i.Launcher)
+	if !s.oneShot && (cmd == nil || !cmd.TTY) && !m.copies() {
+		l.Same = func(ctx context.Context, earlier cmdengine.Process) bool {
+			i := earlier.(*process)
+			return i.work == m && i.client.Same(ctx, i.Launcher)
 		}
 	}
 	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {

@@ -8,4 +8,4 @@ import (
 )
 
 // New makes an engine that says why it cannot work here.
-func New() shared.Engine { return cmdengine.Elsewhere(info, "namespaces need Linux") }
+func New() shared.Engine { return cmdengine.Unsupported(info, "namespaces need Linux") }

@@ -17,7 +17,7 @@ import (
 // probe starts a sandbox as any command would have it, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	return e.prober.Probe(ctx, e, cgroup.Look(), nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
-		nsengine.TellRooted(p)
+		nsengine.ReportRooted(p)
 		p.Facts["overlay"] = "works"
 		if err := e.tryOverlay(ctx); err != nil {
 			p.Facts["overlay"] = err.Error()

@@ -153,7 +153,7 @@ func (s *opened) alone() (*holder.Alone, error) {
 // aloneSpawner starts an init without a holder. One that has died while it waited is replaced: nothing has
 // run then.
 func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
-	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Launched, error) {
+	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Process, error) {
 		waited := s.first.Swap(nil)
 		if waited != nil {
 			if waited.Run(argv, files) == nil {
@@ -209,7 +209,7 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 // degraded is an error.
 func (s *opened) join(ctx context.Context) error {
 	s.session = s.engine.sessions.get(s.spec)
-	if s.once {
+	if s.oneShot {
 		a, err := s.alone()
 		if s.first.Store(a); err == nil {
 			err = s.hold(ctx, func(source string) error { return a.Overlay(ctx, s.spec.Session.Dir, source) })
@@ -275,20 +275,20 @@ func (s *opened) leave() {
 }
 
 // shared is as of [cmdengine.Launch].
-func (s *opened) shared(m *work, first cmdengine.Launched) (cmdengine.Spawner, *holder.Sandbox) {
+func (s *opened) shared(m *work, first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
 		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true}), &m.first
 	}
-	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*launched).Launcher}), &m.member
+	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Launcher}), &m.member
 }
 
-// Tell has emit told when what the host took away of what is hidden or protected was put back.
-func (l *launched) Tell(emit func(shared.Event)) {
-	l.OnCovered(func(dest, reason string) {
-		path := l.as.inside(dest)
+// Report has emit told when what the host took away of what is hidden or protected was put back.
+func (l *process) Report(emit func(shared.Event)) {
+	l.OnRestored(func(dest, reason string) {
+		path := l.work.pathInside(dest)
 		e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
 			Message: path + " was replaced on the host, and for a moment was neither hidden nor protected: it is again"}
-		if !l.as.rooted {
+		if !l.work.rooted {
 			e.Message += ", as long as no command takes it off, which nested_userns lets it do"
 		}
 		if reason != "" {
@@ -298,12 +298,12 @@ func (l *launched) Tell(emit func(shared.Event)) {
 	})
 }
 
-// inside is where a place of the trees shows.
-func (m *work) inside(dest string) string {
+// pathInside is where a place of the trees shows.
+func (m *work) pathInside(dest string) string {
 	tree, below, _ := strings.Cut(strings.TrimPrefix(dest, "/"), "/")
 	top := ""
-	for _, o := range m.halves.Own.Ops {
-		if o.Kind == holder.Graft && o.Source == "/"+tree {
+	for _, o := range m.halves.Command.Ops {
+		if o.Kind == holder.Move && o.Source == "/"+tree {
 			top = strings.TrimPrefix(o.Dest, "/0")
 		}
 	}
@@ -313,7 +313,7 @@ func (m *work) inside(dest string) string {
 // spawner has the holder start an init over a tree. A holder that dies before it
 // has answered is replaced once: nothing has run then.
 func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
-	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Launched, error) {
+	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
 		start := start
 		start.Plan, start.Argv, start.Files, start.Group, start.Overlays = m.tree, argv, files, group, m.overlays
 		var err error
@@ -324,7 +324,7 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 			}
 			var l *holder.Launcher
 			if l, err = client.Start(ctx, start); err == nil {
-				return &launched{l, m, client}, nil
+				return &process{l, m, client}, nil
 			}
 			if !errors.Is(err, holder.ErrLost) {
 				break
@@ -335,7 +335,7 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 			return nil, ctx.Err()
 		}
 		if failed, ok := errors.AsType[*holder.MountError](err); ok && failed.Shared {
-			return nil, s.explain(m.halves.Tree, failed)
+			return nil, s.explain(m.halves.Shared, failed)
 		}
 		return nil, diagnose(err, nsengine.LookAtKernel())
 	}

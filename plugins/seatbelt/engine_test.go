@@ -19,7 +19,7 @@ func TestPlanNeedsNoMac(t *testing.T) {
 	t.Parallel()
 	e := elsewhere()
 	probe, err := e.Probe(t.Context())
-	if err != nil || probe.Ready || probe.Reason != reasonElsewhere || probe.Fix == "" {
+	if err != nil || probe.Ready || probe.Reason != reasonUnsupported || probe.Fix == "" {
 		t.Errorf("Probe = %+v, %v", probe, err)
 	}
 	sandbox, err := e.Open(t.Context(), project())
@@ -41,7 +41,7 @@ func TestPlanNeedsNoMac(t *testing.T) {
 	if len(plan.Notes) == 0 {
 		t.Error("no notes")
 	}
-	if _, err := sandbox.Start(t.Context(), cmd, shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), reasonElsewhere) {
+	if _, err := sandbox.Start(t.Context(), cmd, shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), reasonUnsupported) {
 		t.Errorf("Start = %v", err)
 	}
 }

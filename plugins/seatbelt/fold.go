@@ -29,9 +29,9 @@ func spellings(path string, tail bool) string {
 // could end its literal, or what parsers of such expressions differ on.
 const anyOne = "[^/]"
 
-// others is any text beyond ASCII. A profile is ASCII: how the kernel reads a
+// nonASCII is any text beyond ASCII. A profile is ASCII: how the kernel reads a
 // character of several bytes in an expression is not documented.
-const others = "[^ -~]+"
+const nonASCII = "[^ -~]+"
 
 // ligatures are the letters that one character beyond ASCII can fold to: ﬃ to
 // "ffi", ß to "ss".
@@ -99,16 +99,16 @@ func foldRun(run string) string {
 	for i := range len(run) {
 		whole += foldByte(run[i])
 	}
-	return "(" + whole + "|" + letters + "*" + others + "(" + letters + "|" + others + ")*)"
+	return "(" + whole + "|" + letters + "*" + nonASCII + "(" + letters + "|" + nonASCII + ")*)"
 }
 
 // foldByte is the expression for one ASCII character.
 func foldByte(c byte) string {
 	switch {
 	case c == 'k' || c == 'K':
-		return "([kK]|" + others + ")" // the Kelvin sign, U+212A
+		return "([kK]|" + nonASCII + ")" // the Kelvin sign, U+212A
 	case c == 's' || c == 'S':
-		return "([sS]|" + others + ")" // the long s, U+017F
+		return "([sS]|" + nonASCII + ")" // the long s, U+017F
 	case 'a' <= c && c <= 'z':
 		return "[" + string(c) + string(c-32) + "]"
 	case 'A' <= c && c <= 'Z':

@@ -16,7 +16,7 @@ import (
 
 // start is what goes with one started command.
 type start struct {
-	own    *own
+	files  *commandFiles
 	outlet *outlet
 }
 
@@ -67,14 +67,14 @@ func (e *engine) try(ctx context.Context, p *profile) error {
 	for _, parameter := range p.parameters {
 		key += "\x00" + parameter.value
 	}
-	if e.tried[key] {
+	if e.acceptedProfiles[key] {
 		return nil
 	}
-	words := append([]string{"-p", p.text}, p.words()...)
+	words := append([]string{"-p", p.text}, p.commandLine()...)
 	if err := e.run(ctx, append(words, "--", "/usr/bin/true")); err != nil {
 		return err
 	}
-	e.tried[key] = true
+	e.acceptedProfiles[key] = true
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (e *engine) run(ctx context.Context, words []string) error {
 	return diagnose(stderr.String(), err)
 }
 
-func (p *profile) words() (words []string) {
+func (p *profile) commandLine() (words []string) {
 	for _, parameter := range p.parameters {
 		words = append(words, "-D", parameter.name+"="+parameter.value)
 	}
@@ -106,7 +106,7 @@ func (p *profile) words() (words []string) {
 
 // argv is the launcher's whole command line.
 func (e *engine) argv(file string, p *profile, command string, args []string) []string {
-	words := append([]string{e.platform.launcher, "-f", file}, p.words()...)
+	words := append([]string{e.platform.launcher, "-f", file}, p.commandLine()...)
 	words = append(words, "--", command)
 	return append(words, args...)
 }
@@ -175,7 +175,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 		Env:  env,
 		Dir:  cmd.Dir,
 	}
-	e.started.Store(launched, &start{own: s, outlet: out})
+	e.started.Store(launched, &start{files: s, outlet: out})
 	return launched, nil
 }
 
@@ -183,10 +183,10 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func()) {
 	v, _ := e.started.LoadAndDelete(launched)
 	s := v.(*start)
-	s.outlet.tell(emit)
+	s.outlet.emitAll(emit)
 	return func() {
 		s.outlet.close()
-		s.own.dir.Remove()
+		s.files.dir.Remove()
 	}
 }
 

@@ -94,8 +94,8 @@ func (o *outlet) send(e shared.Event) {
 	o.emit(e)
 }
 
-// tell has the events told by emit, which is nil where the command has not begun.
-func (o *outlet) tell(emit func(shared.Event)) {
+// emitAll has the events told by emit, which is nil where the command has not begun.
+func (o *outlet) emitAll(emit func(shared.Event)) {
 	if o == nil || emit == nil {
 		return
 	}

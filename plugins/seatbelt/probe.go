@@ -19,7 +19,7 @@ import (
 // one of ours.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if e.platform.goos != "darwin" {
-		return shared.Probe{Reason: reasonElsewhere, Fix: fixElsewhere, Unusable: true}, nil
+		return shared.Probe{Reason: reasonUnsupported, Fix: fixUnsupported, Unusable: true}, nil
 	}
 	info, err := os.Stat(e.platform.launcher)
 	if err != nil {

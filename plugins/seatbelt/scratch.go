@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// own is what exists for one command: its profile and private directories.
-type own struct {
+// commandFiles is what exists for one command: its profile and private directories.
+type commandFiles struct {
 	places
 	dir     *scratch.Dir // removed with all that is in it
 	profile string
@@ -20,7 +20,7 @@ type own struct {
 
 // newOwn makes the directories. They lie in the session's where there is
 // one.
-func newOwn(spec *shared.Spec) (_ *own, err error) {
+func newOwn(spec *shared.Spec) (_ *commandFiles, err error) {
 	parent := cmp.Or(spec.Session.Dir, os.TempDir())
 	// The kernel goes by resolved paths.
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
@@ -33,7 +33,7 @@ func newOwn(spec *shared.Spec) (_ *own, err error) {
 	if err != nil {
 		return nil, unavailable("a place for temporary files", err)
 	}
-	s := &own{dir: dir, profile: filepath.Join(dir.Path, "profile.sb")}
+	s := &commandFiles{dir: dir, profile: filepath.Join(dir.Path, "profile.sb")}
 	s.scratch = dir.Path
 	if spec.Session.Dir != "" {
 		s.scratch = parent
@@ -45,7 +45,7 @@ func newOwn(spec *shared.Spec) (_ *own, err error) {
 	return s, nil
 }
 
-func (s *own) populate(spec *shared.Spec) (err error) {
+func (s *commandFiles) populate(spec *shared.Spec) (err error) {
 	if s.temp, err = s.dir.Make("tmp"); err != nil || spec.Home == "" {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *own) populate(spec *shared.Spec) (err error) {
 }
 
 // write puts the profile where sandbox-exec reads it.
-func (s *own) write(text string, user *shared.User) error {
+func (s *commandFiles) write(text string, user *shared.User) error {
 	f, err := os.OpenFile(s.profile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = f.WriteString(text)

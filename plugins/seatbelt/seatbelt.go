@@ -25,13 +25,13 @@ type platform struct {
 type engine struct {
 	platform platform
 
-	mu      sync.Mutex
-	tried   map[string]bool // profiles that sandbox-exec has taken
-	started sync.Map        // *exec.Cmd to *start
+	mu               sync.Mutex
+	acceptedProfiles map[string]bool // profiles that sandbox-exec has taken
+	started          sync.Map        // *exec.Cmd to *start
 }
 
 func newEngine(p platform) shared.Engine {
-	e := &engine{platform: p, tried: map[string]bool{}}
+	e := &engine{platform: p, acceptedProfiles: map[string]bool{}}
 	return cmdengine.New(cmdengine.Config{
 		Info:   info,
 		Probe:  e.probe,
@@ -43,13 +43,13 @@ func newEngine(p platform) shared.Engine {
 }
 
 const (
-	reasonElsewhere = "seatbelt needs macOS"
-	fixElsewhere    = `use engine = "bwrap" on Linux, or "auto"`
+	reasonUnsupported = "seatbelt needs macOS"
+	fixUnsupported    = `use engine = "bwrap" on Linux, or "auto"`
 )
 
 func (p platform) check() error {
 	if p.goos == "darwin" {
 		return nil
 	}
-	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonElsewhere, Hint: fixElsewhere}
+	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonUnsupported, Hint: fixUnsupported}
 }

@@ -41,7 +41,7 @@ func Trial(fix string, env []string, path string, args ...string) func(context.C
 			return shared.Probe{}, ctx.Err()
 		}
 		if err != nil {
-			return shared.Probe{Reason: fmt.Sprintf("%s: %v%s", path, err, said(string(out))), Fix: fix}, nil
+			return shared.Probe{Reason: fmt.Sprintf("%s: %v%s", path, err, stderrSuffix(string(out))), Fix: fix}, nil
 		}
 		return shared.Probe{Ready: true}, nil
 	}

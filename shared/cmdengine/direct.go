@@ -84,7 +84,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		return nil, nil, directError(file, s.credential, err)
 	}
-	return &directRun{process: process, launched: c.Cmd}, nil, nil
+	return &directRun{process: process, command: c.Cmd}, nil, nil
 }
 
 // checkDir tells a bad directory from a bad command, which fork and exec together do not.
@@ -103,9 +103,9 @@ func checkDir(dir string) error {
 // directRun is a command whose process the engine has forked itself: the leader
 // of a session and of a process group.
 type directRun struct {
-	process  *os.Process
-	launched *exec.Cmd
-	usage    shared.Usage // once Wait has returned
+	process *os.Process
+	command *exec.Cmd
+	usage   shared.Usage // once Wait has returned
 
 	mu     sync.Mutex // keeps the group's number ours while it is signalled
 	reaped bool

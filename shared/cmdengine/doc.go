@@ -55,7 +55,7 @@
 //
 // An engine (config.go, engine.go) refuses what it cannot hold (admit.go, identity.go, limits.go) and
 // opens a sandbox (sandbox.go), for which it may keep something (attach.go). A command is started there
-// without an init (direct.go) or with one (inside.go): one more in a kept session (kept.go), one
+// without an init (direct.go) or with one (inside.go): one more in a kept session (session.go), one
 // that was made beforehand (spare.go), or a new one (launch.go). Either is a Run (insiderun.go, over
 // initrun.go), which is seen to its end in process.go. Why a command was not started is told in
 // execerror.go. For engines whose launchers mount by path there is view.go; authors.go has

@@ -6,23 +6,23 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Elsewhere makes an engine for systems on which it cannot work, which the reason says.
-func Elsewhere(info shared.Info, reason string) shared.Engine { return elsewhere{info, reason} }
+// Unsupported makes an engine for systems on which it cannot work, which the reason says.
+func Unsupported(info shared.Info, reason string) shared.Engine { return unsupported{info, reason} }
 
-type elsewhere struct {
+type unsupported struct {
 	info   shared.Info
 	reason string
 }
 
 const elsewhereHint = "use an engine for this system"
 
-func (e elsewhere) Info(context.Context) (shared.Info, error) { return e.info, nil }
+func (e unsupported) Info(context.Context) (shared.Info, error) { return e.info, nil }
 
-func (e elsewhere) Probe(context.Context) (shared.Probe, error) {
+func (e unsupported) Probe(context.Context) (shared.Probe, error) {
 	return shared.Probe{Reason: e.reason, Fix: elsewhereHint, Unusable: true}, nil
 }
 
-func (e elsewhere) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
+func (e unsupported) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}

@@ -13,17 +13,17 @@ type engine struct {
 	config Config
 	forker *forker
 
-	looked sync.Once
-	groups cgroup.Host // what holds limits here, once looked
+	lookOnce sync.Once
+	groups   cgroup.Host // what holds limits here, once looked
 
-	keeping sync.Mutex
-	kept    map[string]*kept // by the session's ID
+	keeping  sync.Mutex
+	sessions map[string]*persistentSession // by the session's ID
 }
 
 // limitHost finds out what can hold limits here, and clears away what engines
 // have left that were killed.
 func (e *engine) limitHost() cgroup.Host {
-	e.looked.Do(func() {
+	e.lookOnce.Do(func() {
 		e.groups = cgroup.Look()
 		e.groups.Sweep()
 	})
@@ -70,7 +70,7 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		return nil, err
 	}
 	if spec.Session.Processes {
-		if s.kept, err = e.keep(s); err != nil {
+		if s.session, err = e.keep(s); err != nil {
 			s.detach()
 			return nil, err
 		}

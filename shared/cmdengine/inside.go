@@ -43,7 +43,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	command.Mounts, command.Apart = c.Mounts, r.kind == aMember
 	if r.kind == aMember {
-		r.closeGate = s.kept.listen(emit)
+		r.closeGate = s.session.listen(emit)
 	}
 	if command.Confined = r.confinement != nil; !command.Confined {
 		command.Confinement, err = s.confinement(c)
@@ -82,7 +82,7 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	config := &s.engine.config
 	command := &sandboxinit.Command{
 		Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, Fresh: s.attached.Fresh,
-		Crowded: s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != "",
+		SharedLimits: s.limits.Mechanism(cgroup.PIDs) != "" || s.limits.Mechanism(cgroup.Memory) != "",
 	}
 	command.Rlimits = append(sandboxinit.Rlimits(s.spec.Limits.OpenFiles), approximations(s.spec.Limits, s.holdings)...)
 	var err error
@@ -99,7 +99,7 @@ func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error
 	all.Filter, all.Scope = s.filter, s.spec.Network.Mode == shared.NetworkHost && all.Landlock == nil
 	if all.Landlock != nil {
 		var own []confine.Rule
-		own, err = c.Own()
+		own, err = c.OwnRules()
 		all.Landlock = all.Landlock.With(own)
 	}
 	return all, err
@@ -110,7 +110,7 @@ func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error
 func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
 	limits := s.limits
 	switch {
-	case s.kept != nil:
+	case s.session != nil:
 		if notes, err = s.member(ctx, c); err != nil {
 			return nil, false, nil, err
 		}
@@ -144,8 +144,8 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case unmade != nil && r.launch.Unmade != nil:
-		return r.launch.Unmade(unmade)
+	case unmade != nil && r.launch.MountFailed != nil:
+		return r.launch.MountFailed(unmade)
 	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
 		// By a file that was replaced at this moment, perhaps.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
@@ -169,7 +169,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	if r.wasKilled() {
 		kind = shared.ErrBroken // by somebody, this once
 	}
-	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + said(stderr)})
+	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + stderrSuffix(stderr)})
 	if again != nil {
 		err = fmt.Errorf("%w: %w", again, err)
 	}

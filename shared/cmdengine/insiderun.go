@@ -20,14 +20,14 @@ import (
 // insideRun is a command that an init runs, from the start of the process that is the init, or has it inside.
 type insideRun struct {
 	InitRun
-	sandbox *sandbox
-	launch  *Launch // which has started it
-	kind    kind
-	process Launched
-	stderr  *tail
-	family  family
-	group   *cgroup.Group // nil where no limit needs one; of a kept session's for its members
-	before  uint64        // how many were killed in the group before
+	sandbox        *sandbox
+	launch         *Launch // which has started it
+	kind           kind
+	process        Process
+	stderr         *tail
+	family         family
+	group          *cgroup.Group // nil where no limit needs one; of a kept session's for its members
+	oomKillsBefore uint64        // how many were killed in the group before
 
 	gate      Gate   // nil where there is none, or not its own
 	closeGate func() // ends it, or what hears of another's; nil where there is none
@@ -35,11 +35,11 @@ type insideRun struct {
 	confinement *sandboxinit.Confinement
 	fresh       string // a directory whose content ends with the command, or ""
 
-	releases sync.Once
-	finishes sync.Once
-	said     string       // the end of its stderr, once it is finished
-	oomKills uint64       // processes killed for want of memory, likewise
-	used     shared.Usage // what the group has counted, likewise
+	releases   sync.Once
+	finishes   sync.Once
+	stderrTail string       // the end of its stderr, once it is finished
+	oomKills   uint64       // processes killed for want of memory, likewise
+	used       shared.Usage // what the group has counted, likewise
 
 	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus
@@ -169,13 +169,13 @@ func (r *insideRun) release() {
 // finish waits for the launcher and all it has started to be gone, whatever it
 // takes, and gives the end of its stderr.
 func (r *insideRun) finish() string {
-	r.finishes.Do(func() { r.said = r.close() })
-	return r.said
+	r.finishes.Do(func() { r.stderrTail = r.close() })
+	return r.stderrTail
 }
 
 func (r *insideRun) close() string {
 	// Now: a scope of systemd's ends with the launcher, which is about to.
-	r.oomKills = r.group.Killed() - r.before
+	r.oomKills = r.group.Killed() - r.oomKillsBefore
 	patience := Patience
 	if r.sandbox.engine.config.initEnds() {
 		patience = clearingUp
@@ -188,7 +188,7 @@ func (r *insideRun) close() string {
 		<-r.exited
 	}
 	r.family.end()
-	r.oomKills = max(r.oomKills, r.group.Killed()-r.before)
+	r.oomKills = max(r.oomKills, r.group.Killed()-r.oomKillsBefore)
 	if r.kind != aMember { // the group counts what others of the session use, too
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
@@ -206,7 +206,7 @@ func (r *insideRun) unknown(error) error {
 	}
 	return &shared.Error{
 		Kind:    shared.ErrBroken,
-		Message: r.launcherEnd() + " before the command's end was known" + said(r.said),
+		Message: r.launcherEnd() + " before the command's end was known" + stderrSuffix(r.stderrTail),
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *insideRun) launcherEnd() string {
 	return fmt.Sprintf("the launcher %s exited with status %d", name, status.ExitStatus())
 }
 
-func said(stderr string) string {
+func stderrSuffix(stderr string) string {
 	if line := quote(stderr); line != "" {
 		return "; it said: " + line
 	}
@@ -271,7 +271,7 @@ func (r *insideRun) remarks() (events []shared.Event) {
 		details[key] = strconv.FormatUint(n, 10)
 		events = append(events, shared.Event{Kind: shared.EventDiscarded, Message: details[key] + one, Details: details})
 	}
-	discarded(status.Left, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.fresh})
+	discarded(status.NewFiles, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.fresh})
 	discarded(status.Ended, " process that ran still was ended with the command", " processes that ran still were ended with the command", "processes", map[string]string{})
 	return events
 }

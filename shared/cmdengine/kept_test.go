@@ -72,14 +72,14 @@ func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
 		s, has := newSandbox(e, spec, nil), new([]shared.Credential)
 		s.attached.Renew = func(list []shared.Credential) { *has = list }
 		var err error
-		if s.kept, err = e.keep(s); err != nil {
+		if s.session, err = e.keep(s); err != nil {
 			t.Fatal(err)
 		}
 		return s, has
 	}
 	first, has := of("old")
 	of("new")
-	first.kept.begin(first)
+	first.session.begin(first)
 	if len(*has) != 1 || (*has)[0].Value != "new" {
 		t.Errorf("%#v", *has)
 	}

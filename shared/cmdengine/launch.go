@@ -27,14 +27,14 @@ type Launch struct {
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
 	// why it could not; see [sandboxinit.MakingArgv].
-	Sandbox *holder.Sandbox
-	Unmade  func(*holder.MountError) error
+	Sandbox     *holder.Sandbox
+	MountFailed func(*holder.MountError) error
 	// Same, without a launcher, reports whether an init that was started for an earlier
 	// Launch can serve this one; what Landlock is about is looked at besides. With nil no sandbox is made beforehand.
-	Same func(ctx context.Context, earlier Launched) bool
+	Same func(ctx context.Context, earlier Process) bool
 	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
 	// init that is pid 1 for the others, nil where it is that which is to be started.
-	Shared func(first Launched) (Spawner, *holder.Sandbox)
+	Shared func(first Process) (Spawner, *holder.Sandbox)
 	first  *insideRun // pid 1 of the kept session that this is a member of
 
 	// Gate, with [Config.Init], begins before the command what passes connections between its
@@ -45,10 +45,10 @@ type Launch struct {
 	Mounts []sandboxinit.Mount
 	// Confinement, with [Config.Init], is the command's, but for Filter and Scope, which are the Config's.
 	Confinement sandboxinit.Confinement
-	// Own, with a Landlock, makes directories of the command's own, and gives more rules, about these. Inside
+	// OwnRules, with a Landlock, makes directories of the command's own, and gives more rules, about these. Inside
 	// then writes their names into the command's variables.
-	Own    func() ([]confine.Rule, error)
-	Inside func(*sandboxinit.Command)
+	OwnRules func() ([]confine.Rule, error)
+	Inside   func(*sandboxinit.Command)
 	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
 	// could not be started.
 	Ended func()
@@ -87,10 +87,10 @@ type Gate interface {
 // engine. It may be born in the control group of version 2 whose directory group is, unless
 // that is nil: the engine moves one that was not, which costs some milliseconds. The error, if
 // it is the caller's to read, is a [shared.Error].
-type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Launched, error)
+type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
 
-// Launched is a launcher that runs.
-type Launched interface {
+// Process is a launcher that runs.
+type Process interface {
 	// Pid is its number, while it runs.
 	Pid() int
 	// Kill kills it and does not wait. Its methods may be called at once.
@@ -127,7 +127,7 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	var err error
 	if r.kind == aMember {
 		r.group = c.first.group
-		r.before = r.group.Killed()
+		r.oomKillsBefore = r.group.Killed()
 	} else if r.group, err = limits.New(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
@@ -202,7 +202,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 
 // fork starts launchers as the engine's own children, in group where the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
-	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Launched, error) {
+	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Process, error) {
 		attr := sysProcAttr(base, s.credential, s.engine.config.initEnds())
 		var process *os.Process
 		err := group.Start(attr, func() (err error) {

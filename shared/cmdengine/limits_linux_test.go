@@ -176,7 +176,7 @@ func TestThroughSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(limitedConfig()).(*engine)
-	e.looked.Do(func() {
+	e.lookOnce.Do(func() {
 		e.groups = cgroup.Host{Manager: &cgroup.Manager{Bus: program, RuntimeDir: "/run/user/7",
 			Controllers: []cgroup.Controller{cgroup.Memory, cgroup.CPU, cgroup.PIDs}}}
 	})

@@ -84,7 +84,7 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 				// Before the signal, which may be slow to deliver.
 				graceOver = time.After(grace)
 				if r, ok := p.run.(*insideRun); ok && r.kind == aMember {
-					r.Conn.Doom() // else what it has left running would go on
+					r.Conn.KillAllAtEnd() // else what it has left running would go on
 				}
 				err = p.run.Signal(syscall.SIGTERM)
 				// A stopped process acts on SIGTERM once it continues.

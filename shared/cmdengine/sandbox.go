@@ -25,7 +25,7 @@ type sandbox struct {
 	detach     func() // once
 	limits     cgroup.Decision
 	holdings   []holding
-	kept       *kept // nil where commands share no processes
+	session    *persistentSession // nil where commands share no processes
 
 	// open ends with the sandbox. Whatever starts or runs in it watches it.
 	open  context.Context
@@ -41,8 +41,8 @@ func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sa
 	s := &sandbox{engine: e, spec: spec, credential: credential}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.detach = sync.OnceFunc(func() {
-		if s.kept != nil {
-			s.engine.leave(s.kept)
+		if s.session != nil {
+			s.engine.leave(s.session)
 		}
 		s.attached.Close()
 	})
@@ -207,7 +207,7 @@ func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.F
 func (s *sandbox) attend(run Run, emit func(shared.Event)) (ended func()) {
 	direct, ok := run.(*directRun)
 	if attend := s.engine.config.Attend; ok && attend != nil {
-		return attend(direct.launched, emit)
+		return attend(direct.command, emit)
 	}
 	return func() {}
 }
@@ -224,7 +224,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
 		}
 	}
-	if cmd.Trace && s.kept != nil {
+	if cmd.Trace && s.session != nil {
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "a command of a session with processes is not traced", Hint: "run it in a sandbox of its own"}
 	}
 	if cmd.Trace && !info.Features.Has(shared.FeatureTrace) {

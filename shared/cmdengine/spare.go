@@ -8,13 +8,13 @@ import (
 // A spare is a sandbox without a command: an init that has made all but the last of it and
 // waits. It serves one command, as every sandbox does.
 type spare struct {
-	made chan struct{} // closed when run is final
-	run  *insideRun    // nil where it could not be made
+	ready chan struct{} // closed when run is final
+	run   *insideRun    // nil where it could not be made
 }
 
 // makeSpare has one made, where the Spec asks for that and there is none.
 func (s *sandbox) makeSpare() {
-	if !s.spec.Prepare || !s.attached.Prepares || s.kept != nil {
+	if !s.spec.Prepare || !s.attached.Prepares || s.session != nil {
 		return
 	}
 	s.mu.Lock()
@@ -22,10 +22,10 @@ func (s *sandbox) makeSpare() {
 	if s.closed || s.spare != nil {
 		return
 	}
-	one := &spare{made: make(chan struct{})}
+	one := &spare{ready: make(chan struct{})}
 	s.spare = one
 	s.alive.Go(func() {
-		defer close(one.made)
+		defer close(one.ready)
 		c, err := s.command(s.open, nil)
 		if err != nil {
 			return // the next command is told
@@ -64,7 +64,7 @@ func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 		return nil
 	}
 	select {
-	case <-one.made: // sooner than another would be
+	case <-one.ready: // sooner than another would be
 		if one.run != nil && c.Same(ctx, one.run.process) && one.run.confinement.Landlock.Holds(c.Confinement.Landlock) {
 			return one.run
 		}
@@ -79,7 +79,7 @@ func (one *spare) discard() {
 	if one == nil {
 		return
 	}
-	if <-one.made; one.run != nil {
+	if <-one.ready; one.run != nil {
 		one.run.giveUp()
 		one.run.finish()
 	}

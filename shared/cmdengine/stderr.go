@@ -20,9 +20,9 @@ const (
 
 // tail keeps the end of what is written to a pipe.
 type tail struct {
-	r    *os.File
-	done chan struct{}
-	kept []byte
+	r     *os.File
+	done  chan struct{}
+	bytes []byte
 }
 
 // newTail gives the end of the pipe to write to; the caller closes it.
@@ -52,9 +52,9 @@ func (t *tail) read() {
 }
 
 func (t *tail) keep(chunk []byte) {
-	t.kept = append(t.kept, chunk...)
-	if over := len(t.kept) - maxStderr; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
+	t.bytes = append(t.bytes, chunk...)
+	if over := len(t.bytes) - maxStderr; over > 0 {
+		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
 	}
 }
 
@@ -83,7 +83,7 @@ func (t *tail) finish() string {
 	t.r.SetReadDeadline(time.Now().Add(stderrPatience))
 	<-t.done
 	t.r.Close()
-	return string(t.kept)
+	return string(t.bytes)
 }
 
 // maxQuote is what an error quotes of either end of a long stderr: a crash says

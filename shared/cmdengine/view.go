@@ -114,7 +114,7 @@ func sourceOf(e shared.Entry) (there bool, err error) {
 	case gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, hinted(viewError(e.Why, "%q does not exist", e.Source), "create it, or mark the bind optional")
+		return false, withHint(viewError(e.Why, "%q does not exist", e.Source), "create it, or mark the bind optional")
 	case err != nil:
 		return false, viewError(e.Why, "%v", err)
 	case to != e.Source:
@@ -131,7 +131,7 @@ func mountable(e shared.Entry, place string, isFile bool) (there bool, err error
 	case hides && gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, hinted(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
+		return false, withHint(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
 			"create it on the host, or choose a destination outside of the other binds")
 	case hides:
 	case err != nil:
@@ -165,7 +165,7 @@ func viewError(origin, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin, Message: fmt.Sprintf(format, args...)}
 }
 
-func hinted(e *shared.Error, hint string) error {
+func withHint(e *shared.Error, hint string) error {
 	e.Hint = hint
 	return e
 }

@@ -777,8 +777,8 @@ func brokenInside(role string) shared.Engine {
 }
 
 // startBroken starts this program as a broken engine.
-func startBroken(self, name string) func(ctx context.Context) (*dial.Launched, error) {
-	return func(ctx context.Context) (*dial.Launched, error) {
+func startBroken(self, name string) func(ctx context.Context) (*dial.Process, error) {
+	return func(ctx context.Context) (*dial.Process, error) {
 		cmd := exec.Command(self)
 		cmd.Env = []string{roleEnv + "=" + name}
 		release, err := enginetest.PlantDescriptor(cmd)
@@ -791,15 +791,15 @@ func startBroken(self, name string) func(ctx context.Context) (*dial.Launched, e
 }
 
 // brokenProcesses are engines whose process breaks a rule.
-func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.Launched, error) {
-	role := func(name string) func(ctx context.Context) (*dial.Launched, error) { return startBroken(self, name) }
-	launch := func(script string) func(ctx context.Context) (*dial.Launched, error) {
-		return func(ctx context.Context) (*dial.Launched, error) {
+func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.Process, error) {
+	role := func(name string) func(ctx context.Context) (*dial.Process, error) { return startBroken(self, name) }
+	launch := func(script string) func(ctx context.Context) (*dial.Process, error) {
+		return func(ctx context.Context) (*dial.Process, error) {
 			return dial.Launch(ctx, exec.Command("/bin/sh", "-c", script, self), dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 		}
 	}
-	wrapped := func(b breakage) func(ctx context.Context) (*dial.Launched, error) {
-		return func(ctx context.Context) (*dial.Launched, error) {
+	wrapped := func(b breakage) func(ctx context.Context) (*dial.Process, error) {
+		return func(ctx context.Context) (*dial.Process, error) {
 			l, err := launch(`exec "$0"`)(ctx)
 			if err == nil {
 				l.Engine = &brokenEngine{l.Engine, b}
@@ -807,8 +807,8 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 			return l, err
 		}
 	}
-	careless := func(answer func(method string, err error) error) func(ctx context.Context) (*dial.Launched, error) {
-		return func(ctx context.Context) (*dial.Launched, error) {
+	careless := func(answer func(method string, err error) error) func(ctx context.Context) (*dial.Process, error) {
+		return func(ctx context.Context) (*dial.Process, error) {
 			l, err := launch(`exec "$0"`)(ctx)
 			if err == nil {
 				l.Conn = &carelessConn{l.Conn, answer}
@@ -817,9 +817,9 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 		}
 	}
 	var once sync.Mutex
-	var same *dial.Launched
+	var same *dial.Process
 	broken, _ := breakages()
-	return map[string]func(ctx context.Context) (*dial.Launched, error){
+	return map[string]func(ctx context.Context) (*dial.Process, error){
 		"misuse.03": wrapped(broken["misuse.03"]),
 		"misuse.06": careless(func(method string, err error) error {
 			if strings.HasSuffix(method, "/Signal") {
@@ -851,7 +851,7 @@ func brokenProcesses(self string) map[string]func(ctx context.Context) (*dial.La
 		// The signal reaches the shell alone.
 		"process.02": launch(`"$0"; exit $?`),
 		"process.03": role("never hears of the host's end"),
-		"process.04": func(ctx context.Context) (l *dial.Launched, err error) {
+		"process.04": func(ctx context.Context) (l *dial.Process, err error) {
 			once.Lock()
 			defer once.Unlock()
 			if same == nil {

@@ -68,7 +68,7 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 		o.Name = name // not that of the engine's tests
 	}
 	if o.Launch == nil {
-		o.Launch = func(ctx context.Context) (*dial.Launched, error) {
+		o.Launch = func(ctx context.Context) (*dial.Process, error) {
 			cmd := exec.Command(path)
 			closePlanted, err := PlantDescriptor(cmd)
 			if err != nil {

@@ -41,7 +41,7 @@ type Options struct {
 	StreamBytes int64
 	// Launch starts one more process of the engine, for the cases that kill one.
 	// Without it they are left out.
-	Launch func(ctx context.Context) (*dial.Launched, error)
+	Launch func(ctx context.Context) (*dial.Process, error)
 	// EngineOptions are the engine's own, as JSON, of each sandbox that is opened: for
 	// an engine that cannot do without, such as one that needs an image.
 	EngineOptions json.RawMessage
@@ -114,7 +114,7 @@ func startsOne(ctx context.Context, k *scene.Kit) error {
 		if needsOptions(o.Refused) == nil {
 			s.Must(errors.Join(o.Refused, o.Broke))
 			if o.Verdict.Kind == actor.Broken {
-				s.Failf("%s (%v) stderr: %s", o.Told(), o.Status, scene.Tail(o.Stderr))
+				s.Failf("%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
 			}
 		}
 	})

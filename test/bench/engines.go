@@ -58,7 +58,7 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 		}
 		hosts := map[string]*host.Host{}
 		for name, change := range map[string]func(*host.Options){
-			"no session": func(o *host.Options) { o.Session.Once = true },
+			"no session": func(o *host.Options) { o.Session.OneShot = true },
 			"session":    func(*host.Options) {},
 			"prepared":   func(o *host.Options) { o.OneShot = false },
 			"overlays": func(o *host.Options) {

@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 	enginetest.RunBinary(t, "", enginetest.Options{
 		EngineOptions: []byte(`{"image": "localhost/` + dockerd.Image + `"}`), Program: filepath.Join(dir, "probe"),
 		Brief: true, StreamBytes: 1 << 20, Run: run,
-		Launch: func(ctx context.Context) (*dial.Launched, error) {
+		Launch: func(ctx context.Context) (*dial.Process, error) {
 			cmd := exec.Command(filepath.Join(dir, "sbxhost-engine-podman"))
 			cmd.Env = env
 			return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})

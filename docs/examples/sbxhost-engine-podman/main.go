@@ -34,9 +34,9 @@ func engine() shared.Engine {
 			Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: "string", Doc: "an image that is on this machine", Required: true}}},
 		},
 		Probe: cmdengine.Trial("install podman, and see podman info", environ, podman, "info"),
-		Open:  func(_ context.Context, spec *shared.Spec) error { _, err := words(spec); return err },
+		Open:  func(_ context.Context, spec *shared.Spec) error { _, err := commandLine(spec); return err },
 		Launch: func(spec *shared.Spec, _ *shared.Command) (*exec.Cmd, error) {
-			args, err := words(spec)
+			args, err := commandLine(spec)
 			return &exec.Cmd{Path: podman, Args: args}, err
 		},
 		Filter: func(*shared.Spec) ([]byte, error) {
@@ -46,8 +46,8 @@ func engine() shared.Engine {
 	})
 }
 
-// words are Podman's command line up to the command.
-func words(spec *shared.Spec) ([]string, error) {
+// commandLine are Podman's command line up to the command.
+func commandLine(spec *shared.Spec) ([]string, error) {
 	var config struct{ Image string }
 	if err := json.Unmarshal(spec.Options, &config); err != nil || config.Image == "" {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.image", Message: "is not the name of an image"}

@@ -63,7 +63,7 @@ func TestWords(t *testing.T) {
 		for _, path := range test.hidden {
 			test.spec.Table = append(test.spec.Table, shared.Entry{Path: path, Missing: shared.MissingIgnore, Why: "deny_paths"})
 		}
-		got, err := words(&test.spec)
+		got, err := commandLine(&test.spec)
 		var e *shared.Error
 		switch {
 		case test.err != "" && (!errors.As(err, &e) || e.Attribute != test.err || !errors.Is(err, shared.ErrInvalidSpec)):

@@ -2,18 +2,18 @@ package gate
 
 import "time"
 
-// whole is what a gate holds at the most, in bytes, with as much of everything as atMost has; it is
+// maxMemory is what a gate holds at the most, in bytes, with as much of everything as atMost has; it is
 // the figure in docs/security.md. A limit of the command's memory makes it less: a quarter of
 // that, of which everything gets its part.
-const whole = 128 << 20
+const maxMemory = 128 << 20
 
 // bounds are how much a command can make its gate hold at once. What one of each costs at the
 // worst is measured by TestBounds.
 type bounds struct {
 	// connections may be open out of the sandbox, and as many again into it. More of them wait.
 	connections int
-	// injected are those of them to hosts of credentials: one holds a request with its answer. More of them wait.
-	injected int
+	// injecting are those of them to hosts of credentials: one holds a request with its answer. More of them wait.
+	injecting int
 	// names may have an address. More of them get none.
 	names int
 	// listeners are those for single names. More of them make way for one another.
@@ -27,8 +27,8 @@ type bounds struct {
 	requests int
 	// header is the longest of a request, in bytes: net/http's server answers a longer one with 431.
 	header int
-	// told are refusals that are told one by one. More of them are counted.
-	told int
+	// reported are refusals that are told one by one. More of them are counted.
+	reported int
 	// idle is for how long a connection to a host of credentials is kept without a request.
 	idle time.Duration
 	// stuck is for how long a client of such a connection may take nothing of what it is sent: it
@@ -36,19 +36,19 @@ type bounds struct {
 	stuck time.Duration
 }
 
-var atMost = bounds{connections: 256, injected: 112, names: 3072, listeners: 1024, questions: 128, sessions: 8, streams: 16, requests: 32, header: maxRequest, told: 1000,
+var atMost = bounds{connections: 256, injecting: 112, names: 3072, listeners: 1024, questions: 128, sessions: 8, streams: 16, requests: 32, header: maxRequest, reported: 1000,
 	idle: time.Minute, stuck: 5 * time.Minute}
 
 // boundsOf are those of a command whose memory is limited to that many bytes, 0 for not at all.
 func boundsOf(memory uint64) bounds {
-	share := uint64(whole)
+	share := uint64(maxMemory)
 	if memory > 0 {
 		share = min(share, memory/4)
 	}
-	part := func(most, least int) int { return max(least, int(uint64(most)*share/whole)) }
+	part := func(most, least int) int { return max(least, int(uint64(most)*share/maxMemory)) }
 	b := atMost
-	b.connections, b.injected, b.questions = part(b.connections, 16), part(b.injected, 14), part(b.questions, 16)
-	b.names, b.listeners, b.told = part(b.names, 256), part(b.listeners, 64), part(b.told, 100)
+	b.connections, b.injecting, b.questions = part(b.connections, 16), part(b.injecting, 14), part(b.questions, 16)
+	b.names, b.listeners, b.reported = part(b.names, 256), part(b.listeners, 64), part(b.reported, 100)
 	b.sessions, b.requests = part(b.sessions, 1), part(b.requests, 4)
 	return b
 }

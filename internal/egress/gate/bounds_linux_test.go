@@ -57,14 +57,14 @@ var costs = struct{ connection, injected, session, request, stream, name, listen
 func (b bounds) sum() int64 {
 	n := func(n int, each int64) int64 { return int64(n) * each }
 	// Who hears of refusals has them in events as well, of which there are as many.
-	return n(b.connections, costs.connection) + n(b.injected, costs.injected) + n(b.sessions, costs.session+5*int64(b.streams)*costs.stream) +
-		n(b.requests, costs.request) + n(b.names, costs.name) + n(b.listeners, costs.listener) + n(b.questions, costs.question) + n(b.told, costs.told)
+	return n(b.connections, costs.connection) + n(b.injecting, costs.injected) + n(b.sessions, costs.session+5*int64(b.streams)*costs.stream) +
+		n(b.requests, costs.request) + n(b.names, costs.name) + n(b.listeners, costs.listener) + n(b.questions, costs.question) + n(b.reported, costs.told)
 }
 
 // The figure in docs/security.md, and that of a limit of memory.
 func TestBoundsAddUp(t *testing.T) {
 	t.Parallel()
-	for memory, most := range map[uint64]int64{0: whole, 8 << 30: whole, 512 << 20: whole, 256 << 20: 64 << 20, 128 << 20: 32 << 20, 64 << 20: 16 << 20, 1: 16 << 20} {
+	for memory, most := range map[uint64]int64{0: maxMemory, 8 << 30: maxMemory, 512 << 20: maxMemory, 256 << 20: 64 << 20, 128 << 20: 32 << 20, 64 << 20: 16 << 20, 1: 16 << 20} {
 		if sum := boundsOf(memory).sum(); sum > most || sum < most*8/10 {
 			t.Errorf("of a limit of %d bytes: %d, want at most %d and not much less", memory, sum, most)
 		}
@@ -80,16 +80,16 @@ func TestBoundsAreDocumented(t *testing.T) {
 	}
 	b := &atMost
 	for _, want := range []string{
-		fmt.Sprintf("at most %d MiB for its network", whole>>20),
+		fmt.Sprintf("at most %d MiB for its network", maxMemory>>20),
 		fmt.Sprintf("a quarter of that limit, and not less than %d MiB", (boundsOf(1).sum()+1<<20-1)>>20),
-		fmt.Sprintf("| %d, %d of them to hosts of credentials |", b.connections, b.injected),
+		fmt.Sprintf("| %d, %d of them to hosts of credentials |", b.connections, b.injecting),
 		fmt.Sprintf("| attempts to connect outside | %d |", 2*b.connections),
 		fmt.Sprintf("| %d connections with %d streams each, %d requests at a time |", b.sessions, b.streams, b.requests),
 		fmt.Sprintf("| %d KiB, %d KiB |", b.header>>10, maxResponse>>10),
 		fmt.Sprintf("| %.0f minute, %.0f minutes |", b.idle.Minutes(), b.stuck.Minutes()),
 		fmt.Sprintf("| names with an address | %d |", b.names),
 		fmt.Sprintf("| questions for names | %d |", b.questions),
-		fmt.Sprintf("| refusals, each told once | %d |", b.told),
+		fmt.Sprintf("| refusals, each told once | %d |", b.reported),
 		fmt.Sprintf("up to %d that wait at each port", waiting),
 	} {
 		if !strings.Contains(string(text), want) {
@@ -207,10 +207,10 @@ func TestBoundsCost(t *testing.T) {
 				}
 			}
 		}},
-		{"refusals", atMost.told, costs.told, func(t *testing.T) func() {
+		{"refusals", atMost.reported, costs.told, func(t *testing.T) func() {
 			w := newWorld(t, nil)
 			return func() {
-				for i := range 3 * atMost.told {
+				for i := range 3 * atMost.reported {
 					w.decided(egress.Decision{Name: fmt.Sprint(i, strings.Repeat("n", 10_000)), Reason: fmt.Sprint(i, strings.Repeat("r", 10_000))})
 				}
 			}

@@ -53,11 +53,11 @@ func (c *conn) end() {
 	delete(c.gate.conns, c)
 	c.gate.mu.Unlock()
 	c.gate.progress.Add(1)
-	c.tell()
+	c.report()
 }
 
-// tell has the connection's decision told, once.
-func (c *conn) tell() {
+// report has the connection's decision told, once.
+func (c *conn) report() {
 	if c.quiet {
 		return
 	}
@@ -98,7 +98,7 @@ func (c *conn) failed(err error) { c.unserved(c.decision.Allowed, err.Error(), n
 // before the command can know of it, and end by it.
 func (c *conn) unserved(allowed bool, reason string, reply []byte) {
 	c.decision.Allowed, c.decision.Reason = allowed, reason
-	c.tell()
+	c.report()
 	if reply != nil {
 		c.part(reply)
 	}
@@ -122,7 +122,7 @@ func (g *Gate) serveName(c *conn) {
 		c.refused(g.config.Rules.Refusal(n.name, c.decision.Port))
 		return
 	}
-	first, ok := c.greeted(c.inner, n.name)
+	first, ok := c.readGreeting(c.inner, n.name)
 	if !ok {
 		return
 	}
@@ -148,9 +148,9 @@ func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	return ports[i], true
 }
 
-// greeted reads the first bytes of the connection, from r, and holds them against the name,
+// readGreeting reads the first bytes of the connection, from r, and holds them against the name,
 // on ports where they have one. It is false of what was refused.
-func (c *conn) greeted(r io.Reader, want string) (first []byte, ok bool) {
+func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	greeting := greetings[c.decision.Port]
 	if greeting == nil {
 		return nil, true

@@ -36,16 +36,16 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 	}
 	q.id, q.desired = header.ID, header.RecursionDesired
 	if header.OpCode != 0 {
-		return q, q.bare(dnsmessage.RCodeNotImplemented), false
+		return q, q.answerUnparsed(dnsmessage.RCodeNotImplemented), false
 	}
 	if q.asked, err = p.Question(); err != nil {
-		return q, q.bare(dnsmessage.RCodeFormatError), false
+		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
 	}
 	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
-		return q, q.bare(dnsmessage.RCodeFormatError), false
+		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
 	}
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
-		return q, q.bare(dnsmessage.RCodeFormatError), false
+		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
 	}
 	for {
 		more, err := p.AdditionalHeader()
@@ -53,7 +53,7 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 			break
 		}
 		if err != nil || p.SkipAdditional() != nil || more.Type == dnsmessage.TypeOPT && q.edns {
-			return q, q.bare(dnsmessage.RCodeFormatError), false
+			return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
 		}
 		if more.Type == dnsmessage.TypeOPT {
 			q.edns = true
@@ -76,8 +76,8 @@ func (q question) reverse() bool {
 	return strings.HasSuffix(name, ".in-addr.arpa.") || strings.HasSuffix(name, ".ip6.arpa.")
 }
 
-// bare answers what could not be read to its end.
-func (q question) bare(code dnsmessage.RCode) []byte {
+// answerUnparsed answers what could not be read to its end.
+func (q question) answerUnparsed(code dnsmessage.RCode) []byte {
 	b := dnsmessage.NewBuilder(nil, q.header(code))
 	message, _ := b.Finish() // it fails only where nothing was begun
 	return message

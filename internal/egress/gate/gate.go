@@ -46,8 +46,8 @@ type Config struct {
 	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
 	// (HostPorts); nil: net.Dialer.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	// Own gives the machine's own addresses; nil: those of its interfaces.
-	Own func() []netip.Prefix
+	// OwnAddresses gives the machine's own addresses; nil: those of its interfaces.
+	OwnAddresses func() []netip.Prefix
 	// Resets has the gate ask Sockets for one of Resets4, by which it sees what nobody listens
 	// for: the kernel refuses connections to ports of names that no rule has.
 	Resets bool
@@ -114,8 +114,8 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
 		}
 	}
-	if config.Own == nil {
-		config.Own = own
+	if config.OwnAddresses == nil {
+		config.OwnAddresses = interfaceAddresses
 	}
 	b := boundsOf(config.Memory)
 	if config.bounds != nil {
@@ -164,8 +164,8 @@ func absolute(name string) string {
 	return name
 }
 
-// own are the addresses of the machine's interfaces. If they cannot be told, any could be.
-func own() (list []netip.Prefix) {
+// interfaceAddresses are the addresses of the machine's interfaces. If they cannot be told, any could be.
+func interfaceAddresses() (list []netip.Prefix) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}

@@ -32,16 +32,16 @@ type Injection struct {
 	// Roots are whom the gate trusts to name the real hosts; nil: whom this machine trusts.
 	Roots *x509.CertPool
 
-	renewed atomic.Pointer[[]Credential]
+	latest atomic.Pointer[[]Credential]
 }
 
 // Renew gives the credentials, which are these in all else, other values. Every request gets those from
 // now on, of gates that have begun, too.
-func (of *Injection) Renew(credentials []Credential) { of.renewed.Store(&credentials) }
+func (of *Injection) Renew(credentials []Credential) { of.latest.Store(&credentials) }
 
 // current are the credentials with their newest values.
 func (of *Injection) current() []Credential {
-	if renewed := of.renewed.Load(); renewed != nil {
+	if renewed := of.latest.Load(); renewed != nil {
 		return *renewed
 	}
 	return of.Credentials
@@ -91,7 +91,7 @@ func newInjector(g *Gate, of *Injection) *injector {
 		return nil
 	}
 	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{},
-		places: make(slots, g.bounds.injected), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
+		places: make(slots, g.bounds.injecting), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
 }
 
 // has reports whether connections to a port of a name end here.
@@ -113,7 +113,7 @@ func (in *injector) start() {
 	in.two.ForceAttemptHTTP2, in.two.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: download, MaxReceiveBufferPerStream: download}
 	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: in, FlushInterval: -1, ErrorLog: silent,
 		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			t, why := terminatedOf(r), told(err)
+			t, why := terminatedOf(r), upstreamError(err)
 			if !errors.Is(err, context.Canceled) { // that the command did not wait for it is no reason
 				t.note(why)
 			}
@@ -239,9 +239,9 @@ func (o outside) Close() error {
 // notDialled is why a host was not connected to.
 type notDialled struct{ error }
 
-// told says why a request had no answer. Other errors quote what the host has sent, which can
+// upstreamError says why a request had no answer. Other errors quote what the host has sent, which can
 // have the credential in it.
-func told(err error) string {
+func upstreamError(err error) string {
 	var dial notDialled
 	var network net.Error
 	var certificate *tls.CertificateVerificationError

@@ -19,11 +19,11 @@ const unprivileged = 1024
 // A listener passes on connections.
 type listener struct {
 	*net.TCPListener
-	at    netip.AddrPort
-	slots slots
-	serve func(*conn)
-	asked time.Time // last, of a listener for one name
-	gone  atomic.Bool
+	at        netip.AddrPort
+	slots     slots
+	serve     func(*conn)
+	lastAsked time.Time // last, of a listener for one name
+	gone      atomic.Bool
 }
 
 // listen listens inside of the sandbox, if the gate does not already do.
@@ -33,7 +33,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	g.mu.Lock()
 	l, backlog := g.listeners[at], waiting
 	if l != nil {
-		l.asked = time.Now()
+		l.lastAsked = time.Now()
 	} else if egress.Fake(at.Addr()) {
 		count, _ := g.single()
 		backlog = max(waiting/(1+count), waitingLeast)
@@ -54,7 +54,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	if err != nil {
 		return err
 	}
-	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, asked: time.Now()})
+	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, lastAsked: time.Now()})
 }
 
 // add has a listener's connections accepted, unless the gate closes.
@@ -79,7 +79,7 @@ func (g *Gate) single() (count int, oldest *listener) {
 		if !egress.Fake(at.Addr()) {
 			continue
 		}
-		if count++; oldest == nil || l.asked.Before(oldest.asked) {
+		if count++; oldest == nil || l.lastAsked.Before(oldest.lastAsked) {
 			oldest = l
 		}
 	}

@@ -17,21 +17,21 @@ type log struct {
 // A hearer is told of decisions. What a command tries for ever, and does not work, it is told
 // once; what works is summed up, since each decision costs as much as a short connection.
 type hearer struct {
-	tell func(egress.Decision)
-	told map[egress.Decision]bool
-	more uint64                               // refusals past those
-	sums map[egress.Decision]*egress.Decision // what is to be told yet
+	report   func(egress.Decision)
+	reported map[egress.Decision]bool
+	more     uint64                               // refusals past those
+	sums     map[egress.Decision]*egress.Decision // what is to be told yet
 }
 
-// tellAfter is how long what works is summed up for.
-const tellAfter = 200 * time.Millisecond
+// flushAfter is how long what works is summed up for.
+const flushAfter = 200 * time.Millisecond
 
 // Hear has tell told of decisions from now on, one at a time, until stop, or until the gate is
 // closed. What is refused, or does not work, it is told the first time alone, and of a bounded number
 // of different ones; the rest is counted. Connections that work are summed up for a fifth of a second.
 // Once stop has returned, it was told of all that a command could know of before.
 func (g *Gate) Hear(tell func(egress.Decision)) (stop func()) {
-	h := &hearer{tell: tell, told: map[egress.Decision]bool{}, sums: map[egress.Decision]*egress.Decision{}}
+	h := &hearer{report: tell, reported: map[egress.Decision]bool{}, sums: map[egress.Decision]*egress.Decision{}}
 	l := &g.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,9 +55,9 @@ func (g *Gate) decided(d egress.Decision) {
 	defer l.mu.Unlock()
 	for h := range l.hearers {
 		if d.Reason != "" {
-			h.refused(d, g.bounds.told)
+			h.refused(d, g.bounds.reported)
 		} else if h.sum(d); l.stop == nil {
-			l.stop = time.AfterFunc(tellAfter, l.tell)
+			l.stop = time.AfterFunc(flushAfter, l.flush)
 		}
 	}
 }
@@ -91,17 +91,17 @@ func (h *hearer) sum(d egress.Decision) {
 func (h *hearer) refused(d egress.Decision, most int) {
 	key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
 	switch {
-	case h.told[key]:
+	case h.reported[key]:
 		return
-	case len(h.told) < most:
-		h.told[key] = true
+	case len(h.reported) < most:
+		h.reported[key] = true
 	default:
 		if h.more++; h.more > 1 {
 			return // they are told at the end
 		}
 		d = unlisted(1)
 	}
-	h.tell(d)
+	h.report(d)
 }
 
 // missed counts refusals that nobody has seen. Some kernels count each twice.
@@ -111,7 +111,7 @@ func (g *Gate) missed(count uint64) {
 	defer l.mu.Unlock()
 	for h := range l.hearers {
 		if h.more += count; h.more == count {
-			h.tell(unlisted(1))
+			h.report(unlisted(1))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func unlisted(count uint64) egress.Decision {
 // flush tells what has been summed up.
 func (h *hearer) flush() {
 	for _, sum := range h.sums {
-		h.tell(*sum)
+		h.report(*sum)
 	}
 	clear(h.sums)
 }
@@ -133,12 +133,12 @@ func (h *hearer) flush() {
 func (h *hearer) end() {
 	h.flush()
 	if h.more > 1 {
-		h.tell(unlisted(h.more - 1))
+		h.report(unlisted(h.more - 1))
 	}
 }
 
-// tell tells everybody what has been summed up.
-func (l *log) tell() {
+// flush tells everybody what has been summed up.
+func (l *log) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stop = nil

@@ -130,7 +130,7 @@ func (g *Gate) lookup(ctx context.Context, n *name) error {
 	}
 	n.until, n.err = time.Now().Add(fresh), nil
 	n.checked, n.trusted, n.refused = nil, nil, nil
-	own := g.config.Own()
+	own := g.config.OwnAddresses()
 	for _, addr := range found[:min(len(found), maxAddresses)] {
 		addr = addr.Unmap()
 		if err := egress.CheckAddress(addr, true, own); err == nil {

@@ -293,7 +293,7 @@ func TestToldOnce(t *testing.T) {
 	}
 	w := newWorld(t, nil, "a.example")
 	var late []egress.Decision
-	for i := range 2 * atMost.told {
+	for i := range 2 * atMost.reported {
 		if i == 1 { // who comes later hears of what was told before, if it happens again
 			w.Hear(func(d egress.Decision) { late = append(late, d) })
 			w.Gate.answer(ask(t, "n0.example.", dnsmessage.TypeA, nil))
@@ -303,16 +303,16 @@ func TestToldOnce(t *testing.T) {
 		}
 	}
 	w.mu.Lock()
-	if n := len(w.told); n != atMost.told+1 || w.told[n-1].Reason != "further refusals are not listed" || w.told[n-2].Name != fmt.Sprintf("n%d.example", atMost.told-1) {
+	if n := len(w.told); n != atMost.reported+1 || w.told[n-1].Reason != "further refusals are not listed" || w.told[n-2].Name != fmt.Sprintf("n%d.example", atMost.reported-1) {
 		t.Errorf("%d, the last %+v", n, w.told[n-2:])
 	}
 	w.mu.Unlock()
 	w.Close()
-	sum := w.told[atMost.told].Connections + w.told[len(w.told)-1].Connections
-	if n := len(w.told); n != atMost.told+2 || sum != 2*uint64(atMost.told) {
+	sum := w.told[atMost.reported].Connections + w.told[len(w.told)-1].Connections
+	if n := len(w.told); n != atMost.reported+2 || sum != 2*uint64(atMost.reported) {
 		t.Errorf("%d, the last %+v: %d are counted", n, w.told[n-1], sum)
 	}
-	if late[0].Name != "n0.example" || len(late) != atMost.told+2 {
+	if late[0].Name != "n0.example" || len(late) != atMost.reported+2 {
 		t.Errorf("who came later heard %d, first %+v", len(late), late[0])
 	}
 }

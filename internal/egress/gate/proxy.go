@@ -66,13 +66,13 @@ func (g *Gate) Environment() []string {
 type request struct {
 	host string // a name, or what stands in its place
 	port uint16
-	// granted is what the program is told, and refused what it is told otherwise.
-	granted []byte
-	refused func(why verdict, text string) []byte
+	// acceptReply is what the program is told, and refused what it is told otherwise.
+	acceptReply []byte
+	refused     func(why verdict, text string) []byte
 	// first is what the server is sent before anything else. For an http:// URL it is the
 	// request, and named says that its Host has been compared.
-	first []byte
-	named bool
+	first  []byte
+	byName bool
 }
 
 // A verdict is why a proxy does not do what it was asked for.
@@ -145,12 +145,12 @@ func (g *Gate) serveProxy(c *conn) {
 		return
 	}
 	first := asked.first
-	if !asked.named {
-		if _, err := c.inner.Write(asked.granted); err != nil {
+	if !asked.byName {
+		if _, err := c.inner.Write(asked.acceptReply); err != nil {
 			c.failed(err)
 			return
 		}
-		if first, ok = c.greeted(in, n.name); !ok {
+		if first, ok = c.readGreeting(in, n.name); !ok {
 			return
 		}
 	}
@@ -238,7 +238,7 @@ func askedByHTTP(head []byte, password string) (*request, error) {
 		if err != nil {
 			return nil, httpError(malformed, err.Error())
 		}
-		return &request{host: host, port: port, granted: []byte("HTTP/1.1 200 Connection established\r\n\r\n"), refused: refusedByHTTP(host, port)}, nil
+		return &request{host: host, port: port, acceptReply: []byte("HTTP/1.1 200 Connection established\r\n\r\n"), refused: refusedByHTTP(host, port)}, nil
 	}
 	scheme, rest, ok := strings.Cut(target, "://")
 	switch {
@@ -267,7 +267,7 @@ func askedByHTTP(head []byte, password string) (*request, error) {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	return &request{host: host, port: port, refused: refusedByHTTP(host, port), named: true,
+	return &request{host: host, port: port, refused: refusedByHTTP(host, port), byName: true,
 		first: []byte(method + " " + path + " " + words[2] + "\r\n" + forwarded(lines[1:]))}, nil
 }
 
@@ -380,7 +380,7 @@ func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, e
 	if head[0] != socksVersion || head[1] != socksConnect {
 		return nil, socksError("it takes connections alone", socksReply(socksNoCommand)...)
 	}
-	return &request{host: host, port: uint16(port[0])<<8 | uint16(port[1]), granted: socksReply(0),
+	return &request{host: host, port: uint16(port[0])<<8 | uint16(port[1]), acceptReply: socksReply(0),
 		refused: func(why verdict, _ string) []byte { return socksReply(socksStatus[why]) }}, nil
 }
 

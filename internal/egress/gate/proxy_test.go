@@ -77,7 +77,7 @@ func TestAskedByHTTP(t *testing.T) {
 			host, rest, _ := strings.Cut(want, " ")
 			port, first, forwards := strings.Cut(rest, " ")
 			got := strings.ReplaceAll(string(asked.first), "\r\n", "|")
-			if asked.host != host || port != strconv.Itoa(int(asked.port)) || got != first || asked.named != forwards || forwards == (asked.granted != nil) {
+			if asked.host != host || port != strconv.Itoa(int(asked.port)) || got != first || asked.byName != forwards || forwards == (asked.acceptReply != nil) {
 				t.Errorf("%.80q: %+v, first %q", said, asked, got)
 			}
 		}
@@ -112,7 +112,7 @@ func TestAskedBySOCKS(t *testing.T) {
 			asked, reply, err := conversation(said, "", slow)
 			if reply != want.reply || (err == nil) != (want.host != "") {
 				t.Errorf("%q: %q, %v", said, reply, err)
-			} else if err == nil && (asked.host != want.host || asked.port != 443 || asked.named) {
+			} else if err == nil && (asked.host != want.host || asked.port != 443 || asked.byName) {
 				t.Errorf("%q: %+v", said, asked)
 			}
 		}
@@ -159,7 +159,7 @@ func FuzzAsked(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said string) {
 		asked, _, err := conversation(said, "", false)
-		if err != nil || !asked.named || strings.Contains(asked.host, ":") { // an address, which is refused
+		if err != nil || !asked.byName || strings.Contains(asked.host, ":") { // an address, which is refused
 			return
 		}
 		name, need, err := requestName(asked.first)

@@ -73,7 +73,7 @@ func (r *resets) take(fd int) {
 			r.lost = lost
 			r.gate.missed(uint64(missed))
 		}
-		r.gate.unheard(from)
+		r.gate.reportUnheard(from)
 	}
 }
 
@@ -84,8 +84,8 @@ func (r *resets) close() {
 	}
 }
 
-// unheard is about a connection that nobody listened for.
-func (g *Gate) unheard(to netip.AddrPort) {
+// reportUnheard is about a connection that nobody listened for.
+func (g *Gate) reportUnheard(to netip.AddrPort) {
 	d := egress.Decision{Name: to.Addr().String(), Port: to.Port()}
 	n := g.names.behind(to.Addr())
 	if n == nil {

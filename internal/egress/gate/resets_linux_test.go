@@ -70,7 +70,7 @@ func TestResetsLost(t *testing.T) {
 	a := resolve(t, "a.example")
 	var told []egress.Decision
 	stop := w.Hear(func(d egress.Decision) { told = append(told, d) })
-	all := 3 * atMost.told
+	all := 3 * atMost.reported
 	w.resets.mu.Lock() // nobody reads
 	for i := range all {
 		refusedAt(t, netip.AddrPortFrom(a, uint16(10_000+i)))

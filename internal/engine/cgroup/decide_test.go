@@ -77,7 +77,7 @@ func TestHierarchies(t *testing.T) {
 			for _, c := range h.controllers {
 				controllers = append(controllers, string(c))
 			}
-			got = append(got, string(rune('0'+h.version))+" "+h.own+" ["+strings.Join(controllers, " ")+"]")
+			got = append(got, string(rune('0'+h.version))+" "+h.ownGroup+" ["+strings.Join(controllers, " ")+"]")
 		}
 		if s := strings.Join(got, "; "); s != tt.want {
 			t.Errorf("%s:\n got: %s\nwant: %s", tt.name, s, tt.want)
@@ -94,8 +94,8 @@ func FuzzHierarchies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mounts, groups string) {
 		for _, h := range hierarchies(mounts, groups) {
 			mount := filepath.Clean(h.mount)
-			if h.own != mount && !strings.HasPrefix(h.own, strings.TrimSuffix(mount, "/")+"/") {
-				t.Errorf("%q is not beneath %q", h.own, h.mount)
+			if h.ownGroup != mount && !strings.HasPrefix(h.ownGroup, strings.TrimSuffix(mount, "/")+"/") {
+				t.Errorf("%q is not beneath %q", h.ownGroup, h.mount)
 			}
 			if h.version != 2 && len(h.controllers) == 0 {
 				t.Errorf("%+v has no controllers", h)

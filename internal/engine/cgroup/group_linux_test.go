@@ -214,8 +214,8 @@ func TestBornInside(t *testing.T) {
 	}
 	dir := ""
 	for _, tree := range hierarchies(string(mounts), string(groups)) {
-		if tree.version == 2 && unix.Access(filepath.Join(tree.own, "cgroup.procs"), unix.W_OK) == nil {
-			dir = tree.own
+		if tree.version == 2 && unix.Access(filepath.Join(tree.ownGroup, "cgroup.procs"), unix.W_OK) == nil {
+			dir = tree.ownGroup
 			break
 		}
 	}

@@ -23,9 +23,9 @@ func Look() Host {
 	}
 	var h Host
 	for _, tree := range hierarchies(string(mounts), string(groups)) {
-		candidates := []string{tree.own}
-		if tree.version == 2 && tree.own != tree.mount {
-			candidates = append(candidates, filepath.Dir(tree.own))
+		candidates := []string{tree.ownGroup}
+		if tree.version == 2 && tree.ownGroup != tree.mount {
+			candidates = append(candidates, filepath.Dir(tree.ownGroup))
 		}
 		for _, dir := range candidates {
 			if p := (Place{tree.version, dir, try(tree.version, dir)}); len(p.Controllers) > 0 {

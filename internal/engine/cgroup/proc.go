@@ -11,7 +11,7 @@ type hierarchy struct {
 	version     int
 	controllers []Controller // of version 1, where they belong to the mount
 	mount       string
-	own         string // this process's group, beneath mount
+	ownGroup    string // this process's group, beneath mount
 }
 
 // hierarchies finds, in the contents of /proc/self/mountinfo and
@@ -50,8 +50,8 @@ func hierarchies(mountinfo, cgroups string) []hierarchy {
 		if !ok || !strings.HasPrefix(h.mount, "/") {
 			continue
 		}
-		h.own = path.Join(h.mount, beneath)
-		if !slices.ContainsFunc(out, func(o hierarchy) bool { return o.own == h.own && o.version == h.version }) {
+		h.ownGroup = path.Join(h.mount, beneath)
+		if !slices.ContainsFunc(out, func(o hierarchy) bool { return o.ownGroup == h.ownGroup && o.version == h.version }) {
 			out = append(out, h)
 		}
 	}

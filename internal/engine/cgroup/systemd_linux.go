@@ -58,8 +58,8 @@ func (s *scope) adopt(launcher int) error {
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil {
 		for _, tree := range hierarchies(string(mounts), groupsOf(launcher)) {
-			if tree.version == 2 && path.Base(tree.own) == s.unit {
-				s.events, _ = os.Open(filepath.Join(tree.own, "memory.events"))
+			if tree.version == 2 && path.Base(tree.ownGroup) == s.unit {
+				s.events, _ = os.Open(filepath.Join(tree.ownGroup, "memory.events"))
 			}
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	ownArg = "sbxhost-init-own"
 )
 
-// Wanted reports whether args are those of a process that is to be one of these.
-func Wanted(args []string) bool {
+// Requested reports whether args are those of a process that is to be one of these.
+func Requested(args []string) bool {
 	if len(args) < 3 {
 		return false
 	}
@@ -87,8 +87,8 @@ func Settlement(listener, file *os.File) (message, rights []byte) {
 // An Owner is who [OwnArgv] gives directories to.
 type Owner struct {
 	UID, GID uint32 // as the init sees them
-	// Anybody says that the numbers are not known: everybody may write there.
-	Anybody bool
+	// Unknown says that the numbers are not known: everybody may write there.
+	Unknown bool
 }
 
 // OwnArgv is what follows the executable's name on the command line of a process
@@ -104,7 +104,7 @@ const anybody = "anybody"
 
 // String is how it stands on a command line.
 func (o Owner) String() string {
-	if o.Anybody {
+	if o.Unknown {
 		return anybody
 	}
 	return strconv.FormatUint(uint64(o.UID), 10) + ":" + strconv.FormatUint(uint64(o.GID), 10)

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Main is the life of a process that [Wanted] its arguments. It returns the exit status.
+// Main is the life of a process that [Requested] its arguments. It returns the exit status.
 // What it starts, or becomes, is the init: argv[1] of one, and what one does with its control socket.
 func Main(args []string, initArg string, runInit func(control int) int) int {
 	switch args[1] {
@@ -80,7 +80,7 @@ func (l line) ended(number uint64) {
 }
 
 // How many descriptors a handover has, the control socket, and how many a settlement.
-const handedOver, settled = 1, 2
+const handedOver, settlementFDs = 1, 2
 
 // receive reads one message and gives its descriptors, of which there must be so many.
 func (l line) receive(files int) (number uint64, fds []int, err error) {

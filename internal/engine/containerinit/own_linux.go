@@ -31,7 +31,7 @@ func (o Owner) take(dir string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if o.Anybody {
+	if o.Unknown {
 		return unix.Fchmod(fd, 0o777)
 	}
 	return unix.Fchown(fd, int(o.UID), int(o.GID))
@@ -39,7 +39,7 @@ func (o Owner) take(dir string) error {
 
 func parseOwner(s string) (Owner, bool) {
 	if s == anybody {
-		return Owner{Anybody: true}, true
+		return Owner{Unknown: true}, true
 	}
 	uid, gid, ok := strings.Cut(s, ":")
 	u, err := strconv.ParseUint(uid, 10, 32)

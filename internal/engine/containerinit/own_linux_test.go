@@ -34,7 +34,7 @@ func TestOwn(t *testing.T) {
 	if st := info.Sys().(*syscall.Stat_t); st.Uid != me.UID || st.Gid != me.GID || info.Mode().Perm() != 0o755 {
 		t.Errorf("owner %d:%d, mode %v", st.Uid, st.Gid, info.Mode())
 	}
-	if err := own(Owner{Anybody: true}, sub); err != nil {
+	if err := own(Owner{Unknown: true}, sub); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(sub); err != nil || info.Mode().Perm() != 0o777 {

@@ -18,7 +18,7 @@ func runStay(path, initArg string) int {
 	if code != 0 {
 		return code
 	}
-	_, fds, err := l.receive(settled)
+	_, fds, err := l.receive(settlementFDs)
 	if err != nil {
 		return proc.Complain("fetching the socket", err)
 	}

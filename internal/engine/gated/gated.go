@@ -107,7 +107,7 @@ func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
 	}
 	return g.Gate.Hear(func(d egress.Decision) {
 		if session {
-			d.By = egress.OfSession
+			d.Source = egress.OfSession
 		}
 		emit(shared.Event{Kind: shared.EventNetwork, Message: d.String(), Details: d.Details()})
 	})

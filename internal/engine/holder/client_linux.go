@@ -226,12 +226,12 @@ func (c *Client) converse() error {
 
 func (c *Client) hear(kind byte, payload []byte) error {
 	var m pair
-	var put covered
+	var put restored
 	var failed refusal
 	said := frame.Message(&m)
 	switch kind {
 	case msgDone, msgSame, msgExit:
-	case msgCovered:
+	case msgRestored:
 		said = &put
 	case msgFailed:
 		said = &failed
@@ -256,9 +256,9 @@ func (c *Client) hear(kind byte, payload []byte) error {
 		c.answer(m.request, reply{same: m.value == 1})
 	case kind == msgFailed:
 		c.answer(failed.request, reply{err: &failed.why})
-	case kind == msgCovered:
+	case kind == msgRestored:
 		if l := c.launcher(put.request, false); l != nil {
-			l.tellCovered(put.dest, put.reason)
+			l.reportRestored(put.dest, put.reason)
 		}
 	default:
 		if l := c.launcher(m.request, true); l != nil {
@@ -300,7 +300,7 @@ type Launcher struct {
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
 
-	covered func(dest, reason string) // under mu; nil where nobody is told
+	onRestored func(dest, reason string) // under mu; nil where nobody is told
 
 	end    sync.Once
 	watch  sync.Once
@@ -312,18 +312,18 @@ type Launcher struct {
 // Pid is its number, which may be another's once Wait has returned.
 func (l *Launcher) Pid() int { return l.pid }
 
-// OnCovered has told be called, of an init that is the First of its namespaces, when a mount of the tree that it or
+// OnRestored has told be called, of an init that is the First of its namespaces, when a mount of the tree that it or
 // one which has joined it was started in was put back, at dest, since somebody on the host
 // had replaced what it lay on. A reason says why it could not be.
-func (l *Launcher) OnCovered(told func(dest, reason string)) {
+func (l *Launcher) OnRestored(told func(dest, reason string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.covered = told
+	l.onRestored = told
 }
 
-func (l *Launcher) tellCovered(dest, reason string) {
+func (l *Launcher) reportRestored(dest, reason string) {
 	l.mu.Lock()
-	told := l.covered
+	told := l.onRestored
 	l.mu.Unlock()
 	if told != nil {
 		told(dest, reason)

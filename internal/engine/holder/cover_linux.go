@@ -51,7 +51,7 @@ func (t *tree) follow(s *server, g *group) *MountError {
 		t.covers = &covers{server: s, tree: t, ops: ops, changes: os.NewFile(uintptr(fd), "changes"), watched: map[int32]map[string][]int{}, groups: map[*group]bool{}}
 		for i := range ops {
 			if err := t.covers.watch(i); err != nil {
-				g.tell(ops[i].Dest, mountError("watching", err))
+				g.report(ops[i].Dest, mountError("watching", err))
 				break // there are too many, for this user
 			}
 		}
@@ -91,7 +91,7 @@ func (c *covers) watch(step int) error {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || b.own[uint64(st.Dev)] {
+	if err := unix.Fstat(fd, &st); err != nil || b.ownMounts[uint64(st.Dev)] {
 		return err // nobody but commands can rename there
 	}
 	var wd int
@@ -172,7 +172,7 @@ func (c *covers) putBack(events []byte) {
 		if err := c.watch(i); err != nil && failed == nil {
 			failed = mountError("watching", err)
 		}
-		c.tell(o.Dest, failed)
+		c.report(o.Dest, failed)
 	}
 }
 
@@ -194,10 +194,10 @@ func (b *builder) again(o Op) *MountError {
 	return b.step(o)
 }
 
-func (c *covers) tell(dest string, failed *MountError) {
+func (c *covers) report(dest string, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for g := range c.groups {
-		g.tell(dest, failed)
+		g.report(dest, failed)
 	}
 }

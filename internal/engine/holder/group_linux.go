@@ -18,8 +18,8 @@ const groupNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUT
 type group struct {
 	work    chan func()
 	members sync.WaitGroup // inits that have joined the first
-	// tell tells the client of a mount that was put back, or could not be.
-	tell func(dest string, failed *MountError)
+	// report tells the client of a mount that was put back, or could not be.
+	report func(dest string, failed *MountError)
 
 	mu    sync.Mutex
 	trees []*tree // that sandboxes of it follow, those last used at the end
@@ -124,12 +124,12 @@ func (c *client) enter(r *run, t *tree) (do func(func()) *MountError, leave func
 		if failed != nil {
 			return nil, nil, failed
 		}
-		g.tell = func(dest string, failed *MountError) {
-			m := &covered{request: r.request, dest: dest}
+		g.report = func(dest string, failed *MountError) {
+			m := &restored{request: r.request, dest: dest}
 			if failed != nil {
 				m.reason = failed.Error()
 			}
-			go c.conn.write(msgCovered, m) // who reads nothing holds up no mount
+			go c.conn.write(msgRestored, m) // who reads nothing holds up no mount
 		}
 		c.mu.Lock()
 		c.groups[r.request] = g

@@ -21,7 +21,7 @@ import (
 
 // The test binary is the holder, as sbxhost-init is.
 func TestMain(m *testing.M) {
-	if Wanted(os.Args) {
+	if Requested(os.Args) {
 		os.Exit(Main(os.Args))
 	}
 	os.Exit(m.Run())

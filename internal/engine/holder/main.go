@@ -29,8 +29,8 @@ func argv(byRoot, forOne bool) []string {
 	return words
 }
 
-// Wanted reports whether args are those of a process that is to be a holder.
-func Wanted(args []string) bool {
+// Requested reports whether args are those of a process that is to be a holder.
+func Requested(args []string) bool {
 	return len(args) == 3 && args[1] == Arg && (args[2] == "true" || args[2] == "false" || args[2] == alone)
 }
 

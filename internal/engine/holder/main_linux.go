@@ -13,7 +13,7 @@ import (
 // processName is the name of a holder in the list of processes.
 const processName = "sbxhost-holder"
 
-// Main is the life of a holder, in a process that [Wanted] its arguments. It
+// Main is the life of a holder, in a process that [Requested] its arguments. It
 // returns the exit status.
 func Main(args []string) int {
 	// First of all: commands have this process's uid, if not its namespaces.

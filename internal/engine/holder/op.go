@@ -51,8 +51,8 @@ const (
 
 	// OwnOverlay shows an overlay of Source that is the sandbox's alone, and ends with it.
 	OwnOverlay
-	// Graft shows the tree Source, a path in the trees' own space, at Dest.
-	Graft
+	// Move shows the tree Source, a path in the trees' own space, at Dest.
+	Move
 	// Seal takes the right to write from Dest and all beneath it, by a mount over it.
 	Seal
 	// Processes makes a procfs, of the sandbox's own processes, at Dest.

@@ -37,7 +37,7 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 	if err != nil {
 		return nil, mountError("reading the steps of a sandbox", err)
 	}
-	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
+	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
 	sources := OwnOverlays(steps)
 	if alone == nil {
 		for i := range sources {
@@ -207,7 +207,7 @@ func pivot() *MountError {
 // fresh makes one of the steps that are a sandbox's alone.
 func (b *builder) fresh(o Op, dest string) *MountError {
 	switch o.Kind {
-	case Graft:
+	case Move:
 		// Moved, and not copied: of a copy the kernel leaves out what is mounted on something that
 		// the host has just then moved out of the tree's top, as it does with what holds a place.
 		fd, err := openBeneath(b.trees, strings.TrimPrefix(o.Source, "/"))

@@ -217,7 +217,7 @@ func (s *space) attach(fd int, at string) *MountError {
 	if err := unix.Mkdir(at, 0o755); err != nil && err != unix.EEXIST {
 		return mountError("mkdir "+at, err)
 	}
-	return s.watch.own(func() *MountError {
+	return s.watch.ignoreOwn(func() *MountError {
 		if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 			return mountError("move_mount "+at, err)
 		}

@@ -13,10 +13,10 @@ import (
 
 // builder makes one tree in the mount namespace of its thread.
 type builder struct {
-	space *space
-	host  int // Host
-	trees int // Trees
-	own   map[uint64]bool
+	space     *space
+	host      int // Host
+	trees     int // Trees
+	ownMounts map[uint64]bool
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
@@ -53,7 +53,7 @@ func at(e *MountError, index int) *MountError {
 
 // build must run on a thread that is locked and has a namespace of its own.
 func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
-	b := &builder{space: s, host: -1, trees: -1, own: map[uint64]bool{}, mounts: map[string]uint64{}}
+	b := &builder{space: s, host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}}
 	defer func() {
 		if failed != nil {
 			b.close()
@@ -114,7 +114,7 @@ func (b *builder) owns(fd int) *MountError {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return mountError("fstat", err)
 	}
-	b.own[uint64(st.Dev)] = true
+	b.ownMounts[uint64(st.Dev)] = true
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (b *builder) step(o Op) *MountError {
 		return failed
 	case OwnOverlay:
 		return b.ownOverlay(o.Source, dest)
-	case Graft, Seal, Processes, Pseudoterminals, Console:
+	case Move, Seal, Processes, Pseudoterminals, Console:
 		return b.fresh(o, dest)
 	}
 	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
@@ -350,7 +350,7 @@ func (b *builder) parent(dest string) (int, string, *MountError) {
 	}
 	var st unix.Stat_t
 	err := unix.Fstat(fd, &st)
-	if err == nil && !b.own[uint64(st.Dev)] {
+	if err == nil && !b.ownMounts[uint64(st.Dev)] {
 		// It would be made on the host, and stay there.
 		err = unix.ENOENT
 	}

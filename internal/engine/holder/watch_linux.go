@@ -37,8 +37,8 @@ func (w *watch) changed() bool {
 	return changed
 }
 
-// own makes a change that is not the host's.
-func (w *watch) own(change func() *MountError) *MountError {
+// ignoreOwn makes a change that is not the host's.
+func (w *watch) ignoreOwn(change func() *MountError) *MountError {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending = w.poll() || w.pending

@@ -7,15 +7,15 @@ import (
 const wireVersion = 11
 
 const (
-	msgHello   byte = 'H' // holder -> client, first: pair
-	msgOverlay byte = 'L' // client -> holder, or an Alone: overlayOf
-	msgTree    byte = 'T' // client -> holder: planned; nobody answers
-	msgRun     byte = 'R' // client -> holder: run; with files
-	msgDone    byte = 'D' // holder -> client: pair; of a run, with the pidfd
-	msgFailed  byte = 'E' // holder -> client: refusal
-	msgExit    byte = 'X' // holder -> client: pair
-	msgCovered byte = 'V' // holder -> client: covered
-	msgSame    byte = 'S' // client -> holder: pair; holder -> client: pair
+	msgHello    byte = 'H' // holder -> client, first: pair
+	msgOverlay  byte = 'L' // client -> holder, or an Alone: overlayOf
+	msgTree     byte = 'T' // client -> holder: planned; nobody answers
+	msgRun      byte = 'R' // client -> holder: run; with files
+	msgDone     byte = 'D' // holder -> client: pair; of a run, with the pidfd
+	msgFailed   byte = 'E' // holder -> client: refusal
+	msgExit     byte = 'X' // holder -> client: pair
+	msgRestored byte = 'V' // holder -> client: covered
+	msgSame     byte = 'S' // client -> holder: pair; holder -> client: pair
 )
 
 const (
@@ -140,13 +140,13 @@ func (m *overlayOf) Fields(c *frame.Codec) {
 
 // A covered tells of a mount that was put back where the host had taken it away, or why it could not
 // be.
-type covered struct {
+type restored struct {
 	request uint32 // of the first init of those that see it
 	dest    string
 	reason  string
 }
 
-func (m *covered) Fields(c *frame.Codec) {
+func (m *restored) Fields(c *frame.Codec) {
 	frame.Int(c, &m.request)
 	c.Text(&m.dest)
 	c.Text(&m.reason)

@@ -43,7 +43,7 @@ func messages(ops []Op) []frame.Message {
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
 		&overlayOf{3, "/s", true, "/scratch"},
 		&pair{1, 0x8b},
-		&covered{2, "/0/ws/.git/config", "reason"},
+		&restored{2, "/0/ws/.git/config", "reason"},
 		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
@@ -56,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &pair{}, &covered{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &pair{}, &restored{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}
@@ -67,12 +67,12 @@ func FuzzDecode(f *testing.F) {
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{argv(true, false), argv(false, false), argv(true, true)} {
-		if !Wanted(words) {
+		if !Requested(words) {
 			t.Errorf("%q is not wanted", words)
 		}
 	}
 	for _, words := range [][]string{nil, {"x"}, {"x", Arg}, {"x", Arg, "3"}, {"x", "sbxhost-init", "true"}, {"x", Arg, "true", "y"}} {
-		if Wanted(words) {
+		if Requested(words) {
 			t.Errorf("%q is wanted", words)
 		}
 	}

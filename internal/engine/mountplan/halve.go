@@ -29,7 +29,7 @@ type region struct {
 
 // Halves are a plan in two parts: the tree, which all commands share, and what each
 // command has for itself.
-type Halves struct{ Tree, Own Steps }
+type Halves struct{ Shared, Command Steps }
 
 // Halve takes a plan apart. What is fresh for each command, as memory and a procfs are,
 // is the sandbox's own, and so is what lies on it but for binds: those become trees of
@@ -41,56 +41,56 @@ func Halve(ops []Op, terminal, own bool) Halves {
 	regions.put("/", region{top: "/"})
 	trees := 1
 	if len(ops) > 0 && ops[0].Kind == ROBind && ops[0].Dest == "/" {
-		h.Tree.add(holder.ReadOnlyBind, ops[0].Source, "/0", ops[0])
+		h.Shared.add(holder.ReadOnlyBind, ops[0].Source, "/0", ops[0])
 		ops = ops[1:]
 	} else {
-		h.Tree.add(holder.Root, "", "/0", Op{Why: "filesystem"})
+		h.Shared.add(holder.Root, "", "/0", Op{Why: "filesystem"})
 	}
 	for _, o := range ops {
 		at := regions.cover(o.Dest).of
 		dest := "/0" + o.Dest
 		inside := "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(o.Dest, at.top), "/"), "/")
 		switch o.Kind {
-		case ROBind, Bind, Overlay, Home, Shell:
+		case ROBind, Bind, Overlay, Home, MountpointTmpfs:
 			switch {
 			case o.Kind == Overlay && own:
 				if !at.fresh {
-					h.Tree.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
+					h.Shared.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
 				}
-				h.Own.add(holder.OwnOverlay, o.Source, dest, o)
+				h.Command.add(holder.OwnOverlay, o.Source, dest, o)
 				regions.put(o.Dest, region{fresh: true})
 			case !at.fresh:
-				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
+				h.Shared.add(kindOf[o.Kind], o.sourceName(), inside, o)
 				regions.put(o.Dest, at)
 			case o.Kind == ROBind && paths.Inside("/proc", o.Dest):
-				h.Own.add(holder.Seal, "", dest, o)
+				h.Command.add(holder.Seal, "", dest, o)
 			default:
 				tree := "/" + strconv.Itoa(trees)
-				h.Tree.add(kindOf[o.Kind], o.named(), tree, o)
-				h.Own.add(holder.Graft, tree, dest, Op{Why: o.Why})
+				h.Shared.add(kindOf[o.Kind], o.sourceName(), tree, o)
+				h.Command.add(holder.Move, tree, dest, Op{Why: o.Why})
 				regions.put(o.Dest, region{tree: trees, top: o.Dest})
 				trees++
 			}
 		case Tmpfs, Proc:
 			if !at.fresh {
-				h.Tree.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
+				h.Shared.add(holder.Directory, "", inside, Op{Perms: 0o755, Why: o.Why}) // to mount on
 			}
-			h.Own.add(kindOf[o.Kind], "", dest, o)
+			h.Command.add(kindOf[o.Kind], "", dest, o)
 			regions.put(o.Dest, region{fresh: true})
 		case Dev:
 			if terminal {
 				o.Size = 1
-				h.Own.add(holder.Console, "", dest+"/console", Op{Why: o.Why})
+				h.Command.add(holder.Console, "", dest+"/console", Op{Why: o.Why})
 			}
-			h.Tree.add(holder.Devices, "", inside, o)
-			h.Tree.add(holder.Directory, "", inside+"/pts", Op{Perms: 0o755, Why: o.Why})
-			h.Own.add(holder.Pseudoterminals, "", dest+"/pts", Op{Why: o.Why})
+			h.Shared.add(holder.Devices, "", inside, o)
+			h.Shared.add(holder.Directory, "", inside+"/pts", Op{Perms: 0o755, Why: o.Why})
+			h.Command.add(holder.Pseudoterminals, "", dest+"/pts", Op{Why: o.Why})
 			regions.put(o.Dest, at)
 		default:
 			if at.fresh {
-				h.Own.add(kindOf[o.Kind], o.named(), dest, o)
+				h.Command.add(kindOf[o.Kind], o.sourceName(), dest, o)
 			} else {
-				h.Tree.add(kindOf[o.Kind], o.named(), inside, o)
+				h.Shared.add(kindOf[o.Kind], o.sourceName(), inside, o)
 			}
 		}
 	}
@@ -99,14 +99,14 @@ func Halve(ops []Op, terminal, own bool) Halves {
 
 // kindOf are the holder's steps for those of a plan.
 var kindOf = map[Kind]holder.Kind{
-	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, Shell: holder.Memory,
+	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, MountpointTmpfs: holder.Memory,
 	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices, Device: holder.Device,
 	Symlink: holder.Symlink, Dir: holder.Directory, File: holder.File, Text: holder.Text, RemountRO: holder.ReadOnly,
 	Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
 }
 
-// named gives the source by which the holder knows what a step shows.
-func (o Op) named() string {
+// sourceName gives the source by which the holder knows what a step shows.
+func (o Op) sourceName() string {
 	switch o.Kind {
 	case Home:
 		return o.Dest

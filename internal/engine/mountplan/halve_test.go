@@ -34,11 +34,11 @@ func flat(t *testing.T, name string, h Halves) []Op {
 	kinds := map[holder.Kind]Kind{
 		holder.Bind: Bind, holder.ReadOnlyBind: ROBind, holder.Overlay: Overlay, holder.Home: Home, holder.Directory: Dir,
 		holder.File: File, holder.Symlink: Symlink, holder.ReadOnly: RemountRO, holder.Pin: Pin,
-		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev, holder.Memory: Shell,
+		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev, holder.Memory: MountpointTmpfs,
 	}
 	var ops []Op
 	tree := func(at, dest string) {
-		for _, s := range h.Tree.Ops {
+		for _, s := range h.Shared.Ops {
 			switch {
 			case !paths.Inside(at, s.Dest) || s.Kind == holder.Root:
 			case s.Kind == holder.Directory && strings.HasSuffix(s.Dest, "/pts"): // to mount on
@@ -55,11 +55,11 @@ func flat(t *testing.T, name string, h Halves) []Op {
 		holder.Memory: Tmpfs, holder.Processes: Proc, holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Symlink: Symlink,
 		holder.Directory: Dir, holder.File: File, holder.ReadOnly: RemountRO, holder.Pin: Pin, holder.Seal: ROBind, holder.OwnOverlay: Overlay,
 	}
-	for _, o := range h.Own.Ops {
+	for _, o := range h.Command.Ops {
 		dest := strings.TrimPrefix(o.Dest, "/0")
 		k, known := own[o.Kind]
 		switch {
-		case o.Kind == holder.Graft:
+		case o.Kind == holder.Move:
 			tree(o.Source, dest)
 		case o.Kind == holder.Pseudoterminals, o.Kind == holder.Console: // in what a plan calls devices
 		case !known:
@@ -132,7 +132,7 @@ func same(t *testing.T, name string, ops []Op) {
 	for i := range 4 {
 		terminal, own := i&1 != 0, i&2 != 0
 		h := Halve(ops, terminal, own)
-		if len(h.Tree.Why) != len(h.Tree.Ops) || len(h.Own.Why) != len(h.Own.Ops) {
+		if len(h.Shared.Why) != len(h.Shared.Ops) || len(h.Command.Why) != len(h.Command.Ops) {
 			t.Fatalf("%s: reasons and steps differ in number", name)
 		}
 		again := flat(t, name, h)
@@ -155,7 +155,7 @@ func TestGoldenSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := Halve(ops, false, false)
-	golden(t, "session", showSteps(h.Tree)+"\n"+showSteps(h.Own))
+	golden(t, "session", showSteps(h.Shared)+"\n"+showSteps(h.Command))
 }
 
 // showSteps is for people.
@@ -164,7 +164,7 @@ func showSteps(s Steps) string {
 	names := map[holder.Kind]string{
 		holder.Root: "root", holder.Bind: "bind", holder.ReadOnlyBind: "ro-bind", holder.Overlay: "overlay", holder.Home: "home", holder.Directory: "dir",
 		holder.File: "file", holder.Symlink: "symlink", holder.ReadOnly: "remount-ro", holder.Pin: "pin", holder.HideFile: "hide", holder.HideDirectory: "hide-dir",
-		holder.Devices: "devices", holder.Memory: "memory", holder.Graft: "graft", holder.Seal: "seal", holder.Processes: "proc", holder.Pseudoterminals: "pts", holder.Console: "console",
+		holder.Devices: "devices", holder.Memory: "memory", holder.Move: "graft", holder.Seal: "seal", holder.Processes: "proc", holder.Pseudoterminals: "pts", holder.Console: "console",
 	}
 	for i, o := range s.Ops {
 		fmt.Fprintf(&b, "%-11s %s", names[o.Kind], o.Dest)

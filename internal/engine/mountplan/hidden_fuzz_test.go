@@ -80,7 +80,7 @@ func FuzzHidden(f *testing.F) {
 		for p := range hiddenTree {
 			for at := range paths.Up(p) {
 				if hidden[at] {
-					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(Shell, 0o755, shellSize)) {
+					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(MountpointTmpfs, 0o755, shellSize)) {
 						t.Errorf("%s shows as %s: %v", p, got, ops)
 					}
 				}
@@ -100,7 +100,7 @@ func leadsTo(ops []Op, p string, links int) (string, bool) {
 	for i, name := range names {
 		at = path.Join(at, name)
 		j := coverOf(ops, at)
-		if j < 0 || ops[j].Kind == Tmpfs || ops[j].Kind == Shell {
+		if j < 0 || ops[j].Kind == Tmpfs || ops[j].Kind == MountpointTmpfs {
 			continue // a directory that leads to mounts, or nothing
 		}
 		e, _ := hiddenTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
@@ -116,7 +116,7 @@ func leadsTo(ops []Op, p string, links int) (string, bool) {
 		}
 	}
 	j := coverOf(ops, at)
-	return at, j >= 0 && ops[j].Kind != Tmpfs && ops[j].Kind != Shell
+	return at, j >= 0 && ops[j].Kind != Tmpfs && ops[j].Kind != MountpointTmpfs
 }
 
 // fixed wants each directory between a writable mount and what is hidden in it
@@ -166,7 +166,7 @@ func coverOf(ops []Op, p string) int {
 // container reports whether o lays a tree over its destination.
 func (o Op) container() bool {
 	switch o.Kind {
-	case ROBind, Bind, Tmpfs, Shell, Proc, Dev, Overlay, Home, Pin:
+	case ROBind, Bind, Tmpfs, MountpointTmpfs, Proc, Dev, Overlay, Home, Pin:
 		return true
 	}
 	return false

@@ -21,7 +21,7 @@ func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
 		return nil, err
 	}
 	for i := range table {
-		table[i].Asked = true
+		table[i].FromSpec = true
 	}
 	ops := slices.Concat(p.base(table), table, p.seal())
 	return ops, bounded(ops)
@@ -88,7 +88,7 @@ func pinned(ops []Op) []Op {
 	// is memory that is made read-only last.
 	for i, n := 0, len(ops); i+1 < n; i++ {
 		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
-			o.Kind, o.Perms, o.Size = Shell, 0o755, shellSize
+			o.Kind, o.Perms, o.Size = MountpointTmpfs, 0o755, shellSize
 			ops = append(ops, Op{Kind: RemountRO, Dest: o.Dest, Why: o.Why})
 		}
 	}

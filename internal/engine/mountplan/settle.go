@@ -197,7 +197,7 @@ func (p *planner) check(ops []Op) error {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 				Message: fmt.Sprintf("destination %q does not exist in what is bound there (%q on the host)", o.Dest, at.host),
 				Hint:    "create it on the host, or choose a destination outside of the other binds"}
-		case at.kind == absent, at.own:
+		case at.kind == absent, at.viewEntry:
 		case at.kind != want:
 			is, needs := "a directory", "a file"
 			if want == directory {
@@ -237,7 +237,7 @@ func placeError(o Op, err error) error {
 	if o.hides() {
 		e.Message = fmt.Sprintf("cannot hide %q: %v", o.Dest, err)
 	}
-	if _, ok := errors.AsType[*planted](err); ok {
+	if _, ok := errors.AsType[*plantedLinkError](err); ok {
 		e.Message = fmt.Sprintf("destination %q %v, which a command can change", o.Dest, err)
 		e.Hint = "name the path that it leads to"
 	}

@@ -78,16 +78,16 @@ func (hostTree) names(dir string) []string {
 // memo is a tree that looks at each path once.
 type memo struct {
 	tree
-	seen   map[string]seen
-	listed map[string][]string
+	lookups map[string]lookup
+	listed  map[string][]string
 }
 
-type seen struct {
+type lookup struct {
 	entry
 	err error
 }
 
-func remember(t tree) memo { return memo{t, make(map[string]seen, 128), map[string][]string{}} }
+func remember(t tree) memo { return memo{t, make(map[string]lookup, 128), map[string][]string{}} }
 
 func (m memo) names(dir string) []string {
 	list, ok := m.listed[dir]
@@ -99,10 +99,10 @@ func (m memo) names(dir string) []string {
 }
 
 func (m memo) lstat(p string) (entry, error) {
-	s, ok := m.seen[p]
+	s, ok := m.lookups[p]
 	if !ok {
 		s.entry, s.err = m.tree.lstat(p)
-		m.seen[p] = s
+		m.lookups[p] = s
 	}
 	return s.entry, s.err
 }
@@ -110,7 +110,7 @@ func (m memo) lstat(p string) (entry, error) {
 // holds reports whether each path that was looked at is what it was, as far as a
 // plan goes by it.
 func (m memo) holds() bool {
-	for p, was := range m.seen {
+	for p, was := range m.lookups {
 		if now, err := m.tree.lstat(p); err != nil || was.err != nil || now.kind != was.kind || now.target != was.target {
 			return false
 		}

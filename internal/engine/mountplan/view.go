@@ -99,16 +99,16 @@ func (v *view) add(o Op) {
 
 // A place is where a path inside leads.
 type place struct {
-	path string // without symlinks
-	kind kind   // what is there; absent when it would have to be made
-	own  bool   // whether it is one of the view's own links or entries of /etc and /var, which a mount replaces
-	host string // the host's path of it; empty when it is not the host's
+	path      string // without symlinks
+	kind      kind   // what is there; absent when it would have to be made
+	viewEntry bool   // whether it is one of the view's own links or entries of /etc and /var, which a mount replaces
+	host      string // the host's path of it; empty when it is not the host's
 }
 
-// planted is the error for a symlink that a command could have made.
-type planted struct{ link string }
+// plantedLinkError is the error for a symlink that a command could have made.
+type plantedLinkError struct{ link string }
 
-func (e *planted) Error() string { return "goes through the symlink " + e.link }
+func (e *plantedLinkError) Error() string { return "goes through the symlink " + e.link }
 
 // locate walks p through the view. With trust, p itself may be a symlink within a
 // writable directory: of what is going to be hidden, what that leads to is. A
@@ -142,7 +142,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 				host = on
 				return paths.Step{Missing: true}, nil
 			case e.kind == symlink && (more || !trust) && v.isWritable(on):
-				return paths.Step{}, &planted{next}
+				return paths.Step{}, &plantedLinkError{next}
 			}
 			return paths.Step{Target: e.target}, nil
 		case fresh:
@@ -162,7 +162,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 // at describes a path without symlinks that exists inside.
 func (v *view) at(p string) (place, error) {
 	l := v.layers.cover(p)
-	pl := place{path: p, own: l.dest == p && (l.of.kind == linked || paths.InsideAny([]string{"/etc", "/var"}, p))}
+	pl := place{path: p, viewEntry: l.dest == p && (l.of.kind == linked || paths.InsideAny([]string{"/etc", "/var"}, p))}
 	switch l.of.kind {
 	case bound:
 		pl.host = paths.Move(p, l.dest, l.of.source)

@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// TellRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
-func TellRooted(p *shared.Probe) {
+// ReportRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
+func ReportRooted(p *shared.Probe) {
 	if confine.Rooted(nil, false) == nil {
 		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: that takes Linux 5.19 with Landlock to prevent")
 	}
@@ -47,7 +47,7 @@ func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, k
 	result.Facts = facts
 	facts["kernel"] = content("/proc/sys/kernel/osrelease")
 	if result.Ready {
-		tellLimits(host, &result)
+		reportLimits(host, &result)
 		more(ctx, &result)
 	}
 	if ctx.Err() != nil {
@@ -86,8 +86,8 @@ func NotReady(err error) shared.Probe {
 	return p
 }
 
-// tellLimits tells what holds each limit here, and which none can hold.
-func tellLimits(host cgroup.Host, p *shared.Probe) {
+// reportLimits tells what holds each limit here, and which none can hold.
+func reportLimits(host cgroup.Host, p *shared.Probe) {
 	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
 	var unheld []string
 	for _, l := range [...]struct {

@@ -43,7 +43,7 @@ type Command struct {
 	Confined bool
 
 	// Fresh is a directory, in the sandbox's view, of memory that ends with the
-	// command. [Status.Left] tells what the command leaves in it. Empty is none.
+	// command. [Status.NewFiles] tells what the command leaves in it. Empty is none.
 	Fresh string
 
 	// Mounts are what the launcher was to mount. If one is not in its place, the
@@ -53,12 +53,12 @@ type Command struct {
 	// on, and the file may be back.
 	Mounts []Mount
 
-	// Crowded says that the command can use up what the init lives on, as in a
+	// SharedLimits says that the command can use up what the init lives on, as in a
 	// control group that both are in: processes, of which the init makes
 	// beforehand those that it will need, or memory, for want of which the kernel then
 	// kills a process of the command first. Either would else end the init,
 	// and with pid 1 everything, and nobody could tell how the command ended.
-	Crowded bool
+	SharedLimits bool
 
 	// Apart says that the init is one of several in a pid namespace, whose pid 1 is that of
 	// [Conn.Reside]. What it leaves running when it ends goes on; a kill ends all that it has
@@ -176,9 +176,9 @@ type Status struct {
 	Signal int
 	// CoreDumped says that the kernel counts the death as one with a core dump.
 	CoreDumped bool
-	// Left is how many files there are in Command.Fresh that were not there before and that
+	// NewFiles is how many files there are in Command.Fresh that were not there before and that
 	// somebody may miss.
-	Left uint64
+	NewFiles uint64
 	// Alone says that nothing runs any more of what the command has started.
 	Alone bool
 	// Ended is how many processes that still ran were ended with a command that has exited.

@@ -96,7 +96,7 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 // Reside has the init, which must be pid 1, run no command: it stays, and reaps what others
 // leave in its pid namespace, until it is killed or c is closed. It is like Start otherwise.
 func (c *Conn) Reside(ctx context.Context) error {
-	return c.begin(ctx, frame.Encode(kindReside, nothing{}, 0))
+	return c.begin(ctx, frame.Encode(kindReside, empty{}, 0))
 }
 
 func (c *Conn) begin(ctx context.Context, request []byte) error {
@@ -168,7 +168,7 @@ func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 		files = append(files, int(sockets.Fd()))
 	}
 	return c.send(func() error {
-		return frame.Send(raw, frame.Encode(kindComplete, nothing{}, 0), files...)
+		return frame.Send(raw, frame.Encode(kindComplete, empty{}, 0), files...)
 	})
 }
 
@@ -277,11 +277,11 @@ func (c *Conn) Signal(n int) error {
 // Wait then reports death by SIGKILL unless the command was faster. It asks a
 // process that the command may have tampered with: where nothing follows, kill the
 // launcher.
-func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, nothing{}, 0)) }
+func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, empty{}, 0)) }
 
-// Doom has the end of a command that is [Command.Apart], whatever it comes of, be that of all that it
+// KillAllAtEnd has the end of a command that is [Command.Apart], whatever it comes of, be that of all that it
 // has started.
-func (c *Conn) Doom() error { return c.request(frame.Encode(kindDoom, nothing{}, 0)) }
+func (c *Conn) KillAllAtEnd() error { return c.request(frame.Encode(kindKillAllAtEnd, empty{}, 0)) }
 
 func (c *Conn) request(message []byte) error {
 	select {
@@ -371,7 +371,7 @@ func (c *Conn) converse() (status Status, err error) {
 	switch k {
 	case kindRefused:
 		said = &ExecError{}
-	case kindUnmade:
+	case kindMountFailed:
 		said = &holder.MountError{}
 	case kindStarted:
 		said = &started{}

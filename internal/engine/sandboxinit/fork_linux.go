@@ -37,7 +37,7 @@ type unborn struct {
 	files     []int // become 0, 1, 2 and so on
 	tty       bool
 	locked    bool
-	watched   bool // its map is written, or it is traced
+	mapped    bool // its map is written, or it is traced
 	ruleset   int  // of Landlock, for who is locked; negative for none
 	limits    []Rlimit
 	filters   []unix.SockFprog
@@ -72,7 +72,7 @@ var ops = [...]string{OpFork, OpTTY, OpLandlock, OpRlimit, OpFilter, OpTrace, Op
 // prepare makes all that the child needs. by is what the thread that forks is kept from; who is
 // locked is kept from it between fork and exec, as under it no namespaces are made.
 func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unborn, refused *ExecError) {
-	u = &unborn{tty: cmd.TTY, locked: by.Locked, watched: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
+	u = &unborn{tty: cmd.TTY, locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
 	defer func() {
 		if refused != nil {
 			u.close()
@@ -143,7 +143,7 @@ func (u *unborn) fork() *ExecError {
 	}
 	// What is not dumpable belongs to root, and is traced by nobody: without that, this process could not
 	// write the child's map, nor be its tracer. Other commands are in user namespaces of their own.
-	if u.watched {
+	if u.mapped {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 	pid, errno := u.clone(flags)

@@ -33,10 +33,10 @@ var hooked atomic.Bool
 // one of them, by [Argv], package holder or package containerinit, it is that and does
 // not return; otherwise it notes that the program called it and returns at once.
 func Hook() {
-	if holder.Wanted(os.Args) {
+	if holder.Requested(os.Args) {
 		proc.Exit(holder.Main(os.Args))
 	}
-	if containerinit.Wanted(os.Args) {
+	if containerinit.Requested(os.Args) {
 		proc.Exit(containerinit.Main(os.Args, initRole, runInit))
 	}
 	if name, fds := parseArgs(os.Args); fds != nil {

@@ -37,8 +37,8 @@ func inodesUsed(path string) uint64 {
 // nobody misses: ten milliseconds.
 const maxLooked = 10_000
 
-// left counts the files that came to be there, were not removed, and may be missed.
-func (f *fresh) left() uint64 {
+// countNew counts the files that came to be there, were not removed, and may be missed.
+func (f *fresh) countNew() uint64 {
 	now := inodesUsed(f.path)
 	if f.used == 0 || now <= f.used {
 		return 0

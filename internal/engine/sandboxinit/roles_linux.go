@@ -108,7 +108,7 @@ func (w waiting) completion() (next serving, err error) {
 		err = frame.Malformed("out of turn")
 	}
 	if err == nil {
-		err = frame.Decode(payload, nothing{})
+		err = frame.Decode(payload, empty{})
 	}
 	if err != nil {
 		return next, err
@@ -142,7 +142,7 @@ func (m making) run() int {
 	}
 	resets, failed := m.complete(box)
 	if failed != nil {
-		socket.send(frame.Encode(kindUnmade, failed, 256))
+		socket.send(frame.Encode(kindMountFailed, failed, 256))
 		return proc.Failed
 	}
 	return waiting{m.control, resets}.run()

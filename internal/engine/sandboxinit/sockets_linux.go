@@ -25,8 +25,8 @@ const (
 	socketKinds
 )
 
-// made are the domain and the type of each kind.
-var made = [socketKinds][2]int{
+// socketArgs are the domain and the type of each kind.
+var socketArgs = [socketKinds][2]int{
 	TCP4:   {unix.AF_INET, unix.SOCK_STREAM},
 	TCP6:   {unix.AF_INET6, unix.SOCK_STREAM},
 	UDP4:   {unix.AF_INET, unix.SOCK_DGRAM},
@@ -93,7 +93,7 @@ func (s *Sockets) ask(kind SocketKind) (*os.File, error) {
 	if err == nil && kind == Resets && len(fds) == 0 {
 		return nil, ErrNoResets
 	}
-	if err == nil && (len(fds) != 1 || !isSocket(fds[0], made[kind])) {
+	if err == nil && (len(fds) != 1 || !isSocket(fds[0], socketArgs[kind])) {
 		err = ErrProtocol // of a command that has taken the init over
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func makeSockets(line, resets int) {
 		if n == 0 || err != nil || ask[0] >= byte(socketKinds) {
 			return
 		}
-		kind, fd := made[ask[0]], resets
+		kind, fd := socketArgs[ask[0]], resets
 		if SocketKind(ask[0]) == Resets {
 			resets = -1
 		} else if fd, err = unix.Socket(kind[0], kind[1]|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {

@@ -54,7 +54,7 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 			return child{}, refused
 		}
 	}
-	u, refused := prepare(cmd, from.by, prog, files)
+	u, refused := prepare(cmd, from.confinement, prog, files)
 	if refused == nil {
 		from.run(func() { refused = u.fork() })
 	}
@@ -63,7 +63,7 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 		return child{}, refused
 	}
 	c := child{started{from.scoped, from.rooted, u.pid}, u}
-	if from.by.Locked {
+	if from.confinement.Locked {
 		// With what its namespaces were made with it could take the mounts apart: it has this process's user number.
 		if err := dropLocking(); err != nil {
 			u.end()
@@ -82,7 +82,7 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 // reach the init. Nor does the first thread fork where there is neither: it blocks signals
 // meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
 type confined struct {
-	by             *Confinement
+	confinement    *Confinement
 	scoped, rooted bool
 	work           chan func()
 	done           chan struct{}
@@ -91,7 +91,7 @@ type confined struct {
 // confineThread makes one. stdio are the command's, where they are there; tty says that it has a
 // terminal.
 func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
-	c := &confined{by: by, work: make(chan func()), done: make(chan struct{})}
+	c := &confined{confinement: by, work: make(chan func()), done: make(chan struct{})}
 	bound := make(chan *ExecError)
 	go proc.OnOwnThread(func() {
 		refused := c.bind(by, tty, stdio)

@@ -25,9 +25,9 @@ type supervisor struct {
 	group atomic.Int32
 	// ending says that whatever is still there is to be killed.
 	ending atomic.Bool
-	// doomed says that it is to be once the command has ended.
-	doomed atomic.Bool
-	fresh  fresh
+	// killAllAtEnd says that it is to be once the command has ended.
+	killAllAtEnd atomic.Bool
+	fresh        fresh
 	// tracer is the parent of a command that is traced; nil of others, whose is the init.
 	tracer *tracerProcess
 
@@ -68,7 +68,7 @@ func (s *supervisor) run(r serving) int {
 	}
 	s.apart = cmd.Apart && !s.pidOne
 	s.fresh = freshAt(cmd.Fresh)
-	if cmd.Crowded {
+	if cmd.SharedLimits {
 		makeThreads(spareThreads)
 	}
 	child, refused := s.begin(cmd, r)
@@ -127,7 +127,7 @@ func (s *supervisor) begin(cmd *Command, r serving) (child, *ExecError) {
 	if len(cmd.Trace) > 0 {
 		return s.beginTraced(cmd, r.control)
 	}
-	if cmd.Crowded {
+	if cmd.SharedLimits {
 		defer offerChildren()()
 	}
 	return start(cmd, r.control, r.from)
@@ -170,7 +170,7 @@ func (s *supervisor) reap(command int) (code int) {
 		}
 		code = status.ExitCode()
 		status.Alone = childless()
-		stays := s.apart && !s.ending.Load() && !s.doomed.Load() // what it has left is the session's
+		stays := s.apart && !s.ending.Load() && !s.killAllAtEnd.Load() // what it has left is the session's
 		if !status.Alone && !stays && status.Signal == 0 {
 			status.Ended = running(os.Getpid())
 		}
@@ -204,7 +204,7 @@ func (s *supervisor) report(status Status, used *Used) {
 	defer s.reporting.Unlock()
 	if !s.reported {
 		s.reported = true
-		status.Left = s.fresh.left()
+		status.NewFiles = s.fresh.countNew()
 		var said []byte // at once: each message would wake the engine
 		if s.tracer != nil {
 			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
@@ -240,8 +240,8 @@ func (s *supervisor) serveRequests() {
 				s.signal(syscall.Signal(m.number))
 				continue
 			}
-		case err == nil && k == kindDoom:
-			s.doomed.Store(true)
+		case err == nil && k == kindKillAllAtEnd:
+			s.killAllAtEnd.Store(true)
 			continue
 		case err == nil && k == kindKill:
 			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}

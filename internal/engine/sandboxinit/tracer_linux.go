@@ -79,12 +79,12 @@ func runTracer(control int) int {
 	scope := cmd.Scope
 	cmd.Scope = true
 	forked := func() {}
-	if cmd.Crowded {
+	if cmd.SharedLimits {
 		forked = offerChildren()
 	}
 	runtime.LockOSThread() // which is the tracer for the kernel
 	var t trace.Tracer
-	c, refused := seized(&t, cmd, control)
+	c, refused := forkSeized(&t, cmd, control)
 	forked()
 	if refused != nil {
 		line.send(encodeRefused(refused))
@@ -114,8 +114,8 @@ func runTracer(control int) int {
 	return 0
 }
 
-// seized forks the command, and seizes it before it executes its program.
-func seized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
+// forkSeized forks the command, and seizes it before it executes its program.
+func forkSeized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) {
 	c, refused := start(cmd, control, nil)
 	if refused != nil {
 		return c, refused

@@ -13,20 +13,20 @@ import (
 const wireVersion = 13
 
 const (
-	kindSandbox  byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
-	kindConfine  byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
-	kindComplete byte = 'P' // engine -> init, after these; with stdin, stdout, stderr, and the line for sockets if there is one
-	kindCommand  byte = 'C' // engine -> init, first and once: Command
-	kindReside   byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
-	kindSignal   byte = 'S' // engine -> init: signal
-	kindKill     byte = 'K' // engine -> init
-	kindDoom     byte = 'D' // engine -> init: leave nothing, whatever ends the command
-	kindStarted  byte = 'R' // init -> engine, first: started
-	kindRefused  byte = 'E' // init -> engine, instead of the other two: ExecError
-	kindUnmade   byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
-	kindTraced   byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
-	kindUsed     byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
-	kindStatus   byte = 'X' // init -> engine, last: Status
+	kindSandbox      byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
+	kindConfine      byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
+	kindComplete     byte = 'P' // engine -> init, after these; with stdin, stdout, stderr, and the line for sockets if there is one
+	kindCommand      byte = 'C' // engine -> init, first and once: Command
+	kindReside       byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
+	kindSignal       byte = 'S' // engine -> init: signal
+	kindKill         byte = 'K' // engine -> init
+	kindKillAllAtEnd byte = 'D' // engine -> init: leave nothing, whatever ends the command
+	kindStarted      byte = 'R' // init -> engine, first: started
+	kindRefused      byte = 'E' // init -> engine, instead of the other two: ExecError
+	kindMountFailed  byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
+	kindTraced       byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
+	kindUsed         byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
+	kindStatus       byte = 'X' // init -> engine, last: Status
 )
 
 const (
@@ -87,7 +87,7 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Texts(&c.Env)
 	w.Text(&c.Dir)
 	w.Flag(&c.TTY)
-	w.Flag(&c.Crowded)
+	w.Flag(&c.SharedLimits)
 	w.Flag(&c.Apart)
 	frame.List(w, &c.Rlimits, 20, func(l *Rlimit) {
 		frame.Int(w, &l.Resource)
@@ -155,10 +155,10 @@ func (s *signalling) Fields(c *frame.Codec) {
 	}
 }
 
-// nothing is the payload of a message that has none.
-type nothing struct{}
+// empty is the payload of a message that has none.
+type empty struct{}
 
-func (nothing) Fields(*frame.Codec) {}
+func (empty) Fields(*frame.Codec) {}
 
 // started says that the command runs, whether it is scoped and rooted, and its number inside.
 type started struct {
@@ -206,7 +206,7 @@ func (s *Status) Fields(c *frame.Codec) {
 	frame.Byte(c, &code)
 	frame.Byte(c, &s.Signal)
 	c.Flag(&s.CoreDumped)
-	c.Long(&s.Left)
+	c.Long(&s.NewFiles)
 	c.Flag(&s.Alone)
 	c.Long(&s.Ended)
 	switch {

@@ -23,7 +23,7 @@ func commands() map[string]Command {
 		"script":   {Script: strings.Repeat("echo hello\n", 20000), Args: []string{"-x", "--"}},
 		"all": {
 			Args: []string{"sh", "-c", "exit 3"}, Env: []string{"PATH=/bin"}, Dir: "/",
-			TTY: true, Crowded: true, Mounts: []Mount{{Path: "/a b", Links: true}, {"/c", false, 1, 1 << 63}},
+			TTY: true, SharedLimits: true, Mounts: []Mount{{Path: "/a b", Links: true}, {"/c", false, 1, 1 << 63}},
 			Rlimits: []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
 			Confinement: Confinement{Scope: true, Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
 				Landlock: &confine.Landlock{Handled: 1 << 15, Scoped: 3, Rules: []confine.Rule{{Path: "/a b", Access: 5, Optional: true}, {Path: "/c", Access: 1, Links: true, Dev: 1 << 40, Ino: 1 << 63}}}},
@@ -97,7 +97,7 @@ func TestCommandRefused(t *testing.T) {
 func TestReportsRoundTrip(t *testing.T) {
 	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &Used{1 << 40, 2}}
 	for code := range 256 {
-		reports = append(reports, &Status{Code: code, Left: uint64(code) << 33, Ended: uint64(code) << 32})
+		reports = append(reports, &Status{Code: code, NewFiles: uint64(code) << 33, Ended: uint64(code) << 32})
 	}
 	for sig := 1; sig < 128; sig++ {
 		reports = append(reports, &Status{Code: -1, Signal: sig, CoreDumped: sig%2 == 0})

@@ -40,12 +40,12 @@ const begins = ".sbxhost-"
 // young is far longer than it takes to lock a directory that has just been made.
 const young = time.Minute
 
-var swept sync.Map // by parent and engine: once in each process
+var sweepOnce sync.Map // by parent and engine: once in each process
 
 // New makes a directory of the user's, or of the caller's, in parent.
 func New(parent, engine string, user *shared.User) (*Dir, error) {
 	name := filepath.Join(parent, begins+engine+"-")
-	if _, already := swept.LoadOrStore(name, true); !already {
+	if _, already := sweepOnce.LoadOrStore(name, true); !already {
 		sweep(name, user)
 	}
 	p, err := os.MkdirTemp(parent, filepath.Base(name))

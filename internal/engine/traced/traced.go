@@ -34,8 +34,8 @@ type Place struct {
 	Path int // the path; None where there is no second one
 }
 
-// A Watched call is one that a traced command is stopped at.
-type Watched struct {
+// A Syscall call is one that a traced command is stopped at.
+type Syscall struct {
 	Name   string
 	Wants  Operation
 	Places [2]Place
@@ -44,21 +44,21 @@ type Watched struct {
 	Flags, Mode, Address int
 }
 
-func reads(name string, places ...Place) Watched { return watched(name, Read, places) }
+func reads(name string, places ...Place) Syscall { return newSyscall(name, Read, places) }
 
-func writes(name string, places ...Place) Watched { return watched(name, Write, places) }
+func writes(name string, places ...Place) Syscall { return newSyscall(name, Write, places) }
 
-func watched(name string, o Operation, places []Place) Watched {
-	w := Watched{Name: name, Wants: o, Places: [2]Place{{None, None}, {None, None}}, Flags: None, Mode: None, Address: None}
+func newSyscall(name string, o Operation, places []Place) Syscall {
+	w := Syscall{Name: name, Wants: o, Places: [2]Place{{None, None}, {None, None}}, Flags: None, Mode: None, Address: None}
 	copy(w.Places[:], places)
 	return w
 }
 
-func (w Watched) flags(i int) Watched { w.Flags = i; return w }
+func (w Syscall) flags(i int) Syscall { w.Flags = i; return w }
 
-func (w Watched) mode(i int) Watched { w.Mode = i; return w }
+func (w Syscall) mode(i int) Syscall { w.Mode = i; return w }
 
-func (w Watched) address(i int) Watched { w.Address = i; return w }
+func (w Syscall) address(i int) Syscall { w.Address = i; return w }
 
 // at is a path by itself, and from one that begins at a descriptor.
 func at(path int) Place { return Place{None, path} }
@@ -66,19 +66,19 @@ func at(path int) Place { return Place{None, path} }
 func from(dir, path int) Place { return Place{dir, path} }
 
 // Calls are all of them. An architecture may lack some.
-var Calls = [...]Watched{
+var Calls = [...]Syscall{
 	reads("open", at(0)).flags(1), reads("openat", from(0, 1)).flags(2), writes("creat", at(0)),
 	reads("stat", at(0)), reads("lstat", at(0)), reads("newfstatat", from(0, 1)), reads("statx", from(0, 1)), reads("statfs", at(0)),
 	reads("access", at(0)).mode(1), reads("faccessat", from(0, 1)).mode(2), reads("faccessat2", from(0, 1)).mode(2),
 	reads("readlink", at(0)), reads("readlinkat", from(0, 1)), reads("chdir", at(0)),
-	watched("execve", Execute, []Place{at(0)}), watched("execveat", Execute, []Place{from(0, 1)}),
+	newSyscall("execve", Execute, []Place{at(0)}), newSyscall("execveat", Execute, []Place{from(0, 1)}),
 	writes("mkdir", at(0)), writes("mkdirat", from(0, 1)), writes("rmdir", at(0)), writes("unlink", at(0)), writes("unlinkat", from(0, 1)),
 	writes("mknod", at(0)), writes("mknodat", from(0, 1)),
 	writes("rename", at(0), at(1)), writes("renameat", from(0, 1), from(2, 3)), writes("renameat2", from(0, 1), from(2, 3)),
 	writes("link", at(0), at(1)), writes("linkat", from(0, 1), from(2, 3)), writes("symlink", at(1)), writes("symlinkat", from(1, 2)),
 	writes("chmod", at(0)), writes("fchmodat", from(0, 1)), writes("fchmodat2", from(0, 1)),
 	writes("chown", at(0)), writes("lchown", at(0)), writes("fchownat", from(0, 1)), writes("utimensat", from(0, 1)), writes("truncate", at(0)),
-	watched("connect", Connect, nil).address(1), watched("bind", Write, nil).address(1),
+	newSyscall("connect", Connect, nil).address(1), newSyscall("bind", Write, nil).address(1),
 }
 
 // mark is what makes the data of a filter ours: a command can have filters of its own whose
@@ -89,7 +89,7 @@ const mark = 0x5b00
 func Mark(i int) uint16 { return mark | uint16(i) }
 
 // Marked is the call of a filter's data; nil for that of another filter.
-func Marked(data uint32) *Watched {
+func Marked(data uint32) *Syscall {
 	i := int(data) - mark
 	if i < 0 || i >= len(Calls) {
 		return nil
@@ -97,8 +97,8 @@ func Marked(data uint32) *Watched {
 	return &Calls[i]
 }
 
-// Wanted is what a call of the kind wants with these arguments.
-func (w *Watched) Wanted(args *[6]uint64) Operation {
+// Operation is what a call of the kind wants with these arguments.
+func (w *Syscall) Operation(args *[6]uint64) Operation {
 	const writing = syscall.O_WRONLY | syscall.O_RDWR | syscall.O_CREAT | syscall.O_TRUNC
 	if w.Flags != None && args[w.Flags]&writing != 0 || w.Mode != None && args[w.Mode]&2 != 0 {
 		return Write
@@ -114,8 +114,8 @@ type Call struct {
 	Errno  syscall.Errno
 }
 
-// Telling reports whether an error can be the doing of a sandbox.
-func Telling(errno syscall.Errno) bool {
+// MayBeSandbox reports whether an error can be the doing of a sandbox.
+func MayBeSandbox(errno syscall.Errno) bool {
 	switch errno {
 	case syscall.ENOENT, syscall.ENOTDIR, syscall.ENXIO, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EBUSY, syscall.EXDEV,
 		syscall.ECONNREFUSED, syscall.ENETUNREACH, syscall.EHOSTUNREACH:

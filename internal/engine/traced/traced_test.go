@@ -98,8 +98,8 @@ func TestWanted(t *testing.T) {
 		{"connect", [6]uint64{}, Connect},
 	} {
 		for i := range Calls {
-			if w := &Calls[i]; w.Name == tt.name && w.Wanted(&tt.args) != tt.want {
-				t.Errorf("%s%v: %v", tt.name, tt.args, w.Wanted(&tt.args))
+			if w := &Calls[i]; w.Name == tt.name && w.Operation(&tt.args) != tt.want {
+				t.Errorf("%s%v: %v", tt.name, tt.args, w.Operation(&tt.args))
 			}
 		}
 	}

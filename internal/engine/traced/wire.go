@@ -16,7 +16,7 @@ func (r *Report) Fields(c *frame.Codec) {
 		frame.Byte(c, &call.Wants)
 		c.Text(&call.Target)
 		frame.Int(c, &call.Errno)
-		if bytes += len(call.Target); call.Wants >= operations || call.Target == "" || len(call.Target) > MaxTarget || bytes > MaxBytes || !Telling(call.Errno) {
+		if bytes += len(call.Target); call.Wants >= operations || call.Target == "" || len(call.Target) > MaxTarget || bytes > MaxBytes || !MayBeSandbox(call.Errno) {
 			c.Fail("no such failed call")
 		}
 	})

@@ -18,8 +18,8 @@ type App struct {
 	Stdout, Stderr io.Writer
 	Environ        []string
 	Dir            string   // current directory; empty where it was removed
-	Words          []string // of the command line, flags too
-	Foreign        []string // other tools' configurations, which were passed by
+	CommandLine    []string // of the command line, flags too
+	ForeignConfigs []string // other tools' configurations, which were passed by
 
 	Builtins host.Builtins
 	Inject   map[string]shared.Engine // ahead of all other engines

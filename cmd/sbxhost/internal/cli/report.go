@@ -113,8 +113,8 @@ func (a *App) Color(w io.Writer) bool {
 	return a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// Told tells the last of what there is to tell.
-func (a *App) Told(message string, status int) error {
+// PrintLast tells the last of what there is to tell.
+func (a *App) PrintLast(message string, status int) error {
 	a.Say(message)
 	return &exited{status, message}
 }

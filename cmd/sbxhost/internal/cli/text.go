@@ -58,7 +58,7 @@ func QuoteAll(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-func ShellQuote(s string) string { return hostpath.ShellWord(s) }
+func ShellQuote(s string) string { return hostpath.ShellQuoted(s) }
 
 // OneLine keeps text from looking like more of the question than it is.
 func OneLine(s string) string { return Printable(strings.ReplaceAll(s, "\n", " ")) }

@@ -128,12 +128,12 @@ func Add(a *cli.App, fs *flag.FlagSet) func() error {
 		}
 		s, h, cmd, err := setup.Command(context.Background(), a, flags, fs.Args())
 		if err != nil {
-			return setup.Hinted(a, s, flags, err)
+			return setup.WithRemedy(a, s, flags, err)
 		}
 		defer h.Close()
 		request, err := cmd.Approve(scope)
 		if err != nil {
-			return setup.Hinted(a, s, flags, err)
+			return setup.WithRemedy(a, s, flags, err)
 		}
 		how := string(scope)
 		if scope == approvals.Session {

@@ -89,7 +89,7 @@ func trustAdd(a *cli.App, path string) error {
 	if file, diags := config.Parse(path, text, setup.Caller(a).EvalInput()); diags.HasErrors() {
 		errs := cli.OnlyErrors(diags)
 		a.Diagnose(errs)
-		return a.Told(fmt.Sprintf("%s: %s; it was not trusted", setup.NameOf(file), cli.Plural(len(errs), "error")), cli.StatusFailed)
+		return a.PrintLast(fmt.Sprintf("%s: %s; it was not trusted", setup.NameOf(file), cli.Plural(len(errs), "error")), cli.StatusFailed)
 	}
 	// First what is to be trusted, then that it is.
 	if state == approvals.TrustChanged {

@@ -42,8 +42,8 @@ type doctorReport struct {
 	Findings []finding        `json:"findings"`
 	Engines  []engines.Probed `json:"engines"`
 	Probes   []probedGroup    `json:"probes,omitempty"`
-	// Told is what commands have made that acts outside of sandboxes, and nobody has acknowledged.
-	Told []approvals.Told `json:"told"`
+	// Unacknowledged is what commands have made that acts outside of sandboxes, and nobody has acknowledged.
+	Unacknowledged []approvals.Finding `json:"told"`
 }
 
 // probedGroup is one engine's outcome of the probes.
@@ -65,13 +65,13 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 		case fs.NArg() > 0:
 			return engines.ProbeNamed(ctx, a, h, fs.Args(), *asJSON)
 		case *seen:
-			list, err := h.SeeTold(ctx)
+			list, err := h.AcknowledgeFindings(ctx)
 			fmt.Fprint(a.Stdout, madeByCommands("Seen:", list))
 			return err
 		}
 		report := doctorReport{Findings: examine(a)}
 		var err error
-		if report.Told, err = h.Told(); err != nil {
+		if report.Unacknowledged, err = h.Findings(); err != nil {
 			report.Findings = append(report.Findings, finding{Name: "what commands have made", State: stateUnknown, Found: err.Error()})
 		}
 		status := engines.StatusNotReady
@@ -175,7 +175,7 @@ func (r *doctorReport) text() string {
 	for i := range r.Engines {
 		r.Engines[i].Text(&b)
 	}
-	b.WriteString(madeByCommands("\nMade by commands, until sbxhost doctor -seen:", r.Told))
+	b.WriteString(madeByCommands("\nMade by commands, until sbxhost doctor -seen:", r.Unacknowledged))
 	if len(r.Probes) > 0 {
 		b.WriteString("\nProbes:\n")
 	}
@@ -192,13 +192,13 @@ func (r *doctorReport) text() string {
 	return b.String()
 }
 
-func madeByCommands(heading string, list []approvals.Told) string {
+func madeByCommands(heading string, list []approvals.Finding) string {
 	var b strings.Builder
 	for _, t := range list {
 		if b.Len() == 0 {
 			b.WriteString(heading + "\n")
 		}
-		fmt.Fprintf(&b, "  %s: %s\n", hostpath.Quote(t.Path), t.What)
+		fmt.Fprintf(&b, "  %s: %s\n", hostpath.Quote(t.Path), t.Description)
 	}
 	return b.String()
 }

@@ -162,7 +162,7 @@ func progress(a *cli.App) func(enginetest.Progress) {
 
 // RunKit runs the kit on processes that are started as a command says.
 func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(enginetest.Progress)) (results enginetest.Results, err error) {
-	o.Launch = func(ctx context.Context) (*dial.Launched, error) {
+	o.Launch = func(ctx context.Context) (*dial.Process, error) {
 		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
 		release, err := enginetest.PlantDescriptor(cmd)
 		if err != nil {

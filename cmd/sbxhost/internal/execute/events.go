@@ -50,8 +50,8 @@ func openEvents(target, cwd string, writable func() []string) (*eventLog, error)
 	return &eventLog{file: os.NewFile(uintptr(fd), target)}, nil
 }
 
-// tell writes one line.
-func (l *eventLog) tell(event string, at time.Time, fields any) {
+// write writes one line.
+func (l *eventLog) write(event string, at time.Time, fields any) {
 	if l == nil {
 		return
 	}
@@ -88,15 +88,15 @@ func (l *eventLog) event(e shared.Event) {
 	if l == nil {
 		return
 	}
-	switch told := host.Told(&e).(type) {
+	switch told := host.DecodeEvent(&e).(type) {
 	case host.Denial:
-		l.tell("denial", e.Time, told)
+		l.write("denial", e.Time, told)
 	case nil:
 		if e.Kind != shared.EventTraced {
-			l.tell(string(e.Kind), e.Time, Message{e.Message})
+			l.write(string(e.Kind), e.Time, Message{e.Message})
 		}
 	default:
-		l.tell(string(e.Kind), e.Time, told)
+		l.write(string(e.Kind), e.Time, told)
 	}
 }
 
@@ -113,7 +113,7 @@ type Decided struct {
 }
 
 func (l *eventLog) decided(r host.Report) {
-	l.tell("decided", time.Now(), Decided{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
+	l.write("decided", time.Now(), Decided{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
 }
 
 // close gives what kept lines from being written. A reader that went away wants no more of them.

@@ -25,17 +25,17 @@ func Exec(a *cli.App, fs *flag.FlagSet) func() error {
 
 // runAnywhere runs the command here or in the server that holds its session.
 func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
-	if kept, err := e.kept(fs); err != nil {
+	if kept, err := e.needsServer(fs); err != nil {
 		return err
 	} else if kept {
-		return e.runKept()
+		return e.runInServer()
 	}
 	if e.SessionName() != "" {
 		if served, err := e.runServed(); served {
 			return err
 		}
 	}
-	return cli.Exit(e.RunAndTell())
+	return cli.Exit(e.RunAndReport())
 }
 
 // Execution is one run of exec or shell.

@@ -29,9 +29,9 @@ const FullDelay = 50 * time.Millisecond
 // SessionName names the session of the command; it is empty for one without a name.
 func (e *Execution) SessionName() string { return setup.SessionOptions(e.App, &e.flags).Name }
 
-// kept reports whether the command runs in a session that a server holds, and refuses what cannot
+// needsServer reports whether the command runs in a session that a server holds, and refuses what cannot
 // be had there.
-func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
+func (e *Execution) needsServer(fs *flag.FlagSet) (bool, error) {
 	f := &e.flags
 	name := e.SessionName()
 	switch {
@@ -45,7 +45,7 @@ func (e *Execution) kept(fs *flag.FlagSet) (bool, error) {
 		return false, cli.Usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
 	case e.trace:
 		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
-	case f.ByFile && f.ScriptFile == "", OfProcess(e.resultPath + " " + f.Workdir + " " + f.Config):
+	case f.ByFile && f.ScriptFile == "", ProcessSpecific(e.resultPath + " " + f.Workdir + " " + f.Config):
 		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the server that holds the session"))
 	}
 	return true, nil
@@ -64,15 +64,15 @@ func (e *Execution) keepsByDefinition() bool {
 	return err == nil && s.Options.Sandboxes[name].Session.Processes
 }
 
-// keptTries is how often a server is asked or started: another may be about to end, or to begin.
-const keptTries = 5
+// serverTries is how often a server is asked or started: another may be about to end, or to begin.
+const serverTries = 5
 
 // ownIdle is how long a server stays that is there for sessions alone, when it holds none.
 const ownIdle = "2s"
 
-// runKept has a server run the command: the one that holds the session, or else the one of this user, or one
+// runInServer has a server run the command: the one that holds the session, or else the one of this user, or one
 // beside the sessions' directories where that cannot be or does not serve us.
-func (e *Execution) runKept() error {
+func (e *Execution) runInServer() error {
 	name := e.SessionName()
 	dir, err := host.KeeperDir(e.Environ, name, true)
 	if err != nil {
@@ -83,7 +83,7 @@ func (e *Execution) runKept() error {
 		return err
 	}
 	var unstarted error // why there is no server
-	for range keptTries {
+	for range serverTries {
 		h, failed := serve.HolderOf(dir)
 		held := failed == nil
 		sockets := []string{filepath.Join(filepath.Dir(dir), ".serve", serve.Socket)}
@@ -105,13 +105,13 @@ func (e *Execution) runKept() error {
 			err = failed
 			switch {
 			case err == nil:
-				e.terminal.TellJob(ended)
+				e.terminal.SignalJob(ended)
 				return cli.Exit(status)
 			case errors.Is(err, serve.ErrGone):
 				return fmt.Errorf("the server that held session %q has ended, and all that ran there with it", name)
 			}
 		}
-		if errors.Is(err, serve.ErrAbsent) || errors.Is(err, serve.ErrLeft) && !held {
+		if errors.Is(err, serve.ErrAbsent) || errors.Is(err, serve.ErrDeclined) && !held {
 			time.Sleep(FullDelay) // one is about to end, or has just begun the session
 			continue
 		}
@@ -137,7 +137,7 @@ func (e *Execution) runServed() (served bool, err error) {
 	if err != nil {
 		return false, nil
 	}
-	client := serve.Client{Hello: serve.Hello{Args: e.Words}}
+	client := serve.Client{Hello: serve.Hello{Args: e.CommandLine}}
 	socket := filepath.Join(runtime, serve.Socket)
 	status, _, err := client.Ask(socket, program)
 	if errors.Is(err, serve.ErrAbsent) && e.startServer(runtime, false) == nil {
@@ -173,7 +173,7 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 	e.cmd = &host.Cmd{TTY: true} // that of the server has one, if we have
 	r := e.newRelay(nil)
 	defer e.terminal.Restore()
-	client := serve.Client{Hello: serve.Hello{Args: e.fullWords(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
+	client := serve.Client{Hello: serve.Hello{Args: e.absoluteCommandLine(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
 	var typed *os.File // where it goes
 	if e.terminal != nil {
 		var read *os.File
@@ -190,17 +190,17 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 		r.Forward, r.Cancel = send, send
 		r.Resize, r.Redraw = func() { send(syscall.SIGWINCH) }, func() {}
 		if e.terminal != nil {
-			go io.Copy(typed, &terminal.Watched{From: e.terminal, Ended: func() { terminal.HangUp(signals) }})
+			go io.Copy(typed, &terminal.EOFReader{From: e.terminal, Ended: func() { terminal.HangUp(signals) }})
 		}
 		r.Run(signals)
 	}
 	return client.Ask(path, program)
 }
 
-// fullWords are the words of the command line, with the path of a script as it is for a process in
+// absoluteCommandLine are the words of the command line, with the path of a script as it is for a process in
 // another directory.
-func (e *Execution) fullWords() []string {
-	words := slices.Clone(e.Words)
+func (e *Execution) absoluteCommandLine() []string {
+	words := slices.Clone(e.CommandLine)
 	if !e.flags.ByFile {
 		return words
 	}
@@ -212,8 +212,8 @@ func (e *Execution) fullWords() []string {
 	return words
 }
 
-// OfProcess reports whether text names a path that is another one in each process.
-func OfProcess(text string) bool {
+// ProcessSpecific reports whether text names a path that is another one in each process.
+func ProcessSpecific(text string) bool {
 	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
 }
 
@@ -227,10 +227,10 @@ func (e *Execution) OwnProcess() string {
 		"-no-sandbox runs it as a child of its caller": f.NoSandbox,
 		"it is in a review":                            f.Review != "",
 		"its script is a file":                         f.ByFile,
-		"a path is this process's own":                 OfProcess(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
+		"a path is this process's own":                 ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
 		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
 		"SBXHOST_REATTACH_ENGINES is set":              e.Getenv("SBXHOST_REATTACH_ENGINES") != "",
-		"it is traced by telemetry":                    telemetry.Wanted(e.Getenv),
+		"it is traced by telemetry":                    telemetry.Requested(e.Getenv),
 	} {
 		if own {
 			return why

@@ -20,8 +20,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// tellMade tells of what the command made that acts outside of its sandbox.
-func (e *Execution) tellMade() {
+// printChanges tells of what the command made that acts outside of its sandbox.
+func (e *Execution) printChanges() {
 	if e.quiet {
 		return
 	}
@@ -30,24 +30,24 @@ func (e *Execution) tellMade() {
 		if !made.Executes() {
 			continue
 		}
-		if acting++; acting <= maxActing {
+		if acting++; acting <= maxRepositories {
 			e.Say(made.String())
 		}
 	}
-	if acting > maxActing {
-		e.Say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxActing))
+	if acting > maxRepositories {
+		e.Say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxRepositories))
 	}
 	if made := e.report.Instructions; len(made) > 0 {
 		e.Say("the command made or changed what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
 	}
 }
 
-// tellEarlier tells once, where a person reads it, that earlier commands have made what acts outside.
-func (e *Execution) tellEarlier(begin time.Time) {
+// printFindings tells once, where a person reads it, that earlier commands have made what acts outside.
+func (e *Execution) printFindings(begin time.Time) {
 	if e.host == nil || e.quiet || !cli.IsTerminal(e.Stderr) {
 		return
 	}
-	list, _ := e.host.Told() // sbxhost doctor says why not
+	list, _ := e.host.Findings() // sbxhost doctor says why not
 	earlier := 0
 	for _, t := range list {
 		if t.At.Before(begin) {
@@ -59,8 +59,8 @@ func (e *Execution) tellEarlier(begin time.Time) {
 	}
 }
 
-// maxActing is how many repositories that a command made are told of.
-const maxActing = 10
+// maxRepositories is how many repositories that a command made are told of.
+const maxRepositories = 10
 
 // event tells what a person should know while the command runs.
 func (e *Execution) event(ev shared.Event) {
@@ -103,9 +103,9 @@ func (e *Execution) firstToday(message string) bool {
 	return first || err != nil
 }
 
-// tellUnsandboxed says that a command runs without the sandbox that its
+// printUnsandboxed says that a command runs without the sandbox that its
 // definition would give it.
-func (e *Execution) tellUnsandboxed(d policy.Decision, engine string) {
+func (e *Execution) printUnsandboxed(d policy.Decision, engine string) {
 	// An engine of others', which is named, may hold some of what a sandbox does.
 	if d.Outcome == policy.Unsandboxed && (d.Rule != policy.RuleEngineNamed || engine == "noop") {
 		e.Say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, cli.OneLine(d.Reason)))
@@ -122,8 +122,8 @@ func (e *Execution) note(message string) {
 	fmt.Fprintf(e.Stderr, "\rsbxhost: %s\r\n", cli.Printable(message))
 }
 
-// tellReview says where what the command wrote to the workspace is.
-func (e *Execution) tellReview() {
+// printReview says where what the command wrote to the workspace is.
+func (e *Execution) printReview() {
 	if name := e.report.Review; name != "" && !e.quiet && e.report.Result != nil {
 		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review show -patch %s", name, name))
 	}
@@ -136,8 +136,8 @@ const (
 	maxTraceHints = 10
 )
 
-// tellDenials tells what the sandbox kept from the command, what is certain first.
-func (e *Execution) tellDenials() {
+// printDenials tells what the sandbox kept from the command, what is certain first.
+func (e *Execution) printDenials() {
 	if e.quiet || e.shell {
 		return
 	}
@@ -265,7 +265,7 @@ func (e *Execution) hint(err error) error {
 		e.Say(e.timedOut())
 	}
 	if e.cmd == nil || !errors.Is(err, shared.ErrNotFound) {
-		e.tellDenials()
+		e.printDenials()
 		return err
 	}
 	switch {
@@ -283,13 +283,13 @@ const maxSummary = 20
 // networkSummary has a line for each name with each outcome.
 func networkSummary(uses []audit.NetworkUse) (lines []string) {
 	for _, u := range uses {
-		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, By: u.By, Allowed: u.Allowed, Reason: u.Reason}
+		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, Source: u.By, Allowed: u.Allowed, Reason: u.Reason}
 		if !u.Allowed {
 			d.Reason = cmp.Or(u.Reason, "for various reasons")
 		}
 		line := d.String()
 		if d.Reason == "" {
-			line = fmt.Sprintf("network: %s%s: %d connections, %d bytes sent, %d received", d.Target(), d.Whose(), u.Connections, u.Sent, u.Received)
+			line = fmt.Sprintf("network: %s%s: %d connections, %d bytes sent, %d received", d.Target(), d.SourceNote(), u.Connections, u.Sent, u.Received)
 		}
 		lines = append(lines, line)
 	}

@@ -93,7 +93,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	}
 	cmd.Decided = func(d policy.Decision) {
 		report := cmd.Report()
-		e.tellUnsandboxed(d, report.Engine)
+		e.printUnsandboxed(d, report.Engine)
 		e.events.decided(report)
 	}
 	if !e.quiet && !e.noNotes || p.events != nil {
@@ -120,9 +120,9 @@ func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
 	}
 	cmd.Stdin = &terminal.Typed{From: e.Stdin}
 	if e.terminal != nil {
-		cmd.Stdin = &terminal.Watched{From: e.terminal, Ended: hungUp}
+		cmd.Stdin = &terminal.EOFReader{From: e.terminal, Ended: hungUp}
 	} else if e.Remote != nil && e.Remote.Typed { // a ^D would have a shell say "exit" where its client is gone
-		cmd.Stdin = &terminal.Watched{From: e.Stdin, Ended: hungUp}
+		cmd.Stdin = &terminal.EOFReader{From: e.Stdin, Ended: hungUp}
 	}
 }
 

@@ -25,16 +25,16 @@ type Remote struct {
 	Take func(context.Context, *cli.App, *setup.Setup) (*UsedHost, error)
 	// adaptTo makes of a command of a kept session what its client means; nil for a client
 	// that can do without us.
-	AdaptTo func(*cli.App, *host.Host, *host.Cmd) error
-	Send    func(kind byte, m frame.Message)
-	Stderr  *HeldBack
-	Signals chan os.Signal
-	Life    context.Context // ends with the client
-	Usage   *wire.Usage     // what it may use; nil in a kept session
-	Settled bool            // how the command ends is for the client
-	Why     string          // it is not
-	Typed   bool            // what it gives as standard input is typed at its terminal
-	Ended   syscall.Signal  // what has ended the command
+	AdaptTo    func(*cli.App, *host.Host, *host.Cmd) error
+	Send       func(kind byte, m frame.Message)
+	Stderr     *Buffered
+	Signals    chan os.Signal
+	Life       context.Context // ends with the client
+	Usage      *wire.Usage     // what it may use; nil in a kept session
+	ClientEnds bool            // how the command ends is for the client
+	Why        string          // it is not
+	Typed      bool            // what it gives as standard input is typed at its terminal
+	Ended      syscall.Signal  // what has ended the command
 }
 
 // notify gives the signals to relay. The channel notified is closed once they come.
@@ -63,7 +63,7 @@ func (r *Remote) endsWith(cancel func()) (stop func() bool) {
 // begin tells the client that from now on something may have been run.
 func (r *Remote) begin() {
 	if r != nil {
-		r.Send(serve.KindBegin, serve.Nothing{})
+		r.Send(serve.KindBegin, serve.Empty{})
 	}
 }
 
@@ -77,7 +77,7 @@ func (r *Remote) Settle(err error) {
 		r.Why = err.Error()
 		return
 	}
-	r.Settled = true
+	r.ClientEnds = true
 	r.Stderr.start()
 }
 
@@ -91,7 +91,7 @@ func (r *Remote) caller(a *cli.App) *host.Caller {
 
 // leaves reports whether the client is left to do the work, and to tell why it cannot be
 // done: nothing was run.
-func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.Settled }
+func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.ClientEnds }
 
 // asClient gives a file that was made for the client the rights that it would have had of that.
 func (r *Remote) asClient(f *os.File) error {
@@ -102,7 +102,7 @@ func (r *Remote) asClient(f *os.File) error {
 }
 
 // suspend stops the client.
-func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Nothing{}) }
+func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Empty{}) }
 
 // errors gives what the command writes to as its standard error.
 func (r *Remote) errors(stderr io.Writer) io.Writer {
@@ -131,9 +131,9 @@ type UsedHost struct {
 	Done func()
 }
 
-// HeldBack keeps what is said before a command runs: a client that is left to do the work
+// Buffered keeps what is said before a command runs: a client that is left to do the work
 // itself says it again.
-type HeldBack struct {
+type Buffered struct {
 	*os.File
 	mu      sync.Mutex
 	text    []byte
@@ -142,7 +142,7 @@ type HeldBack struct {
 	over    bool
 }
 
-func (h *HeldBack) Write(p []byte) (int, error) {
+func (h *Buffered) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	text := p
@@ -162,21 +162,21 @@ func (h *HeldBack) Write(p []byte) (int, error) {
 }
 
 // End has nothing said any more: the client is gone, and who it was started by did not ask.
-func (h *HeldBack) End() {
+func (h *Buffered) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
 }
 
 // Text is the last line that is held back.
-func (h *HeldBack) Text() string {
+func (h *Buffered) Text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(h.text)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "sbxhost: ")
 }
 
-func (h *HeldBack) start() {
+func (h *Buffered) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.started = true

@@ -17,8 +17,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// RunAndTell is run, with what -result asks for.
-func (e *Execution) RunAndTell() int {
+// RunAndReport is run, with what -result asks for.
+func (e *Execution) RunAndReport() int {
 	status, err := e.run()
 	if e.report.Outcome == "" { // it did not come to a command
 		e.report = host.Refused("", err)
@@ -40,7 +40,7 @@ func (e *Execution) RunAndTell() int {
 		}
 	}
 	ended := &Result{Version: 1, Report: e.report, Session: e.report.Session.Name, Status: status}
-	e.events.tell("ended", time.Now(), ended)
+	e.events.write("ended", time.Now(), ended)
 	if err := e.events.close(); err != nil {
 		ended.Status = e.Fail(err)
 	}
@@ -108,7 +108,7 @@ func (e *Execution) run() (status int, err error) {
 		relay.Grace = cmp.Or(e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Grace, host.DefaultGrace)
 		e.Remote.Settle(err)
 		if err == nil {
-			e.events.tell("started", time.Now(), struct{}{})
+			e.events.write("started", time.Now(), struct{}{})
 			close(started) // upon which the relay takes the terminal
 			err = e.cmd.Wait()
 		}
@@ -131,9 +131,9 @@ func (e *Execution) run() (status int, err error) {
 	} else {
 		go signal.Stop(signals)
 	}
-	e.tellMade()
-	e.tellEarlier(begin)
-	e.tellReview()
+	e.printChanges()
+	e.printFindings(begin)
+	e.printReview()
 	err = e.hint(err)
 	return e.status(early, err), err
 }
@@ -150,10 +150,10 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 	case err == nil:
 		return 0
 	case ended:
-		e.tellJob(exit.Signal)
+		e.signalJob(exit.Signal)
 		return cli.ExitStatus(err)
 	}
-	return e.Fail(setup.Hinted(e.App, e.setup, &e.flags, err))
+	return e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
 }
 
 // newRelay relays signals to the command once it runs. cancel gives up what is waited for.
@@ -231,9 +231,9 @@ func (e *Execution) size() host.TerminalSize {
 	return terminal.Size(e.Stdin, e.Stdout, e.Stderr)
 }
 
-// tellJob is as of [terminal.Outer.TellJob].
-func (e *Execution) tellJob(sig syscall.Signal) {
-	e.terminal.TellJob(sig)
+// signalJob is as of [terminal.Outer.SignalJob].
+func (e *Execution) signalJob(sig syscall.Signal) {
+	e.terminal.SignalJob(sig)
 	if e.Remote != nil {
 		e.Remote.Ended = sig // the terminal is the client's
 	}

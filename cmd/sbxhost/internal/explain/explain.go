@@ -28,7 +28,7 @@ type Explained struct {
 	// Asks says that the decision is "denied" until somebody approves the
 	// command, and that all else is of the run that would follow.
 	Asks      bool     `json:"asks"`
-	Exposed   []string `json:"exposed"`   // what it has without a sandbox
+	Exposure  []string `json:"exposed"`   // what it has without a sandbox
 	Sensitive []string `json:"sensitive"` // files within reach that look as if they held secrets
 
 	Session *explainedSession `json:"session"` // null: nothing is shared
@@ -97,7 +97,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	return func() error {
 		s, out, err := explained(a, flags, fs.Args())
 		if err != nil {
-			return setup.Hinted(a, s, flags, err)
+			return setup.WithRemedy(a, s, flags, err)
 		}
 		return a.Result(*asJSON, out, out.text(*all))
 	}
@@ -139,7 +139,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	for _, w := range warnings(h, options.Sandboxes[s.Sandbox], &e.Spec) {
 		out.Notes = append(out.Notes, w.Message)
 	}
-	for _, path := range a.Foreign {
+	for _, path := range a.ForeignConfigs {
 		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")
 	}
 	return s, out, nil
@@ -148,7 +148,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 func newExplained(e *host.Explanation) *Explained {
 	out := &Explained{
 		Version: 2, Sandbox: e.Sandbox, Engine: e.Engine, Source: e.Source, Decision: e.Decision, Rule: e.Rule,
-		Reason: e.Reason, Asks: e.Asks, Exposed: append([]string{}, e.Exposed...), Sensitive: append([]string{}, e.Sensitive...),
+		Reason: e.Reason, Asks: e.Asks, Exposure: append([]string{}, e.Exposure...), Sensitive: append([]string{}, e.Sensitive...),
 		Network: e.Spec.Network.Mode.String(), Names: append([]string{}, e.Spec.Network.Names...),
 		HostPorts: append([]uint16{}, e.Spec.Network.HostPorts...), Publish: append([]string{}, e.Spec.Network.Publish...),
 		Filesystem: e.Spec.Filesystem.String(),

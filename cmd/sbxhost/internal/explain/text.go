@@ -58,7 +58,7 @@ func (e *Explained) text(all bool) string {
 	}
 	var rows [][]string
 	for _, entry := range e.Table {
-		rows = append(rows, []string{entry.Access, entry.place(), whileMissing(entry.Missing), cli.Printable(entry.Why)})
+		rows = append(rows, []string{entry.Access, entry.place(), missingEffect(entry.Missing), cli.Printable(entry.Why)})
 	}
 	section(files, rows)
 	rows = nil
@@ -181,8 +181,8 @@ func (e *Explained) network() string {
 	return cli.Printable(text)
 }
 
-// whileMissing says what happens to an entry while there is nothing at its path.
-func whileMissing(missing string) string {
+// missingEffect says what happens to an entry while there is nothing at its path.
+func missingEffect(missing string) string {
 	switch missing {
 	case shared.MissingIgnore.String():
 		return "if it is there"

@@ -62,7 +62,7 @@ type posJSON struct {
 // sandboxTrial says whether commands could run in a sandbox on this machine.
 type sandboxTrial struct {
 	Sandbox string   `json:"sandbox"`
-	Tried   bool     `json:"tried"`
+	Done    bool     `json:"tried"`
 	Usable  bool     `json:"usable"`
 	Engine  string   `json:"engine"` // that commands would run in, once it is known
 	Reason  string   `json:"reason"` // why it was not tried; what it lacks is among the diagnostics
@@ -117,7 +117,7 @@ func completed(a *cli.App, file *config.File) (host.Options, error) {
 	if err := setup.Complete(a, &options); err != nil {
 		return options, err
 	}
-	options.Session = host.SessionOptions{Once: true}
+	options.Session = host.SessionOptions{OneShot: true}
 	for _, name := range file.Names() {
 		def := options.Sandboxes[name]
 		if raw, diags := file.EngineOptions(name, knownSchema(a, options, name)); !diags.HasErrors() {
@@ -194,7 +194,7 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 // so that all that is wrong is found.
 func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
 	def := options.Sandboxes[t.Sandbox]
-	for t.Tried = true; ; {
+	for t.Done = true; ; {
 		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
 		var warnings []*shared.Error
 		if warnings, err = open(a, options, t); err == nil {
@@ -295,7 +295,7 @@ func (v *Validation) text(file *config.File, all bool) string {
 	names := map[string][]string{} // of sandboxes, by what there is to say of them
 	for _, t := range v.Sandboxes {
 		say := "usable here by " + t.Engine
-		if !t.Tried {
+		if !t.Done {
 			say = "not tried, since " + t.Reason
 		} else if !t.Usable {
 			say = "not usable here"

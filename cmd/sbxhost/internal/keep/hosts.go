@@ -36,36 +36,36 @@ func key(s *setup.Setup, options host.Options) (*hostKey, error) {
 	if store := options.Approvals.Store; store != nil {
 		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}
-	if ofProcess(reflect.ValueOf(k).Elem()) {
+	if processSpecific(reflect.ValueOf(k).Elem()) {
 		// PATH, or a bind, would be judged by where it leads in the server.
 		return nil, errors.New("what a path leads to is the process's own")
 	}
 	return k, nil
 }
 
-// ofProcess reports whether a text in v names a path that is another one in each process.
-func ofProcess(v reflect.Value) bool {
+// processSpecific reports whether a text in v names a path that is another one in each process.
+func processSpecific(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
-		return execute.OfProcess(v.String())
+		return execute.ProcessSpecific(v.String())
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return execute.OfProcess(string(v.Bytes()))
+			return execute.ProcessSpecific(string(v.Bytes()))
 		}
 		for i := range v.Len() {
-			if ofProcess(v.Index(i)) {
+			if processSpecific(v.Index(i)) {
 				return true
 			}
 		}
 	case reflect.Map:
 		for entry := v.MapRange(); entry.Next(); {
-			if ofProcess(entry.Key()) || ofProcess(entry.Value()) {
+			if processSpecific(entry.Key()) || processSpecific(entry.Value()) {
 				return true
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if ofProcess(v.Field(i)) {
+			if processSpecific(v.Field(i)) {
 				return true
 			}
 		}
@@ -79,7 +79,7 @@ func (k *hostKey) equal(other *hostKey) bool { return reflect.DeepEqual(k, other
 func sharedSetup(s *setup.Setup) *setup.Setup {
 	shared := *s
 	o := &shared.Options
-	o.OneShot, o.Session.Once, o.Approver, o.Logger = false, false, nil, nil
+	o.OneShot, o.Session.OneShot, o.Approver, o.Logger = false, false, nil, nil
 	o.Sandboxes = maps.Clone(o.Sandboxes)
 	def := o.Sandboxes[s.Sandbox]
 	def.Limits.Timeout = 0
@@ -101,7 +101,7 @@ func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 		if err != nil {
 			return nil, fmt.Errorf("workspace.root: %w", err)
 		}
-		o.Dir, _ = workspace.Spelled(o.Dir, found) // from where the same root is found
+		o.Dir, _ = workspace.SpellingOf(o.Dir, found) // from where the same root is found
 	case filepath.IsAbs(root), root == "~", strings.HasPrefix(root, "~/"):
 		o.Dir = "/"
 	}
@@ -115,27 +115,27 @@ func servedKey(s *setup.Setup) (*hostKey, error) {
 	return key(s, o)
 }
 
-// keptHosts are the hosts that commands have used last.
-type keptHosts struct {
+// hostCache are the hosts that commands have used last.
+type hostCache struct {
 	mu  sync.Mutex
-	all []*keptHost // the one that was asked for last is the last
+	all []*cachedHost // the one that was asked for last is the last
 }
 
-// keptHost is a Host that somebody makes, or has made.
-type keptHost struct {
-	key   *hostKey
-	in    string        // what its session is known by; empty where each command has its own
-	made  chan struct{} // closed when host and err are there
-	host  *host.Host
-	err   error
-	users int
+// cachedHost is a Host that somebody makes, or has made.
+type cachedHost struct {
+	key     *hostKey
+	session string        // what its session is known by; empty where each command has its own
+	ready   chan struct{} // closed when host and err are there
+	host    *host.Host
+	err     error
+	users   int
 }
 
 // maxHosts bounds how many hosts, each with an engine, are kept without a command: 30 MiB each.
 const maxHosts = 16
 
 // take gives a Host for a setup and its caller's environment, until it is given back.
-func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
+func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
 	s, err := servedSetup(a, s)
 	if err != nil {
 		return nil, err
@@ -160,16 +160,16 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 			return nil, err
 		}
 	}
-	tried := map[*keptHost]bool{}
+	tried := map[*cachedHost]bool{}
 	for {
 		h, ours := k.use(key, in, tried)
 		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 		if ours {
 			h.host, h.err = host.New(ctx, s.Options)
-			close(h.made)
+			close(h.ready)
 		}
 		select {
-		case <-h.made:
+		case <-h.ready:
 		case <-ctx.Done():
 			used.Done()
 			return nil, context.Cause(ctx)
@@ -190,12 +190,12 @@ func (k *keptHosts) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 }
 
 // use begins to use a Host that has the key and was not tried, or one that its caller is to make.
-func (k *keptHosts) use(key *hostKey, in string, tried map[*keptHost]bool) (h *keptHost, ours bool) {
+func (k *hostCache) use(key *hostKey, in string, tried map[*cachedHost]bool) (h *cachedHost, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.IndexFunc(k.all, func(h *keptHost) bool { return !tried[h] && h.in == in && h.key.equal(key) })
+	i := slices.IndexFunc(k.all, func(h *cachedHost) bool { return !tried[h] && h.session == in && h.key.equal(key) })
 	if ours = i < 0; ours {
-		h = &keptHost{key: key, in: in, made: make(chan struct{})}
+		h = &cachedHost{key: key, session: in, ready: make(chan struct{})}
 	} else {
 		h = k.all[i]
 		k.all = slices.Delete(k.all, i, i+1)
@@ -206,12 +206,12 @@ func (k *keptHosts) use(key *hostKey, in string, tried map[*keptHost]bool) (h *k
 }
 
 // giveBack ends the use of a Host, and closes those that were not used for longest.
-func (k *keptHosts) giveBack(h *keptHost) {
+func (k *hostCache) giveBack(h *cachedHost) {
 	k.mu.Lock()
 	h.users--
 	more := len(k.all) - maxHosts
 	k.mu.Unlock()
-	k.closeUnused(func(h *keptHost) bool {
+	k.closeUnused(func(h *cachedHost) bool {
 		old := more > 0 || h.failed()
 		if old {
 			more--
@@ -221,10 +221,10 @@ func (k *keptHosts) giveBack(h *keptHost) {
 }
 
 // closeUnused closes those of some Hosts that nobody uses.
-func (k *keptHosts) closeUnused(of func(*keptHost) bool) {
+func (k *hostCache) closeUnused(of func(*cachedHost) bool) {
 	k.mu.Lock()
 	var old []*host.Host
-	k.all = slices.DeleteFunc(k.all, func(h *keptHost) bool {
+	k.all = slices.DeleteFunc(k.all, func(h *cachedHost) bool {
 		if h.users > 0 || !of(h) {
 			return false
 		}
@@ -243,26 +243,26 @@ func (k *keptHosts) closeUnused(of func(*keptHost) bool) {
 const namedIdle = time.Minute
 
 // idle is how long those of a session are kept; none are not.
-func (k *keptHosts) idle(in string) time.Duration {
+func (k *hostCache) idle(in string) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if slices.ContainsFunc(k.all, func(h *keptHost) bool { return h.in == in }) {
+	if slices.ContainsFunc(k.all, func(h *cachedHost) bool { return h.session == in }) {
 		return namedIdle
 	}
 	return 0
 }
 
 // failed reports whether there is no Host, and never will be.
-func (h *keptHost) failed() bool {
+func (h *cachedHost) failed() bool {
 	select {
-	case <-h.made:
+	case <-h.ready:
 		return h.err != nil
 	default:
 		return false
 	}
 }
 
-func (k *keptHosts) close() error {
+func (k *hostCache) close() error {
 	var errs []error
 	for _, h := range k.all {
 		errs = append(errs, h.host.Close())
@@ -271,13 +271,13 @@ func (k *keptHosts) close() error {
 }
 
 // list has a row of each, for people.
-func (k *keptHosts) list() (rows [][]string) {
+func (k *hostCache) list() (rows [][]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, h := range k.all {
 		root := "?"
 		select {
-		case <-h.made:
+		case <-h.ready:
 			if h.host != nil {
 				root = h.host.Root()
 			}

@@ -30,13 +30,13 @@ import (
 type keeper struct {
 	name string
 	dir  string // what the session is known by
-	log  *keptLog
+	log  *sessionLog
 	lock *serve.Lock
 	// of its server, under the mutex of that
-	clients int
-	others  int           // clients that share no processes
-	idling  *time.Timer   // without clients; nil at first
-	ended   chan struct{} // while it ends, and then; closed when it has
+	clients      int
+	otherClients int           // clients that share no processes
+	idling       *time.Timer   // without clients; nil at first
+	ended        chan struct{} // while it ends, and then; closed when it has
 
 	mu    sync.Mutex
 	over  bool
@@ -74,7 +74,7 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	}
 	switch {
 	case k != nil:
-	case apart != nil && !s.anybody:
+	case apart != nil && !s.servesAnyone:
 		return nil, apart
 	case s.retired:
 		return nil, errReplaced
@@ -83,11 +83,11 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 		if err != nil {
 			return nil, err
 		}
-		k = &keeper{name: name, dir: dir, log: &keptLog{path: filepath.Join(dir, keptLogName)}, lock: lock}
+		k = &keeper{name: name, dir: dir, log: &sessionLog{path: filepath.Join(dir, sessionLogName)}, lock: lock}
 		s.keepers[dir] = k
 	}
 	if k.clients++; !processes {
-		k.others++
+		k.otherClients++
 	}
 	if k.idling != nil {
 		k.idling.Stop()
@@ -101,7 +101,7 @@ func (s *server) exit(k *keeper, processes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !processes {
-		k.others--
+		k.otherClients--
 	}
 	if k.clients--; k.clients == 0 {
 		k.idling = time.AfterFunc(idle, func() { s.endKeeper(k, true) })
@@ -124,9 +124,9 @@ func (s *server) endKeeper(k *keeper, idle bool) (all bool) {
 	k.ended = ended
 	s.mu.Unlock()
 	k.end()
-	s.hosts.closeUnused(func(h *keptHost) bool { return h.in == k.dir })
+	s.hosts.closeUnused(func(h *cachedHost) bool { return h.session == k.dir })
 	s.mu.Lock()
-	if all = k.others == 0; all {
+	if all = k.otherClients == 0; all {
 		k.lock.Release()
 		delete(s.keepers, k.dir)
 		s.rest()
@@ -195,7 +195,7 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	if k.over {
 		return nil, host.ErrClosed
 	}
-	sets := k.renewed(s.Options.Credentials)
+	sets := k.renewedCredentials(s.Options.Credentials)
 	key, err := keeperKey(s, sets)
 	if err != nil {
 		return nil, err
@@ -256,9 +256,9 @@ func hidden(s shared.Secret) shared.Secret {
 	return s
 }
 
-// renewed are credentials as a client has them. One whose variables are not set there is what it was:
+// renewedCredentials are credentials as a client has them. One whose variables are not set there is what it was:
 // the environment is that of the session's first client.
-func (k *keeper) renewed(sets map[string]host.Credential) map[string]host.Credential {
+func (k *keeper) renewedCredentials(sets map[string]host.Credential) map[string]host.Credential {
 	sets = maps.Clone(sets)
 	for name, set := range sets {
 		if had, ok := k.sets[name]; ok && set.Value == "" && maps.EqualFunc(set.Env, had.Env, func(shared.Secret, shared.Secret) bool { return true }) {
@@ -343,15 +343,15 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 		}
 		cmd.Env = append(cmd.Env, v)
 	}
-	cmd.Background = k.log.of(cmd.String())
+	cmd.Background = k.log.writerFor(cmd.String())
 	return nil
 }
 
-// maxKeptLog bounds each of the two files.
-const maxKeptLog = 4 << 20
+// maxSessionLog bounds each of the two files.
+const maxSessionLog = 4 << 20
 
-// keptLog is what processes have written that their commands have left behind.
-type keptLog struct {
+// sessionLog is what processes have written that their commands have left behind.
+type sessionLog struct {
 	path string
 
 	mu   sync.Mutex
@@ -362,11 +362,11 @@ type keptLog struct {
 
 // loggedCommand writes what was left of one command.
 type loggedCommand struct {
-	log  *keptLog
+	log  *sessionLog
 	name string
 }
 
-func (l *keptLog) close() {
+func (l *sessionLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
@@ -375,7 +375,7 @@ func (l *keptLog) close() {
 	}
 }
 
-func (l *keptLog) of(name string) io.Writer { return &loggedCommand{l, name} }
+func (l *sessionLog) writerFor(name string) io.Writer { return &loggedCommand{l, name} }
 
 func (c *loggedCommand) Write(p []byte) (int, error) {
 	l := c.log
@@ -395,14 +395,14 @@ func (c *loggedCommand) Write(p []byte) (int, error) {
 }
 
 // open has a file to write to that is not full. l.mu is held.
-func (l *keptLog) open() (err error) {
-	if l.file != nil && l.size < maxKeptLog {
+func (l *sessionLog) open() (err error) {
+	if l.file != nil && l.size < maxSessionLog {
 		return nil
 	}
 	if l.file != nil {
 		l.file.Close()
 		l.file, l.last = nil, nil
-		os.Rename(l.path, filepath.Join(filepath.Dir(l.path), keptLogOld))
+		os.Rename(l.path, filepath.Join(filepath.Dir(l.path), sessionLogOld))
 	}
 	l.size = 0
 	l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)

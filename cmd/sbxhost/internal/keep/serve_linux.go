@@ -59,7 +59,7 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 		}
 		debug.SetGCPercent(gcPercent)
-		s := server{App: a, idle: *idle, dir: *dir, socket: filepath.Join(*dir, serve.Socket), anybody: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
+		s := server{App: a, idle: *idle, dir: *dir, socket: filepath.Join(*dir, serve.Socket), servesAnyone: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func showServer(a *cli.App, dir string) error {
 	if err != nil {
 		return err
 	}
-	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Nothing{})
+	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Empty{})
 	if errors.Is(err, serve.ErrAbsent) {
 		text, err = "no server runs\n", nil
 	}
@@ -201,38 +201,38 @@ func (s *server) rest() {
 // server runs the commands of its clients.
 type server struct {
 	*cli.App
-	idle     time.Duration
-	identity serve.Identity
-	program  string // the path of this executable, and its stamp when it was started
-	stamp    string
-	dir      string
-	anybody  bool // has a session begin who is not served otherwise
-	lock     *serve.Lock
-	listener *net.UnixListener
-	quiet    *time.Timer
-	hosts    keptHosts
+	idle         time.Duration
+	identity     serve.Identity
+	program      string // the path of this executable, and its stamp when it was started
+	stamp        string
+	dir          string
+	servesAnyone bool // has a session begin who is not served otherwise
+	lock         *serve.Lock
+	listener     *net.UnixListener
+	quiet        *time.Timer
+	hosts        hostCache
 
-	mu      sync.Mutex
-	socket  string // its path
-	closed  bool   // it accepts no more
-	retired bool   // nor anything new
-	clients int
-	keepers map[string]*keeper // by the directories of their sessions
-	running map[*client]bool
-	left    []string // the last clients that were not served, and why
+	mu       sync.Mutex
+	socket   string // its path
+	closed   bool   // it accepts no more
+	retired  bool   // nor anything new
+	clients  int
+	keepers  map[string]*keeper // by the directories of their sessions
+	running  map[*client]bool
+	declined []string // the last clients that were not served, and why
 }
 
 // errReplaced is why a server serves nobody new.
 var errReplaced = errors.New("the server's program was replaced")
 
-// maxLeft is how many of those are shown.
-const maxLeft = 10
+// maxDeclined is how many of those are shown.
+const maxDeclined = 10
 
 // leave takes down why a client was not served, and tells it.
 func (s *server) leave(r *client, why string) {
 	s.mu.Lock()
-	s.left = append(s.left, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
-	s.left = s.left[max(0, len(s.left)-maxLeft):]
+	s.declined = append(s.declined, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
+	s.declined = s.declined[max(0, len(s.declined)-maxDeclined):]
 	s.mu.Unlock()
 	reason := serve.Reason(why)
 	r.Send(serve.KindLeave, &reason)
@@ -250,14 +250,14 @@ func (s *server) status() string {
 	if hosts := s.hosts.list(); len(hosts) > 0 {
 		text += "\nIt keeps these:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
 	}
-	if len(s.left) > 0 {
-		text += "\nNot served were:\n  " + strings.Join(s.left, "\n  ") + "\n"
+	if len(s.declined) > 0 {
+		text += "\nNot served were:\n  " + strings.Join(s.declined, "\n  ") + "\n"
 	}
 	return text
 }
 
 func (s *server) identify() (err error) {
-	if s.identity, err = serve.Own(); err != nil {
+	if s.identity, err = serve.ThisProcess(); err != nil {
 		return err
 	}
 	if s.stamp, err = serve.StampOf("/proc/self/exe"); err != nil {
@@ -347,13 +347,13 @@ func (s *server) attend(conn *net.UnixConn) {
 	life, gone := context.WithCancel(context.Background())
 	defer gone()
 	r := &client{raw: raw, gone: gone}
-	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.tell, Signals: make(chan os.Signal, 16), Life: life}
+	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.send, Signals: make(chan os.Signal, 16), Life: life}
 	defer r.closeFiles()
 	status, why := s.serveOne(r, conn)
 	switch {
 	case why != "":
 		s.leave(r, why)
-	case !r.asked:
+	case !r.query:
 		number := serve.Ended(status, r.Ended)
 		r.Send(serve.KindExit, &number)
 	}
@@ -371,7 +371,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, errors.Join(err, other).Error()
 	}
 	r.Usage = peer.Usage
-	r.Send(serve.KindWelcome, serve.Nothing{})
+	r.Send(serve.KindWelcome, serve.Empty{})
 	conn.SetReadDeadline(time.Now().Add(helloTime))
 	kind, hello, err := r.hello()
 	if err == nil && hello == nil {
@@ -423,11 +423,11 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		delete(s.running, r)
 		s.mu.Unlock()
 	}()
-	status = e.RunAndTell()
+	status = e.RunAndReport()
 	if hello.Keep {
 		r.Settle(nil) // what is said before a start is for the client
 	}
-	if !r.Settled {
+	if !r.ClientEnds {
 		why = cmp.Or(r.Stderr.Text(), r.Why, "nothing was run")
 	}
 	return status, why
@@ -443,7 +443,7 @@ func (s *server) answer(r *client, kind byte) (err error) {
 	}
 	reason := serve.Reason(text)
 	r.Send(kind, &reason)
-	r.asked = true
+	r.query = true
 	return nil
 }
 
@@ -453,11 +453,11 @@ type client struct {
 	raw     syscall.RawConn
 	gone    func()
 	files   []int      // received, and not anybody's yet
-	own     []*os.File // the client's standard streams
+	streams []*os.File // the client's standard streams
 	writing sync.Mutex
 	args    []string
 	about   serve.Session // that it asks for
-	asked   bool          // for what is no command
+	query   bool          // for what is no command
 }
 
 // name is what it asks for, for people.
@@ -468,7 +468,7 @@ func (r *client) name() string {
 	return "sbx " + cli.QuoteAll(r.args)
 }
 
-func (r *client) tell(kind byte, m frame.Message) {
+func (r *client) send(kind byte, m frame.Message) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // else the client is gone, which the reader sees
@@ -499,7 +499,7 @@ func (r *client) hello() (kind byte, hello *serve.Hello, err error) {
 
 func (r *client) closeFiles() {
 	frame.CloseAll(r.files)
-	for _, f := range r.own {
+	for _, f := range r.streams {
 		f.Close()
 	}
 }
@@ -507,16 +507,16 @@ func (r *client) closeFiles() {
 // execution is that of a client.
 func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *flag.FlagSet) {
 	for i, name := range []string{"standard input", "standard output", "standard error"} {
-		r.own = append(r.own, os.NewFile(uintptr(r.files[i]), name))
+		r.streams = append(r.streams, os.NewFile(uintptr(r.files[i]), name))
 	}
 	r.files = nil
-	r.Stderr = &execute.HeldBack{File: r.own[2]}
-	a := &cli.App{Stdin: r.own[0], Stdout: r.own[1], Stderr: r.Stderr, Environ: append([]string{}, hello.Environ...), Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
+	r.Stderr = &execute.Buffered{File: r.streams[2]}
+	a := &cli.App{Stdin: r.streams[0], Stdout: r.streams[1], Stderr: r.Stderr, Environ: append([]string{}, hello.Environ...), Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
 	e := &execute.Execution{App: a, Remote: &r.Remote}
 	fs := cli.NewFlags("exec")
 	e.RegisterExec(fs)
 	r.Typed = hello.Typed
-	r.Stderr.Raw = hello.Typed && cli.IsTerminal(r.own[2])
+	r.Stderr.Raw = hello.Typed && cli.IsTerminal(r.streams[2])
 	return e, fs
 }
 

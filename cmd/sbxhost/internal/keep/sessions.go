@@ -145,8 +145,8 @@ func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
 
 // What background processes of a session have written.
 const (
-	keptLogName = "log"
-	keptLogOld  = "log.old"
+	sessionLogName = "log"
+	sessionLogOld  = "log.old"
 )
 
 // endPatience is how long an engine may take to end with its session.
@@ -156,7 +156,7 @@ const endPatience = 10 * time.Second
 const endPoll = 20 * time.Millisecond
 
 func removeSession(a *cli.App, name string) error {
-	kept, err := endKept(a, name)
+	kept, err := endSession(a, name)
 	if err != nil {
 		return err
 	}
@@ -192,15 +192,15 @@ func holderOf(a *cli.App, name string) (*serve.Holder, error) {
 	return serve.HolderOf(dir)
 }
 
-// endKept ends what runs in a session, and removes what was written there. It reports whether somebody held
+// endSession ends what runs in a session, and removes what was written there. It reports whether somebody held
 // it.
-func endKept(a *cli.App, name string) (held bool, err error) {
+func endSession(a *cli.App, name string) (held bool, err error) {
 	h, err := holderOf(a, name)
 	switch {
 	case err == nil:
 		held, err = true, h.EndSession()
 		h.Close()
-		if errors.Is(err, serve.ErrLeft) { // a command runs there that shares no processes
+		if errors.Is(err, serve.ErrDeclined) { // a command runs there that shares no processes
 			return false, nil
 		}
 	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
@@ -289,7 +289,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 			return err
 		}
 		found := false
-		for _, name := range []string{keptLogOld, keptLogName} {
+		for _, name := range []string{sessionLogOld, sessionLogName} {
 			f, err := os.Open(filepath.Join(dir, name))
 			if errors.Is(err, iofs.ErrNotExist) {
 				continue

@@ -124,7 +124,7 @@ func (q *question) body(r *host.ApprovalRequest) string {
 	if r.Decision.Hint != "" {
 		rows = append(rows, []string{"  fix", q.shorten(cli.OneLine(r.Decision.Hint))})
 	}
-	rows = append(rows, []string{"  it has", cli.OneLine(strings.Join(r.Decision.Exposed, "; "))})
+	rows = append(rows, []string{"  it has", cli.OneLine(strings.Join(r.Decision.Exposure, "; "))})
 	if len(r.Decision.Sensitive) > 0 {
 		rows = append(rows, []string{"  secrets", q.shorten(inOrder(r.Decision.Sensitive)) + " within its reach"})
 	}
@@ -163,7 +163,7 @@ func rightToLeft(r rune) bool {
 func inOrder(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = hostpath.ShellWordOf(word, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
+		quoted[i] = hostpath.ShellQuotedFor(word, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
 	}
 	return strings.Join(quoted, " ")
 }

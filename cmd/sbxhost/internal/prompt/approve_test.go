@@ -35,7 +35,7 @@ func FuzzQuestion(f *testing.F) {
 	f.Add("x", strings.Repeat("y", 3000), strings.Repeat("\t\n", 100), "/w")
 	f.Fuzz(func(t *testing.T, name, arg, script, dir string) {
 		text, cut := approvalQuestion(&host.ApprovalRequest{Args: []string{name, arg}, Script: script, Dir: dir, Sandbox: name, Env: []string{arg}, Remembers: true,
-			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposed: []string{name}, Sensitive: []string{dir}}}, host.TerminalSize{Rows: 24, Cols: 80})
+			SessionTTL: time.Hour, Decision: policy.Decision{Reason: arg, Hint: dir, Exposure: []string{name}, Sensitive: []string{dir}}}, host.TerminalSize{Rows: 24, Cols: 80})
 		if cut != strings.Contains(text, "[v]iew") && len(name)+len(arg)+len(script)+len(dir) < minQuestionText {
 			t.Errorf("what is left out is not told of: %q", text)
 		}
@@ -55,7 +55,7 @@ func FuzzQuestion(f *testing.F) {
 func TestQuestionFitsTheScreen(t *testing.T) {
 	t.Parallel()
 	r := host.ApprovalRequest{Args: []string{"sh"}, Dir: "/work", Workspace: "/work", Sandbox: "fast", Remembers: true, SessionTTL: time.Hour,
-		Decision: policy.Decision{Reason: "it was asked to run without its sandbox", Exposed: []string{"every file of yours, to read and to write"}}}
+		Decision: policy.Decision{Reason: "it was asked to run without its sandbox", Exposure: []string{"every file of yours, to read and to write"}}}
 	small := r
 	small.Args = []string{"make", "test"}
 	commands := []host.ApprovalRequest{small}

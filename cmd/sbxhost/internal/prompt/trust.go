@@ -18,14 +18,14 @@ var errNoTerminal = errors.New("there is no terminal to ask on")
 
 // Trust asks whether to trust a configuration that was found in the workspace.
 func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
-	question, whole := trustQuestion(u.Path, u.Before, string(u.Text), u.Changed)
+	question, whole := trustQuestion(u.Path, u.Previous, string(u.Text), u.Changed)
 	answer, err := "", errNoTerminal
 	if whole {
 		answer, err = ask(ctx, a, func(host.TerminalSize) string { return question })
 	}
 	if errors.Is(err, errNoTerminal) {
 		if u.Changed {
-			showChange(a, u.Path, u.Before)
+			showChange(a, u.Path, u.Previous)
 		}
 		return false, nil
 	}

@@ -32,7 +32,7 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 		c := &left[i]
 		a.Say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
 	}
-	tellTrouble(a, set, set.Changes, only)
+	printConflicts(a, set, set.Changes, only)
 	return nil
 }
 

@@ -43,17 +43,17 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 		list := []listed{}
 		rows := [][]string{{"NAME", "SANDBOX", "BEGUN", "STATE"}}
 		for _, r := range found {
-			list = append(list, listed{r.Name, r.Sandbox, r.Made, r.InUse, r.Applied, r.Whole})
+			list = append(list, listed{r.Name, r.Sandbox, r.Created, r.InUse, r.Applied, r.Complete})
 			state := "open"
 			switch {
 			case r.InUse:
 				state = "in use"
-			case r.Whole:
+			case r.Complete:
 				state = "applied; review undo takes it back"
 			case r.Applied:
 				state = "applied in part"
 			}
-			rows = append(rows, []string{r.Name, r.Sandbox, inforce.Age(time.Since(r.Made)), state})
+			rows = append(rows, []string{r.Name, r.Sandbox, inforce.Age(time.Since(r.Created)), state})
 		}
 		if len(list) == 0 && !*asJSON {
 			a.Say("there are no reviews of this workspace")
@@ -152,12 +152,12 @@ func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Revie
 		if err := show(ctx, r, set, only); err != nil {
 			return err
 		}
-		tellDigest(a, r.Name, set)
+		printDigest(a, r.Name, set)
 		return nil
 	})
 }
 
-func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
+func printDigest(a *cli.App, name string, set *host.ReviewSet) {
 	if len(set.Changes) == 0 {
 		a.Say(fmt.Sprintf("review %q changes nothing", name))
 		return
@@ -165,8 +165,8 @@ func tellDigest(a *cli.App, name string, set *host.ReviewSet) {
 	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
 }
 
-// tellTrouble says what stands in the way of changes, and what there is to know of them.
-func tellTrouble(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
+// printConflicts says what stands in the way of changes, and what there is to know of them.
+func printConflicts(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
 		if !set.Concerns(only, c) {
@@ -227,7 +227,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 		if out == nil {
 			return err
 		}
-		tellTrouble(a, set, slices.Concat(out.Refused, out.Conflicts), nil)
+		printConflicts(a, set, slices.Concat(out.Refused, out.Conflicts), nil)
 		switch {
 		case err == nil:
 		case len(out.Refused) > 0:
@@ -239,7 +239,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 			return a.Result(true, reviewResult{r.Name, set.Digest, set.As(out.Applied, nil)}, "")
 		}
 		rest := "; the rest stays in the review"
-		if out.Whole {
+		if out.Complete {
 			rest = ""
 		}
 		a.Say(fmt.Sprintf("applied %s%s; to take it back: sbxhost review undo", cli.Plural(len(out.Applied), "change"), rest))
@@ -279,7 +279,7 @@ func Names(a *cli.App) []string {
 	_ = setup.WithHost(a, cli.ConfigFlag(cli.NewFlags("review")), false, func(_ context.Context, _ *setup.Setup, h *host.Host) error {
 		found, err := h.Reviews()
 		for _, r := range found {
-			if !r.Whole {
+			if !r.Complete {
 				names = append(names, r.Name)
 			}
 		}

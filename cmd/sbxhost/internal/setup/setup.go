@@ -37,7 +37,7 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 		if enginesOnly && err != nil {
 			return WithHint(nil, err)
 		} else if err != nil {
-			return Hinted(a, s, &Flags{}, err)
+			return WithRemedy(a, s, &Flags{}, err)
 		}
 		defer h.Close()
 		return f(ctx, s, h)
@@ -47,7 +47,7 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 // SessionOptions says which session a command line asks for.
 func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
 	name := cmp.Or(f.Session, a.Getenv("SBXHOST_SESSION"))
-	return host.SessionOptions{Name: name, Once: true}
+	return host.SessionOptions{Name: name, OneShot: true}
 }
 
 // Setup is a configuration that is ready to be used.
@@ -61,7 +61,7 @@ type Setup struct {
 // Caller is the world that a configuration is read in.
 func Caller(a *cli.App) *inforce.Caller {
 	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Warn: a.Say, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
-		Foreign: func(path string) { a.Foreign = append(a.Foreign, path) }}
+		OnForeignConfig: func(path string) { a.ForeignConfigs = append(a.ForeignConfigs, path) }}
 }
 
 // Load reads the configuration in force.
@@ -84,7 +84,7 @@ func Invalid(a *cli.App, err error) error {
 	}
 	errs := cli.OnlyErrors(e.Diagnostics)
 	a.Diagnose(errs)
-	return a.Told(fmt.Sprintf("%s: %s; nothing was run", NameOf(e.File), cli.Plural(len(errs), "error")), cli.StatusFailed)
+	return a.PrintLast(fmt.Sprintf("%s: %s; nothing was run", NameOf(e.File), cli.Plural(len(errs), "error")), cli.StatusFailed)
 }
 
 // Complete fills in what does not come from a file.
@@ -130,9 +130,9 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	return nil
 }
 
-// Hinted gives an error of the host what its user can do about it: the line of the
+// WithRemedy gives an error of the host what its user can do about it: the line of the
 // file or the flag that is at fault, or a hint. s is nil where no sandbox was chosen.
-func Hinted(a *cli.App, s *Setup, flags *Flags, err error) error {
+func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
 		return deniedHint(a, denied, flags)
 	}
@@ -151,7 +151,7 @@ func Hinted(a *cli.App, s *Setup, flags *Flags, err error) error {
 		return err
 	}
 	a.Diagnose(s.File.Diagnose(s.Sandbox, err))
-	told := a.Told(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.Sandbox), cli.ExitStatus(err))
+	told := a.PrintLast(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.Sandbox), cli.ExitStatus(err))
 	a.SayHint(cli.HintOf(err))
 	return told
 }

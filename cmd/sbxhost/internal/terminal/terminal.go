@@ -20,8 +20,8 @@ import (
 // what is typed on to a command's own. A nil one does nothing.
 type Outer struct {
 	file *os.File
-	// wanted says that a person has asked for it by -t.
-	wanted bool
+	// requested says that a person has asked for it by -t.
+	requested bool
 
 	mu    sync.Mutex
 	taken *sync.Cond    // there is something new about saved
@@ -34,7 +34,7 @@ func Open(stdin io.Reader, wanted bool) *Outer {
 	if !cli.IsTerminal(stdin) {
 		return nil
 	}
-	t := &Outer{file: stdin.(*os.File), wanted: wanted}
+	t := &Outer{file: stdin.(*os.File), requested: wanted}
 	t.taken = sync.NewCond(&t.mu)
 	return t
 }
@@ -60,7 +60,7 @@ func (t *Outer) Raw() error {
 	if err != nil {
 		return err
 	}
-	if t.saved == nil && !t.wanted && modes.Lflag&unix.ICANON == 0 {
+	if t.saved == nil && !t.requested && modes.Lflag&unix.ICANON == 0 {
 		return ErrBackground
 	}
 	if _, err := term.MakeRaw(int(t.file.Fd())); err != nil {
@@ -149,9 +149,9 @@ func (t *Outer) note(keys []byte) {
 	}
 }
 
-// TellJob sends a signal that has ended the command to the rest of our job, where it
+// SignalJob sends a signal that has ended the command to the rest of our job, where it
 // was typed: what has started us would have had it from the terminal.
-func (t *Outer) TellJob(sig syscall.Signal) {
+func (t *Outer) SignalJob(sig syscall.Signal) {
 	if t == nil {
 		return
 	}
@@ -201,13 +201,13 @@ func (t *Typed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Watched tells when what it reads from is at its end.
-type Watched struct {
+// EOFReader tells when what it reads from is at its end.
+type EOFReader struct {
 	From  io.Reader
 	Ended func()
 }
 
-func (w *Watched) Read(p []byte) (int, error) {
+func (w *EOFReader) Read(p []byte) (int, error) {
 	n, err := w.From.Read(p)
 	if err != nil {
 		w.Ended()

@@ -132,7 +132,7 @@ func (s *Span) End(report host.Report) {
 		if waitErr == nil && marshalErr == nil {
 			return
 		}
-		if why = shortened(strings.TrimSpace(s.stderr.String())); why == "" {
+		if why = shorten(strings.TrimSpace(s.stderr.String())); why == "" {
 			why = errors.Join(waitErr, marshalErr).Error()
 		}
 	case <-late:
@@ -148,7 +148,7 @@ func (s *Span) End(report host.Report) {
 // part of it, which may be a whole page of HTML.
 const maxWhy = 2000
 
-func shortened(text string) string {
+func shorten(text string) string {
 	if len(text) <= maxWhy {
 		return text
 	}

@@ -26,7 +26,7 @@ type Span struct {
 
 // New is a span that nothing is sent of yet; nil where nobody asks for one.
 func New(a *cli.App, sandbox, engine string, begin time.Time) (*Span, error) {
-	if !telemetry.Wanted(a.Getenv) {
+	if !telemetry.Requested(a.Getenv) {
 		return nil, nil
 	}
 	parent, err := telemetry.ParseTraceparent(a.Getenv("TRACEPARENT"), a.Getenv("TRACESTATE"))

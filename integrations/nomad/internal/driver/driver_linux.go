@@ -287,7 +287,7 @@ func (d *driver) WaitTask(ctx context.Context, req *proto.WaitTaskRequest) (*pro
 	}
 	resp, err := t.WaitTask(ctx, req)
 	if status.Code(err) == codes.Unavailable {
-		return &proto.WaitTaskResponse{Result: &proto.ExitResult{ExitCode: statusBroken}, Err: t.lost(err, t.said()).Error()}, nil
+		return &proto.WaitTaskResponse{Result: &proto.ExitResult{ExitCode: statusBroken}, Err: t.lost(err, t.stderrTail()).Error()}, nil
 	}
 	return resp, err
 }
@@ -336,13 +336,13 @@ func (t *task) destroy(ctx context.Context) (log string) {
 		t.ended()
 	}
 	t.conn.Close()
-	log = t.said()
+	log = t.stderrTail()
 	os.RemoveAll(t.handle.Dir)
 	return log
 }
 
-// said is the end of what an executor has written.
-func (t *task) said() string {
+// stderrTail is the end of what an executor has written.
+func (t *task) stderrTail() string {
 	text, _ := os.ReadFile(t.handle.log())
 	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
 }

@@ -39,8 +39,8 @@ const (
 	executorArg = "executor"
 	// listenerFD is where the executor finds its socket, which listens already.
 	listenerFD = 3
-	// keptEvents is how many events wait for a driver.
-	keptEvents = 128
+	// maxPendingEvents is how many events wait for a driver.
+	maxPendingEvents = 128
 	// statusBroken is the status of a task whose own is not known, as sbxhost has it.
 	statusBroken = 125
 )
@@ -53,8 +53,8 @@ type executor struct {
 	end    context.CancelFunc
 	events chan *proto.DriverTaskEvent
 	ended  chan struct{} // closed when the task has
-	// starved says that the kernel has killed one of the task's processes for its memory.
-	starved atomic.Bool
+	// oomKilled says that the kernel has killed one of the task's processes for its memory.
+	oomKilled atomic.Bool
 
 	mu     sync.Mutex // guards what follows, of which all but result and at is as StartTask leaves it
 	agent  agentConfig
@@ -77,7 +77,7 @@ func serveExecutor() error {
 	}
 	file.Close()
 	life, end := context.WithCancel(context.Background())
-	e := &executor{life: life, end: end, ended: make(chan struct{}), events: make(chan *proto.DriverTaskEvent, keptEvents)}
+	e := &executor{life: life, end: end, ended: make(chan struct{}), events: make(chan *proto.DriverTaskEvent, maxPendingEvents)}
 	server := grpc.NewServer()
 	proto.RegisterDriverServer(server, e)
 	baseproto.RegisterBasePluginServer(server, e)
@@ -157,10 +157,10 @@ func (e *executor) run(ctx context.Context) error {
 	e.cmd.Events = func(event shared.Event) {
 		switch event.Kind {
 		case shared.EventProgress, shared.EventDegraded:
-			e.tell(event.Message)
+			e.emitEvent(event.Message)
 		case shared.EventViolation: // told among the report's denials
 			if event.Details["limit"] == "memory" {
-				e.starved.Store(true)
+				e.oomKilled.Store(true)
 			}
 		}
 	}
@@ -260,13 +260,13 @@ func (e *executor) wait() {
 	e.closeLogs()
 	if report := e.cmd.Report(); err != nil {
 		for _, d := range report.Denials {
-			e.tell(fmt.Sprintf("sandbox %s: %s", e.plan.Sandbox, d.Reason))
+			e.emitEvent(fmt.Sprintf("sandbox %s: %s", e.plan.Sandbox, d.Reason))
 		}
 	}
 	result := &proto.WaitTaskResponse{}
 	failed := err != nil
 	result.Result, err = exitResult(err)
-	result.Result.OomKilled = failed && e.starved.Load()
+	result.Result.OomKilled = failed && e.oomKilled.Load()
 	if err != nil {
 		result.Err = err.Error()
 	}
@@ -303,8 +303,8 @@ func startError(err error) error {
 	return st.Err()
 }
 
-// tell has the agent show a message among the task's events. It is lost where too many wait.
-func (e *executor) tell(message string) {
+// emitEvent has the agent show a message among the task's events. It is lost where too many wait.
+func (e *executor) emitEvent(message string) {
 	select {
 	case e.events <- &proto.DriverTaskEvent{TaskId: e.task.Id, AllocId: e.task.AllocId, TaskName: e.task.Name, Timestamp: timestamppb.Now(), Message: message}:
 	default:
@@ -359,7 +359,7 @@ func (e *executor) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*p
 		return nil, err
 	}
 	if err := e.cmd.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		e.tell(fmt.Sprintf("signal %v: %v", sig, err))
+		e.emitEvent(fmt.Sprintf("signal %v: %v", sig, err))
 	}
 	select {
 	case <-e.ended:

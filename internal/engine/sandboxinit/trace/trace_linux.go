@@ -27,7 +27,7 @@ type Tracer struct {
 
 // entry is a call at its beginning.
 type entry struct {
-	call *traced.Watched
+	call *traced.Syscall
 	args [6]uint64
 }
 
@@ -127,10 +127,10 @@ func (t *Tracer) leave(pid int) {
 		return
 	}
 	errno := syscall.Errno(-int64(info.rest[0]))
-	if !traced.Telling(errno) {
+	if !traced.MayBeSandbox(errno) {
 		return
 	}
-	call := traced.Call{Wants: e.call.Wanted(&e.args), Errno: errno}
+	call := traced.Call{Wants: e.call.Operation(&e.args), Errno: errno}
 	if e.call.Address != traced.None {
 		if call.Target = socketAddress(pid, e.args[e.call.Address], e.args[e.call.Address+1]); call.Target == "" {
 			return

@@ -145,7 +145,7 @@ func (b *Preparation) followBuild(ctx context.Context, attribute string, stream 
 // lastLines keeps the end of a step's output, for its error.
 type lastLines struct{ lines []string }
 
-const keptLines, keptBytes = 5, 300
+const tailLines, tailBytes = 5, 300
 
 // add leaves out what is the builder's and not the step's.
 func (l *lastLines) add(line string) {
@@ -153,10 +153,10 @@ func (l *lastLines) add(line string) {
 	if line == "" || strings.HasPrefix(line, "--> ") || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
 		return
 	}
-	if len(line) > keptBytes {
-		line = line[:keptBytes] + "..."
+	if len(line) > tailBytes {
+		line = line[:tailBytes] + "..."
 	}
-	if l.lines = append(l.lines, line); len(l.lines) > keptLines {
+	if l.lines = append(l.lines, line); len(l.lines) > tailLines {
 		l.lines = l.lines[1:]
 	}
 }

@@ -53,7 +53,7 @@ func (b *Preparation) imageOfService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &compose{program: program, file: file, Project: b.Project, by: b}
+	c := &compose{program: program, file: file, Project: b.Project, preparation: b}
 	b.Compose = c
 	progress(ctx, "preparing the service "+o.Service)
 	if err := c.run(ctx, "up", "--no-start", o.Service); err != nil {
@@ -127,16 +127,16 @@ func (b *Preparation) FindCompose() (*hostpath.Program, error) {
 type compose struct {
 	program       *hostpath.Program
 	file, Project string
-	by            *Preparation
+	preparation   *Preparation
 }
 
 // run runs Compose to its end, and tells its progress.
 func (c *compose) run(ctx context.Context, words ...string) error {
 	cmd := c.program.Command(ctx, append([]string{"--project-name", c.Project, "--file", c.file}, words...)...)
 	cmd.Dir = filepath.Dir(c.file)
-	getenv := c.by.Getenv
+	getenv := c.preparation.Getenv
 	cmd.Env = []string{
-		"DOCKER_HOST=unix://" + c.by.Daemon.Endpoint.Socket, "PATH=/usr/local/bin:/usr/bin:/bin",
+		"DOCKER_HOST=unix://" + c.preparation.Daemon.Endpoint.Socket, "PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + getenv("HOME"), "DOCKER_CONFIG=" + getenv("DOCKER_CONFIG"),
 		"COMPOSE_ANSI=never", "COMPOSE_INTERACTIVE_NO_CLI=1",
 		"COMPOSE_DOCKER_CLI_BUILD=0", // the older one would look for Docker's command line

@@ -14,7 +14,7 @@ import (
 // A Held is a vessel in which one command runs after another, or beside it.
 type Held struct {
 	*vessel.Vessel
-	Made made
+	MadeFrom ingredients
 	// lasting says that it is left as it is and not removed, and place which file
 	// it lasts by.
 	lasting bool
@@ -30,8 +30,8 @@ type Held struct {
 
 // Hold begins to let commands into a vessel, which lasts by a file or, where l is nil,
 // as long as it is held. found says that it was there before.
-func Hold(v *vessel.Vessel, m made, l *Lasting, found bool) *Held {
-	h := &Held{Vessel: v, Made: m, ends: map[uint64]chan struct{}{}, lasting: l != nil, Place: l.Place(), used: found}
+func Hold(v *vessel.Vessel, m ingredients, l *SessionContainer, found bool) *Held {
+	h := &Held{Vessel: v, MadeFrom: m, ends: map[uint64]chan struct{}{}, lasting: l != nil, Place: l.Place(), used: found}
 	go h.read()
 	return h
 }

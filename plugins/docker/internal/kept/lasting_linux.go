@@ -33,11 +33,11 @@ const (
 	whileLabel   = "org.sbxhost.while"
 )
 
-// Lasting is where the container of one definition in a named session is found:
+// SessionContainer is where the container of one definition in a named session is found:
 // a socket in the session's directory, at which its pid 1 takes engines. The
 // container ends when the socket's file goes, with the session or because another
 // takes its place.
-type Lasting struct {
+type SessionContainer struct {
 	Dir     string // this user's alone; commands do not see it
 	socket  string // name in dir
 	session string // value of sessionLabel
@@ -46,12 +46,12 @@ type Lasting struct {
 // lastingDir is the name of the engine's directory in a session's.
 const lastingDir = "docker"
 
-// NewLasting gives nil where containers do not outlive the sandbox.
-func NewLasting(spec *shared.Spec, o *definition.Options) (*Lasting, error) {
+// NewSessionContainer gives nil where containers do not outlive the sandbox.
+func NewSessionContainer(spec *shared.Spec, o *definition.Options) (*SessionContainer, error) {
 	if !o.Lasts(spec) {
 		return nil, nil
 	}
-	l := &Lasting{Dir: filepath.Join(spec.Session.Dir, lastingDir)}
+	l := &SessionContainer{Dir: filepath.Join(spec.Session.Dir, lastingDir)}
 	if err := os.Mkdir(l.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, l.Unavailable(err)
 	}
@@ -61,10 +61,10 @@ func NewLasting(spec *shared.Spec, o *definition.Options) (*Lasting, error) {
 	return l, nil
 }
 
-func (l *Lasting) path() string { return filepath.Join(l.Dir, l.socket) }
+func (l *SessionContainer) path() string { return filepath.Join(l.Dir, l.socket) }
 
-// within calls use with a path of the socket that is short enough for sockaddr_un.
-func (l *Lasting) within(use func(path string) error) error {
+// withShortPath calls use with a path of the socket that is short enough for sockaddr_un.
+func (l *SessionContainer) withShortPath(use func(path string) error) error {
 	dir, err := os.OpenFile(l.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func (l *Lasting) within(use func(path string) error) error {
 }
 
 // dial connects to the container that there is.
-func (l *Lasting) dial() (conn *net.UnixConn, err error) {
-	err = l.within(func(path string) (err error) {
+func (l *SessionContainer) dial() (conn *net.UnixConn, err error) {
+	err = l.withShortPath(func(path string) (err error) {
 		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 		return err
 	})
@@ -86,7 +86,7 @@ func (l *Lasting) dial() (conn *net.UnixConn, err error) {
 }
 
 // listen makes the socket.
-func (l *Lasting) listen() (listener, file *os.File, err error) {
+func (l *SessionContainer) listen() (listener, file *os.File, err error) {
 	if err := l.Leave(); err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +96,7 @@ func (l *Lasting) listen() (listener, file *os.File, err error) {
 		return nil, nil, os.NewSyscallError("socket", err)
 	}
 	listener = os.NewFile(uintptr(fd), l.path())
-	err = l.within(func(path string) error {
+	err = l.withShortPath(func(path string) error {
 		return errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 16),
 			// The init may run as somebody else; the directory keeps others out.
 			os.Chmod(path, 0o666))
@@ -112,7 +112,7 @@ func (l *Lasting) listen() (listener, file *os.File, err error) {
 }
 
 // Leave ends the container that there is, once no command runs in it.
-func (l *Lasting) Leave() error {
+func (l *SessionContainer) Leave() error {
 	if err := os.Remove(l.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -120,20 +120,20 @@ func (l *Lasting) Leave() error {
 }
 
 // Place tells the file that the container lasts by from every other; nil has none.
-func (l *Lasting) Place() string {
+func (l *SessionContainer) Place() string {
 	if l == nil {
 		return ""
 	}
 	return identity(l.path())
 }
 
-func (l *Lasting) Unavailable(err error) error {
+func (l *SessionContainer) Unavailable(err error) error {
 	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
 }
 
 // Find gives the container that there is, nil for none of use, and perhaps
 // why it is of none.
-func (l *Lasting) Find(ctx context.Context, docker *client.Client, m *made) (v *vessel.Vessel, why *string, err error) {
+func (l *SessionContainer) Find(ctx context.Context, docker *client.Client, m *ingredients) (v *vessel.Vessel, why *string, err error) {
 	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", SessionLabel+"="+l.session)})
 	if err != nil {
 		return nil, nil, vessel.StartError(ctx, err)
@@ -157,13 +157,13 @@ func (l *Lasting) Find(ctx context.Context, docker *client.Client, m *made) (v *
 }
 
 // Labels are those of a new container.
-func (l *Lasting) Labels(m *made) map[string]string {
+func (l *SessionContainer) Labels(m *ingredients) map[string]string {
 	return map[string]string{owner.Label: owner.This().String(), SessionLabel: l.session, madeOfLabel: m.Of, sourcesLabel: strings.Join(m.Sources, ","), whileLabel: l.path()}
 }
 
 // Settle has the container that launch makes stay at a new socket, in the place of that
 // of an old one, which ends once no command runs in it.
-func (l *Lasting) Settle(launch func() (*vessel.Vessel, error)) (*vessel.Vessel, error) {
+func (l *SessionContainer) Settle(launch func() (*vessel.Vessel, error)) (*vessel.Vessel, error) {
 	listener, file, err := l.listen()
 	if err != nil {
 		return nil, l.Unavailable(err)
@@ -185,9 +185,9 @@ func (l *Lasting) Settle(launch func() (*vessel.Vessel, error)) (*vessel.Vessel,
 	return v, nil
 }
 
-// Outlasted reports whether a container that is to last for a session has lost it,
+// Orphaned reports whether a container that is to last for a session has lost it,
 // or was never started by who has made it.
-func Outlasted(c *container.Summary, maker owner.Owner, makerGone bool, namespace string) bool {
+func Orphaned(c *container.Summary, maker owner.Owner, makerGone bool, namespace string) bool {
 	if makerGone && (c.State == container.StateCreated || maker.Boot != owner.Boot()) {
 		return true
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// made says what a container is made from. A command that needs another gets
+// ingredients says what a container is made from. A command that needs another gets
 // another: the mounts of one that is reused are those of the moment when it
 // began, and what hides a file, or keeps one from being written, is gone from it
 // when the host has put another in that one's place.
-type made struct {
+type ingredients struct {
 	Of      string   // checksum
 	shown   []string // what is bound, and what is hidden, of the host; and
 	Sources []string // the identity of each
@@ -55,8 +55,8 @@ const none = "none"
 
 // MadeOf gives it for a container that would begin now. An init of another version counts, and what
 // was replaced on the host since. The plan is one without a line of its own.
-func MadeOf(p *plan.Plan, initFile string) (made, error) {
-	var m made
+func MadeOf(p *plan.Plan, initFile string) (ingredients, error) {
+	var m ingredients
 	for _, bind := range p.Host.Mounts {
 		m.Mounted = append(m.Mounted, bind.Target)
 		if bind.Type == mount.TypeBind {
@@ -87,11 +87,13 @@ func MadeOf(p *plan.Plan, initFile string) (made, error) {
 }
 
 // Same reports whether a container that is made from o will do.
-func (m *made) Same(o *made) bool { return m.Of == o.Of && slices.Equal(m.Sources, o.Sources) }
+func (m *ingredients) Same(o *ingredients) bool {
+	return m.Of == o.Of && slices.Equal(m.Sources, o.Sources)
+}
 
 // Differs names what is not what it was when the identities were these, all else
 // being the same; nil is nothing.
-func (m *made) Differs(from []string) *string {
+func (m *ingredients) Differs(from []string) *string {
 	for i, s := range m.Sources {
 		if i >= len(from) || s != from[i] {
 			return &m.shown[i]

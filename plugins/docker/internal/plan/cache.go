@@ -72,7 +72,7 @@ func (p *Planner) cacheOwner() containerinit.Owner {
 	u, err := strconv.ParseUint(uid, 10, 31)
 	g, err2 := strconv.ParseUint(gid, 10, 31)
 	if err != nil || err2 != nil {
-		return containerinit.Owner{Anybody: true}
+		return containerinit.Owner{Unknown: true}
 	}
 	return containerinit.Owner{UID: uint32(u), GID: uint32(g)}
 }

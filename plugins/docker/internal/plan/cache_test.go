@@ -27,7 +27,7 @@ func TestCacheVolumes(t *testing.T) {
 		}
 	}
 	for user, want := range map[string]containerinit.Owner{
-		"7:8": {UID: 7, GID: 8}, "node": {Anybody: true}, "7": {Anybody: true}, "7:staff": {Anybody: true}, "4294967295:1": {Anybody: true}, "-1:1": {Anybody: true},
+		"7:8": {UID: 7, GID: 8}, "node": {Unknown: true}, "7": {Unknown: true}, "7:staff": {Unknown: true}, "4294967295:1": {Unknown: true}, "-1:1": {Unknown: true},
 	} {
 		p := basePlanner()
 		p.Options.User = user

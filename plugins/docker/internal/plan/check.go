@@ -10,10 +10,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// Settled gives what a container is to show, by a look at the host: the daemon
+// Checked gives what a container is to show, by a look at the host: the daemon
 // would follow or make, as root, what a command, or nobody, has put there. It refuses
 // whatever shows the daemon's own socket.
-func (p *Planner) Settled(socket string) ([]shared.Entry, error) {
+func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
 		socket = resolved
 	}

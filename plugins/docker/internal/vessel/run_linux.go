@@ -13,19 +13,19 @@ import (
 // A Run is a command that an init runs in a vessel.
 type Run struct {
 	cmdengine.InitRun
-	Vessel *Vessel
-	ungate func() // ends the gate
+	Vessel    *Vessel
+	closeGate func() // ends the gate
 }
 
 // NewRun is one that is yet to begin. finished waits until everything of the
 // command is gone; end ends it without the help of its init.
 func NewRun(v *Vessel, finished, end func()) *Run {
-	r := &Run{Vessel: v, ungate: func() {}}
+	r := &Run{Vessel: v, closeGate: func() {}}
 	r.Gone, r.End, r.Lost = v.Gone, end, lost
 	r.Finish = func() {
 		finished()
 		r.Conn.Close()
-		r.ungate()
+		r.closeGate()
 	}
 	return r
 }
@@ -55,7 +55,7 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
 	}
-	if cmd.Env, r.ungate, err = out.open(ctx, sockets, cmd.Env); err != nil {
+	if cmd.Env, r.closeGate, err = out.open(ctx, sockets, cmd.Env); err != nil {
 		r.Conn.Close()
 		return err
 	}
@@ -63,7 +63,7 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	if err == nil {
 		return nil
 	}
-	defer r.ungate()
+	defer r.closeGate()
 	defer r.Conn.Close()
 	switch refused := (*sandboxinit.ExecError)(nil); {
 	case ctx.Err() != nil:

@@ -74,7 +74,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	}()
 	if v.Line, err = m.accept(meet); err != nil {
 		if errors.Is(err, errGone) {
-			return nil, v.neverMet()
+			return nil, v.startError()
 		}
 		return nil, StartError(ctx, err)
 	}
@@ -134,8 +134,8 @@ func (v *Vessel) follow(wait client.ContainerWaitResult, stop context.CancelFunc
 	close(v.Removed)
 }
 
-// neverMet explains a container that ended before its init had come.
-func (v *Vessel) neverMet() error {
+// startError explains a container that ended before its init had come.
+func (v *Vessel) startError() error {
 	e := &shared.Error{Kind: shared.ErrUnavailable}
 	switch {
 	case v.exit.Error != nil:

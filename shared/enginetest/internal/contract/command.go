@@ -346,7 +346,7 @@ func plainProcess(s *subject) {
 		t := s.Trying("descriptors")
 		t.Script = script
 		if o := s.once(s.Command(t), nil); o.Verdict.Kind != actor.Denied {
-			s.Failf("more descriptors are open, with a script: %v: %s", script, o.Told())
+			s.Failf("more descriptors are open, with a script: %v: %s", script, o.Output())
 		}
 	}
 	signalState(s)
@@ -382,7 +382,7 @@ func tracedCommand(s *subject) {
 func exactArguments(s *subject) {
 	args := []string{"", " ", "-x", "--", "--help", "a\nb", `"'\`, "$HOME", "*", "\u00e9", "\xff\xfe", "--bind", "/", "/", "\n", "a\n", strings.Repeat("y", 100_000)}
 	args = append(args, slices.Repeat([]string{"one of many"}, 2000)...)
-	if got := s.Tells(s.Trying("arguments", args...)); !slices.Equal(got, args) {
+	if got := s.ListOf(s.Trying("arguments", args...)); !slices.Equal(got, args) {
 		s.Failf("it sees %s", scene.Tail(fmt.Sprintf("%q", got)))
 	}
 }

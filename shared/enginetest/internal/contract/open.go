@@ -250,7 +250,7 @@ func keepsNothing(s *subject) {
 	}
 	s.Check("after the caller changed its Spec", func() {
 		if o := s.run(sandbox, s.inside("read", s.Path("ws/file")), nil); o.Verdict.Kind != actor.Got {
-			s.Failf("%s", o.Told())
+			s.Failf("%s", o.Output())
 		}
 	})
 	_, err := os.Stat(s.WS)

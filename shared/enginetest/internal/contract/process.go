@@ -14,13 +14,13 @@ import (
 func processRules() []Rule {
 	return []Rule{
 		{ID: "process.01", Title: "a killed engine is reported as lost, and its command is gone", process: true, run: func(s *subject) {
-			s.lose(true, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGKILL) })
+			s.lose(true, func(l *dial.Process) error { return syscall.Kill(l.Pid(), syscall.SIGKILL) })
 		}},
 		{ID: "process.02", Title: "an engine that is asked to end ends, and its command is gone", process: true, run: func(s *subject) {
-			s.lose(false, func(l *dial.Launched) error { return syscall.Kill(l.Pid(), syscall.SIGTERM) })
+			s.lose(false, func(l *dial.Process) error { return syscall.Kill(l.Pid(), syscall.SIGTERM) })
 		}},
 		{ID: "process.03", Title: "an engine whose host is gone ends, and its command is gone", process: true, run: func(s *subject) {
-			s.lose(false, func(l *dial.Launched) error {
+			s.lose(false, func(l *dial.Process) error {
 				l.Disconnect()
 				return nil
 			})
@@ -52,7 +52,7 @@ func processRules() []Rule {
 }
 
 // launch starts one more process of the engine, which is the scene's then.
-func (s *subject) launch() *dial.Launched {
+func (s *subject) launch() *dial.Process {
 	l, err := s.Kit.Launch(s.Ctx)
 	s.Must(err)
 	s.Cleanup(l.Kill)
@@ -62,7 +62,7 @@ func (s *subject) launch() *dial.Launched {
 
 // lose ends an engine's process while a command runs that has left a daemon. Whether
 // the loss must be told depends on how it came.
-func (s *subject) lose(told bool, end func(*dial.Launched) error) {
+func (s *subject) lose(told bool, end func(*dial.Process) error) {
 	l, unconfined := s.launch(), s.Kit.Unconfined()
 	script := "echo; trap '' TERM HUP; sleep 181"
 	if !unconfined {
@@ -80,7 +80,7 @@ func (s *subject) lose(told bool, end func(*dial.Launched) error) {
 }
 
 // exited is an error while the engine's process goes on.
-func exited(l *dial.Launched) error {
+func exited(l *dial.Process) error {
 	select {
 	case <-l.Exited():
 		return nil

@@ -31,16 +31,16 @@ func (s *subject) oneMachine() shared.Spec {
 	return spec
 }
 
-// left runs a command that leaves something running which has nobody's output, and writes its number
+// leaveProcess runs a command that leaves something running which has nobody's output, and writes its number
 // to /tmp/left.
-const left = "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/tmp/left"
+const leaveProcess = "sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >/tmp/left"
 
 func goesOn(s *subject) {
 	spec := s.oneMachine()
 	first, second := s.OpenAs(spec), s.OpenAs(spec)
 	// elsewhere makes, or finds, a file in the other directories for temporary ones.
 	const elsewhere = "for d in /var/tmp /dev/shm; do test ! -d $d || %s $d/left || exit 7; done; "
-	s.exits(s.run(first, s.sh(fmt.Sprintf(elsewhere, "touch")+left+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
+	s.exits(s.run(first, s.sh(fmt.Sprintf(elsewhere, "touch")+leaveProcess+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
 	o := s.run(second, s.sh(fmt.Sprintf(elsewhere, "test -e")+`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`), nil)
 	s.exits(o, 0, "alive\n")
 	s.Must(first.Close(s.Ctx))
@@ -73,7 +73,7 @@ readlink $p/fd/0 >/dev/null && echo fd; cat $p/maps 2>/dev/null | grep -q . && e
 
 func apartByProc(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
-	s.exits(s.run(sandbox, s.sh(left), nil), 0, "")
+	s.exits(s.run(sandbox, s.sh(leaveProcess), nil), 0, "")
 	s.exits(s.run(sandbox, s.sh("set -- $(cat /tmp/left)\n"+looks), nil), 0, "")
 	// One that has started it sees all of that.
 	o := s.run(sandbox, s.sh("sleep 1000 </dev/null >/dev/null 2>&1 & set -- $!\n"+looks), nil)
@@ -89,7 +89,7 @@ const detached = `rm -f /tmp/own; (setsid sh -c 'echo $$ >/tmp/own; exec sleep 1
 
 func killsItsOwn(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
-	s.exits(s.run(sandbox, s.sh(left), nil), 0, "")
+	s.exits(s.run(sandbox, s.sh(leaveProcess), nil), 0, "")
 	p, _ := s.started(sandbox, s.sh(detached+"; echo ready"+forever), nil)
 	s.signal(p, syscall.SIGKILL)
 	s.wait(p)

@@ -38,7 +38,7 @@ func hostProbes() []Probe {
 func missingSource(s *scene.Scene) {
 	t := s.Trying("nothing")
 	if o := s.Attempt(t); o.Verdict.Kind != actor.Got {
-		s.End(scene.ControlFailed, "without it: %v %v %s", o.Refused, o.Broke, o.Told())
+		s.End(scene.ControlFailed, "without it: %v %v %s", o.Refused, o.Broke, o.Output())
 	}
 	t.Show(s.Path("missing"), shared.ReadOnly)
 	o := s.Attempt(t)
@@ -70,12 +70,12 @@ func oddName(s *scene.Scene, name string) {
 	}
 	s.Must(errors.Join(o.Refused, o.Broke))
 	if o.Verdict.Kind != actor.Got {
-		s.Failf("%s", o.Told())
+		s.Failf("%s", o.Output())
 	}
 	write := s.Trying("create", dir+"/new")
 	write.Show(dir, shared.ReadOnly)
 	if o := s.Attempt(write); o.Verdict.Kind != actor.Denied {
-		s.End(scene.Leaked, "it is writable: %v %s", o.Refused, o.Told())
+		s.End(scene.Leaked, "it is writable: %v %s", o.Refused, o.Output())
 	}
 	if found := difference(before, tree(s)); found != "" {
 		s.End(scene.Leaked, "something was made elsewhere: %s", found)

@@ -129,20 +129,20 @@ func hears(s *scene.Scene, wanted func(shared.Event) bool) func(shared.Process) 
 		for e := range p.Events() {
 			if wanted(e) {
 				s.Values["told"] = e.Message
-			} else if tells(s, e, true) || tells(s, e, false) {
+			} else if eventAbout(s, e, true) || eventAbout(s, e, false) {
 				delete(s.Values, "told")
 			}
 		}
 	}
 }
 
-// tells says whether an event is about {name}.
-func tells(s *scene.Scene, e shared.Event, allowed bool) bool {
+// eventAbout says whether an event is about {name}.
+func eventAbout(s *scene.Scene, e shared.Event, allowed bool) bool {
 	return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == strconv.FormatBool(allowed)
 }
 
-// wasTold wants hears to have heard it.
-func wasTold(s *scene.Scene) error {
+// eventArrived wants hears to have heard it.
+func eventArrived(s *scene.Scene) error {
 	if s.Values["told"] == "" {
 		return errors.New("no event tells of it")
 	}
@@ -187,7 +187,7 @@ func networkProbes() []Probe {
 		}, act: words{"nothing"}, trial: func(s *scene.Scene, t *scene.Trial) {
 			onHostNetwork(s, t)
 			t.During = hears(s, func(shared.Event) bool { return true })
-		}, after: wasTold},
+		}, after: eventArrived},
 		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dial("unix"), grant: showing("{outside}", shared.ReadOnly)},
 		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: words{"{shown}"}, hide: words{"{shown}/s"},
 			act: dial("unix"), grant: unhidden},
@@ -212,30 +212,30 @@ func networkProbes() []Probe {
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
 		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
-			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) && e.Details["reason"] != "" })
+			t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) && e.Details["reason"] != "" })
 		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
-		}, after: wasTold},
+		}, after: eventArrived},
 		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private", "!"+s.Values["name"])
-			t.During = hears(s, func(e shared.Event) bool { return tells(s, e, false) })
+			t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) })
 		}, act: dial("tcp"), grant: func(_ *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Names = t.Spec.Network.Names[:len(t.Spec.Network.Names)-1]
-		}, after: wasTold},
+		}, after: eventArrived},
 		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
 			begin, told := time.Now(), 0
 			t.During = hears(s, func(e shared.Event) bool {
-				if tells(s, e, true) {
+				if eventAbout(s, e, true) {
 					told++
 				}
 				duration, _ := strconv.ParseInt(e.Details["duration_ns"], 10, 64)
-				return tells(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1" &&
+				return eventAbout(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1" &&
 					told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
 			})
-		}, act: dial("tcp"), after: wasTold},
+		}, act: dial("tcp"), after: eventArrived},
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s) ^ 1, port(s)} // not the first alone
 		}, act: dial("tcp")},

@@ -297,7 +297,7 @@ func checkSurvivor(s *scene.Scene, o *scene.Outcome) {
 		s.End(scene.Leaked, "something still held its output when Wait had returned")
 	}
 	if o.Verdict.Kind == actor.Broken {
-		s.Failf("there was no daemon: %s", o.Told())
+		s.Failf("there was no daemon: %s", o.Output())
 	}
 	// The control: without a sandbox the daemon stays.
 	v := s.ActOutside(s.Trying("daemon", "exit", s.Canary), false)

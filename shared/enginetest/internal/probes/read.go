@@ -181,7 +181,7 @@ func secretInArgv(s *scene.Scene) {
 	}
 	o := s.Attempt(t)
 	if o.Verdict.Kind != actor.Got {
-		s.Failf("%v %v %s", o.Refused, o.Broke, o.Told())
+		s.Failf("%v %v %s", o.Refused, o.Broke, o.Output())
 	}
 	if found != "" {
 		s.End(scene.Leaked, "%s", found)

@@ -106,15 +106,15 @@ func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
 	case o.Broke != nil:
 		return scene.Failed, "waiting: " + o.Broke.Error()
 	case o.Verdict.Kind == actor.Broken:
-		return scene.Failed, fmt.Sprintf("%s (%v) stderr: %s", o.Told(), o.Status, scene.Tail(o.Stderr))
+		return scene.Failed, fmt.Sprintf("%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
 	case p.Works && o.Verdict.Kind == actor.Absent:
-		return scene.NotApplicable, o.Told()
+		return scene.NotApplicable, o.Output()
 	case p.Works && o.Verdict.Kind != actor.Got:
-		return scene.Failed, o.Told()
+		return scene.Failed, o.Output()
 	case !p.Works && o.Verdict.Kind == actor.Got:
-		return scene.Leaked, o.Told()
+		return scene.Leaked, o.Output()
 	}
-	return scene.Held, o.Told()
+	return scene.Held, o.Output()
 }
 
 // checkControl runs the control of an attempt that went so, which counts if the control succeeds.
@@ -137,13 +137,13 @@ func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string)
 	case v.Kind == actor.Got:
 		s.End(status, "%s", detail)
 	case v.Kind == actor.Broken && status == scene.Held: // and not that both lack the instruction
-		s.End(scene.ControlFailed, "the same action breaks where it is granted: %s", (&scene.Outcome{Verdict: v}).Told())
+		s.End(scene.ControlFailed, "the same action breaks where it is granted: %s", (&scene.Outcome{Verdict: v}).Output())
 	case v.Kind == actor.Absent && p.Where() == ControlGranted:
 		s.End(scene.NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
 	case p.Maybe || v.Kind == actor.Absent:
 		s.End(scene.NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)
 	}
-	s.End(scene.ControlFailed, "the same action fails where it is granted: %s", (&scene.Outcome{Verdict: v}).Told())
+	s.End(scene.ControlFailed, "the same action fails where it is granted: %s", (&scene.Outcome{Verdict: v}).Output())
 }
 
 // Requires is what the engine must claim for the trial to be made, besides features.

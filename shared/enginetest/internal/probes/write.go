@@ -290,15 +290,15 @@ func swappedSource(s *scene.Scene) {
 	s.Must(os.Rename(s.Path("ws/source"), s.Path("ws/old")))
 	s.Must(os.Symlink(s.Outside, s.Path("ws/source")))
 	if o := s.Start(s.Ctx, sandbox, t); o.Verdict.Kind == actor.Got {
-		s.End(scene.Leaked, "%s", o.Told())
+		s.End(scene.Leaked, "%s", o.Output())
 	} else if o.Refused == nil && o.Verdict.Kind == actor.Broken {
-		s.Failf("%s", o.Told())
+		s.Failf("%s", o.Output())
 	}
 	// The control: the same read, granted.
 	granted := s.Trying("read-canary", s.Canary, s.Path("outside/secret"))
 	granted.Show(s.Outside, shared.ReadOnly)
 	if o := s.Attempt(granted); o.Verdict.Kind != actor.Got {
-		s.End(scene.ControlFailed, "%s", o.Told())
+		s.End(scene.ControlFailed, "%s", o.Output())
 	}
 }
 
@@ -327,7 +327,7 @@ func racedSource(s *scene.Scene) {
 		o := s.Attempt(t)
 		switch {
 		case o.Verdict.Kind == actor.Got:
-			s.End(scene.Leaked, "after %d commands: %s", ran, o.Told())
+			s.End(scene.Leaked, "after %d commands: %s", ran, o.Output())
 		case o.Refused == nil:
 			ran++
 		}

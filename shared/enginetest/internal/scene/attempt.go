@@ -38,8 +38,8 @@ type Outcome struct {
 	Verdict actor.Verdict // what the action says, if it did
 }
 
-// Told is what the action brought out, as much as fits a line.
-func (o *Outcome) Told() string {
+// Output is what the action brought out, as much as fits a line.
+func (o *Outcome) Output() string {
 	const limit = 400
 	if d := o.Verdict.Detail; len(d) > limit {
 		return d[:limit] + "..."
@@ -77,7 +77,7 @@ func (s *Scene) Done(t *Trial) *Outcome {
 	o := s.Attempt(t)
 	s.Must(errors.Join(o.Refused, o.Broke))
 	if o.Verdict.Kind == actor.Broken && t.Act != nil {
-		s.Failf("%s", o.Told())
+		s.Failf("%s", o.Output())
 	}
 	return o
 }
@@ -217,18 +217,18 @@ func ExactEnvironment(variables ...string) func(*Scene) {
 	return func(s *Scene) {
 		t := s.Trying("environment")
 		t.Command.Env = s.Fill(variables...)
-		got := slices.DeleteFunc(s.Tells(t), func(e string) bool { return e == actor.Env })
+		got := slices.DeleteFunc(s.ListOf(t), func(e string) bool { return e == actor.Env })
 		if !slices.Equal(got, t.Command.Env) {
 			s.Failf("it sees %s", Tail(fmt.Sprintf("%q", got)))
 		}
 	}
 }
 
-// Tells runs an action that tells a list.
-func (s *Scene) Tells(t *Trial) (list []string) {
+// ListOf runs an action that tells a list.
+func (s *Scene) ListOf(t *Trial) (list []string) {
 	o := s.Done(t)
 	if o.Verdict.Kind != actor.Got {
-		s.Failf("%s", o.Told())
+		s.Failf("%s", o.Output())
 	}
 	s.Must(json.Unmarshal([]byte(o.Verdict.Detail), &list))
 	for i, quoted := range list {

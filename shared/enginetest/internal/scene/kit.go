@@ -23,7 +23,7 @@ type Kit struct {
 	Session, Prepared, Brief bool
 	EngineOptions            json.RawMessage
 	Program, Name            string
-	Launch                   func(ctx context.Context) (*dial.Launched, error)
+	Launch                   func(ctx context.Context) (*dial.Process, error)
 	StreamBytes              int64
 	CaseTimeout              time.Duration
 

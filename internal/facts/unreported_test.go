@@ -94,7 +94,7 @@ func TestUntold(t *testing.T) {
 		}
 		m.Begin(out)
 		make()
-		list := m.Made(out).Instructions
+		list := m.Changes(out).Instructions
 		out.End(true, told)
 		return list
 	}
@@ -146,7 +146,7 @@ func TestUntoldRepositories(t *testing.T) {
 		}
 		return out
 	}
-	tells := func(made Made, p string) bool {
+	tells := func(made Changes, p string) bool {
 		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && r.Executes() })
 	}
 	runGit(t, top, "init", "-q", "own")
@@ -186,11 +186,11 @@ func TestUntoldRepositories(t *testing.T) {
 		looked.End(false, false)
 		next := resolve()
 		m.Begin(next)
-		if made := m.Made(next); !tells(made, filepath.Join(top, tt.told)) {
+		if made := m.Changes(next); !tells(made, filepath.Join(top, tt.told)) {
 			t.Errorf("killed, %s: %+v", tt.name, made.Repositories)
 		}
 		next.End(true, true)
-		if after := resolve(); len(after.untold) > 0 {
+		if after := resolve(); len(after.unreported) > 0 {
 			t.Errorf("%s: it is told once more", tt.name)
 		}
 		runGit(t, top, "reset", "-q")
@@ -206,15 +206,15 @@ func TestUntoldRepositories(t *testing.T) {
 
 	last := resolve()
 	last.Spec.Session.Processes = true
-	m.Made(last)
+	m.Changes(last)
 	runGit(t, top, "rm", "-q", "--cached", "own") // by what the command has left running
 	runGit(t, top, "init", "-q", "users")         // by the user
 	next := resolve()
-	next.After(last)
+	next.ContinueFrom(last)
 	runGit(t, top+"/own", "config", "core.fsmonitor", "touch "+base+"/ran; false")
 	evil("users/a/b/c/d")
 	runGit(t, top+"/users", "add", "a/b/c/d")
-	if made := m.Made(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
+	if made := m.Changes(next); !tells(made, top+"/own") || !tells(made, top+"/users/a/b/c/d") {
 		t.Errorf("between commands: %+v", made.Repositories)
 	}
 }
@@ -232,7 +232,7 @@ func TestUntoldAgain(t *testing.T) {
 	runGit(t, top, "init", "-q", "s")
 	m := tree{base: base, project: top}.machine(t)
 	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})
-	command := func(change func(), told bool) Made {
+	command := func(change func(), told bool) Changes {
 		t.Helper()
 		out, err := m.resolve(t.Context(), "fast", view.Definition{})
 		if err != nil {
@@ -240,14 +240,14 @@ func TestUntoldAgain(t *testing.T) {
 		}
 		m.Begin(out)
 		change()
-		made := Made{}
+		made := Changes{}
 		if told {
-			made = m.Made(out)
+			made = m.Changes(out)
 		}
 		out.End(true, told)
 		return made
 	}
-	keys := func(made Made, p string) (keys []string) {
+	keys := func(made Changes, p string) (keys []string) {
 		for _, r := range made.Repositories {
 			if r.Path == top+"/"+p {
 				keys = append(keys, r.Keys...)
@@ -299,7 +299,7 @@ func TestMarksOfTheLiving(t *testing.T) {
 				default:
 				}
 				out := &Resolved{View: living.View}
-				if m.readMarks(out); len(out.untold) > 0 {
+				if m.readMarks(out); len(out.unreported) > 0 {
 					failed <- errors.New("the mark of a living one counts as untold")
 					return
 				}
@@ -373,7 +373,7 @@ func TestUntoldOfOtherDefinitions(t *testing.T) {
 	tell := func(name string, d view.Definition, want ...string) {
 		t.Helper()
 		next := resolve(d)
-		made := m.Made(next)
+		made := m.Changes(next)
 		got := slices.Clone(made.Instructions)
 		for _, r := range made.Repositories {
 			if r.Executes() && !strings.HasPrefix(r.Path, top+"/l") { // its submodules count as unknown
@@ -465,7 +465,7 @@ func TestUntoldWorktrees(t *testing.T) {
 	}
 	want := func(what string, out *Resolved, unsigned bool, names ...string) {
 		t.Helper()
-		made := m.Made(out)
+		made := m.Changes(out)
 		if len(made.LostWorktrees) != len(names) || made.Unsigned != unsigned {
 			t.Errorf("%s: lost %q, unsigned %t, want %q, %t", what, made.LostWorktrees, made.Unsigned, names, unsigned)
 		}
@@ -492,7 +492,7 @@ func TestUntoldWorktrees(t *testing.T) {
 	last.End(true, true)
 	lose("other") // by what the command has left running
 	next = resolve()
-	next.After(last)
+	next.ContinueFrom(last)
 	want("between commands", next, false, "other")
 	next.End(true, true)
 }

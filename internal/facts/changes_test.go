@@ -60,7 +60,7 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := func(part string) bool {
-		return slices.ContainsFunc(m.Made(out).Repositories, func(r RepositoryReport) bool {
+		return slices.ContainsFunc(m.Changes(out).Repositories, func(r RepositoryReport) bool {
 			return r.Path == top+"/nested" && r.Existing && strings.Contains(r.Unclear, part)
 		})
 	}
@@ -72,7 +72,7 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !told(`"` + top + `/nested" has a .git, and is a bare repository itself`) {
-		t.Errorf("a second one: %+v", m.Made(out).Repositories)
+		t.Errorf("a second one: %+v", m.Changes(out).Repositories)
 	}
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if err := os.RemoveAll(top + "/nested/" + name); err != nil {
@@ -80,7 +80,7 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 		}
 	}
 	if !told("is another: plain") {
-		t.Errorf("another one: %+v", m.Made(out).Repositories)
+		t.Errorf("another one: %+v", m.Changes(out).Repositories)
 	}
 }
 
@@ -92,9 +92,9 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 	if err := os.WriteFile(tasks, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := &Resolved{View: new(view.View), before: before{Unprotected: []unprotected{{Path: tasks, Looked: "otherwise"}}}}
+	out := &Resolved{View: new(view.View), baseline: baseline{Unprotected: []unprotected{{Path: tasks, LookedUp: "otherwise"}}}}
 	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
-	if made := tr.machine(t).Made(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
+	if made := tr.machine(t).Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // A kept session is what commands share whose Spec's Session has Processes: namespaces, with an
 // init as pid 1 that runs no command, one control group and one gate. It lasts as long as
 // one of its sandboxes is open.
-type kept struct {
+type persistentSession struct {
 	id   string
 	spec shared.Spec // as of wholly
 
@@ -24,9 +24,9 @@ type kept struct {
 	starting chan struct{} // holds one token: who has it may look at first
 	first    *insideRun    // nil before the first command
 
-	mu   sync.Mutex
-	told map[*func(shared.Event)]bool // the commands that run
-	gate Gate                         // of first; nil where it has none
+	mu        sync.Mutex
+	listeners map[*func(shared.Event)]bool // the commands that run
+	gate      Gate                         // of first; nil where it has none
 	// pending has what nobody has heard yet, where no command runs, and deaf ends what fills it.
 	pending *events
 	deaf    func()
@@ -48,18 +48,18 @@ func wholly(s *shared.Spec, renews bool) shared.Spec {
 // keep enters the kept session of a sandbox. One whose Spec has another network, for example, would not
 // be held to it there. A credential with another value is one that was renewed: who has it still in the
 // session gets the new one, too.
-func (e *engine) keep(s *sandbox) (*kept, error) {
+func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	id, renew := s.spec.Session.ID, s.attached.Renew
 	spec := wholly(&s.spec, renew != nil)
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
-	if e.kept == nil {
-		e.kept = map[string]*kept{}
+	if e.sessions == nil {
+		e.sessions = map[string]*persistentSession{}
 	}
-	k := e.kept[id]
+	k := e.sessions[id]
 	if k == nil {
-		k = &kept{id: id, spec: spec, starting: make(chan struct{}, 1), told: map[*func(shared.Event)]bool{}}
-		e.kept[id] = k
+		k = &persistentSession{id: id, spec: spec, starting: make(chan struct{}, 1), listeners: map[*func(shared.Event)]bool{}}
+		e.sessions[id] = k
 	}
 	if !reflect.DeepEqual(k.spec, spec) { // not as text, in which all secrets are one
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "session.processes",
@@ -75,7 +75,7 @@ func (e *engine) keep(s *sandbox) (*kept, error) {
 }
 
 // begin notes whose gate it is.
-func (k *kept) begin(s *sandbox) {
+func (k *persistentSession) begin(s *sandbox) {
 	s.engine.keeping.Lock()
 	defer s.engine.keeping.Unlock()
 	k.begun = s
@@ -83,19 +83,19 @@ func (k *kept) begin(s *sandbox) {
 }
 
 // renew has the gate use the newest values. engine.keeping is held.
-func (k *kept) renew() {
+func (k *persistentSession) renew() {
 	if k.begun != nil && k.begun.attached.Renew != nil {
 		k.begun.attached.Renew(k.credentials)
 	}
 }
 
 // leave gives it up. With its last sandbox all that runs in it ends.
-func (e *engine) leave(k *kept) {
+func (e *engine) leave(k *persistentSession) {
 	e.keeping.Lock()
 	k.users--
 	last := k.users == 0
 	if last {
-		delete(e.kept, k.id)
+		delete(e.sessions, k.id)
 	}
 	e.keeping.Unlock()
 	if !last {
@@ -112,7 +112,7 @@ func (e *engine) leave(k *kept) {
 // member makes of c, a command's, one that starts an init in the kept session, which it begins where
 // that has no processes yet, or none any more.
 func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, err error) {
-	k := s.kept
+	k := s.session
 	select {
 	case k.starting <- struct{}{}:
 		defer func() { <-k.starting }()
@@ -140,7 +140,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		}
 	}
 	if k.first == nil {
-		if k.first, err = s.beginKept(ctx); err != nil {
+		if k.first, err = s.beginSession(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -150,8 +150,8 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 	return notes, nil
 }
 
-// beginKept starts pid 1 of a kept session, with its gate.
-func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
+// beginSession starts pid 1 of a kept session, with its gate.
+func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	c, err := s.command(ctx, &shared.Command{})
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	defer null.Close()
-	s.kept.begin(s)
+	s.session.begin(s)
 	c.Spawn, c.Sandbox = c.Shared(nil)
 	stdio := [3]*os.File{null, null, null}
 	r, err := s.launch(ctx, s.limits, c, false, stdio)
@@ -172,15 +172,15 @@ func (s *sandbox) beginKept(ctx context.Context) (*insideRun, error) {
 	if err := r.begin(ctx, stdio, nil, r.Conn.Reside); err != nil {
 		return nil, r.notStarted(ctx, err)
 	}
-	s.kept.hear(r.gate)
+	s.session.hear(r.gate)
 	if l, ok := r.process.(interface{ Tell(func(shared.Event)) }); ok {
-		l.Tell(s.kept.emit)
+		l.Tell(s.session.emit)
 	}
 	return r, nil
 }
 
 // hear has the gate of a new pid 1 heard, by the commands that run, or else for the next one.
-func (k *kept) hear(gate Gate) {
+func (k *persistentSession) hear(gate Gate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	idle := k.pending != nil
@@ -191,7 +191,7 @@ func (k *kept) hear(gate Gate) {
 }
 
 // hearing has emit told of what passes the gate, which is not known of which command it is.
-func (k *kept) hearing(emit func(shared.Event)) (stop func()) {
+func (k *persistentSession) hearing(emit func(shared.Event)) (stop func()) {
 	if k.gate == nil {
 		return func() {}
 	}
@@ -199,15 +199,15 @@ func (k *kept) hearing(emit func(shared.Event)) (stop func()) {
 }
 
 // listenIdly keeps what happens for the next command, if none runs.
-func (k *kept) listenIdly() {
-	if k.pending == nil && len(k.told) == 0 {
+func (k *persistentSession) listenIdly() {
+	if k.pending == nil && len(k.listeners) == 0 {
 		k.pending = newEvents()
 		k.deaf = k.hearing(k.keepEvent())
 	}
 }
 
 // keepEvent keeps what has happened. What each command is told of its network is not that.
-func (k *kept) keepEvent() func(shared.Event) {
+func (k *persistentSession) keepEvent() func(shared.Event) {
 	pending := k.pending
 	return func(e shared.Event) {
 		if e.Kind == shared.EventNetwork {
@@ -217,7 +217,7 @@ func (k *kept) keepEvent() func(shared.Event) {
 }
 
 // awake gives what was kept, and keeps nothing more.
-func (k *kept) awake() (list []shared.Event) {
+func (k *persistentSession) awake() (list []shared.Event) {
 	if k.pending == nil {
 		return nil
 	}
@@ -231,10 +231,10 @@ func (k *kept) awake() (list []shared.Event) {
 }
 
 // emit tells all commands that run.
-func (k *kept) emit(e shared.Event) {
+func (k *persistentSession) emit(e shared.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for emit := range k.told {
+	for emit := range k.listeners {
 		(*emit)(e)
 	}
 	if k.pending != nil {
@@ -242,32 +242,32 @@ func (k *kept) emit(e shared.Event) {
 	}
 }
 
-// Untold is as of [shared.Teller].
-func (s *sandbox) Untold() []shared.Event {
-	if s.kept == nil {
+// DrainEvents is as of [shared.EventDrainer].
+func (s *sandbox) DrainEvents() []shared.Event {
+	if s.session == nil {
 		return nil
 	}
-	s.kept.mu.Lock()
-	defer s.kept.mu.Unlock()
-	list := s.kept.awake()
-	s.kept.listenIdly()
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	list := s.session.awake()
+	s.session.listenIdly()
 	return list
 }
 
 // listen has a command told until stop, and of what was told to none before. It hears what is
 // refused while it runs, whoever has heard of the same before.
-func (k *kept) listen(emit func(shared.Event)) (stop func()) {
+func (k *persistentSession) listen(emit func(shared.Event)) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	deaf := k.hearing(emit) // before the other is not any more, so that nothing is lost in between
 	for _, e := range k.awake() {
 		emit(e)
 	}
-	k.told[&emit] = true
+	k.listeners[&emit] = true
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		delete(k.told, &emit)
+		delete(k.listeners, &emit)
 		k.listenIdly()
 		deaf()
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Moment is a point in time that no change of the wall clock moves: how long
+// BootTime is a point in time that no change of the wall clock moves: how long
 // this boot of the machine has lasted, suspension counted.
-type Moment struct {
+type BootTime struct {
 	Boot    string
 	Elapsed time.Duration
 }

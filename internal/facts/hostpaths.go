@@ -12,24 +12,24 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// Own is what sbxhost obeys and runs itself.
-type Own struct {
-	Configs   []string          // in force, as they are spelled
-	Vetted    bool              // of another text of these nothing is obeyed
-	EngineDir string            // the one of engines that were installed with it, where that is not its own
-	Engines   []string          // names of engines
-	Programs  []string          // executables that it may run outside of sandboxes
-	Sources   map[string]string // paths of engines that are declared, by name
-	Records   []view.Own        // of its decisions
+// HostPaths is what sbxhost obeys and runs itself.
+type HostPaths struct {
+	Configs      []string          // in force, as they are spelled
+	TrustChecked bool              // of another text of these nothing is obeyed
+	EngineDir    string            // the one of engines that were installed with it, where that is not its own
+	Engines      []string          // names of engines
+	Programs     []string          // executables that it may run outside of sandboxes
+	Sources      map[string]string // paths of engines that are declared, by name
+	Records      []view.HostPath   // of its decisions
 }
 
 // All lists it, and what sbxhost would run, or take for its user's word, if it were
 // there the next time: no command must put it there. Relative paths begin at dir.
-func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, err error) {
+func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.OwnKind, p, what string, names ...string) {
 		if kind == view.OwnWay || filepath.IsAbs(p) {
-			list = append(list, view.Own{Path: p, What: what, Kind: kind, Names: names})
+			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names})
 		}
 	}
 	// A command that replaces a symlink on the way to these leads the next sbxhost to what it
@@ -38,7 +38,7 @@ func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, er
 		add(view.OwnWay, p, inForce)
 	}
 	for _, record := range o.Records {
-		add(view.OwnWay, record.Path, record.What)
+		add(view.OwnWay, record.Path, record.Description)
 	}
 	state := caller.StateDir()
 	if state != "" {
@@ -49,7 +49,7 @@ func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, er
 		add(view.OwnWay, o.Sources[name], fmt.Sprintf("the source of engine %q", name))
 	}
 	kind := view.OwnConfig
-	if o.Vetted {
+	if o.TrustChecked {
 		kind = view.OwnVetted
 	}
 	for _, p := range o.Configs {
@@ -96,7 +96,7 @@ func (o *Own) All(caller *Caller, owner *Owner, dir string) (list []view.Own, er
 	for _, name := range sources {
 		add(view.OwnEngine, o.Sources[name], "engine "+name)
 	}
-	hidden := view.Own{Attribute: "XDG_STATE_HOME", What: remembered, Kind: view.OwnState}
+	hidden := view.HostPath{Attribute: "XDG_STATE_HOME", Description: remembered, Kind: view.OwnState}
 	if hidden.Path = state; state != "" {
 		list = append(list, hidden)
 	}

@@ -90,8 +90,8 @@ func LeavesFiles(said []byte) bool {
 	return bytes.Contains(said, []byte(": unable to unlink ")) || bytes.Contains(said, []byte(": unable to create "))
 }
 
-// leftByGit is the file that a line of git's says it has left as it was, since nobody can write it.
-func leftByGit(line string) string {
+// skippedByGit is the file that a line of git's says it has left as it was, since nobody can write it.
+func skippedByGit(line string) string {
 	m := patterns().left.FindStringSubmatch(line)
 	if m == nil || !slices.Contains(causes(line), unwritable) {
 		return ""
@@ -114,10 +114,10 @@ func (f *Failure) inWorkTree(name string) string {
 // succeeded, the files that git has left.
 func (f *Failure) complaints() (list []Denial) {
 	lookups := 0
-	lines := strings.FieldsFunc(string(f.Said), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(string(f.Stderr), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range lines[max(0, len(lines)-maxLines):] {
 		line = patterns().escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
-		if name := leftByGit(line); name != "" {
+		if name := skippedByGit(line); name != "" {
 			if lookups++; lookups <= maxLookup {
 				list = append(list, f.notWritten(f.inWorkTree(name)))
 			}
@@ -146,7 +146,7 @@ func (f *Failure) complaints() (list []Denial) {
 					}
 					d := f.ofPath(c, p)
 					if d.Reason == "" && c == absent && makes(line) {
-						d = f.notMade(p)
+						d = f.uncreatable(p)
 					}
 					list = append(list, d)
 				}
@@ -161,7 +161,7 @@ func (f *Failure) complaints() (list []Denial) {
 			case unreachable:
 				list = append(list, f.unreachable(line))
 			case processes:
-				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Said, []byte("fork")) {
+				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Stderr, []byte("fork")) {
 					list = append(list, f.limit("pids", f.Spec.Limits.PIDs, strconv.FormatUint(2*f.Spec.Limits.PIDs, 10)))
 				}
 			case exhausted:
@@ -207,7 +207,7 @@ func (f *Failure) ofPath(c cause, p string) Denial {
 	case taken:
 		return f.taken(p)
 	}
-	return f.notSeen(p)
+	return f.unseenPath(p)
 }
 
 // makes reports whether a line is about something that was to be made.
@@ -255,7 +255,7 @@ func (f *Failure) ofCall(line string) Denial {
 		return Denial{Operation: "call", Reason: "this takes a privilege of root's, which no command in a sandbox has"}
 	case (program == "chmod" || program == "install") && slices.ContainsFunc(f.commands(), setsID):
 		return Denial{Operation: "call", Reason: "no sandbox lets a command make set-id files"}
-	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Said, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
+	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Stderr, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
 		return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
 	}
 	return Denial{}
@@ -309,7 +309,7 @@ func (f *Failure) ofTool(said string) Denial {
 		if value := f.assigned(s.variable); value != "" {
 			place = f.absolute(f.dir(), strings.TrimPrefix(value, "unix://"))
 		}
-		if d := f.notSeen(place); place != "" && d.Reason != "" {
+		if d := f.unseenPath(place); place != "" && d.Reason != "" {
 			d.Value = ""
 			return d
 		}

@@ -8,16 +8,16 @@ import (
 )
 
 // Now gives the present moment. CLOCK_MONOTONIC counts through sleep here.
-func Now() (Moment, error) {
+func Now() (BootTime, error) {
 	boot, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
-		return Moment{}, fmt.Errorf("this boot's id: %w", err)
+		return BootTime{}, fmt.Errorf("this boot's id: %w", err)
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return Moment{}, fmt.Errorf("time since boot: %w", err)
+		return BootTime{}, fmt.Errorf("time since boot: %w", err)
 	}
-	return Moment{Boot: boot, Elapsed: time.Duration(now.Nano())}, nil
+	return BootTime{Boot: boot, Elapsed: time.Duration(now.Nano())}, nil
 }
 
 // LoginSession names the session that this process belongs to, told from

@@ -36,7 +36,7 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 		if err != nil {
 			odd = append(odd, err.Error())
 		}
-		if said := workspace.Beside(top); said != "" {
+		if said := workspace.BesideGitDir(top); said != "" {
 			odd = append(odd, said)
 		}
 		if err != nil {
@@ -57,36 +57,36 @@ func (l *layouts) taken(top string) string {
 	return fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
 }
 
-// before is what was there when a command started, of what is reported when it
+// baseline is what was there when a command started, of what is reported when it
 // comes to be. A mark keeps it until that was told.
-type before struct {
-	Began        time.Time
-	Tops         []string // where commands can write
-	Own          []string // repositories whose submodules git goes into
-	Guarded      []string // the user's among them
-	Repositories []string
-	Pending      workspace.Pending // what they were in the middle of
-	Odd          []string          // what else there was to say of them
-	Instructions []string
-	Unread       []string // directories that cannot be listed
-	Unprotected  []unprotected
-	Submodules   map[string]submodule
-	Open         []string          // repositories of which a command may change what git acts on
-	Acting       workspace.Acting  // what git acts on in those
-	Layouts      map[string]string // which repository git takes in each of Repositories
-	HeadLogSize  int64             // math.MaxInt64 where no commit would be signed
-	Lost         []string          // where recorded worktrees are not
-	writable     []string          // where commands can write, for what git says of them
+type baseline struct {
+	Began               time.Time
+	Tops                []string // where commands can write
+	UserRepositories    []string // repositories whose submodules git goes into
+	GuardedRepositories []string // the user's among them
+	Repositories        []string
+	Pending             workspace.Pending // what they were in the middle of
+	Odd                 []string          // what else there was to say of them
+	Instructions        []string
+	Unread              []string // directories that cannot be listed
+	Unprotected         []unprotected
+	Submodules          map[string]submodule
+	Open                []string             // repositories of which a command may change what git acts on
+	Actions             workspace.GitActions // what git acts on in those
+	Layouts             map[string]string    // which repository git takes in each of Repositories
+	HeadLogSize         int64                // math.MaxInt64 where no commit would be signed
+	Lost                []string             // where recorded worktrees are not
+	writable            []string             // where commands can write, for what git says of them
 }
 
 // look gives what is there now.
-func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b before) {
-	b.Began, b.Tops, b.Guarded = time.Now().Add(-tick), out.ToldTops(), out.own()
+func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b baseline) {
+	b.Began, b.Tops, b.GuardedRepositories = time.Now().Add(-tick), out.ReportTops(), out.userRepositories()
 	// Of any other repository that is told of, too: editors run git status there.
-	nested, _, _ := out.told(found, nil)
-	b.Own = slices.Concat(out.Tops(), out.own(), nested)
-	b.Submodules = look.submodules(b.Own)
-	b.Repositories, b.Instructions, b.Unread = out.told(found, b.Submodules)
+	nested, _, _ := out.reportable(found, nil)
+	b.UserRepositories = slices.Concat(out.Tops(), out.userRepositories(), nested)
+	b.Submodules = look.submodules(b.UserRepositories)
+	b.Repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
 	b.Pending, b.Odd = look.layouts.pending(b.Repositories)
 	b.Layouts = map[string]string{}
@@ -100,18 +100,18 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 			continue
 		}
 		u := unprotected{Path: l.Path, Led: true}
-		u.Looked = u.looks()
+		u.LookedUp = u.looks()
 		b.Unprotected = append(b.Unprotected, u)
 	}
 	for _, top := range b.Repositories {
-		if !slices.Contains(out.own(), top) {
+		if !slices.Contains(out.userRepositories(), top) {
 			b.Open = append(b.Open, top)
 			b.leaveUnprotected(&look.layouts, top)
 		}
 	}
 	for _, p := range b.Instructions {
 		if out.Unguarded(p) {
-			b.Unprotected = append(b.Unprotected, unprotected{Path: p, Looked: looks(p), Free: true})
+			b.Unprotected = append(b.Unprotected, unprotected{Path: p, LookedUp: looks(p), Free: true})
 		}
 	}
 	if out.headLog == "" {
@@ -123,13 +123,13 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b befor
 		b.Open = b.Repositories
 	}
 	b.Lost = m.lostWorktrees(&look.layouts)
-	b.Acting = m.Workspace.Acting(look.ctx, look.layouts.of, b.Open, m.Owner.gitUser())
+	b.Actions = m.Workspace.GitActions(look.ctx, look.layouts.of, b.Open, m.Owner.gitUser())
 	return b
 }
 
 // since has count as what was there only what was there at an earlier look as well, and so, wherever
 // that looked: what a command has made of the rest, or made again, was not told.
-func (b *before) since(earlier *before) {
+func (b *baseline) since(earlier *baseline) {
 	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
 	same := func(now, was []string) []string {
 		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !slices.Contains(was, p) })
@@ -139,34 +139,34 @@ func (b *before) since(earlier *before) {
 	}
 	b.Repositories, b.Instructions, b.Unread = same(b.Repositories, earlier.Repositories), same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread)
 	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
-	maps.DeleteFunc(b.Pending, func(p string, _ workspace.UnderWay) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
+	maps.DeleteFunc(b.Pending, func(p string, _ workspace.Operation) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
 	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
 	for top, taken := range b.Layouts {
 		if was := earlier.Layouts[top]; looked(top) && was != taken {
 			b.Layouts[top] = was
 		}
 	}
-	for dir, acts := range b.Acting {
+	for dir, acts := range b.Actions {
 		if looked(acts.Path) {
-			b.Acting[dir] = acts.Both(earlier.Acting[dir])
+			b.Actions[dir] = acts.Both(earlier.Actions[dir])
 		}
 	}
-	for dir, acts := range earlier.Acting {
+	for dir, acts := range earlier.Actions {
 		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked of it now
-			b.Acting[dir] = acts
+			b.Actions[dir] = acts
 		}
 	}
 	for _, was := range earlier.Unprotected {
 		i := slices.IndexFunc(b.Unprotected, func(u unprotected) bool { return u.Path == was.Path })
 		if i < 0 {
 			b.Unprotected = append(slices.Clip(b.Unprotected), was)
-		} else if b.Unprotected[i].Looked != was.Looked {
-			b.Unprotected[i].Looked = looksUnknown
+		} else if b.Unprotected[i].LookedUp != was.LookedUp {
+			b.Unprotected[i].LookedUp = looksUnknown
 		}
 	}
 	b.Began, b.HeadLogSize = earlier.Began, min(b.HeadLogSize, earlier.HeadLogSize)
 	b.Tops, b.Open = join(earlier.Tops, b.Tops), join(earlier.Open, b.Open)
-	b.Own, b.Guarded = join(earlier.Own, b.Own), join(earlier.Guarded, b.Guarded) // the user can have made one since
+	b.UserRepositories, b.GuardedRepositories = join(earlier.UserRepositories, b.UserRepositories), join(earlier.GuardedRepositories, b.GuardedRepositories) // the user can have made one since
 }
 
 // looksUnknown is how nothing looks.
@@ -177,15 +177,15 @@ func join(a, b []string) []string {
 	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(p string) bool { return slices.Contains(a, p) }))
 }
 
-// After has what is there at the end of the command before this one count as what was there before
+// ContinueFrom has what is there at the end of the command before this one count as what was there before
 // this one, in a session whose processes go on: what they make between the two is told.
-func (out *Resolved) After(last *Resolved) {
-	if last == nil || last.after == nil {
+func (out *Resolved) ContinueFrom(last *Resolved) {
+	if last == nil || last.lastLook == nil {
 		return
 	}
-	out.before.since(last.after)
-	out.wereOwn(nil, last.Guarded)
-	out.before.Repositories = slices.DeleteFunc(slices.Clone(out.before.Repositories), func(p string) bool { return slices.Contains(out.lost, p) })
+	out.baseline.since(last.lastLook)
+	out.wereOwn(nil, last.GuardedRepositories)
+	out.baseline.Repositories = slices.DeleteFunc(slices.Clone(out.baseline.Repositories), func(p string) bool { return slices.Contains(out.lost, p) })
 	out.leaveUntold()
 }
 
@@ -202,23 +202,23 @@ func (m *Machine) lostWorktrees(look *layouts) (places []string) {
 // An unprotected place is one that the engine cannot protect, or that a command can lead
 // elsewhere, and how it looked before.
 type unprotected struct {
-	Path, Looked string
-	Led          bool // it is only where the path leads that can be another
-	Free         bool // it may be removed
+	Path, LookedUp string
+	Led            bool // it is only where the path leads that can be another
+	Free           bool // it may be removed
 }
 
 // leaveUnprotected has what git obeys of a repository looked at by name where it cannot be asked.
-func (b *before) leaveUnprotected(look *layouts, top string) {
+func (b *baseline) leaveUnprotected(look *layouts, top string) {
 	if _, err := look.of(top); err == nil {
 		return
 	}
-	for _, dir := range workspace.Pointed(top) {
+	for _, dir := range workspace.PointedGitDirs(top) {
 		if slices.Contains(b.Repositories, dir) {
 			continue // it can be asked itself
 		}
 		for _, name := range view.ObeyedNames() {
 			u := unprotected{Path: filepath.Join(dir, name)}
-			u.Looked = u.looks()
+			u.LookedUp = u.looks()
 			b.Unprotected = append(b.Unprotected, u)
 		}
 	}
@@ -239,10 +239,10 @@ func (out *Resolved) LeaveUnprotected() error {
 	for _, e := range left {
 		u := unprotected{Path: e.Source}
 		if !out.Absent(e.Source) {
-			u.Looked = u.looks()
+			u.LookedUp = u.looks()
 		}
-		if u.Looked == "" || !strings.HasPrefix(e.Why, "protected: git ") {
-			out.before.Unprotected = append(out.before.Unprotected, u)
+		if u.LookedUp == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+			out.baseline.Unprotected = append(out.baseline.Unprotected, u)
 		}
 	}
 	return err
@@ -256,20 +256,20 @@ func looks(p string) string {
 	return workspace.Looks(p)
 }
 
-// Made is what came to be while a command ran.
-type Made struct {
+// Changes is what came to be while a command ran.
+type Changes struct {
 	Repositories  []RepositoryReport
 	Instructions  []string
 	LostWorktrees []string // where they were
 	Notes         []string // what is not listed
-	Others        []string // what is in none of these, since there are too many
+	Truncated     []string // what is in none of these, since there are too many
 	Unsigned      bool     // a commit was made that its user would have signed
 }
 
-// told is Told without the git directories of worktrees, and without what git passes by: a .git
+// reportable is Told without the git directories of worktrees, and without what git passes by: a .git
 // that is empty, which a command may fill.
-func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
-	repositories, instructions, unread = out.Told(found)
+func (out *Resolved) reportable(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
+	repositories, instructions, unread = out.Reportable(found)
 	for _, dir := range unread { // which a command can have made so
 		for _, name := range view.ActingNames() {
 			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
@@ -281,7 +281,7 @@ func (out *Resolved) told(found *scan.Result, submodules map[string]submodule) (
 		}
 	}
 	// The user's own are told of at any depth, and what git goes into by itself.
-	for _, p := range slices.Concat(out.own(), slices.Sorted(maps.Keys(submodules))) {
+	for _, p := range slices.Concat(out.userRepositories(), slices.Sorted(maps.Keys(submodules))) {
 		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 			repositories = append(repositories, p)
 		}
@@ -301,10 +301,10 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	for _, root := range m.Workspace.Roots() {
 		// At the top nothing is too much to be told.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ToldTops(), filepath.Dir(p))
+			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ReportTops(), filepath.Dir(p))
 		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
-			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.before.Began)...)
+			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
 		}
 	}
 	return ignored
@@ -313,17 +313,17 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 // newInstructions are what was made or changed of what is not protected, and those of
 // the files that were not there before and are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
-	for _, u := range out.before.Unprotected {
+	for _, u := range out.baseline.Unprotected {
 		if slices.Contains(made, u.Path) {
 			continue
 		}
-		if now := u.looks(); now != u.Looked && !(u.Free && now == "") {
+		if now := u.looks(); now != u.LookedUp && !(u.Free && now == "") {
 			made = append(made, u.Path)
 		}
 	}
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
-		if !held && !slices.Contains(out.before.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
+		if !held && !slices.Contains(out.baseline.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
 			made = append(made, p)
 		}
 	}
@@ -359,8 +359,8 @@ func holdsPlace(p string) bool {
 	return err == io.EOF || slices.Equal(names, []string{".gitignore"})
 }
 
-// Made looks for what is there and was not before the command.
-func (m *Machine) Made(out *Resolved) (made Made) {
+// Changes looks for what is there and was not before the command.
+func (m *Machine) Changes(out *Resolved) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
 	var others []RepositoryReport // what is told after the repositories one by one
@@ -369,9 +369,9 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	now := newLookup(ctx, m)
 	look := &now.layouts
-	look.writable = out.before.writable
+	look.writable = out.baseline.writable
 	for _, place := range m.lostWorktrees(look) { // where a command made them, what it writes ends with it
-		if !slices.Contains(out.before.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxMade {
+		if !slices.Contains(out.baseline.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxChanges {
 			made.LostWorktrees = append(made.LostWorktrees, place)
 		}
 	}
@@ -379,34 +379,34 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	found, err := out.searchAgain()
 	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
 		after := m.look(out, now, found)
-		out.after = &after
+		out.lastLook = &after
 		var unmarked error
 		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
 			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
 		}
 		now = newLookup(ctx, m)
 		look = &now.layouts
-		look.writable = out.before.writable
+		look.writable = out.baseline.writable
 		found, err = out.searchAgain()
 	}
 	if err != nil {
 		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		out.untold = nil       // their marks stay
+		out.unreported = nil   // their marks stay
 		found = &scan.Result{} // what is not protected has known places
 	}
-	submodules := now.submodules(out.before.Own)
-	repositories, instructions, unread := out.told(found, submodules)
+	submodules := now.submodules(out.baseline.UserRepositories)
+	repositories, instructions, unread := out.reportable(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
 	for _, dir := range unread {
-		if !slices.Contains(out.before.Unread, dir) {
+		if !slices.Contains(out.baseline.Unread, dir) {
 			others = append(others, RepositoryReport{Path: dir, Existing: true, Unclear: "it cannot be listed: what a command has put there is not known"})
 		}
 	}
-	changed := m.Workspace.Acting(ctx, look.of, out.before.Open, m.Owner.gitUser()).Since(out.before.Acting, out.allOpen)
+	changed := m.Workspace.GitActions(ctx, look.of, out.baseline.Open, m.Owner.gitUser()).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if submodules[p].From == "" && !slices.Contains(out.own(), p) && (acts || !slices.Contains(out.before.Repositories, p)) {
+		if submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !slices.Contains(out.baseline.Repositories, p)) {
 			loose = append(loose, p)
 		}
 	}
@@ -414,18 +414,18 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
 	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
-	if n := len(out.before.Open); n > workspace.MaxActing {
-		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxActing))
+	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
+		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxGitActions))
 	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.own()), out.lost)))) {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.userRepositories()), out.lost)))) {
 		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
 	}
-	if len(made.Instructions) > maxMade { // to hide one among them, perhaps
-		made.Instructions, made.Others = made.Instructions[:maxMade], made.Instructions[maxMade:]
-		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxMade))
+	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
+		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
+		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxChanges))
 	}
 	before := workspace.Pending{}
-	maps.Copy(before, out.before.Pending)
+	maps.Copy(before, out.baseline.Pending)
 	var more []string
 	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(submodules[b].From, submodules[a].From)
@@ -439,18 +439,18 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	slices.Sort(repositories[n:])
 	for i, p := range repositories {
 		from := submodules[p].From
-		joined := from != "" && submodules[p] != out.before.Submodules[p]
-		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.before.Repositories, p))}
-		if len(made.Repositories) < maxMade || report.Existing {
+		joined := from != "" && submodules[p] != out.baseline.Submodules[p]
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.baseline.Repositories, p))}
+		if len(made.Repositories) < maxChanges || report.Existing {
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)
 			report.Pending = now.Since(before)
 			for _, said := range odd {
-				if report.Unclear == "" && !slices.Contains(out.before.Odd, said) {
+				if report.Unclear == "" && !slices.Contains(out.baseline.Odd, said) {
 					report.Unclear = said
 				}
 			}
-			was, known := out.before.Layouts[p]
+			was, known := out.baseline.Layouts[p]
 			if is := look.taken(p); known && report.Existing && was != is && report.Unclear == "" {
 				report.Unclear = fmt.Sprintf("git: the repository that git takes there is another: %s, and was %s", is, was)
 			}
@@ -460,7 +460,7 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 		switch {
 		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
 			continue
-		case len(made.Repositories) >= maxMade:
+		case len(made.Repositories) >= maxChanges:
 			more = append(more, p)
 			continue
 		case !report.Existing:
@@ -472,25 +472,25 @@ func (m *Machine) Made(out *Resolved) (made Made) {
 	}
 	if len(more) > 0 {
 		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
-		made.Others = append(made.Others, more...)
+		made.Truncated = append(made.Truncated, more...)
 	}
 	made.Repositories = append(made.Repositories, others...)
 	return made
 }
 
-// MadeAfter looks for what is there and was not at the end of the last command of a session, when nothing
+// ChangesSince looks for what is there and was not at the end of the last command of a session, when nothing
 // of it runs any more.
-func (m *Machine) MadeAfter(last *Resolved) Made {
-	last.After(last)
+func (m *Machine) ChangesSince(last *Resolved) Changes {
+	last.ContinueFrom(last)
 	last.Spec.Session.Processes = false
-	return m.Made(last)
+	return m.Changes(last)
 }
 
 // tick is how far the clock of a file system is behind, at most.
 const tick = 10 * time.Millisecond
 
-// maxMade bounds what is reported of one command, of each kind.
-const maxMade = 32
+// maxChanges bounds what is reported of one command, of each kind.
+const maxChanges = 32
 
 // inspecting bounds how long repositories that a command made are looked at.
 const inspecting = 10 * time.Second

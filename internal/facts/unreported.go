@@ -32,7 +32,7 @@ import (
 //
 // A mark says that something may be made that was not told, and what was there before.
 type mark struct {
-	before
+	baseline
 	away []string // of Tops, those that are no directories now
 
 	name string
@@ -53,7 +53,7 @@ func (m *Machine) markPrefix() string {
 }
 
 // newMark makes a mark of what was there; nil where nothing is remembered.
-func (m *Machine) newMark(b *before) (*mark, error) {
+func (m *Machine) newMark(b *baseline) (*mark, error) {
 	dir := m.markDir()
 	if dir == "" {
 		return nil, nil
@@ -61,7 +61,7 @@ func (m *Machine) newMark(b *before) (*mark, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
-	k := &mark{before: *b, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
+	k := &mark{baseline: *b, name: filepath.Join(dir, m.markPrefix()+rand.Text())}
 	if err := k.write(); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (m *Machine) newMark(b *before) (*mark, error) {
 // for a dead host's.
 func (k *mark) write() error {
 	var text bytes.Buffer
-	if err := gob.NewEncoder(&text).Encode(k.before); err != nil {
+	if err := gob.NewEncoder(&text).Encode(k.baseline); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(k.name), ".new-")
@@ -113,7 +113,7 @@ func (m *Machine) Begin(out *Resolved) {
 		return
 	}
 	var err error
-	if out.mark, err = m.newMark(&out.before); err != nil {
+	if out.mark, err = m.newMark(&out.baseline); err != nil {
 		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if its host is killed: "+err.Error())
 	}
 }
@@ -122,21 +122,21 @@ func (m *Machine) Begin(out *Resolved) {
 // made by it, and by those before it, was told.
 func (out *Resolved) End(ran, told bool) {
 	if told {
-		for _, k := range out.untold {
+		for _, k := range out.unreported {
 			if len(k.away) == 0 {
 				os.Remove(k.name)
 			} else if k.leaveAway(); k.write() == nil {
 				k.end(false)
 			}
 		}
-		out.untold = nil
+		out.unreported = nil
 	}
 	out.mark.end(!ran || told)
 	out.mark = nil
 }
 
-// Looked reports whether there was a look at the end of the command, which can go on. Nil is none.
-func (out *Resolved) Looked() bool { return out != nil && out.after != nil }
+// HasLastLook reports whether there was a look at the end of the command, which can go on. Nil is none.
+func (out *Resolved) HasLastLook() bool { return out != nil && out.lastLook != nil }
 
 // EndAfter is End of what the command has left running. Nil is allowed.
 func (out *Resolved) EndAfter(told bool) {
@@ -183,18 +183,18 @@ func (out *Resolved) readMark(name string) error {
 	}
 	defer unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	k := &mark{name: name}
-	if err := gob.NewDecoder(f).Decode(&k.before); err != nil {
+	if err := gob.NewDecoder(f).Decode(&k.baseline); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, p := range k.Tops {
 		if way := Follow(p); way.Kind != view.Directory || way.End != p {
 			k.away = append(k.away, p)
-		} else if !slices.Contains(out.ToldTops(), p) {
-			out.Earlier = append(out.Earlier, p)
+		} else if !slices.Contains(out.ReportTops(), p) {
+			out.UnreportedDirs = append(out.UnreportedDirs, p)
 		}
 	}
 	if len(k.away) < len(k.Tops) {
-		out.untold = append(out.untold, k)
+		out.unreported = append(out.unreported, k)
 	}
 	return nil
 }
@@ -205,8 +205,10 @@ func (k *mark) leaveAway() {
 	k.Unprotected = slices.DeleteFunc(k.Unprotected, func(u unprotected) bool { return !paths.InsideAny(k.away, u.Path) })
 }
 
-// own are the user's repositories, also where this definition shows none.
-func (out *Resolved) own() []string { return slices.Concat(out.Guarded, out.owned) }
+// userRepositories are the user's repositories, also where this definition shows none.
+func (out *Resolved) userRepositories() []string {
+	return slices.Concat(out.GuardedRepositories, out.owned)
+}
 
 // wereOwn notes repositories that were the user's. Those that are no more, but are there, a command
 // can have made so.
@@ -214,7 +216,7 @@ func (out *Resolved) wereOwn(now view.Facts, list []string) {
 	lost := out.Dropped(now, list)
 	for _, p := range list {
 		switch {
-		case slices.Contains(out.own(), p):
+		case slices.Contains(out.userRepositories(), p):
 		case !slices.Contains(lost, p):
 			out.owned = append(out.owned, p)
 		case !slices.Contains(out.lost, p):
@@ -226,14 +228,14 @@ func (out *Resolved) wereOwn(now view.Facts, list []string) {
 // leaveUntold takes out of what was there before what has changed since a command of which
 // nothing was told, so that it is told with the next one.
 func (out *Resolved) leaveUntold() {
-	if len(out.untold) == 0 {
+	if len(out.unreported) == 0 {
 		return
 	}
-	slices.SortFunc(out.untold, func(a, b *mark) int { return b.Began.Compare(a.Began) })
-	for _, k := range out.untold { // the oldest counts
-		out.before.since(&k.before)
+	slices.SortFunc(out.unreported, func(a, b *mark) int { return b.Began.Compare(a.Began) })
+	for _, k := range out.unreported { // the oldest counts
+		out.baseline.since(&k.baseline)
 	}
-	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", out.before.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", out.baseline.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
 }

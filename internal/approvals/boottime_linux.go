@@ -12,16 +12,16 @@ import (
 )
 
 // Now gives the present moment.
-func Now() (Moment, error) {
+func Now() (BootTime, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return Moment{}, fmt.Errorf("this boot's id: %w", err)
+		return BootTime{}, fmt.Errorf("this boot's id: %w", err)
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return Moment{}, fmt.Errorf("time since boot: %w", err)
+		return BootTime{}, fmt.Errorf("time since boot: %w", err)
 	}
-	return Moment{Boot: strings.TrimSpace(string(boot)), Elapsed: time.Duration(now.Nano())}, nil
+	return BootTime{Boot: strings.TrimSpace(string(boot)), Elapsed: time.Duration(now.Nano())}, nil
 }
 
 // noAuditSession is what the kernel gives a process that nobody has logged in
