@@ -170,10 +170,15 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 		return nil, &Error{Sandbox: name, Err: session.ErrNoSession}
 	}
 	SetStage(ctx, "it waited for the lock of its session")
+	reach := session.CredentialKey(&def, p.Machine.Sets())
+	shares := def.Review == view.NewReview || def.Session.Processes
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, session.CredentialKey(&def, p.Machine.Sets()), write || def.Review == view.NewReview || def.Session.Processes)
+		state, err := p.Session.Get(ctx, reach, write || shares)
 		if err != nil {
 			return nil, err
+		}
+		if shares && state.ID == "" { // of a Host whose commands share nothing else
+			state.ID = p.Session.SharedID(reach)
 		}
 		if request.Session = state.Session; !request.Unisolated {
 			request.SessionHome = state.Home // elsewhere it is the caller's

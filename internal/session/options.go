@@ -39,7 +39,7 @@ type Options struct {
 	// written to it.
 	OneShot bool
 	// Each says that commands share nothing though the Host runs many, as a server does
-	// for programs that know nothing of one another: each has a session of its own. It implies Once.
+	// for programs that know nothing of one another: each has a session of its own. It implies OneShot.
 	// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
 	Each bool
 	// Dir is where directories of sessions are made, an absolute path that is

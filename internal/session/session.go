@@ -167,8 +167,11 @@ func (s *Session) idOf(reach string) string {
 	if s.oneShot && s.Name() == "" {
 		return ""
 	}
-	return reachSub(s.id, reach)
+	return s.SharedID(reach)
 }
+
+// SharedID is the ID of a session without a name whose commands share what they write.
+func (s *Session) SharedID(reach string) string { return reachSub(s.id, reach) }
 
 // State is what a command has of its session.
 type State struct {

@@ -25,7 +25,7 @@ type Launch struct {
 	// Spawn, with [Config.Init], starts what Path and the words say in the engine's stead, if
 	// it is not nil. It may do without a Path.
 	Spawn Spawner
-	// Sandbox, with Spawn and no Path, is what the init makes itself, and Unmade explains
+	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains
 	// why it could not; see [sandboxinit.MakingArgv].
 	Sandbox     *holder.Sandbox
 	MountFailed func(*holder.MountError) error
