@@ -173,8 +173,8 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 		return nil, r.notStarted(ctx, err)
 	}
 	s.session.hear(r.gate)
-	if l, ok := r.process.(interface{ Tell(func(shared.Event)) }); ok {
-		l.Tell(s.session.emit)
+	if l, ok := r.process.(interface{ Report(func(shared.Event)) }); ok {
+		l.Report(s.session.emit)
 	}
 	return r, nil
 }
