@@ -17,8 +17,9 @@ import (
 )
 
 // Reviews lists the reviews of the workspace, by name: those that were applied as a whole, and can be
-// taken back, are Whole; those that a command of this Host, or another process, uses are InUse.
-func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.Reviews() }
+// taken back, are Whole. Those that this Host has used since it was made, and those of other processes that
+// still do, are InUse; OpenReview opens one of this Host's that no command uses.
+func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.ReviewStore().List() }
 
 // A Review is what commands wrote to the workspace and that has not come there yet. While it is
 // open, no command can use it.

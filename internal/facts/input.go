@@ -147,7 +147,11 @@ func makeToHide(dir string) error {
 	if os.Geteuid() == 0 {
 		uid, gid = int(st.Uid), int(st.Gid)
 	}
-	return hostpath.MakePoint(root, strings.TrimPrefix(dir, above+"/"), true, uid, gid)
+	name, err := filepath.Rel(above, dir)
+	if err != nil {
+		return err
+	}
+	return hostpath.MakePoint(root, name, true, 0o700, uid, gid)
 }
 
 // uid is whom commands run as.

@@ -290,8 +290,8 @@ func within(dir int, dirs map[id]bool) (bool, error) {
 
 // MakePoint makes what is mounted on later, a directory or a file, and the directories
 // above it, in root, where others than this process can put what they like. It goes
-// through no symlink. Directories are given to uid and gid, unless these are negative.
-func MakePoint(root *os.Root, name string, isDir bool, uid, gid int) error {
+// through no symlink. Directories have these permissions and are given to uid and gid, unless these are negative.
+func MakePoint(root *os.Root, name string, isDir bool, mode fs.FileMode, uid, gid int) error {
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
 		at = filepath.Join(at, part)
@@ -312,7 +312,7 @@ func MakePoint(root *os.Root, name string, isDir bool, uid, gid int) error {
 			if err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-		} else if err := root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		} else if err := root.Mkdir(at, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		} else if uid >= 0 {
 			if err := giveTo(root, at, uid, gid); err != nil {

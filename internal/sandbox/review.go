@@ -133,20 +133,6 @@ func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.
 	return r, nil
 }
 
-// Reviews lists the reviews of the workspace, by name. This Host leaves those that none of its commands
-// uses.
-func (p *Pool) Reviews() ([]review.Info, error) {
-	p.reviews.mu.Lock()
-	used := slices.Collect(maps.Keys(p.reviews.uses))
-	p.reviews.mu.Unlock()
-	waiting, cancel := context.WithTimeout(context.Background(), reviewPatience)
-	defer cancel()
-	for _, name := range used {
-		_ = p.leaveReview(waiting, name) // or it is in use
-	}
-	return p.ReviewStore().List()
-}
-
 // leaveReview ends this Host's own use of a review.
 func (p *Pool) leaveReview(ctx context.Context, name string) error {
 	p.mu.Lock()
@@ -161,7 +147,10 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 			s.lock.Release()
 			continue
 		}
-		if s.busy() {
+		p.mu.Lock()
+		holds := p.processes != nil && p.processes.slot == s // what runs there would end
+		p.mu.Unlock()
+		if holds || s.busy() {
 			s.lock.Release()
 			return fmt.Errorf("review %q: %w", name, review.ErrInUse)
 		}

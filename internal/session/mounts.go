@@ -85,7 +85,7 @@ func makePoints(table []shared.Entry, dir shared.Entry, user *shared.User) error
 			}
 			isDir = info.IsDir()
 		}
-		err := hostpath.MakePoint(root, name, isDir, uid, gid)
+		err := hostpath.MakePoint(root, name, isDir, 0o755, uid, gid)
 		switch {
 		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
 			return view.Invalid(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, dir.Path, err),

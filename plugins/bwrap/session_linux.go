@@ -78,7 +78,7 @@ func (s *opened) makePoints() error {
 			}
 			isDir = info.IsDir()
 		}
-		if err := hostpath.MakePoint(root, name, isDir, uid, gid); err != nil {
+		if err := hostpath.MakePoint(root, name, isDir, 0o755, uid, gid); err != nil {
 			kind := shared.ErrUnavailable
 			if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 				kind = shared.ErrInvalidSpec

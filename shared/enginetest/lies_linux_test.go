@@ -171,7 +171,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureOverlay, "implements", "writes to the source", "write.44", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlay, "implements", "cannot be written", "write.44", as(shared.Overlay, shared.ReadOnly)},
 		{shared.FeatureOverlay, "implements", "begins empty", "read.74", as(shared.Overlay, shared.Private)},
-		{shared.FeatureOverlay, "its own", "has one for all commands", "command.19", opened(func(s *shared.Spec) {
+		{shared.FeatureOverlay, "its own", "has one for all commands", "command.20", opened(func(s *shared.Spec) {
 			if s.Session.Dir != "" && s.Session.ID == "" {
 				s.Session.ID = "all"
 			}

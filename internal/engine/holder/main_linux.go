@@ -74,7 +74,9 @@ func (s *server) begin() *MountError {
 		return mountError("listening", err)
 	}
 	var e *MountError
-	s.space, e = newSpace(dir)
+	if s.space, e = newSpace(dir); e == nil {
+		os.RemoveAll(s.space.path(ownDir)) // of a holder that was killed: this one has its lock
+	}
 	return e
 }
 

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"crypto/rand"
 	"os"
 	"slices"
 	"strconv"
@@ -73,16 +74,14 @@ func (s *space) ownOverlays(sources []string) (*ownOverlays, *MountError) {
 	}
 	s.mu.Lock()
 	failed := s.prove()
-	if failed == nil && s.owned == 0 {
-		os.RemoveAll(s.path(ownDir)) // of a holder that was killed
-	}
-	s.owned++
-	name := strconv.FormatUint(s.owned, 10)
 	s.mu.Unlock()
 	if failed != nil {
 		return nil, failed
 	}
-	o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) } // what is left goes with the session
+	// A name that nobody has had: what a command makes too deep to be removed here must not come to lie in a later
+	// command's layers. It goes with the session.
+	name := rand.Text()
+	o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) }
 	for i, source := range sources {
 		lower, st, failed := openLower(source)
 		if failed == nil {

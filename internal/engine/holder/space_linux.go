@@ -20,7 +20,6 @@ type space struct {
 	mu       sync.Mutex
 	overlays map[string]*overlay
 	proven   bool            // that overlays work on the session's file system
-	owned    uint64          // how many times overlays were made for one command
 	homes    map[home]string // path
 }
 

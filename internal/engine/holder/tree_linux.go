@@ -214,11 +214,23 @@ func (b *builder) symlink(text, dest string) *MountError {
 // absentMount is in mounts for what was not there to be hidden.
 const absentMount = 0
 
+// inOwnOverlay reports whether dest lies in an overlay of this command's own. Nobody has written there, so what is
+// not there was taken away on the host since the plan was made. It can be back before the command runs, and nothing
+// would hide it then.
+func (b *builder) inOwnOverlay(dest string) bool {
+	for _, at := range b.shown {
+		if strings.HasPrefix(dest, at+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // guard pins or hides what is at dest. In an overlay that can be gone, or have
 // become of another type, since only its lower directory was looked at.
 func (b *builder) guard(k Kind, dest string) *MountError {
 	fd, err := openBeneath(b.trees, dest)
-	if err == unix.ENOENT {
+	if err == unix.ENOENT && !b.inOwnOverlay(dest) {
 		b.mounts[dest] = absentMount
 		return nil
 	}

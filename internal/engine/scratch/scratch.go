@@ -129,7 +129,7 @@ func Link(private string, spec *shared.Spec) error {
 			continue
 		}
 		// What is in the way is a command's own.
-		if dir := filepath.Dir(rel); dir != "." && hostpath.MakePoint(home, dir, true, uid, gid) != nil {
+		if dir := filepath.Dir(rel); dir != "." && hostpath.MakePoint(home, dir, true, 0o755, uid, gid) != nil {
 			continue
 		}
 		if err := home.Symlink(e.Path, rel); err != nil && !errors.Is(err, fs.ErrExist) {

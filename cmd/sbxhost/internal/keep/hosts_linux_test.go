@@ -42,7 +42,7 @@ func TestKeyHasEachOption(t *testing.T) {
 	t.Parallel()
 	served := map[string]string{
 		"OneShot":                    "a Host that is kept is for many commands",
-		"Session.OneShot":               "so is its session",
+		"Session.OneShot":            "so is its session",
 		"Session.Each":               "they share nothing but a session that has a name",
 		"Approver":                   "the client asks by itself",
 		"Logger":                     "a client that wants one is not served",
@@ -53,7 +53,7 @@ func TestKeyHasEachOption(t *testing.T) {
 	}
 	kept := map[string]string{
 		"OneShot":                    served["OneShot"],
-		"Session.OneShot":               "the commands share a session",
+		"Session.OneShot":            "the commands share a session",
 		"Approver":                   "what runs in a kept session is in its sandbox",
 		"Logger":                     "a client's, which ends before the keeper",
 		"Dir":                        "each command has its own",

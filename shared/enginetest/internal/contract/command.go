@@ -109,7 +109,7 @@ func commandRules() []Rule {
 		}},
 		{ID: "command.15", Title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
 		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
-		{ID: "command.19", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: []shared.Feature{shared.FeatureOverlay}, run: ownOverlay},
+		{ID: "command.20", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: []shared.Feature{shared.FeatureOverlay}, run: ownOverlay},
 		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: []shared.Feature{shared.FeatureNetworkInject}, run: keptSecret},
 		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
