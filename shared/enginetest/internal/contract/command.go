@@ -206,8 +206,18 @@ func ownOverlay(s *subject) {
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	const write = "test ! -e made && echo own >made && cat made"
-	p, _ := s.started(sandbox, s.sh(write+forever), nil)
+	in, goOn := s.Pipe()
+	r, w := s.Pipe()
+	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
+	r.SetReadDeadline(time.Now().Add(s.Patience()))
+	if out, err := scene.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
+		s.Failf("the first command: %q, %v", out, err)
+	}
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
+	goOn.WriteString("\n")
+	if out, err := scene.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
+		s.Failf("the first command, after the second: %q, %v", out, err)
+	}
 	s.endNow(p)
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	if scene.HostHas(s.Path("ws/made")) != nil {
