@@ -61,7 +61,7 @@ func TestMinimalShowsNothingOfTheHost(t *testing.T) {
 			t.Errorf("/%s is visible", name)
 		}
 	}
-	hidden := []string{"/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/home", "/root", "/sys/class", "/sys/module", "/sys/devices/virtual", "/sys/fs",
+	hidden := []string{"/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/home", "/root", "/sys/class", "/sys/module", "/sys/devices/virtual", "/sys/fs/bpf", "/sys/fs/cgroup/*",
 		"/var/log", "/var/cache", "/var/lib/systemd", "/var/lib/postgresql", "/boot", "/mnt", "/dev/shm/x", "/dev/kmsg", "/dev/mem", outside}
 	inside.Expect(t, e, shared.Spec{}, "for p in "+strings.Join(hidden, " ")+"; do test -e $p && echo $p; done; echo done", "done")
 	inside.Expect(t, e, shared.Spec{}, "ls -A /tmp /run /dev/shm", "/dev/shm:\n\n/run:\nlock\npostgresql\nuser\n\n/tmp:")

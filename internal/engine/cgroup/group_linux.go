@@ -159,17 +159,22 @@ func (g *Group) Directory() *os.File {
 }
 
 // Hierarchies names those that the group is in: controllers of version 1 as their directory has them,
-// such as "cpu,cpuacct", or else "cgroup2".
+// such as "cpu,cpuacct", or else "cgroup2". Beside a group of version 1, that of version 2 can be the engine's.
 func (g *Group) Hierarchies() (names []string) {
 	if g == nil {
 		return nil
 	}
+	first := false
 	for _, m := range g.members {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(m.part.place.Dir, "/sys/fs/cgroup/"), "/"); m.part.place.Version == 1 && name != "" {
+		if m.part.place.Version != 1 {
+			continue
+		}
+		first = true
+		if name, _, _ := strings.Cut(strings.TrimPrefix(m.part.place.Dir, "/sys/fs/cgroup/"), "/"); name != "" {
 			names = append(names, name)
 		}
 	}
-	if names == nil {
+	if !first {
 		return []string{"cgroup2"}
 	}
 	return names

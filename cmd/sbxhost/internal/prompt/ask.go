@@ -120,7 +120,9 @@ func turn(ctx context.Context, a *cli.App) (done func(), err error) {
 	if dir == "" {
 		return func() {}, nil
 	}
-	_ = hostpath.MakePrivate(dir, 0o700) // where that fails, nothing is locked
+	if hostpath.MakePrivate(dir, 0o700) != nil {
+		return func() {}, nil // it can be another user's: nothing is locked
+	}
 	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return func() {}, nil
