@@ -209,8 +209,11 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := append(cmdengine.PlannedInit(), "<mount namespace>", "<user namespace>")
-	argv[1] = sandboxinit.MakingArgv(3, 4, 5, 6)[1]
+	argv := cmdengine.PlannedInit()
+	if argv[1] = sandboxinit.AloneArg; !s.oneShot {
+		argv[1] = sandboxinit.MakingArgv(3, 4, 5, 6)[1]
+		argv = append(argv, "<mount namespace>", "<user namespace>")
+	}
 	return shared.Plan{
 		Argv:      argv,
 		Mounts:    mountplan.Planned(drawn.Ops),
