@@ -150,8 +150,8 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	a("network", func(x *definition) *host.Network { return &x.Network }, (*decoder).network, host.Network.String),
 	a("host_ports", func(x *definition) *[]uint16 { return &x.HostPorts }, (*decoder).ports, func(ports []uint16) string { return listOf(portTexts(ports)) }),
 	aList("publish", func(x *definition) *[]string { return &x.Publish }, (*decoder).published),
-	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, host.IsolationFull, host.IsolationBestEffort),
-	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, host.FilesystemMinimal, host.FilesystemHost),
+	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, "full", host.IsolationBestEffort),
+	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, "minimal", host.FilesystemHost),
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
 	{name: "review",
 		read: func(d *decoder, it item, to *definition) {
@@ -165,7 +165,7 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 	aList("deny_paths", func(x *definition) *[]string { return &x.DenyPaths }, (*decoder).hiddenPaths),
 	aList("protect_paths", func(x *definition) *[]string { return &x.ProtectPaths }, (*decoder).pathPatterns),
 	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
-	aChoice("git", func(x *definition) *host.Git { return &x.Git }, host.GitProtected, host.GitFull),
+	aChoice("git", func(x *definition) *host.Git { return &x.Git }, "protected", host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
 	aList("devices", func(x *definition) *[]string { return &x.Devices }, (*decoder).devices),
 	aList("env_passthrough", func(x *definition) *[]string { return &x.EnvPassthrough }, (*decoder).passthrough),
@@ -199,7 +199,7 @@ var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]
 	aNumber("pids", func(x *definition) *uint64 { return &x.Limits.PIDs }, (*decoder).count, "none"),
 	aNumber("open_files", func(x *definition) *uint64 { return &x.Limits.OpenFiles }, (*decoder).count, "none"),
 	aNumber("temp_size", func(x *definition) *uint64 { return &x.Limits.TempSize }, (*decoder).size, "by the machine's memory"),
-	aChoice("enforce", func(x *definition) *host.Enforce { return &x.Limits.Enforce }, host.EnforceRequired, host.EnforceBestEffort),
+	aChoice("enforce", func(x *definition) *host.Enforce { return &x.Limits.Enforce }, "required", host.EnforceBestEffort),
 })
 
 // bindSchema is that of an object in bind_paths.

@@ -143,8 +143,7 @@ type ApprovalOptions struct {
 	ModeOrigin string
 	// AllowBypass lets Cmd.NoSandbox ask for a run without the sandbox.
 	AllowBypass bool
-	// SessionTTL is how long approvals for a session live; zero means
-	// DefaultSessionTTL.
+	// SessionTTL is how long approvals for a session live; zero means six hours.
 	SessionTTL time.Duration
 	// Session names the session that approvals belong to; empty means the login
 	// session.
@@ -153,9 +152,6 @@ type ApprovalOptions struct {
 	// directory is never writable inside.
 	Store *ApprovalStore
 }
-
-// DefaultSessionTTL is how long approvals for a session live.
-const DefaultSessionTTL = approvals.DefaultTTL
 
 // Approver asks a person whether a command may run without a sandbox. Calls
 // may come from several goroutines. Any answer but an approval denies, and so

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/internal/stdio"
 	"github.com/sbxhost/sbxhost/shared"
@@ -57,7 +58,7 @@ type Cmd struct {
 	Dir string
 
 	// Caller, if set, is who the command is for, in a Host that runs commands for several. What the Host has
-	// read of Options.Environ must be the same in the environment of each: else Start fails with ErrOtherCaller.
+	// read of Options.Environ must be the same in the environment of each: else Start fails with facts.ErrOtherCaller.
 	Caller *Caller
 
 	// Network, if set, stands in the place of the definition's for this command, and
@@ -135,7 +136,7 @@ type Cmd struct {
 	Cancel func() error
 	// WaitDelay bounds two times: from the call of Cancel to the kill of a
 	// command that goes on, and from the command's end to that of its output;
-	// where the latter is exceeded, Wait returns ErrWaitDelay for a command
+	// where the latter is exceeded, Wait returns exec.ErrWaitDelay for a command
 	// that succeeded. Zero means without bound; an engine that isolates leaves
 	// nobody behind who could hold the output open.
 	WaitDelay time.Duration
@@ -156,7 +157,7 @@ type Cmd struct {
 // A Caller is who a command is for.
 type Caller struct {
 	// Environ and Dir stand in the place of those of Options. Nobody is asked for it to approve anything:
-	// what needs that fails with ErrAsks.
+	// what needs that fails with policy.ErrAsks.
 	Environ []string
 	Dir     string
 }
@@ -179,7 +180,7 @@ func (c *Cmd) callerEnviron() []string {
 func (c *Cmd) checkCaller() error {
 	if c.Caller != nil {
 		if name := c.host.OtherCaller(c.Caller.Environ); name != "" {
-			return fmt.Errorf("%w: the value of %s", ErrOtherCaller, name)
+			return fmt.Errorf("%w: the value of %s", facts.ErrOtherCaller, name)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (h *Host) sessionTTL() time.Duration {
 	if ttl := h.options.Approvals.SessionTTL; ttl > 0 {
 		return ttl
 	}
-	return DefaultSessionTTL
+	return approvals.DefaultTTL
 }
 
 // approvalSession names the session that approvals belong to.

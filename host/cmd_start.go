@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/internal/stdio"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -88,7 +89,7 @@ func (c *Cmd) beginInTime() error {
 				b.err = other // what went wrong may be the other's
 			}
 		}
-		if b.err != nil && !errors.Is(b.err, ErrOtherCaller) && !errors.Is(b.err, ErrAsks) && !errors.Is(b.err, ErrNoSession) {
+		if b.err != nil && !errors.Is(b.err, facts.ErrOtherCaller) && !errors.Is(b.err, policy.ErrAsks) && !errors.Is(b.err, session.ErrNoSession) {
 			b.err = c.unstarted(ctx, b.err)
 			c.logRefusal(b.err)
 		}
@@ -215,7 +216,7 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 	if d.Ask {
 		if c.Caller != nil {
 			opened.Release()
-			return ErrAsks
+			return policy.ErrAsks
 		}
 		if d, err = c.ask(ctx, opened, facts); err != nil {
 			opened.Release()

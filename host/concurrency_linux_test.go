@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -254,7 +255,7 @@ func TestEventsThatBlock(t *testing.T) {
 	defer close(release)
 	cmd.Events = func(shared.Event) { <-release }
 	within(t, "Run", func() {
-		if err := cmd.Run(); !errors.Is(err, host.ErrWaitDelay) || out != "out\n" {
+		if err := cmd.Run(); !errors.Is(err, exec.ErrWaitDelay) || out != "out\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
@@ -331,7 +332,7 @@ func TestTerminalHeldOpen(t *testing.T) {
 		err := cmd.Run()
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil && !errors.Is(err, host.ErrWaitDelay) || out.String() != "out\r\n" {
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) || out.String() != "out\r\n" {
 			t.Errorf("got %q, %v", &out, err)
 		}
 	})

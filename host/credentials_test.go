@@ -251,7 +251,7 @@ func TestCallersOfOneHost(t *testing.T) {
 		{"plain", []string{"GH_TOKEN=first", "TERM=three"}, "three  sub", false},
 	} {
 		got, err := run(c.sandbox, c.environ...)
-		if got != c.want || errors.Is(err, ErrOtherCaller) != c.other || err != nil && !c.other {
+		if got != c.want || errors.Is(err, facts.ErrOtherCaller) != c.other || err != nil && !c.other {
 			t.Errorf("%s, %q: %q, %v", c.sandbox, c.environ, got, err)
 		}
 	}

@@ -347,7 +347,7 @@ func TestIsolationBestEffort(t *testing.T) {
 	}{
 		{some, host.Definition{}, "network", ""},
 		{some, host.Definition{Network: host.Network{Host: true}}, "isolation", ""},
-		{some, host.Definition{Isolation: host.IsolationFull, Network: host.Network{Host: true}}, "isolation", ""},
+		{some, host.Definition{Isolation: "full", Network: host.Network{Host: true}}, "isolation", ""},
 		{some, host.Definition{Isolation: host.IsolationBestEffort}, "", "network = false, a private /tmp, hiding other processes"},
 		{some, host.Definition{Isolation: host.IsolationBestEffort, Limits: host.Limits{PIDs: 10}}, "limits.pids", ""},
 		{nil, host.Definition{Limits: host.Limits{PIDs: 10, Enforce: host.EnforceBestEffort}}, "", "limits.pids"},

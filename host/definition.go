@@ -166,18 +166,13 @@ type (
 	Enforce    = view.Enforce
 )
 
-// What attributes of a definition can say; see package view.
+// What attributes of a definition can say; empty is the default of each.
 const (
-	FallbackDeny      = view.FallbackDeny
-	FallbackApprove   = view.FallbackApprove
-	FilesystemMinimal = view.FilesystemMinimal
-	FilesystemHost    = view.FilesystemHost
-	GitProtected      = view.GitProtected
-	GitFull           = view.GitFull
-	EnforceRequired   = view.EnforceRequired
-	EnforceBestEffort = view.EnforceBestEffort
-
-	IsolationFull       = view.IsolationFull
+	FallbackDeny        = view.FallbackDeny
+	FallbackApprove     = view.FallbackApprove
+	FilesystemHost      = view.FilesystemHost
+	GitFull             = view.GitFull
+	EnforceBestEffort   = view.EnforceBestEffort
 	IsolationBestEffort = view.IsolationBestEffort
 )
 
@@ -190,13 +185,6 @@ const DefaultGrace = view.DefaultGrace
 
 // DefaultIdle is how long processes of a session go on without a command.
 const DefaultIdle = view.DefaultIdle
-
-// The credential sets that a definition can name; see package view.
-const (
-	CredentialGitHub    = view.CredentialGitHub
-	CredentialGitHubCLI = view.CredentialGitHubCLI
-	CredentialSSHAgent  = view.CredentialSSHAgent
-)
 
 // DefaultProtected lists the names that Definition.ProtectPathsExcept can give
 // up.

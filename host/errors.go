@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"os/exec"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
@@ -11,16 +10,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// ErrNoSession is the error of what needs a session that SessionOptions.Each forbids.
-var ErrNoSession = session.ErrNoSession
-
-// ErrOtherCaller is wrapped by the error for a command whose Cmd.Caller has another value of a variable that
-// its Host has read. Nothing was run; a Host made with that environment can.
-var ErrOtherCaller = errors.New("this host is for another environment")
-
-// ErrAsks is the error for a command with a Cmd.Caller that would have to be approved. Nothing was run or logged.
-var ErrAsks = errors.New("it would have to be approved")
 
 // ErrNoProgram is wrapped by the error for a program that is to run outside of sandboxes and is found
 // nowhere but where others or commands could have put it.
@@ -41,19 +30,13 @@ var ErrUnknownSandbox = errors.New("unknown sandbox")
 // home directory, or one of the system's.
 var ErrRefusedRoot = workspace.ErrRefusedRoot
 
-// Errors of sessions, which are wrapped: a name that is none, one that belongs to
-// another workspace, one that a living process uses, and a place for sessions that others could write to.
+// Errors wrap these for a session: the name is not valid, the session belongs to another workspace,
+// or a living process uses it.
 var (
 	ErrSessionName      = sessiondir.ErrName
 	ErrSessionWorkspace = sessiondir.ErrWorkspace
 	ErrSessionInUse     = sessiondir.ErrInUse
-	ErrUnsafeCache      = hostpath.ErrNotPrivate
 )
-
-// ErrWaitDelay says that a command ended and its output was still held open
-// when Cmd.WaitDelay had passed. It is the one of os/exec, so that code which
-// looks for that finds it.
-var ErrWaitDelay = exec.ErrWaitDelay
 
 // ExitError says that a command ran and did not succeed. The sandbox itself
 // did what it should.

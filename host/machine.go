@@ -219,12 +219,6 @@ func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove(facts.NewEnvironment(environ).Lookup, dir, name)
 }
 
-// KeeperDir gives the directory, and with create makes it, for a program that holds the processes of a named
-// session: for its lock, and what is said there. It is this user's alone.
-func KeeperDir(environ []string, name string, create bool) (string, error) {
-	return session.KeeperDir(facts.NewEnvironment(environ).Lookup, name, create)
-}
-
 // Processes lists what runs in the session, of a definition with Session.Processes, by number: commands, and
 // what they have left running.
 func (h *Host) Processes() (list []ProcessInfo, err error) {

@@ -170,11 +170,11 @@ func TestCommandsOfAnotherReachShareNoHome(t *testing.T) {
 				withTemp(base, name)(o)
 				o.Dir, o.Workspace.Root, o.Workspace.Readable = root, root, []string{cache}
 				o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "GH_TOKEN=secret"}
-				o.Credentials = map[string]host.Credential{host.CredentialGitHub: {Pass: true}}
+				o.Credentials = map[string]host.Credential{"github": {Pass: true}}
 				o.Sandboxes["alike"] = host.Definition{Engine: "native", ReadOnly: true}
-				o.Sandboxes["token"] = host.Definition{Engine: "native", Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{host.CredentialGitHub}}
-				o.Sandboxes["both again"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{host.CredentialGitHub}, ReadOnly: true}
+				o.Sandboxes["token"] = host.Definition{Engine: "native", Credentials: []string{"github"}}
+				o.Sandboxes["both"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{"github"}}
+				o.Sandboxes["both again"] = host.Definition{Engine: "native", Network: host.Network{Host: true}, Credentials: []string{"github"}, ReadOnly: true}
 			}
 			h := newHost(t, options)
 			see := func(h *host.Host, sandbox, want string) {

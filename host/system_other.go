@@ -134,10 +134,9 @@ func RemoveSession(_ []string, _, name string) error {
 
 // Nothing runs, or goes on.
 
-func (h *Host) Processes() ([]ProcessInfo, error)      { return nil, nil }
-func (h *Host) HasProcesses() bool                     { return false }
-func (h *Host) EndProcesses(context.Context) error     { return nil }
-func KeeperDir([]string, string, bool) (string, error) { return "", errSystem }
+func (h *Host) Processes() ([]ProcessInfo, error)  { return nil, nil }
+func (h *Host) HasProcesses() bool                 { return false }
+func (h *Host) EndProcesses(context.Context) error { return nil }
 
 // A Review is what commands wrote to a workspace: there is none here.
 type Review struct{ *review.Review }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -56,6 +57,10 @@ func (e *Environment) Differs(list []string) string {
 	}
 	return ""
 }
+
+// ErrOtherCaller is wrapped by the error for a command whose caller has another value of a variable that
+// its Host has read. Nothing was run; a Host that is made with the caller's environment can run it.
+var ErrOtherCaller = errors.New("this host is for another environment")
 
 func valueIn(list []string, name string) (string, bool) {
 	for _, entry := range slices.Backward(list) { // the last one counts, as in os/exec

@@ -27,6 +27,10 @@ func (o Outcome) String() string {
 	return "denied"
 }
 
+// ErrAsks is the error for a command that a person would have to approve, and whose caller nobody can ask.
+// Nothing was run or logged.
+var ErrAsks = errors.New("it would have to be approved")
+
 // Rule names what decided. Rules are part of the output for machines: their
 // names stay.
 type Rule string

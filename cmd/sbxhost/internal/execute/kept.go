@@ -20,6 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
@@ -74,7 +75,7 @@ const ownIdle = "2s"
 // beside the sessions' directories where that cannot be or does not serve us.
 func (e *Execution) runInServer() error {
 	name := e.SessionName()
-	dir, err := host.KeeperDir(e.Environ, name, true)
+	dir, err := session.KeeperDir(e.LookupEnv, name, true)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (e *Execution) runServed() (served bool, err error) {
 	if err != nil || e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
 		return false, nil
 	}
-	if _, err := host.KeeperDir(e.Environ, e.SessionName(), false); err != nil {
+	if _, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false); err != nil {
 		return false, nil // which is told by who runs it
 	}
 	program, err := os.Executable()

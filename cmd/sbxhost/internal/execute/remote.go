@@ -15,7 +15,9 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
@@ -73,7 +75,7 @@ func (r *Remote) Settle(err error) {
 	if r == nil {
 		return
 	}
-	if r.AdaptTo == nil && (errors.Is(err, host.ErrAsks) || errors.Is(err, host.ErrNoSession)) {
+	if r.AdaptTo == nil && (errors.Is(err, policy.ErrAsks) || errors.Is(err, session.ErrNoSession)) {
 		r.Why = err.Error()
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -98,7 +99,7 @@ func (e *Execution) run() (status int, err error) {
 			break
 		}
 		e.Remote.begin()
-		if err = e.cmd.Start(); !errors.Is(err, host.ErrOtherCaller) {
+		if err = e.cmd.Start(); !errors.Is(err, facts.ErrOtherCaller) {
 			break
 		}
 		e.host.Done() // the Host knows now what it differs in, and is not given again

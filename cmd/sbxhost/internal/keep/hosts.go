@@ -19,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -156,7 +157,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	}
 	in := ""
 	if name := s.Options.Session.Name; name != "" {
-		if in, err = host.KeeperDir(a.Environ, name, false); err != nil {
+		if in, err = session.KeeperDir(a.LookupEnv, name, false); err != nil {
 			return nil, err
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -53,7 +54,7 @@ type keeper struct {
 // enter gives the keeper of a session to one client more, which shares processes there or not. Whom this server
 // serves has it begin where there is none; to others why is said then.
 func (s *server) enter(ctx context.Context, a *cli.App, name string, processes bool, apart error) (*keeper, error) {
-	dir, err := host.KeeperDir(a.Environ, name, true)
+	dir, err := session.KeeperDir(a.LookupEnv, name, true)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/session"
 )
 
 // listedSession is a session as -json gives it.
@@ -185,7 +186,7 @@ func removeSession(a *cli.App, name string) error {
 
 // holderOf finds who holds what runs in a session. It is serve.ErrAbsent where nobody does.
 func holderOf(a *cli.App, name string) (*serve.Holder, error) {
-	dir, err := host.KeeperDir(a.Environ, name, false)
+	dir, err := session.KeeperDir(a.LookupEnv, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("session %q: %w", name, err)
 	}
-	dir, err := host.KeeperDir(a.Environ, name, false)
+	dir, err := session.KeeperDir(a.LookupEnv, name, false)
 	if err != nil {
 		return false, err
 	}
@@ -284,7 +285,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 		if fs.NArg() == 0 {
 			return cli.Usage(fs, errors.New("name a session"))
 		}
-		dir, err := host.KeeperDir(a.Environ, fs.Arg(0), false)
+		dir, err := session.KeeperDir(a.LookupEnv, fs.Arg(0), false)
 		if err != nil {
 			return err
 		}
