@@ -60,7 +60,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	var err error
 	h.engines, err = launch.New(launch.Options{
 		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Reattach: o.Reattach, Inject: o.Inject,
-		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, OneShot: o.OneShot, Usage: o.Usage, StartTimeout: o.StartTimeout, Logger: h.logger,
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, OneShot: o.OneShot && o.Session.OneShot, Usage: o.Usage, StartTimeout: o.StartTimeout, Logger: h.logger,
 		WritableDir: h.writableDir,
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ type Options struct {
 
 	Home         string                      // of the caller, for sources that begin with ~/
 	LookupEnv    func(string) (string, bool) // of the caller
-	OneShot      bool                        // of the host's Options
+	OneShot      bool                        // one command, which shares nothing: an engine starts its init ahead
 	Usage        *wire.Usage                 // what engines take over; nil is this process's own
 	StartTimeout time.Duration               // zero means ten seconds
 	Logger       hclog.Logger                // of what engines log; not nil
