@@ -266,7 +266,7 @@ type Changes struct {
 	Unsigned      bool     // a commit was made that its user would have signed
 }
 
-// reportable is Told without the git directories of worktrees, and without what git passes by: a .git
+// reportable is [view.View.Reportable] without the git directories of worktrees, and without what git passes by: a .git
 // that is empty, which a command may fill.
 func (out *Resolved) reportable(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
 	repositories, instructions, unread = out.Reportable(found)
@@ -363,14 +363,13 @@ func holdsPlace(p string) bool {
 func (m *Machine) Changes(out *Resolved) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
-	var others []RepositoryReport // what is told after the repositories one by one
-	unclear := func(why string) {
-		others = append(others, RepositoryReport{Path: m.Workspace.Root(), Existing: true, Unclear: why})
+	lookAnew := func() *lookup {
+		now := newLookup(ctx, m)
+		now.layouts.writable = out.baseline.writable
+		return now
 	}
-	now := newLookup(ctx, m)
-	look := &now.layouts
-	look.writable = out.baseline.writable
-	for _, place := range m.lostWorktrees(look) { // where a command made them, what it writes ends with it
+	now := lookAnew()
+	for _, place := range m.lostWorktrees(&now.layouts) { // where a command made them, what it writes ends with it
 		if !slices.Contains(out.baseline.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxChanges {
 			made.LostWorktrees = append(made.LostWorktrees, place)
 		}
@@ -384,24 +383,24 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
 			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
 		}
-		now = newLookup(ctx, m)
-		look = &now.layouts
-		look.writable = out.baseline.writable
+		now = lookAnew()
 		found, err = out.searchAgain()
 	}
 	if err != nil {
-		unclear(fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		out.unreported = nil   // their marks stay
 		found = &scan.Result{} // what is not protected has known places
 	}
+	m.changesOf(ctx, out, now, found, &made)
+	return made
+}
+
+// changesOf adds what is new of what a search has found, and of what git acts on.
+func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, found *scan.Result, made *Changes) {
+	look := &now.layouts
 	submodules := now.submodules(out.baseline.UserRepositories)
 	repositories, instructions, unread := out.reportable(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
-	for _, dir := range unread {
-		if !slices.Contains(out.baseline.Unread, dir) {
-			others = append(others, RepositoryReport{Path: dir, Existing: true, Unclear: "it cannot be listed: what a command has put there is not known"})
-		}
-	}
 	changed := m.Workspace.GitActions(ctx, look.of, out.baseline.Open, m.Owner.gitUser()).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // what git may ignore, and git status does not go into
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
@@ -414,34 +413,58 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
 	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
-	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
-		unclear(fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxGitActions))
-	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.userRepositories()), out.lost)))) {
-		others = append(others, RepositoryReport{Path: p, Existing: true, Unclear: "it is no longer one of your repositories: the next command can change what git obeys there"})
-	}
+
 	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxChanges))
 	}
+	unread = slices.DeleteFunc(unread, func(dir string) bool { return slices.Contains(out.baseline.Unread, dir) })
+	for _, dir := range unread[:min(len(unread), maxChanges)] {
+		made.unclear(dir, "it cannot be listed: what a command has put there is not known")
+	}
+	if n := len(unread) - maxChanges; n > 0 {
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d directories more in what the command can write to cannot be listed", n))
+		made.Truncated = append(made.Truncated, unread[maxChanges:]...)
+	}
+	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxGitActions))
+	}
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.userRepositories()), out.lost)))) {
+		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")
+	}
+	reports, more := m.repositoryReports(ctx, out, look, repositories, submodules, changed)
+	if len(more) > 0 {
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
+		made.Truncated = append(made.Truncated, more...)
+	}
+	made.Repositories = append(reports, made.Repositories...)
+}
+
+// unclear adds why it is not known what git acts on in a directory that was there before.
+func (made *Changes) unclear(dir, why string) {
+	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Unclear: why})
+}
+
+// repositoryReports are those of the repositories that were made, and of those that were there and are others now.
+// changed is by repository what git acts on and did not before. more are those for which there is no room.
+func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *layouts, list []string, submodules map[string]submodule, changed map[string]workspace.Inspection) (reports []RepositoryReport, more []string) {
 	before := workspace.Pending{}
 	maps.Copy(before, out.baseline.Pending)
-	var more []string
-	slices.SortStableFunc(repositories, func(a, b string) int { // first those in which git acts though nobody goes there
+	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(submodules[b].From, submodules[a].From)
 	})
-	n := len(repositories)
+	n := len(list)
 	for dir := range changed {
-		if !slices.Contains(repositories, dir) {
-			repositories = append(repositories, dir) // of a submodule that is not checked out
+		if !slices.Contains(list, dir) {
+			list = append(list, dir) // of a submodule that is not checked out
 		}
 	}
-	slices.Sort(repositories[n:])
-	for i, p := range repositories {
+	slices.Sort(list[n:])
+	for i, p := range list {
 		from := submodules[p].From
 		joined := from != "" && submodules[p] != out.baseline.Submodules[p]
 		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.baseline.Repositories, p))}
-		if len(made.Repositories) < maxChanges || report.Existing {
+		if len(reports) < maxChanges || report.Existing {
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)
 			report.Pending = now.Since(before)
@@ -460,7 +483,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 		switch {
 		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
 			continue
-		case len(made.Repositories) >= maxChanges:
+		case len(reports) >= maxChanges:
 			more = append(more, p)
 			continue
 		case !report.Existing:
@@ -468,14 +491,9 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 		}
 		report.Hooks, report.Keys, report.More, report.Alternates = acting.Hooks, acting.Keys, acting.More, acting.Alternates
 		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
-		made.Repositories = append(made.Repositories, report)
+		reports = append(reports, report)
 	}
-	if len(more) > 0 {
-		unclear(fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
-		made.Truncated = append(made.Truncated, more...)
-	}
-	made.Repositories = append(made.Repositories, others...)
-	return made
+	return reports, more
 }
 
 // ChangesSince looks for what is there and was not at the end of the last command of a session, when nothing

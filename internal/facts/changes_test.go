@@ -4,6 +4,7 @@ package facts
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
@@ -96,6 +98,33 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
 	if made := tr.machine(t).Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
+	}
+}
+
+// A command that makes many directories that cannot be listed does not fill the report with them, nor have any forgotten.
+func TestManyUnlistableDirectories(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	m := tr.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.baseline.Unread = []string{tr.project + "/d000"}
+	const most = 3 * maxChanges
+	out.searchAgain = func() (*scan.Result, error) {
+		found := &scan.Result{}
+		for i := range most {
+			found.Found = append(found.Found, scan.Found{Path: fmt.Sprintf("%s/d%03d", tr.project, i), Dir: true, Reason: scan.Unsearched, Pattern: -1})
+		}
+		return found, nil
+	}
+	made := m.Changes(out)
+	if n := len(made.Repositories); n != maxChanges+1 || made.Repositories[n-1].Path != tr.project {
+		t.Errorf("%d places are told of: %+v", n, made.Repositories)
+	}
+	if told := made.Findings(); len(told) != most || slices.ContainsFunc(told, func(f approvals.Finding) bool { return f.Path == tr.project+"/d000" }) {
+		t.Errorf("%d are found: %+v", len(told), told)
 	}
 }
 
