@@ -46,7 +46,6 @@ type Execution struct {
 	quiet      bool // says neither notes nor hints
 	noNotes    bool // says hints alone
 	trace      bool
-	suggest    bool // what the trace asks for is printed as a definition has it
 	resultPath string
 	eventsTo   string
 	shell      bool    // what the network was used for is told, and not each denial
@@ -77,7 +76,6 @@ func (e *Execution) register(fs *flag.FlagSet) {
 func (e *Execution) RegisterExec(fs *flag.FlagSet) {
 	e.register(fs)
 	fs.BoolVar(&e.trace, "trace", false, "")
-	fs.BoolVar(&e.suggest, "suggest", false, "")
 	fs.StringVar(&e.eventsTo, "events", "", "")
 }
 
@@ -89,7 +87,7 @@ func (e *Execution) Take(fs *flag.FlagSet, shell bool) bool {
 		e.args = []string{"sh", "-c", userShell, "sh"}
 		return true
 	}
-	e.trace, e.args = e.trace || e.suggest, fs.Args()
+	e.args = fs.Args()
 	return fs.NArg() > 0 || e.flags.Scripted
 }
 

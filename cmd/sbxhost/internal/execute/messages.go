@@ -156,13 +156,13 @@ func (e *Execution) printDenials() {
 	if more := len(denials) - shown; more > 0 {
 		e.Say(fmt.Sprintf("hint: and %d more, which -result lists", more))
 	}
-	if e.suggest {
-		e.Say(suggestion(e.sandboxName(), denials))
+	if text := suggestion(e.sandboxName(), denials); e.trace && text != "" {
+		e.Say(text)
 	}
 }
 
-// suggestion is the smallest change of a definition that lets what was denied, in HCL. Lists
-// have what is to be added to them.
+// suggestion is the smallest change of a definition that allows what was denied, in HCL; "" if no change does.
+// Lists have only what is to be added.
 func suggestion(sandbox string, denials []host.Denial) string {
 	var names []string
 	values := map[string][]string{}
@@ -185,7 +185,7 @@ func suggestion(sandbox string, denials []host.Denial) string {
 		}
 	}
 	if len(names) == 0 {
-		return "suggestion: there is nothing to change in sandbox " + strconv.Quote(sandbox)
+		return ""
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(blockOf(a), blockOf(b)) })
 	var b strings.Builder
