@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +177,40 @@ func TestEverythingCrosses(t *testing.T) {
 
 // Paths, arguments and environment are bytes; what is text must not keep a
 // message from being sent.
+// An engine ignores a field that it does not know. So what a Spec asks for is a feature, which such an engine does
+// not claim, or a reason says why it can be ignored.
+func TestEachFieldOfASpecIsAFeature(t *testing.T) {
+	t.Parallel()
+	harmless := map[string]string{
+		"Sandbox": "a name, for messages", "Prepare": "makes a command faster, and changes nothing", "Options": "the engine's own",
+		"Network.Names": "are read in one mode alone, which is a feature", "Network.Inject.Certificate": "is for the credentials, which are a feature",
+		"Session.ID": "a name", "Session.Named": "says how long the directory stays, which the host keeps", "Session.Dir": "the table shows what is in it",
+		"Limits.BestEffort": "asks for nothing",
+	}
+	none := (&Spec{}).Without(nil)
+	n := 0
+	var look func(path string, at func(*Spec) reflect.Value)
+	look = func(path string, at func(*Spec) reflect.Value) {
+		if v := at(&Spec{}); v.Kind() == reflect.Struct {
+			for i := range v.NumField() {
+				look(strings.TrimPrefix(path+"."+v.Type().Field(i).Name, "."), func(s *Spec) reflect.Value { return at(s).Field(i) })
+			}
+			return
+		}
+		spec := &Spec{}
+		fill(t, at(spec), &n)
+		reason := harmless[path]
+		delete(harmless, path)
+		if asks := !reflect.DeepEqual(spec.Without(nil), none); asks == (reason != "") {
+			t.Errorf("%s asks for a feature: %v; it does not have to: %q", path, asks, reason)
+		}
+	}
+	look("", func(s *Spec) reflect.Value { return reflect.ValueOf(s).Elem() })
+	for path := range harmless {
+		t.Errorf("there is no field %s", path)
+	}
+}
+
 func TestInvalidUTF8(t *testing.T) {
 	const bad, mended = "a\xffb", "a\uFFFDb"
 	got := across(t, &mirror{
