@@ -16,11 +16,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
-// block is one kind of block: its attributes, how each is read into a T, and how its
-// effective value is shown. Everything else that knows attributes takes them from here.
+// block is one kind of block: how to read each attribute into a T, and how to show its effective
+// value. It is the only list of attributes.
 type block[T any] struct {
 	schema
-	prefix     string // of attributes in errors: "limits."
+	prefix     string // prefix of attributes in errors: "limits."
 	attributes []attribute[T]
 }
 
@@ -28,7 +28,7 @@ type attribute[T any] struct {
 	name  string
 	read  func(*decoder, item, *T)
 	shown func(*T) string // for people; "" shows nothing
-	needs string          // the error where it is left out; "" where it may be
+	needs string          // the error if it is missing; "" if it is optional
 }
 
 func newBlock[T any](place, prefix string, attributes []attribute[T], blocks ...blockType) *block[T] {
@@ -39,7 +39,7 @@ func newBlock[T any](place, prefix string, attributes []attribute[T], blocks ...
 	return b
 }
 
-// read reads the attributes of body, and gives what it holds.
+// read reads the attributes of body into to.
 func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.BodyContent {
 	content := d.content(body, &b.schema)
 	for _, a := range b.attributes {
@@ -51,7 +51,7 @@ func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.Bod
 		}
 		switch it.name = b.prefix + a.name; {
 		case !evaluated:
-		case attr == nil, it.val.IsNull(): // null is not set, as in Terraform
+		case attr == nil, it.val.IsNull(): // null means not set, as in Terraform
 			if a.needs != "" {
 				d.report(at, "Missing attribute", a.needs)
 			}
@@ -62,7 +62,7 @@ func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.Bod
 	return content
 }
 
-// show gives the effective value of each attribute.
+// show shows the effective value of each attribute.
 func (b *block[T]) show(prefix string, of *T, add func(attribute, value string)) {
 	for _, a := range b.attributes {
 		if text := a.shown(of); text != "" {
@@ -71,7 +71,7 @@ func (b *block[T]) show(prefix string, of *T, add func(attribute, value string))
 	}
 }
 
-// The attributes of common types.
+// Attributes of common types.
 
 func aBool[T any](name string, at func(*T) *bool) attribute[T] {
 	return attribute[T]{name: name,
@@ -93,7 +93,7 @@ func aChoice[T any, S ~string](name string, at func(*T) *S, allowed ...S) attrib
 		shown: func(of *T) string { return string(cmp.Or(*at(of), allowed[0])) }}
 }
 
-// a is an attribute that read gives the value of.
+// a is an attribute of type V.
 func a[T, V any](name string, at func(*T) *V, read func(*decoder, item) V, shown func(V) string) attribute[T] {
 	return attribute[T]{name: name,
 		read:  func(d *decoder, it item, to *T) { *at(to) = read(d, it) },
@@ -104,14 +104,14 @@ func aList[T any](name string, at func(*T) *[]string, read func(*decoder, item) 
 	return a(name, at, read, listOf)
 }
 
-// or shows a text, or another in the place of none.
+// or shows without in place of an empty text.
 func or(without string) func(string) string {
 	return func(text string) string { return cmp.Or(text, without) }
 }
 
 func namesOf(env map[string]string) string { return listOf(slices.Sorted(maps.Keys(env))) }
 
-// aNumber is a value that zero means the absence of, for which there is a text.
+// aNumber is a number; zero shows the text without.
 func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), without string) attribute[T] {
 	return attribute[T]{name: name,
 		read: func(d *decoder, it item, to *T) { *at(to), _ = read(d, it) },
@@ -202,7 +202,7 @@ var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]
 	aChoice("enforce", func(x *definition) *host.Enforce { return &x.Limits.Enforce }, "required", host.EnforceBestEffort),
 })
 
-// bindSchema is that of an object in bind_paths.
+// bindSchema is the schema of an object in bind_paths.
 var bindSchema = newBlock("an element of bind_paths", "", []attribute[host.Bind]{
 	{name: "host", read: func(d *decoder, it item, to *host.Bind) { to.Host, _ = d.bindPath(it) }},
 	{name: "container", read: func(d *decoder, it item, to *host.Bind) { to.Container = d.insidePath(it) }},
@@ -280,28 +280,28 @@ func (d *decoder) variableNames(it item) []string {
 	})
 }
 
-// hiddenPaths are patterns, of which there must be one.
+// hiddenPaths are patterns, at least one.
 func (d *decoder) hiddenPaths(it item) []string {
 	if it.val.CanIterateElements() && it.val.LengthInt() == 0 {
-		d.invalid(it, "an empty list hides nothing; leave it out if that is meant")
+		d.invalid(it, "an empty list hides nothing; if you mean that, remove it")
 	}
 	return d.pathPatterns(it)
 }
 
-// checksums decodes checksums by platform, each such as "linux_amd64".
+// checksums decodes checksums by platform, such as "linux_amd64".
 func (d *decoder) checksums(it item) map[string]string {
 	fields, ok := d.fields(it)
 	if !ok {
 		return nil
 	}
 	if len(fields) == 0 {
-		d.invalid(it, "an object without a checksum pins nothing; leave it out if that is meant, or write the checksum of the program for each platform")
+		d.invalid(it, "an object without a checksum pins nothing; remove it, or write the checksum of the program for each platform")
 		return nil
 	}
 	sums := make(map[string]string, len(fields))
 	for _, f := range fields {
 		if goos, arch, ok := strings.Cut(f.key, "_"); !ok || goos == "" || arch == "" {
-			d.report(f.keyAt, "Invalid platform", fmt.Sprintf("%s: %s is no platform: it takes an operating system and an architecture as Go names them, such as linux_amd64.", it.name, f.showKey()))
+			d.report(f.keyAt, "Invalid platform", fmt.Sprintf("%s: %s is not a platform: write an operating system and an architecture as Go names them, such as linux_amd64.", it.name, f.showKey()))
 			continue
 		}
 		sum, good := d.text(f.item)
@@ -309,7 +309,7 @@ func (d *decoder) checksums(it item) map[string]string {
 			continue
 		}
 		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256Size {
-			d.invalid(f.item, "%s is no SHA-256: it takes 64 hexadecimal digits", f.show(sum))
+			d.invalid(f.item, "%s is not a SHA-256: write 64 hexadecimal digits", f.show(sum))
 			continue
 		}
 		sums[f.key] = strings.ToLower(sum)
@@ -317,5 +317,5 @@ func (d *decoder) checksums(it item) map[string]string {
 	return sums
 }
 
-// sha256Size is a SHA-256's length in bytes.
+// sha256Size is the length of a SHA-256 in bytes.
 const sha256Size = 32

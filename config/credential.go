@@ -30,11 +30,11 @@ var credentialSchema = newBlock("a credential block", "", []attribute[host.Crede
 		shown: func(of *host.Credential) string { return ifSet(of.Hosts != nil, of.Header) }},
 	{name: "value",
 		read:  func(d *decoder, it item, to *host.Credential) { d.secret(it, to) },
-		shown: func(of *host.Credential) string { return ifSet(of.Env != nil, "not shown, since it is secret") }},
+		shown: func(of *host.Credential) string { return ifSet(of.Env != nil, "not shown, because it is secret") }},
 	aBool("pass", func(x *host.Credential) *bool { return &x.Pass }),
 })
 
-// ifSet is nothing for what a set does without.
+// ifSet returns text, or "" if the set lacks the part.
 func ifSet(set bool, text string) string {
 	if set {
 		return text
@@ -42,8 +42,8 @@ func ifSet(set bool, text string) string {
 	return ""
 }
 
-// credentialBlocks reads the sets. A variable that is not set makes one that is not to be had,
-// which concerns nobody but who uses it.
+// credentialBlocks reads the sets. A set with a variable that is not set is unavailable, which is
+// an error only for a command that uses it.
 func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[string]host.Credential {
 	before := d.eval
 	defer func() { d.eval = before }()
@@ -68,7 +68,7 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 		if slices.Contains(view.Credentials(), name) {
 			for _, attr := range content.Attributes {
 				if attr.Name != "pass" {
-					d.report(attr.NameRange, "Built-in credential", fmt.Sprintf("The credential %q is built in, and takes nothing but pass. Remove %s, or choose another name for the block.", name, attr.Name))
+					d.report(attr.NameRange, "Built-in credential", fmt.Sprintf("The credential %q is built in, and only pass may be set. Remove %s, or choose another name for the block.", name, attr.Name))
 				}
 			}
 			if set.Pass && len(d.diags) == errors {
@@ -80,12 +80,12 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 			d.report(block.DefRange, "Missing attribute", "A credential block needs hosts, the names that requests with the credential may go to, or pass = true, with which commands get the credential.")
 		}
 		if content.Attributes["value"] == nil {
-			d.report(block.DefRange, "Missing attribute", "A credential block needs value, which comes of a variable of the environment.")
+			d.report(block.DefRange, "Missing attribute", "A credential block needs value, which uses a variable of the environment.")
 		}
 		if len(d.diags) == errors {
 			d.add(diagnose(set.Validate(), "a secret", func(attribute string) (hcl.Range, bool) {
 				at, _ := locateInSandbox(block.Body, block.DefRange, attribute)
-				return at, false // Validate shows no value
+				return at, false // Validate shows no values
 			}))
 		}
 		sets[name] = set
@@ -93,8 +93,8 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 	return sets
 }
 
-// secret reads the value of a credential, and what commands have in its place: what comes of the
-// same expression with placeholders as the values of its variables.
+// secret reads the value of a credential. It makes the command's placeholder from the same
+// expression, with placeholders as the values of its variables.
 func (d *decoder) secret(it item, to *host.Credential) {
 	value, ok := d.text(it)
 	if !ok {
@@ -114,7 +114,7 @@ func (d *decoder) secret(it item, to *host.Credential) {
 		ok = ok && strings.Contains(to.Placeholder, view.Placeholder(name))
 	}
 	if len(to.Env) == 0 || !ok || diags.HasErrors() {
-		d.invalid(it, `must have the value of a variable in it as it is, such as "Bearer ${env.NPM_TOKEN}": commands get a placeholder in that variable`)
+		d.invalid(it, `must contain the unchanged value of a variable, such as "Bearer ${env.NPM_TOKEN}": commands get a placeholder in that variable`)
 		return
 	}
 	if d.unset(it.expr) == "" {
@@ -122,7 +122,7 @@ func (d *decoder) secret(it item, to *host.Credential) {
 	}
 }
 
-// with is an evaluator for which every variable has a value.
+// with returns an evaluator in which every variable has a value.
 func (e *evaluator) with(value func(name string) string) *evaluator {
 	other := *e
 	other.input.LookupEnv = func(name string) (string, bool) { return value(name), true }

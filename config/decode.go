@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// file decodes the whole of a file into f.
+// file decodes a whole file into f.
 func (d *decoder) file(f *File, body *hclsyntax.Body) {
 	content := d.content(body, &fileSchema)
 	var sandboxes, engines, credentials hcl.Blocks
@@ -35,7 +35,7 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 			sandboxes = append(sandboxes, block)
 		}
 	}
-	// First: what the rest can refer to.
+	// First, because other blocks can refer to it.
 	if workspace != nil {
 		workspaceSchema.read(d, workspace.Body, workspace.DefRange, &f.options)
 	}
@@ -48,7 +48,7 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 		d.report(body.MissingItemRange(), "No sandbox", `The file defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }.`)
 	}
 	d.defaultSandbox(f, content.Attributes["default_sandbox"])
-	if mcp != nil { // which refers to sandboxes
+	if mcp != nil { // after the sandboxes, which it refers to
 		d.defined = f
 		mcpSchema.read(d, mcp.Body, mcp.DefRange, &f.mcp)
 	}
@@ -82,8 +82,8 @@ func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {
 	}
 }
 
-// dryRun evaluates what waits for an engine's schema, so that its errors are
-// reported along with all others.
+// dryRun evaluates config blocks, which need an engine's schema, so that their errors appear along
+// with all others.
 func (d *decoder) dryRun(body *hclsyntax.Body) {
 	for _, attr := range body.Attributes {
 		d.evaluate("config."+attr.Name, attr.Expr)
@@ -121,14 +121,14 @@ func (d *decoder) defaultSandbox(f *File, attr *hcl.Attribute) {
 	f.options.DefaultSandbox = name
 }
 
-// checkName reports a name that a block cannot have.
+// checkName reports a block's invalid name.
 func (d *decoder) checkName(block *hcl.Block, what string, reserved ...string) {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	switch {
 	case !paths.IsName(name):
 		d.report(at, "Invalid name", fmt.Sprintf("%q cannot be the name of %s: it takes up to 64 letters, digits, -, _ and ., and begins with a letter or digit.", name, what))
 	case slices.Contains(reserved, name):
-		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, since it has a meaning of its own. Choose another.", name, what))
+		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, because it has another meaning. Choose another name.", name, what))
 	}
 }
 
@@ -137,8 +137,8 @@ func (d *decoder) engineBlocks(blocks hcl.Blocks) map[string]host.EngineSource {
 	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
 		name := block.Labels[0]
-		// noop is the one engine that does not isolate: a foreign one under its name
-		// would be believed to do no more than that.
+		// noop is the only engine that does not isolate. People would believe that a foreign engine
+		// with its name does nothing more.
 		d.checkName(block, "an engine", "auto", "bubblewrap", "noop")
 		earlier, dup := first[name]
 		if dup {

@@ -11,29 +11,27 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// SandboxOptions are what [DecodeSandbox] needs besides the block.
+// SandboxOptions are the inputs of [DecodeSandbox] besides the block.
 type SandboxOptions struct {
-	// Dir is the absolute directory that relative paths are relative to, most
-	// often that of the file. Empty makes relative paths an error.
+	// Dir is the absolute directory for relative paths, usually that of the file. Empty makes
+	// relative paths an error.
 	Dir string
-	// Home is what ~ stands for. Empty makes ~ an error.
+	// Home replaces ~. Empty makes ~ an error.
 	Home string
-	// Engines are the names that `engine` may have besides "auto", such as those of
-	// Host.EngineNames. Nil means those of this project.
+	// Engines are the allowed values of `engine` besides "auto", such as those of Host.EngineNames.
+	// Nil means this project's engines.
 	Engines []string
-	// Schema gives the options of an engine, from shared.Info. Nil makes a
-	// config block an error.
+	// Schema returns the options of an engine, from shared.Info. Nil makes a config block an error.
 	Schema func(engine string) (shared.OptionSchema, error)
 }
 
-// DecodeSandbox decodes the body of a `sandbox` block in a file of another
-// program's format, in native or JSON syntax, under the same rules as in
-// sbxhost's own. Expressions see what ctx gives them; nil gives them nothing.
-// Diagnostics are HCL's own, for the program's own writer. With errors, the Definition must
-// not be used.
+// DecodeSandbox decodes the body of a `sandbox` block in another program's file, in native or JSON
+// syntax, with the rules of sbxhost's own files. Expressions see the values in ctx; nil has none.
+// The diagnostics are HCL's, for the program's own writer. Do not use the Definition if there are
+// errors.
 //
-// A value that ctx marks, with whatever mark, is an error: what comes of a Definition, such as an error of
-// the host that quotes a path, has no marks.
+// A value that ctx marks, with any mark, is an error: the Definition cannot keep the mark, and the
+// host's errors may quote its paths.
 func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (host.Definition, hcl.Diagnostics) {
 	d := &decoder{
 		eval:     func(expr hcl.Expression) (cty.Value, hcl.Diagnostics) { return valueIn(ctx, expr) },
@@ -57,7 +55,7 @@ func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (ho
 func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine string, schemaOf func(string) (shared.OptionSchema, error)) json.RawMessage {
 	needed := LocateSandbox(body, "engine")
 	if engine == "" || engine == "auto" {
-		return nil // a config block with it is an error already
+		return nil // that is an error elsewhere
 	}
 	schema, err := schemaOf(engine)
 	if err != nil {
@@ -70,10 +68,10 @@ func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine strin
 	return d.options(config.Body, needed, config.DefRange, engine, schema)
 }
 
-// valueIn evaluates an expression that neither refers to a marked value nor gives one.
+// valueIn evaluates an expression. It refuses marked inputs and results.
 func valueIn(ctx *hcl.EvalContext, expr hcl.Expression) (val cty.Value, diags hcl.Diagnostics) {
 	marked := hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Marked value", Subject: expr.Range().Ptr(),
-		Detail: "The expression has a value that is marked, as what is sensitive is. A sandbox takes none, since its definition has no marks."}}
+		Detail: "The expression has a marked (sensitive) value. A sandbox accepts none, because its definition cannot keep marks."}}
 	for _, traversal := range expr.Variables() {
 		if val, diags := traversal.TraverseAbs(ctx); !diags.HasErrors() && val.ContainsMarked() {
 			return cty.DynamicVal, marked

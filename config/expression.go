@@ -14,25 +14,24 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// EvalInput is all that the expressions of a file can see of the machine. The
-// zero value has no variables and no home.
+// EvalInput is all that the expressions of a file can see of the machine. The zero value has no
+// variables and no home.
 type EvalInput struct {
-	// LookupEnv gives env.NAME.
+	// LookupEnv returns env.NAME.
 	LookupEnv func(name string) (string, bool)
-	// Home is `home`, and what ~ stands for. Empty makes their use an error.
+	// Home is `home` and replaces ~. Empty makes both an error.
 	Home string
-	// Root gives workspace.root where the file does not set it. It is called
-	// only when an expression asks.
+	// Root returns workspace.root if the file does not set it. Only an expression that uses it
+	// calls Root.
 	Root func() (string, error)
-	// OS and Arch are platform.os and platform.arch, as Go names them.
+	// OS and Arch are platform.os and platform.arch, with Go's names.
 	OS, Arch string
-	// Engines names the engines that are neither built in nor declared by the
-	// file. It is called only when a sandbox asks for one; nil means none.
+	// Engines returns the engines that are neither built in nor declared in the file. Only a
+	// sandbox with an unknown engine calls it; nil means none.
 	Engines func() []string
 }
 
-// InputFor is the EvalInput on this machine of a user with that environment, in that
-// current directory.
+// InputFor returns the EvalInput of this machine for a user's environment and current directory.
 func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
 	in := EvalInput{LookupEnv: lookupEnv, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if home, _ := lookupEnv("HOME"); filepath.IsAbs(home) {
@@ -48,11 +47,10 @@ func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
 	return in
 }
 
-// evaluator evaluates the expressions of one file, and looks up only what they
-// refer to.
+// evaluator evaluates the expressions of one file. It looks up only the values that they use.
 type evaluator struct {
 	input     EvalInput
-	root      string // workspace.root as the file sets it
+	root      string // workspace.root if the file sets it
 	functions map[string]function.Function
 }
 
@@ -76,7 +74,7 @@ func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
 			problem = e.addEnv(env, traversal)
 		case "home":
 			if e.input.Home == "" {
-				problem = refError(traversal, "No home directory", "The home directory is not known here, since HOME is not set.")
+				problem = refError(traversal, "No home directory", "The home directory is not known here, because HOME is not set.")
 			}
 			ctx.Variables[name] = cty.StringVal(e.input.Home)
 		case "platform":
@@ -114,20 +112,20 @@ func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
 			part = expr
 		}
 		if e.refersToSet(part) {
-			d.Detail = "The expression fails; how is not shown, since that could show the value of a variable."
+			d.Detail = "The expression fails. The reason is not shown, because it could contain the value of a variable."
 		}
 		d.Detail += e.unset(part)
 	}
 	return val, diags
 }
 
-// refersToEnv says whether the value of expr can come from a variable of the
-// environment, which may be a secret.
+// refersToEnv reports whether the value of expr can come from the environment, and so may be a
+// secret.
 func refersToEnv(expr hcl.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() == "env" })
 }
 
-// refersToSet says whether expr refers to a variable that has a value.
+// refersToSet reports whether expr refers to a variable that has a value.
 func (e *evaluator) refersToSet(expr hcl.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
 		name, ok := envName(t)
@@ -135,8 +133,8 @@ func (e *evaluator) refersToSet(expr hcl.Expression) bool {
 	})
 }
 
-// refersToLocal says whether expr is inside of a for expression, whose names
-// can stand for anything outside.
+// refersToLocal reports whether expr is inside of a for expression, whose names can stand for any
+// value outside.
 func refersToLocal(expr hcl.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
 		return !slices.Contains(roots(), t.RootName())
@@ -151,8 +149,7 @@ func (e *evaluator) isSet(name string) bool {
 	return set
 }
 
-// addEnv adds the variable that traversal names. One that is not set is null,
-// so that coalesce works.
+// addEnv adds the variable that traversal names. An unset one is null, so that coalesce works.
 func (e *evaluator) addEnv(env map[string]cty.Value, traversal hcl.Traversal) *hcl.Diagnostic {
 	name, ok := envName(traversal)
 	if !ok {
@@ -187,7 +184,7 @@ func envName(traversal hcl.Traversal) (string, bool) {
 	return "", false
 }
 
-// unset is a sentence about the variables of expr that are not set, or empty.
+// unset returns a sentence about the unset variables of expr, or "".
 func (e *evaluator) unset(expr hcl.Expression) string {
 	var names []string
 	for _, traversal := range expr.Variables() {
@@ -215,7 +212,7 @@ func (e *evaluator) workspaceRoot() (string, error) {
 	return root, nil
 }
 
-// refersToWorkspace gives the reference to workspace in an expression, or nil.
+// refersToWorkspace returns the reference to workspace in an expression, or nil.
 func refersToWorkspace(expr hcl.Expression) hcl.Traversal {
 	for _, traversal := range expr.Variables() {
 		if traversal.RootName() == "workspace" {
@@ -232,7 +229,7 @@ func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {
 	case near != "":
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	case len(traversal) == 1:
-		detail += fmt.Sprintf(" If text is meant, put it in quotes: %q.", name)
+		detail += fmt.Sprintf(" If you mean text, put it in quotes: %q.", name)
 	default:
 		detail += " There are " + list(roots(), "and") + "."
 	}

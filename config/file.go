@@ -15,11 +15,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// Diagnostics are errors and warnings with their places in a file; HasErrors
-// says whether there is an error among them.
+// Diagnostics are errors and warnings with their ranges in a file. HasErrors reports whether there
+// are errors.
 type Diagnostics = hcl.Diagnostics
 
-// BuiltinName stands for the path of the built-in default in diagnostics.
+// BuiltinName replaces the path of the built-in default in diagnostics.
 const BuiltinName = "<built-in>"
 
 //go:embed default.hcl
@@ -31,14 +31,14 @@ var sample string
 // Sample is the commented configuration that `sbxhost init` writes.
 func Sample() []byte { return []byte(sample) }
 
-// File is a configuration that was read.
+// File is a configuration file after Load or Parse.
 type File struct {
 	path      string // absolute; empty for the built-in default
 	source    *source.Text
 	body      *hclsyntax.Body // nil after a syntax error
 	eval      *evaluator
 	dir       string
-	names     []string // of sandboxes, as they are written
+	names     []string // of sandboxes, in the file's order
 	sandboxes map[string]*sandboxBlock
 	options   host.Options
 	mcp       MCP
@@ -51,11 +51,11 @@ type sandboxBlock struct {
 	config   hcl.Body // nil without a config block
 	configAt hcl.Range
 
-	engineHidden bool // its engine comes of a variable
+	engineHidden bool // a variable names its engine
 }
 
-// Load reads and parses the file at path, or the built-in default when path is
-// empty. The File is never nil; use it only when there are no errors.
+// Load reads and parses the file at path, or the built-in default if path is empty. The File is
+// never nil; use it only if there are no errors.
 func Load(path string, input EvalInput) (*File, Diagnostics) {
 	if path == "" {
 		return Parse(BuiltinName, []byte(builtin), input)
@@ -74,9 +74,9 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 	return Parse(path, src, input)
 }
 
-// Parse decodes src, which is the text of the file of that name. Relative
-// paths in it are relative to the directory of filename, which must then be
-// absolute. All errors are returned at once; the File is never nil.
+// Parse decodes src, the text of the file filename. The directory of filename is the base of
+// relative paths, which need it to be absolute. Parse returns all errors at once; the File is never
+// nil.
 func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 	parsed, diags := source.Parse(filename, src)
 	f := &File{source: parsed, eval: &evaluator{input: input}}
@@ -105,15 +105,15 @@ func (f *File) decoder() *decoder {
 // Path is the absolute path of the file; empty for the built-in default.
 func (f *File) Path() string { return f.path }
 
-// Text is what was read. It must not be changed.
+// Text is the file's text. Do not change it.
 func (f *File) Text() []byte { return f.source.Bytes }
 
 // Names are the names of the sandboxes, in the order of the file.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Options is the file as the host takes it, without the engines' own options,
-// which [File.EngineOptions] decodes. A file with errors gives its errors
-// again and no options, so that a half-understood policy is never in force.
+// Options returns the file's host.Options, without the engines' own options, which
+// [File.EngineOptions] decodes. A file with errors returns its errors and no options, so that no
+// half-understood policy is in force.
 func (f *File) Options() (host.Options, Diagnostics) {
 	if f.diags.HasErrors() || f.body == nil {
 		return host.Options{}, f.diags
@@ -121,7 +121,7 @@ func (f *File) Options() (host.Options, Diagnostics) {
 	return f.options, nil
 }
 
-// Choose is the sandbox to use: name, or when that is empty the default one.
+// Choose returns the sandbox to use: name, or the default one if name is empty.
 func (f *File) Choose(name string) (string, error) {
 	switch {
 	case name != "" && f.sandboxes[name] != nil:

@@ -13,28 +13,27 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// FileName is the name of a configuration file that is found, not named. Other tools have
-// files of that name as well.
+// FileName is the name of a configuration file that Find looks for. Other tools have files of that
+// name too.
 const FileName = "config.hcl"
 
-// fileNames are what is looked for in each directory of a workspace, the first one first.
+// fileNames are the names that Find tries in each directory, in this order.
 var fileNames = [...]string{"sbxhost.hcl", FileName}
 
-// Origin says who named a configuration file, and so whose word it is. The
-// zero value is the one that deserves no trust.
+// Origin is who named a configuration file. The zero value deserves the least trust.
 type Origin int
 
 const (
-	// OriginWorkspace is a file that happens to lie in or above the current
-	// directory: whoever wrote the workspace wrote it.
+	// OriginWorkspace is a file in or above the current directory, which the author of the
+	// workspace may have written.
 	OriginWorkspace Origin = iota
-	// OriginFlag is a file named on the command line.
+	// OriginFlag is a file from the command line.
 	OriginFlag
-	// OriginEnvironment is a file named by SBXHOST_CONFIG.
+	// OriginEnvironment is a file from SBXHOST_CONFIG.
 	OriginEnvironment
 	// OriginUser is the file in the user's configuration directory.
 	OriginUser
-	// OriginBuiltin is the text that is part of the program; it has no path.
+	// OriginBuiltin is the text in the program; it has no path.
 	OriginBuiltin
 )
 
@@ -42,25 +41,28 @@ func (o Origin) String() string {
 	return [...]string{"workspace", "-config", "$SBXHOST_CONFIG", "user", "built-in"}[o]
 }
 
-// LookupOptions are what the search for a file depends on.
+// LookupOptions are the inputs of Find.
 type LookupOptions struct {
-	Explicit        string                            // the value of -config; empty when not given
+	Explicit        string                            // the value of -config; may be empty
 	Dir             string                            // the current directory, absolute
-	Getenv          func(string) string               // reads the user's environment; nil: it is empty
+	Getenv          func(string) string               // reads the user's environment; nil means an empty one
 	stat            func(string) (fs.FileInfo, error) // nil: os.Stat
-	OnForeignConfig func(path string)                 // is told of another tool's config.hcl; nil: nobody is
+	OnForeignConfig func(path string)                 // called with another tool's config.hcl; may be nil
 }
 
-// Find says which file is in force: the one that is named explicitly, that of
-// SBXHOST_CONFIG, sbxhost.hcl, else config.hcl, in the current directory or above it up to the
-// git top level (outside of a git repository: in the current directory alone; not a
-// config.hcl without one block or attribute of ours: it is another tool's),
-// config.hcl in sbxhost's directory below XDG_CONFIG_HOME or ~/.config, and
-// else the built-in default, with an empty path.
+// Find returns the file in force. It is the first of:
 //
-// The path is absolute. A file that is named and is not there is an error that
-// wraps fs.ErrNotExist; so is any other reason for not knowing whether a file
-// is there, since passing it by would put another policy in force.
+//   - Explicit
+//   - the file in SBXHOST_CONFIG
+//   - sbxhost.hcl, else config.hcl, in the current directory or above it up to the git top level;
+//     outside of git repositories only in the current directory. A config.hcl without a block or
+//     attribute of ours belongs to another tool, and is skipped.
+//   - sbxhost/config.hcl in XDG_CONFIG_HOME or ~/.config
+//   - the built-in default, with an empty path
+//
+// The path is absolute. A named file that is missing is an error that wraps fs.ErrNotExist. If Find
+// cannot see whether a file exists, that is an error too: to skip the file would put another policy
+// in force.
 func Find(opts LookupOptions) (string, Origin, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = func(string) string { return "" }
@@ -117,8 +119,8 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	return "", OriginBuiltin, nil
 }
 
-// isForeign reports whether a file has HCL, and nothing that a configuration of ours has, or
-// that could be meant to be that. One that cannot be read or parsed may be ours.
+// isForeign reports whether a file is HCL without any attribute or block that is like one of ours.
+// A file that cannot be read or parsed may be ours.
 func isForeign(path string) bool {
 	text, err := source.Read(path)
 	if err != nil {
@@ -136,7 +138,7 @@ func isForeign(path string) bool {
 	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return nearest(name, fileSchema.names()) != "" })
 }
 
-// namedFile is the file that somebody has named.
+// namedFile returns the file that somebody named.
 func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(opts.Dir, path)
@@ -147,10 +149,10 @@ func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, 
 	return filepath.Clean(path), origin, nil
 }
 
-// PassedBy gives the configurations that Find does not look at since the git
-// repository of the current directory lies in another one: those above its top
-// level, up to that of the others, the nearest first; and that top level. A command
-// can make a repository of any directory, and takes them out of force there.
+// PassedBy returns the configurations above the git top level of the current directory that Find
+// ignores because that repository lies in another one, the nearest first, and that top level. A
+// command can make any directory a repository, so that configurations above it are not in force
+// there.
 func PassedBy(opts LookupOptions) (files []string, top string, err error) {
 	if opts.stat == nil {
 		opts.stat = os.Stat
@@ -182,10 +184,9 @@ func PassedBy(opts LookupOptions) (files []string, top string, err error) {
 	return files, top, nil
 }
 
-// userFile is the path of the user's own configuration, or empty when there is
-// no telling.
+// userFile is the path of the user's own configuration; "" if it is unknown.
 func userFile(getenv func(string) string) string {
-	// The XDG specification has relative values ignored.
+	// The XDG specification says to ignore relative values.
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "sbxhost", FileName)
 	}
@@ -195,8 +196,8 @@ func userFile(getenv func(string) string) string {
 	return ""
 }
 
-// gitTop is the nearest directory from dir upwards that has a .git, which is a
-// directory or, in worktrees and submodules, a file.
+// gitTop is the nearest directory from dir upwards with a .git, which is a directory, or a file in
+// worktrees and submodules.
 func gitTop(dir string, stat func(string) (fs.FileInfo, error)) (string, bool, error) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		_, err := stat(filepath.Join(dir, ".git"))

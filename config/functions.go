@@ -6,8 +6,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// functions are what an expression can call: pure functions of strings and
-// collections. None reads a file, the clock or the network.
+// functions are the functions of expressions. They are pure: none reads a file, the clock or the
+// network.
 func functions() map[string]function.Function {
 	return map[string]function.Function{
 		"chunklist":       stdlib.ChunklistFunc,

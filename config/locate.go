@@ -13,18 +13,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Locate finds where an attribute of a sandbox stands, spelled as in
-// shared.Error: "bind_paths[1]", "limits.memory", "config.image", "workspace.root",
-// "engine.mine.sha256", "credential.npm.hosts".
-// Where the file leaves it out, the range is that of the nearest thing around
-// it, at last the sandbox's header. It is false for an unknown sandbox.
+// Locate finds the range of a sandbox's attribute, spelled as in shared.Error: "bind_paths[1]",
+// "limits.memory", "config.image", "workspace.root", "engine.mine.sha256", "credential.npm.hosts".
+// If the file does not set it, the range is the nearest element around it, at last the sandbox's
+// header. It returns false for an unknown sandbox.
 func (f *File) Locate(sandbox, attribute string) (hcl.Range, bool) {
 	at, _, found := f.locate(sandbox, attribute)
 	return at, found
 }
 
-// locate also gives the whole attribute that it stands in, nil where the file leaves it
-// out.
+// locate also returns the whole attribute, nil if the file does not set it.
 func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attribute, found bool) {
 	b := f.sandboxes[sandbox]
 	if b == nil {
@@ -43,7 +41,7 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		at, attr = locateIn(f.body, b.header, steps)
 		return at, attr, true
 	}
-	// engine.NAME.ATTRIBUTE is an engine block's, and a credential block's likewise; a name can have dots in it.
+	// The rest is NAME.ATTRIBUTE of an engine or credential block; NAME can contain dots.
 	if kind, rest, _ := strings.Cut(attribute, "."); kind == "engine" || kind == "credential" {
 		if i := strings.LastIndexByte(rest, '.'); i > 0 {
 			if block := f.labeledBlock(kind, rest[:i]); block != nil {
@@ -59,10 +57,9 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 	return at, attr, true
 }
 
-// LocateSandbox finds where an attribute of a sandbox stands in a body that
-// [DecodeSandbox] takes, spelled as in shared.Error: "bind_paths[1]", "limits.memory",
-// "config.image". Where the body leaves it out, the range is that of the nearest thing
-// around it, at last the body's own MissingItemRange.
+// LocateSandbox finds the range of a sandbox's attribute in a body for [DecodeSandbox], spelled as
+// in shared.Error: "bind_paths[1]", "limits.memory", "config.image". If the body does not set it,
+// the range is the nearest element around it, at last the body's own MissingItemRange.
 func LocateSandbox(body hcl.Body, attribute string) hcl.Range {
 	at, _ := locateInSandbox(body, body.MissingItemRange(), attribute)
 	return at
@@ -72,12 +69,12 @@ func locateInSandbox(body hcl.Body, around hcl.Range, attribute string) (hcl.Ran
 	steps := splitAttribute(attribute)
 	at, attr := locateIn(body, around, steps)
 	if len(steps) > 0 && steps[0] == "config" && at == around {
-		at, _ = locateIn(body, around, []string{"engine"}) // which needs the block that is missing
+		at, _ = locateIn(body, around, []string{"engine"}) // the attribute that needs the missing block
 	}
 	return at, attr
 }
 
-// splitAttribute gives "bind_paths[1].host" as "bind_paths", "1", "host".
+// splitAttribute splits "bind_paths[1].host" into "bind_paths", "1", "host".
 func splitAttribute(attribute string) []string {
 	return strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ']' || r == ' ' })
 }
@@ -86,7 +83,7 @@ func locateIn(body hcl.Body, around hcl.Range, steps []string) (hcl.Range, *hcl.
 	if len(steps) == 0 {
 		return around, nil
 	}
-	// What is there in another form than it should have been reported when it was decoded.
+	// Decoding has reported an element of another form.
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: steps[0]}}})
 	if attr := content.Attributes[steps[0]]; attr != nil {
 		return locateExpression(attr.Expr, steps[1:]), attr
@@ -120,9 +117,9 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 	return expr.Range()
 }
 
-// Diagnose gives an error of the host or an engine its place in the file. An
-// error that consists of several gives one diagnostic for each. Where the attribute
-// comes of a variable, the error is told without its text, which may quote the value.
+// Diagnose adds ranges of the file to an error of the host or an engine. An error with several
+// parts becomes several diagnostics. For an attribute whose value comes from a variable, it omits
+// the error's text, which may quote the value.
 func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 	return f.source.Finish(diagnose(err, "the value of a variable", func(attribute string) (hcl.Range, bool) {
 		at, attr, found := f.locate(sandbox, attribute)
@@ -133,19 +130,18 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 	}))
 }
 
-// DiagnoseSandbox gives an error of the host or an engine its place in the body that the
-// definition was decoded from, by [DecodeSandbox]: at the attribute that the error names, else
-// where [LocateSandbox] says. An error that consists of several gives one diagnostic for each.
+// DiagnoseSandbox adds ranges to an error of the host or an engine, from the body that
+// [DecodeSandbox] decoded: the range of the attribute in the error, or else that of
+// [LocateSandbox]. An error with several parts becomes several diagnostics.
 func DiagnoseSandbox(body hcl.Body, err error) hcl.Diagnostics {
 	return diagnose(err, "", func(attribute string) (hcl.Range, bool) { return LocateSandbox(body, attribute), false })
 }
 
-// diagnose gives each part of err its place. Of one that comes of a secret it does not say
-// what was wrong.
+// diagnose adds a range to each part of err. It omits the reason if the value is secret.
 func diagnose(err error, secret string, locate func(attribute string) (at hcl.Range, isSecret bool)) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if e, ok := err.(*host.SandboxError); ok {
-		err = e.Err // one for each; the name of the sandbox is shown beside the place
+		err = e.Err // the diagnostic shows the sandbox's name at its range
 	}
 	for _, err := range flatten(err) {
 		diag := &hcl.Diagnostic{Severity: hcl.DiagError}
@@ -161,7 +157,7 @@ func diagnose(err error, secret string, locate func(attribute string) (at hcl.Ra
 		}
 		at, isSecret := locate(attribute)
 		if isSecret {
-			diag.Detail = attribute + ": the value is refused; why is not shown, since that could show " + secret + "."
+			diag.Detail = attribute + ": the value is refused; the reason is not shown, because it could contain " + secret + "."
 		}
 		diag.Subject = &at
 		diags = append(diags, diag)
@@ -169,7 +165,7 @@ func diagnose(err error, secret string, locate func(attribute string) (at hcl.Ra
 	return diags
 }
 
-// AsWarnings gives diagnostics as warnings, where what is wrong is not the file's fault.
+// AsWarnings turns errors into warnings, where the file is not at fault.
 func AsWarnings(diags Diagnostics) Diagnostics {
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
@@ -185,8 +181,7 @@ func flatten(err error) []error {
 	if !ok {
 		return []error{err}
 	}
-	// fmt.Errorf with several %w is one sentence, not several errors: only
-	// what reads as a list is taken apart.
+	// fmt.Errorf with several %w is one sentence, so this splits only errors that read as a list.
 	parts := joined.Unwrap()
 	texts := make([]string, len(parts))
 	for i, part := range parts {

@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// MCP is what a file lets agents do that run commands by the Model Context Protocol.
+// MCP is what a file permits agents that run commands by the Model Context Protocol.
 type MCP struct {
-	// Sandboxes are those that they may name, the first one where they name none and there is no
-	// default among them. Empty means the default one alone.
+	// Sandboxes are the sandboxes that they may use. The first is their default, if the file has no
+	// default among them. Empty means only the default one.
 	Sandboxes []string
-	// Directories are the workspaces that their commands may work on, absolute. Empty means the
-	// one that the server was started in.
+	// Directories are the absolute workspaces that their commands may work on. Empty means the
+	// directory that the server was started in.
 	Directories []string
-	// Apply lets them apply reviews.
+	// Apply permits them to apply reviews.
 	Apply bool
 }
 
-// MCP is the file's mcp block; without one, its zero value.
+// MCP is the file's mcp block; the zero value without one.
 func (f *File) MCP() MCP { return f.mcp }
 
 var mcpSchema = newBlock("the mcp block", "mcp.", []attribute[MCP]{
@@ -44,7 +44,7 @@ func orElse(list []string, without string) string {
 	return listOf(list)
 }
 
-// sandboxNames are names of the file's own sandboxes, of which none is one without isolation.
+// sandboxNames are names of the file's sandboxes that isolate.
 func (d *decoder) sandboxNames(it item) []string {
 	before := len(d.diags)
 	names := d.good(it, func(e item) (string, bool) {

@@ -6,15 +6,15 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// nearest is the candidate that name is most likely a misspelling of, or
-// empty. Short names must match more closely, or all would resemble another.
+// nearest is the candidate that name probably means, or "". A short name must match more closely,
+// or it would resemble every other.
 func nearest(name string, candidates []string) string {
 	best, limit := "", 2
 	if len(name) <= 3 {
 		limit = 1
 	}
 	if len(name) > 64 {
-		return "" // no name of ours is that long, and the comparison is quadratic
+		return "" // our names are shorter, and the comparison is quadratic
 	}
 	for _, c := range candidates {
 		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil); d <= limit {
@@ -43,8 +43,8 @@ func quoted(names []string) []string {
 	return out
 }
 
-// upperFirst begins a sentence. What begins with a line to write, such as network = true,
-// stays: with a capital it would be another attribute.
+// upperFirst makes the first letter upper case, except in an attribute to write, such as network =
+// true.
 func upperFirst(s string) string {
 	first, rest, _ := strings.Cut(s, " ")
 	if strings.HasPrefix(rest, "= ") || strings.Contains(first, "_") {
@@ -67,7 +67,7 @@ func validEnvName(s string) bool {
 	return s != ""
 }
 
-// validEnvGlob is a name of a variable with * and ? in it.
+// validEnvGlob reports whether s is a variable's name, with * and ?.
 func validEnvGlob(s string) bool {
 	return s != "" && validEnvName(strings.NewReplacer("*", "_", "?", "_").Replace(s))
 }

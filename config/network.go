@@ -28,7 +28,7 @@ func (d *decoder) network(it item) (n host.Network) {
 	return n
 }
 
-// published are ports in the form of package egress. A number is one, too.
+// published are ports in the form of package egress, or numbers.
 func (d *decoder) published(it item) []string {
 	listens := map[netip.AddrPort]string{}
 	return d.good(it, func(e item) (s string, ok bool) {
@@ -42,7 +42,7 @@ func (d *decoder) published(it item) []string {
 		return s, ok && d.reads(e, func() error {
 			p, err := egress.ParsePublish(s)
 			if first := listens[p.Listen]; err == nil && first != "" && p.Listen.Port() != 0 {
-				return fmt.Errorf("%s is where %s listens already", p.Listen, first)
+				return fmt.Errorf("%s is already the address of %s", p.Listen, first)
 			}
 			listens[p.Listen] = e.name
 			return err
@@ -50,7 +50,7 @@ func (d *decoder) published(it item) []string {
 	})
 }
 
-// reads reports what a parser says of a value.
+// reads reports a parser's error about a value.
 func (d *decoder) reads(it item, parse func() error) bool {
 	err := parse()
 	switch {
@@ -66,7 +66,7 @@ func (d *decoder) ports(it item) (ports []uint16) {
 	list, _ := d.elements(it)
 	for _, e := range list {
 		if n, ok := d.count(e); ok && n > math.MaxUint16 {
-			d.invalid(e, "%d is no port: they go to 65535", n)
+			d.invalid(e, "%d is not a port: the highest is 65535", n)
 		} else if ok {
 			ports = append(ports, uint16(n))
 		}

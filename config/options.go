@@ -15,11 +15,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// EngineOptions decodes the config block of a sandbox against the schema that
-// its engine gave (shared.Info), for host.Definition.Config. It is nil where
-// there is neither a block nor a required option. With the engine "auto", and docker declared,
-// the options are docker's, which may never be started: they are taken by the types
-// that they have, whatever the schema, and docker says what it thinks of them.
+// EngineOptions decodes the config block of a sandbox for host.Definition.Config, with the schema
+// of its engine (shared.Info). It returns nil if there is neither a block nor a required option.
+// With the engine "auto", and docker declared, the options are docker's, which may never start: the
+// types of the values replace the schema, and docker checks them.
 func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.RawMessage, Diagnostics) {
 	b := f.sandboxes[sandbox]
 	if b == nil || f.diags.HasErrors() {
@@ -44,7 +43,7 @@ func (f *File) dockersOptions(sandbox string) bool {
 	return declared && launch.IsAuto(f.options.Sandboxes[sandbox].Engine)
 }
 
-// writtenSchema is the schema of what stands in a config block, which may be nil.
+// writtenSchema returns the schema of a config block's own values. The block may be nil.
 func (d *decoder) writtenSchema(config hcl.Body) (schema shared.OptionSchema) {
 	if body, ok := config.(*hclsyntax.Body); ok {
 		schema.Attributes = d.written(body)
@@ -55,7 +54,7 @@ func (d *decoder) writtenSchema(config hcl.Body) (schema shared.OptionSchema) {
 	return schema
 }
 
-// written gives the attributes of body, by the types of their values.
+// written lists the attributes of body, with the types of their values.
 func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) {
 	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
 		attr := shared.OptionAttribute{Name: name, Type: shared.OptionString}
@@ -75,8 +74,8 @@ func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) 
 	return list
 }
 
-// options decodes body, which is nil where there is no config block; needed is then what
-// needs one.
+// options decodes body. It is nil without a config block; needed is then the attribute that needs
+// one.
 func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
 	shown := showEngine(engine, d.engineHidden)
 	if body == nil {
@@ -100,14 +99,14 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 	own := &optionPlace{place: fmt.Sprintf("the config block of engine %s", shown), engine: engine, prefix: "config"}
 	out := d.optionBody(body, configAt, own, schema.Attributes, schema.Blocks)
 	raw, err := json.Marshal(out)
-	if err != nil { // plain maps of plain values
+	if err != nil { // cannot happen: the maps and values are plain
 		d.report(configAt, "Options cannot be passed on", err.Error())
 		return nil
 	}
 	return raw
 }
 
-// optionPlace says where the options that are being decoded stand.
+// optionPlace is the block whose options are decoded.
 type optionPlace struct {
 	place, engine, prefix string
 }
@@ -183,7 +182,7 @@ func (d *decoder) option(it item, kind shared.OptionType) (any, bool) {
 		}
 		return values, ok
 	}
-	d.invalid(it, "the engine says that this is of type %q, which this program is too old to know", kind)
+	d.invalid(it, "the engine's schema has the type %q here, which this program is too old to know", kind)
 	return nil, false
 }
 

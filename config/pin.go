@@ -13,22 +13,21 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// A Pin is the checksum of an engine's executable on one platform.
+// A Pin is the checksum of an engine's executable for one platform.
 type Pin struct {
 	Engine   string
-	Source   string // for the block of an engine that has none
+	Source   string // for a new block, if the engine has none
 	Platform string // "linux_amd64"
-	SHA256   string // in hexadecimal
+	SHA256   string // hexadecimal
 }
 
-// Pin gives the text of the file with the checksum in it. Nothing else
-// changes, comments and layout included: the checksum takes the place of the
-// one of the same platform, joins those of others, or follows source; an engine
-// that the file does not declare gets a block at its end. A file in the layout of
-// Format stays in it.
+// Pin returns the file's text with the checksum. Everything else stays the same, with comments and
+// layout: the checksum replaces that of the same platform, joins those of others, or follows
+// source. An engine without a block gets one at the end. A file in the layout of Format stays in
+// it.
 //
-// An error names the line where sha256 is more than an object with names and
-// texts, which a program must not rewrite.
+// An error names the line if sha256 is more than an object of names and texts, which a program must
+// not rewrite.
 func (f *File) Pin(pin Pin) ([]byte, error) {
 	if f.diags.HasErrors() || f.body == nil || f.path == "" {
 		return nil, errors.New("only a file without errors can be changed")
@@ -42,8 +41,7 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 			return nil, diags
 		}
 	}
-	// What it means is looked at again: a checksum that stands where nothing reads
-	// it, in a comment say, would be taken for one that holds.
+	// Parse the result: a checksum in a comment, say, would look like one that is checked.
 	after, diags := Parse(f.path, out, f.eval.input)
 	if diags.HasErrors() || after.options.Engines[pin.Engine].SHA256[pin.Platform] != pin.SHA256 {
 		return nil, fmt.Errorf("%s: sha256 is written in a way that a program cannot add to; write %s = %q into it yourself", at, pin.Platform, pin.SHA256)
@@ -51,7 +49,7 @@ func (f *File) Pin(pin Pin) ([]byte, error) {
 	return out, nil
 }
 
-// pinned changes the text, at the place that it gives for errors.
+// pinned changes the text. It also returns the range for errors.
 func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	text := f.source.Bytes
 	quoted := strconv.Quote(pin.SHA256)
@@ -68,7 +66,7 @@ func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	if attr == nil {
 		line := "sha256 = { " + entry + " }"
 		open, shut := block.OpenBraceRange, block.CloseBraceRange
-		if open.Start.Line == shut.Start.Line { // which can hold no second attribute
+		if open.Start.Line == shut.Start.Line { // one line cannot hold a second attribute
 			indent := indentOf(text, block.TypeRange.Start.Byte)
 			only := string(bytes.TrimSpace(text[open.End.Byte:shut.Start.Byte]))
 			lines := newline + indent + "  " + only + newline + indent + "  " + line + newline + indent
@@ -103,7 +101,7 @@ func (f *File) pinned(pin Pin) ([]byte, hcl.Range, error) {
 	if at.Line == object.SrcRange.End.Line {
 		return splice(text, at.Byte, at.Byte, ", "+entry), attr.SrcRange, nil
 	}
-	// What follows a value on its line, a comma or a comment, stays with it.
+	// A comma or comment after a value stays on its line.
 	end := f.endOfLine(at.Byte)
 	return splice(text, end, end, newline+indentOf(text, last.KeyExpr.Range().Start.Byte)+entry), attr.SrcRange, nil
 }
@@ -129,7 +127,7 @@ func appendBlock(text []byte, pin Pin, newline string) []byte {
 	return append(out, strings.ReplaceAll(block, "\n", newline)...)
 }
 
-// literal is s as HCL writes it, so that nothing in it is an expression.
+// literal is s as HCL text, without expressions.
 func literal(s string) string {
 	return string(bytes.ReplaceAll(bytes.ReplaceAll([]byte(strconv.Quote(s)), []byte("${"), []byte("$${")), []byte("%{"), []byte("%%{")))
 }
@@ -152,15 +150,15 @@ func splice(text []byte, from, to int, with string) []byte {
 	return bytes.Join([][]byte{text[:from], text[to:]}, []byte(with))
 }
 
-// indentOf is the white space before what begins at a place.
+// indentOf is the white space before a position.
 func indentOf(text []byte, at int) string {
 	start := bytes.LastIndexByte(text[:at], '\n') + 1
 	line := text[start:at]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// endOfLine is the end of the line that begins or goes on at a place of the text,
-// before what ends it. A comment that goes on for more lines belongs to it.
+// endOfLine is the end of the line with a position, without the line break. It includes a comment
+// that continues on further lines.
 func (f *File) endOfLine(at int) int {
 	tokens, _ := hclsyntax.LexConfig(f.source.Bytes, f.path, hcl.InitialPos)
 	for _, t := range tokens {
@@ -170,7 +168,7 @@ func (f *File) endOfLine(at int) int {
 		switch {
 		case t.Type == hclsyntax.TokenNewline, t.Type == hclsyntax.TokenEOF:
 			return t.Range.Start.Byte
-		case t.Type == hclsyntax.TokenComment && bytes.HasSuffix(t.Bytes, []byte("\n")): // of the kind that ends with its line
+		case t.Type == hclsyntax.TokenComment && bytes.HasSuffix(t.Bytes, []byte("\n")): // a comment of the kind that ends with its line
 			return t.Range.Start.Byte + len(bytes.TrimRight(t.Bytes, "\r\n"))
 		}
 	}

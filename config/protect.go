@@ -9,8 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/glob"
 )
 
-// pathPatterns are paths and patterns of package glob. They stay as they were
-// written: what they are relative to is the workspace, which the host knows.
+// pathPatterns are paths and patterns of package glob. They stay unchanged, because they are
+// relative to the workspace, which the host knows.
 func (d *decoder) pathPatterns(it item) []string {
 	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
@@ -23,7 +23,7 @@ func (d *decoder) pathPatterns(it item) []string {
 		case err != nil && e.hidden:
 			d.invalid(e, "the value is not a path or pattern")
 		case path == "~" || path == "~/":
-			d.invalid(e, "%s is the home directory itself; name what in it is meant", e.show(s))
+			d.invalid(e, "%s is the home directory itself; name a path in it", e.show(s))
 		case err != nil:
 			d.invalid(e, "%v", err)
 		case strings.HasPrefix(first, "~") && first != "~":
@@ -35,7 +35,7 @@ func (d *decoder) pathPatterns(it item) []string {
 	})
 }
 
-// givenUp are names of what is protected by default.
+// givenUp are names of paths that are protected by default.
 func (d *decoder) givenUp(it item) []string {
 	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
@@ -53,13 +53,13 @@ func (d *decoder) devices(it item) []string {
 		p, ok := d.bindPath(e)
 		return p, ok && d.reads(e, func() error {
 			if !strings.HasPrefix(p, "/dev/") {
-				return fmt.Errorf("%q is no device: write its path in /dev, such as \"/dev/fuse\"", p)
+				return fmt.Errorf("%q is not a device: write its path in /dev, such as \"/dev/fuse\"", p)
 			}
 			return nil
 		})
 	})
 }
 
-// socketPaths are paths of socket files. They are relative to the file, like
-// those of bind_paths.
+// socketPaths are paths of socket files. The file's directory is the base of relative ones, as for
+// bind_paths.
 func (d *decoder) socketPaths(it item) []string { return d.good(it, d.bindPath) }

@@ -31,14 +31,14 @@ func (d *decoder) duration(it item) (time.Duration, bool) {
 	return v, true
 }
 
-// What a limit of processor time can be: the kernel counts it by the millisecond
-// in periods of 100, and no machine has more than some thousands of processors.
+// The range of cpus: the kernel counts processor time by the millisecond in periods of 100, and no
+// machine has more than some thousands of processors.
 const (
 	leastCPUs = 0.01
 	mostCPUs  = 1 << 16
 )
 
-// cpus is a number of processors, and of parts of one.
+// cpus is a number of processors, which may be a fraction.
 func (d *decoder) cpus(it item) (float64, bool) {
 	if it.val.IsNull() || it.val.Type() != cty.Number {
 		d.wrongType(it, "a number")
@@ -52,9 +52,8 @@ func (d *decoder) cpus(it item) (float64, bool) {
 	return v, true
 }
 
-// size is a string of a whole number and a unit: B, KiB, MiB, GiB or TiB.
-// There is one spelling of each on purpose: 1g, 1G and 1GB differ from tool to
-// tool.
+// size is a whole number and a unit: B, KiB, MiB, GiB or TiB. There is only one spelling of each,
+// because 1g, 1G and 1GB differ from tool to tool.
 func (d *decoder) size(it item) (uint64, bool) {
 	const form = `write a whole number and a unit, such as "512MiB" or "2GiB"`
 	if !it.val.IsNull() && it.val.Type() == cty.Number {
@@ -99,7 +98,7 @@ func parseSize(s string) (uint64, string) {
 		return 0, "has no number"
 	}
 	v, err := strconv.ParseUint(number, 10, 64)
-	// Limits travel through interfaces with signed sizes.
+	// Limits pass through interfaces with signed sizes.
 	if err != nil || v > math.MaxInt64>>shift {
 		return 0, "is too large"
 	}

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// AttributeReference is one attribute of the language, for documentation and
-// for tools that complete or check what people write.
+// AttributeReference is one attribute of the language, for documentation and for editors.
 type AttributeReference struct {
-	// Block is the kind of block it stands in: "" for the top level, else
-	// "workspace", "approvals", "audit", "mcp", "credential", "engine", "sandbox", "limits", or "bind_paths"
-	// for the object that is an element of that list.
+	// Block is the kind of its block: "" for the top level, else "workspace", "approvals", "audit",
+	// "mcp", "credential", "engine", "sandbox", "limits", or "bind_paths" for an object in that
+	// list.
 	Block string
 	Name  string
 }
 
-// Reference lists every attribute there is, block by block.
+// Reference lists all attributes, block by block.
 func Reference() []AttributeReference {
 	var list []AttributeReference
 	for _, b := range []struct {
@@ -32,8 +31,8 @@ func Reference() []AttributeReference {
 	return list
 }
 
-// FunctionNames lists the functions that expressions can call, sorted.
+// FunctionNames lists the functions of expressions, sorted.
 func FunctionNames() []string { return slices.Sorted(maps.Keys(functions())) }
 
-// Nearest gives the candidate that name is most likely a misspelling of, or "".
+// Nearest returns the candidate that name probably means, or "".
 func Nearest(name string, candidates []string) string { return nearest(name, candidates) }

@@ -15,13 +15,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// builtinEngines are the names that `engine` takes without an engine block.
+// builtinEngines are the values of `engine` that need no engine block.
 func builtinEngines() []string {
 	return []string{"auto", "native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 }
 
-// sandbox decodes the body of a sandbox block. The config block, which only
-// the engine's schema can decode, is returned as it is, or nil.
+// sandbox decodes the body of a sandbox block. It returns the config block, which needs the
+// engine's schema, or nil.
 func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	var def host.Definition
 	var config *hcl.Block
@@ -43,7 +43,7 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	return def, config
 }
 
-// knownEngines are the names that engine may have, but for those that are installed.
+// knownEngines are the allowed values of engine, without installed ones.
 func (d *decoder) knownEngines() []string {
 	if d.embedded && d.engines != nil {
 		return append([]string{"auto"}, d.engines...)
@@ -109,7 +109,7 @@ func (d *decoder) binds(it item) []host.Bind {
 		}
 		inside := path.Clean(cmp.Or(bind.Container, bind.Host))
 		if first, dup := destinations[inside]; dup {
-			d.invalid(e, "%s is what %s is shown as already", e.show(inside), first)
+			d.invalid(e, "%s is already the destination of %s", e.show(inside), first)
 			continue
 		}
 		destinations[inside] = e.name
@@ -144,7 +144,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 		if meant := meantOfBind(f.key); meant != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", meant)
 		}
-		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is none of its attributes.%s", it.name, f.showKey(), detail))
+		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is not one of its attributes.%s", it.name, f.showKey(), detail))
 	}
 	if !hasHost {
 		d.report(it.at, "Missing attribute", it.name+" needs host, the path to show.")
@@ -152,8 +152,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 	return bind, len(d.diags) == before
 }
 
-// meantOfBind is the attribute of a bind that a name may stand for, as other tools
-// have it; "" where there is none.
+// meantOfBind is the attribute of a bind that another tool's name means; "" if there is none.
 func meantOfBind(name string) string {
 	switch name {
 	case "source", "src", "path":

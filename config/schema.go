@@ -8,10 +8,10 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// schema is what one kind of block may hold.
+// schema lists the contents of one kind of block.
 type schema struct {
 	place  string // "a sandbox block"
-	engine string // whose options these are; empty for the language's own
+	engine string // the engine whose options these are; empty for the language's own
 	attrs  []string
 	blocks []blockType
 }
@@ -22,8 +22,8 @@ type blockType struct {
 	many    bool
 }
 
-// engineOption names the engine that has an option, for those that people
-// write by mistake where the option is not known.
+// engineOption returns the engine with an option that people often write outside of its config
+// block.
 func engineOption(name string) (engine string) {
 	switch name {
 	case "image", "dockerfile", "dockerfile_inline", "compose", "service", "pull", "platform", "user", "cap_add",
@@ -69,7 +69,7 @@ func (s *schema) hcl() *hcl.BodySchema {
 	return out
 }
 
-// content is what body holds of s; all else is reported.
+// content returns the content of body by s, and reports everything else.
 func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
@@ -104,7 +104,7 @@ func (d *decoder) content(body hcl.Body, s *schema) *hcl.BodyContent {
 	return d.uniqueBlocks(content, s)
 }
 
-// uniqueBlocks reports blocks that there may be only one of, and keeps the first.
+// uniqueBlocks keeps the first of blocks that may appear once, and reports the others.
 func (d *decoder) uniqueBlocks(content *hcl.BodyContent, s *schema) *hcl.BodyContent {
 	first := make(map[string]hcl.Range)
 	kept := content.Blocks[:0:0]
@@ -136,7 +136,7 @@ func (s *schema) unknownBlock(d *decoder, name string) string {
 	return fmt.Sprintf("%s has no block %q.", upperFirst(s.place), name) + s.belongs(d, name)
 }
 
-// belongs says where a name that s does not have may have been meant to stand.
+// belongs says where a name that s lacks may belong.
 func (s *schema) belongs(d *decoder, name string) string {
 	places := []*schema{&sandboxSchema.schema, &sessionSchema.schema, &limitsSchema.schema}
 	if !d.embedded {

@@ -14,23 +14,22 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Setting is one effective value and where it came from.
+// Setting is one effective value and its origin.
 type Setting struct {
-	// Attribute is spelled as in shared.Error: "limits.memory". Each rule of a network that
-	// is a list is a setting of its own, "network[0]", behind the list.
+	// Attribute is spelled as in shared.Error: "limits.memory". The rules of a network list are
+	// also settings, "network[0]", after the list.
 	Attribute string
-	// Value is for people. Of variables it has the names alone; "none", or "[]"
-	// for a list, is the default of what there is no value for.
+	// Value is for people. For variables it has only their names. A default without a value is
+	// "none", or "[]" for a list.
 	Value string
-	// File and Line say where the file sets it; the line is 0 for a default.
+	// File and Line are where the file sets it; the line is 0 for a default.
 	File string
 	Line int
 }
 
-// Settings gives the values that hold for a sandbox with options, which are
-// those of the file as the caller has changed them, in the order of the
-// reference: every attribute there is, the engine's own options with the schema
-// that it gave (shared.Info), and of the engine blocks the one that is used.
+// Settings returns the values in force for a sandbox with options, which are the file's with the
+// caller's changes, in the order of Reference: every attribute, the engine's own options with its
+// schema (shared.Info), and the engine block in use.
 func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSchema) []Setting {
 	var list []Setting
 	add := func(attribute, value string) {
@@ -67,7 +66,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Engines)) {
-		// "auto" may come to docker, where that is declared.
+		// "auto" may choose docker, if it is declared.
 		if name == d.Engine || auto {
 			e := o.Engines[name]
 			engineSchema.show("engine."+name+".", &e, add)
@@ -81,7 +80,7 @@ func (f *File) engineSettings(sandbox string, raw json.RawMessage, schema shared
 	level := func(prefix string, raw json.RawMessage, attrs []shared.OptionAttribute) map[string]json.RawMessage {
 		var values map[string]json.RawMessage
 		if len(raw) > 0 && json.Unmarshal(raw, &values) != nil {
-			return nil // the engine says what is wrong with it
+			return nil // the engine reports the error
 		}
 		for _, attr := range attrs {
 			value, set := values[attr.Name]
@@ -102,8 +101,7 @@ func (f *File) engineSettings(sandbox string, raw json.RawMessage, schema shared
 	}
 }
 
-// ShownOptions are the options of an engine, as EngineOptions gives them, fit to
-// be shown: what comes of a variable of the environment is not in them.
+// ShownOptions removes values that come from variables of the environment from an engine's options.
 func (f *File) ShownOptions(sandbox string, raw json.RawMessage) json.RawMessage {
 	return f.shownOptions(sandbox, "config.", raw)
 }
@@ -122,17 +120,16 @@ func (f *File) shownOptions(sandbox, prefix string, raw json.RawMessage) json.Ra
 		}
 	}
 	out, err := json.Marshal(values)
-	if err != nil { // values that were decoded a moment ago
+	if err != nil { // cannot happen: these values were just decoded
 		return nil
 	}
 	return out
 }
 
-// shown is a value as people may see it: what comes of a variable may be a
-// secret, in places where secrets are passed on.
+// shown hides a value that comes from a variable, which may be a secret.
 func (f *File) shown(attr *hcl.Attribute, value string) string {
 	if attr != nil && refersToEnv(attr.Expr) {
-		return "not shown, since it comes of a variable"
+		return "not shown, because it comes from a variable"
 	}
 	return value
 }
@@ -158,8 +155,8 @@ func listOf(texts []string) string {
 	return fmt.Sprintf("[%s]", strings.Join(texts, ", "))
 }
 
-// line is the line on which the file sets an attribute of a sandbox, or of
-// what holds for all, or on which an element of a list stands; 0 where it does not.
+// line is the line on which the file sets a sandbox's or a general attribute, or an element of a
+// list; 0 if it does not.
 func (f *File) line(sandbox, attribute string) int {
 	at, attr, _ := f.locate(sandbox, attribute)
 	switch {
@@ -171,8 +168,7 @@ func (f *File) line(sandbox, attribute string) int {
 	return attr.NameRange.Start.Line
 }
 
-// attribute finds one in the file, as locate does. It is nil where the file does not
-// set it.
+// attribute finds an attribute in the file, as locate does; nil if the file does not set it.
 func (f *File) attribute(sandbox, name string) *hcl.Attribute {
 	_, attr, _ := f.locate(sandbox, name)
 	if f.path == "" {

@@ -124,7 +124,7 @@ audit {
 	def := o.Sandboxes["a"]
 	def.Config = raw
 	o.Sandboxes["a"] = def
-	if got := string(f.ShownOptions("a", raw)); got != `{"cache":{"ttl":"not shown, since it comes of a variable"},"image":"debian"}` {
+	if got := string(f.ShownOptions("a", raw)); got != `{"cache":{"ttl":"not shown, because it comes from a variable"},"image":"debian"}` {
 		t.Errorf("options are shown as %s", got)
 	}
 	got := map[string]string{}
@@ -152,10 +152,10 @@ audit {
 		}
 	}
 	for attribute, want := range map[string]string{
-		"config.image": "debian 6", "config.pull": "missing 0", "config.cache.ttl": "not shown, since it comes of a variable 8",
+		"config.image": "debian 6", "config.pull": "missing 0", "config.cache.ttl": "not shown, because it comes from a variable 8",
 		"engine.mine.two.source": "/opt/engine 13", "engine.mine.two.env": "[TOKEN] 14",
 		"engine.mine.two.sha256": "[] 0", "workspace.temp": "true 24", "workspace.toolchains": "false 0", "limits.memory": "none 0",
-		"protect_paths": "[] 0", "credential.npm.two.hosts": "[registry.npmjs.org] 17", "credential.npm.two.value": "not shown, since it is secret 18", "default_sandbox": "a 0", "engine.other.source": "",
+		"protect_paths": "[] 0", "credential.npm.two.hosts": "[registry.npmjs.org] 17", "credential.npm.two.value": "not shown, because it is secret 18", "default_sandbox": "a 0", "engine.other.source": "",
 	} {
 		if got[attribute] != want {
 			t.Errorf("%s is %q, not %q", attribute, got[attribute], want)

@@ -12,30 +12,29 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// decoder turns expressions into plain values and gathers all that is wrong.
+// decoder turns expressions into plain values and collects all errors.
 type decoder struct {
 	eval    func(hcl.Expression) (cty.Value, hcl.Diagnostics)
-	unset   func(hcl.Expression) string // a sentence about variables that are not set
-	dir     string                      // what relative paths are relative to
+	unset   func(hcl.Expression) string // returns a sentence about unset variables
+	dir     string                      // the base of relative paths
 	home    string
-	engines []string // names of the engine blocks, or those that an embedder names
-	// embedded says that the sandbox stands in another program's file, where there are no
-	// blocks of ours around it.
+	engines []string // names of the engine blocks, or from the embedding program
+	// embedded means that the sandbox is in another program's file, without our other blocks.
 	embedded bool
-	// installed names further engines; nil means none
+	// installed returns names of further engines; nil means none.
 	installed func() []string
-	setRoot   func(path string) // tells what workspace.root is, if the file says so
-	defined   *File             // has the sandboxes that were read
-	// credentialNames are those of the credential blocks, and placeholders stand for their variables.
+	setRoot   func(path string) // receives workspace.root if the file sets it
+	defined   *File             // has the sandboxes so far
+	// credentialNames are the names of credential blocks; placeholders replace their variables.
 	credentialNames []string
 	placeholders    *evaluator
-	variable        func(name string) string // the real one; "" where it is not set
+	variable        func(name string) string // the real value; "" if it is not set
 	diags           hcl.Diagnostics
 
-	engineHidden bool // the sandbox's engine is an item that is
+	engineHidden bool // item.hidden of the sandbox's engine
 }
 
-// showEngine is the name of an engine, or words in its place.
+// showEngine is the name of an engine, or words instead of a secret one.
 func showEngine(engine string, hidden bool) string {
 	if hidden {
 		return "(not shown)"
@@ -53,20 +52,20 @@ func (d *decoder) warn(at hcl.Range, summary, detail string) {
 	d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: &at})
 }
 
-// item is a value with its place in the file.
+// item is a value with its range in the file.
 type item struct {
 	name   string // "bind_paths[1]"
 	val    cty.Value
 	at     hcl.Range
-	expr   hcl.Expression // nil when the value is a part of what an expression computed
-	hidden bool           // it or a part of it may come from a variable, and is not to be shown
+	expr   hcl.Expression // nil for a part of a computed value
+	hidden bool           // a part of the value may come from a variable: do not show it
 }
 
 func itemOf(name string, val cty.Value, expr hcl.Expression) item {
 	return item{name: name, val: val, at: expr.Range(), expr: expr, hidden: refersToEnv(expr)}
 }
 
-// part is a part of it, with its own place where it is written out.
+// part is a part of it, with its own range if the file has it literally.
 func (it item) part(name string, val cty.Value, expr hcl.Expression) item {
 	if expr != nil {
 		return itemOf(name, val, expr)
@@ -74,7 +73,7 @@ func (it item) part(name string, val cty.Value, expr hcl.Expression) item {
 	return item{name: name, val: val, at: it.at, hidden: it.hidden}
 }
 
-// show is a string value in quotes, or words in its place.
+// show is a string value in quotes, or words instead of a secret one.
 func (it item) show(s string) string {
 	if it.hidden {
 		return "the value"
@@ -82,14 +81,14 @@ func (it item) show(s string) string {
 	return strconv.Quote(s)
 }
 
-// invalid reports a value that has the right type and makes no sense.
+// invalid reports a value of the right type that makes no sense.
 func (d *decoder) invalid(it item, format string, args ...any) {
 	d.report(it.at, "Invalid value", it.name+": "+fmt.Sprintf(format, args...)+".")
 }
 
 func (d *decoder) wrongType(it item, want string) {
 	if !it.val.IsKnown() {
-		return // what is wrong with it was reported when it was evaluated
+		return // the evaluation has reported its error
 	}
 	detail := fmt.Sprintf("%s must be %s, and this is %s.", it.name, want, friendly(it.val))
 	if it.val.IsNull() && it.expr != nil && d.unset != nil {
@@ -115,15 +114,14 @@ func friendly(v cty.Value) string {
 	return ty.FriendlyName()
 }
 
-// evaluate reports an expression that has errors, and is false when nothing of
-// it is known. Of a list or object that is written out, each part that has no
-// errors is known, so that what is wrong with it comes to light too.
+// evaluate reports the errors of an expression, and returns false if its value is unknown. For a
+// literal list or object it returns the parts without errors, so that their own errors appear too.
 func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
 	val, diags := d.eval(expr)
 	if !diags.HasErrors() {
 		d.add(diags)
 		if !val.IsWhollyKnown() {
-			d.report(expr.Range(), "Unknown value", name+" depends on what is not known yet.")
+			d.report(expr.Range(), "Unknown value", name+" depends on a value that is not known yet.")
 			return cty.DynamicVal, false
 		}
 		return val, true
@@ -185,7 +183,7 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 		return "", false
 	}
 	if !slices.Contains(allowed, s) {
-		detail := fmt.Sprintf("%s is none of %s", it.show(s), list(quoted(allowed), "and"))
+		detail := fmt.Sprintf("%s is not one of %s", it.show(s), list(quoted(allowed), "and"))
 		if near := nearest(s, allowed); near != "" && !it.hidden {
 			detail += fmt.Sprintf("; did you mean %q?", near)
 			d.report(it.at, "Invalid value", it.name+": "+detail)
@@ -204,7 +202,7 @@ func (d *decoder) count(it item) (uint64, bool) {
 		return 0, false
 	}
 	n := it.val.AsBigFloat()
-	// Not by the accuracy that Uint64 gives: it calls 1.5 exact.
+	// The accuracy of Uint64 does not help: it calls 1.5 exact.
 	v, _ := n.Uint64()
 	if !n.IsInt() || v == 0 || v > 1<<31-1 {
 		d.invalid(it, "must be a whole number from 1 to %d", 1<<31-1)
@@ -213,7 +211,7 @@ func (d *decoder) count(it item) (uint64, bool) {
 	return v, true
 }
 
-// elements are those of a list, each with its place where it is written out.
+// elements are those of a list, each with its range if the file has it literally.
 func (d *decoder) elements(it item) ([]item, bool) {
 	ty := it.val.Type()
 	if it.val.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
@@ -252,7 +250,7 @@ func (d *decoder) texts(it item) ([]string, bool) {
 	return out, ok
 }
 
-// good gives the elements of a list that one accepts; it reports the others.
+// good returns the elements of a list that one accepts; it reports the others.
 func (d *decoder) good(it item, one func(item) (string, bool)) []string {
 	items, ok := d.elements(it)
 	if !ok {
@@ -275,7 +273,7 @@ type field struct {
 	item
 }
 
-// showKey is the key in quotes, or words in its place.
+// showKey is the key in quotes, or words instead of a secret one.
 func (f *field) showKey() string {
 	if f.hiddenKey {
 		return "the value"
@@ -283,8 +281,8 @@ func (f *field) showKey() string {
 	return strconv.Quote(f.key)
 }
 
-// fields are the entries of an object, in the order of their keys. A key that
-// is written twice is an error: HCL itself would keep the last.
+// fields are the entries of an object, by key. A key that appears twice is an error; HCL itself
+// would use the last.
 func (d *decoder) fields(it item) ([]field, bool) {
 	ty := it.val.Type()
 	if it.val.IsNull() || !ty.IsObjectType() && !ty.IsMapType() {
@@ -302,14 +300,14 @@ func (d *decoder) fields(it item) ([]field, bool) {
 		for _, pair := range pairs {
 			key, diags := d.eval(pair.Key)
 			if diags.HasErrors() || key.IsNull() || !key.IsKnown() || key.Type() != cty.String {
-				continue // reported when the object was evaluated
+				continue // already reported when the object was evaluated
 			}
 			name := key.AsString()
 			if first, dup := written[name]; dup {
 				d.report(pair.Key.Range(), "Duplicate key",
 					fmt.Sprintf("%s: the key is set already, at %s.", it.name, first.Key.Range()))
 				ok = false
-				first.Value = nil // HCL has kept another one's
+				first.Value = nil // HCL has another entry's value
 				written[name] = first
 				continue
 			}
@@ -335,8 +333,8 @@ func (d *decoder) fields(it item) ([]field, bool) {
 	return fields, ok
 }
 
-// environment is a map of variables. Numbers and booleans are what people
-// write as values, and have one spelling as text.
+// environment is a map of variables. Numbers and booleans are allowed, because they have one
+// spelling as text.
 func (d *decoder) environment(it item) map[string]string {
 	env, unset := d.variables(it)
 	for _, f := range unset {
@@ -345,8 +343,8 @@ func (d *decoder) environment(it item) map[string]string {
 	return env
 }
 
-// variables is environment of a sandbox, in which null is a variable that commands do not have. That of a
-// variable of the caller's that is not set is a mistake.
+// variables is a sandbox's environment. A literal null unsets a variable; a null from an unset
+// variable of the caller is an error.
 func (d *decoder) variables(it item) (_ map[string]string, unset []field) {
 	fields, ok := d.fields(it)
 	if !ok {
@@ -355,7 +353,7 @@ func (d *decoder) variables(it item) (_ map[string]string, unset []field) {
 	env := make(map[string]string, len(fields))
 	for _, f := range fields {
 		if !validEnvName(f.key) {
-			d.report(f.keyAt, "Invalid name", fmt.Sprintf("%s: %s cannot be the name of a variable: it takes letters, digits and _, and no digit first.", it.name, f.showKey()))
+			d.report(f.keyAt, "Invalid name", fmt.Sprintf("%s: %s cannot be the name of a variable: use letters, digits and _, and no digit first.", it.name, f.showKey()))
 			continue
 		}
 		if f.val.IsNull() && !f.hidden {
@@ -375,8 +373,8 @@ func (d *decoder) variables(it item) (_ map[string]string, unset []field) {
 	return env, unset
 }
 
-// number is n in decimal, with an exponent where it would be long: the text of
-// 1e600000000 must not take that many bytes.
+// number is n in decimal, or with an exponent if that is shorter: 1e600000000 must not become that
+// many bytes.
 func number(n *big.Float) string {
 	if v, accuracy := n.Int64(); n.IsInt() && accuracy == big.Exact {
 		return strconv.FormatInt(v, 10)
