@@ -7,46 +7,42 @@ import (
 	"time"
 )
 
-// Command is one command to run in a sandbox, resolved like the Spec: nothing
-// is inherited and nothing has a default.
+// Command is one command to run in a sandbox. Like the Spec it is resolved: it inherits nothing,
+// and no field has a default.
 type Command struct {
-	// Args is the command line. Args[0] is looked up in the PATH of Env,
-	// inside the sandbox, unless it contains a slash. With Script, Args are
-	// the script's positional parameters instead.
+	// Args is the command line. The PATH of Env, inside the sandbox, finds Args[0], unless it
+	// contains a slash. With Script, Args are the script's positional parameters.
 	Args []string
 
-	// Script is shell text, run as `bash -c` does, or as `sh -c` where there
-	// is no bash inside. It may be far longer than one argument of a process
-	// can be. Either Args or Script must be set.
+	// Script is shell text for `bash -c`, or for `sh -c` if the sandbox has no bash. It may be far
+	// longer than one argument of a process. Either Args or Script must be set.
 	Script string
 
 	// Env is the exact environment, "name=value", names unique.
 	Env []string
 
-	// Dir is the absolute working directory inside the sandbox. Where the Spec is
-	// Unconfined it is one of the host, with symlinks resolved: that was approved,
-	// and an engine follows none that has come to be on the way to it since.
+	// Dir is the absolute working directory inside the sandbox. If the Spec is Unconfined, it is a
+	// path of the host without symlinks. Somebody approved that path, so the engine follows no
+	// symlink that has appeared in it since.
 	Dir string
 
-	// TTY says that stdio is a terminal that is to become the command's
-	// controlling terminal: the slave of a pair the host owns, given as all
-	// three files.
+	// TTY says that stdio is a terminal, the slave of a pair that the host owns, for all three
+	// files. It becomes the command's controlling terminal.
 	TTY bool
 
-	// Trace has the engine tell, by one event [EventTraced] at the end, which files,
-	// programs and addresses the command failed to reach. It changes nothing of what
-	// the command can do.
+	// Trace makes the engine send an event [EventTraced] at the end, with the files, programs and
+	// addresses that the command failed to reach. It does not change what the command can do.
 	Trace bool
 
-	// Timeout ends the command after that long; zero means never. The command
-	// is sent SIGTERM first and killed with all it started after Grace; a
-	// Grace of zero or less kills at once.
+	// Timeout ends the command after this time; zero means never. The engine sends SIGTERM, and
+	// after Grace it kills the command and all that it started. A Grace of zero or less kills at
+	// once.
 	Timeout time.Duration
 	Grace   time.Duration
 }
 
-// Validate checks the form of c, never the file system; its errors are
-// ErrInvalidSpec and name the field.
+// Validate checks the form of c, never the file system. Its errors are ErrInvalidSpec and name the
+// field.
 func (c *Command) Validate() error {
 	if len(c.Args) == 0 && c.Script == "" {
 		return invalid("command", "no argv and no script")
@@ -64,7 +60,7 @@ func (c *Command) Validate() error {
 	}
 	for i, e := range c.Env {
 		if k, _, ok := strings.Cut(e, "="); !ok || k == "" {
-			// Not the value: it may be a secret.
+			// Do not show the value: it may be a secret.
 			return invalid(fmt.Sprintf("env[%d]", i), "is not of the form name=value")
 		} else if strings.IndexByte(e, 0) >= 0 {
 			return invalid("env "+k, "contains a NUL byte")
@@ -76,18 +72,17 @@ func (c *Command) Validate() error {
 	return nil
 }
 
-// Stdio is the command's standard input, output and error. Engines always get
-// files, so that a command writes to its caller's own pipe, file or terminal;
-// a nil file is the null device. A directory is refused: it would hand over
-// the host's tree.
+// Stdio is the command's standard input, output and error. Engines always get files, so that a
+// command writes to its caller's own pipe, file or terminal; a nil file is the null device.
+// Validate refuses a directory, which would give the command the host's tree.
 type Stdio struct {
-	// The files are the caller's, who may close each as soon as Start has
-	// returned. Stdout and Stderr may be one file.
+	// The caller owns the files, and may close each one after Start. Stdout and Stderr may be one
+	// file.
 	Stdin, Stdout, Stderr *os.File
 }
 
-// Validate refuses what must not travel into a sandbox; its errors are
-// ErrInvalidSpec and name the file.
+// Validate refuses files that must not enter a sandbox. Its errors are ErrInvalidSpec and name the
+// file.
 func (s *Stdio) Validate() error {
 	for _, f := range []struct {
 		name string
@@ -101,7 +96,7 @@ func (s *Stdio) Validate() error {
 			return invalid(f.name, "%v", err)
 		}
 		if info.IsDir() {
-			return invalid(f.name, "is a directory, which would hand the host's tree to the command; use a file, a pipe or a terminal")
+			return invalid(f.name, "is a directory, which would give the host's tree to the command; use a file, a pipe or a terminal")
 		}
 	}
 	return nil

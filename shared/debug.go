@@ -19,20 +19,19 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// serveDebug serves engine until an interrupt, to whoever is told how on
-// stderr.
+// serveDebug serves engine until an interrupt. It prints on stderr how to connect.
 func serveDebug(engine Engine, stderr io.Writer) error {
 	info, err := engine.Info(context.Background())
 	if err != nil {
 		return err
 	}
-	// Private, so that the sockets are nobody else's to connect to or replace.
+	// Private: nobody else may connect to the sockets or replace them.
 	dir, err := os.MkdirTemp("", wire.TempDirPrefix+"debug-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if dir, err = filepath.Abs(dir); err != nil { // TMPDIR need not be absolute, what is printed is
+	if dir, err = filepath.Abs(dir); err != nil { // TMPDIR may be relative; the printed path must be absolute
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,7 +58,7 @@ func serveDebug(engine Engine, stderr io.Writer) error {
 			}
 			go func() {
 				defer channel.Close()
-				_ = s.inbox.receive(channel) // what does not arrive is an error of the call that names it
+				_ = s.inbox.receive(channel) // if files do not arrive, the call that names them fails
 			}()
 		}
 	}()

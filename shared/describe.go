@@ -6,9 +6,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// MarshalJSON gives what `ENGINE describe` prints: an object with name,
-// version, protocol, doc, features, and the options as attributes and blocks.
-// Every list is there, if empty.
+// MarshalJSON returns the output of `ENGINE describe`: an object with name, version, protocol, doc,
+// features, and the options as attributes and blocks. Every list is present, even if empty.
 func (i Info) MarshalJSON() ([]byte, error) {
 	type block struct {
 		Doc        string            `json:"doc"`

@@ -2,82 +2,74 @@ package shared
 
 import "context"
 
-// An Engine isolates commands by one mechanism. One engine serves many
-// sandboxes and many commands at once.
+// An Engine isolates commands by one mechanism. It serves many sandboxes and commands at once.
 type Engine interface {
-	// Info says who the engine is and what it can do. It is constant for the
-	// life of the process, cheap, and needs no working installation.
+	// Info describes the engine and its features. It is constant for the life of the process,
+	// cheap, and needs no working installation.
 	Info(ctx context.Context) (Info, error)
 
-	// Probe finds out, by doing, whether the engine works here and now. A
-	// machine on which it does not work is a Probe that is not Ready and a
-	// nil error; an error means that the question could not be answered.
+	// Probe finds out, with a trial, whether the engine works here and now. If it does not, Probe
+	// returns a Probe that is not Ready, and no error. An error means that Probe could not find
+	// out.
 	Probe(ctx context.Context) (Probe, error)
 
-	// Open validates a policy and allocates what it needs. All that can fail
-	// before a command is known fails here, and names the attribute at fault
-	// (see [Error]). Errors: ErrInvalidSpec, ErrUnsupported, ErrUnavailable, ErrUnusable.
+	// Open validates a policy and allocates what it needs. It reports all failures that do not
+	// depend on a command, and names the attribute (see [Error]). Errors: ErrInvalidSpec,
+	// ErrUnsupported, ErrUnavailable, ErrUnusable.
 	Open(ctx context.Context, spec Spec) (Sandbox, error)
 }
 
-// An EarlyStarter is an Engine that can begin with what most sandboxes need before it knows
-// of any.
+// An EarlyStarter is an Engine that can prepare what most sandboxes need before the first Open.
 type EarlyStarter interface {
 	Engine
 
-	// StartEarly is called by [Serve], once, while the host still connects and finds
-	// out what the first sandbox is to show. ctx ends when that has been opened, or
-	// refused, and at the end of the process, which waits for StartEarly to return.
-	// What fails is for Open to tell.
+	// StartEarly is called once by [Serve], while the host still connects and resolves the first
+	// Spec. ctx ends after the first Open, and at the end of the process, which waits for
+	// StartEarly. Open reports its failures.
 	StartEarly(ctx context.Context)
 }
 
-// A Sandbox is one opened [Spec]. Each command started in it gets a fresh
-// isolated environment; what commands share is the Spec's [Session].
+// A Sandbox is one opened [Spec]. Each command in it gets a fresh isolated environment; commands
+// share only the Spec's [Session].
 type Sandbox interface {
-	// Start starts a command. It returns once the command has been executed
-	// or is known not to be: ErrNotFound and ErrNotExecutable speak of the
-	// command itself, every other error of the sandbox.
+	// Start starts a command. It returns when the command was executed, or cannot be: ErrNotFound
+	// and ErrNotExecutable are about the command, every other error is about the sandbox.
 	//
-	// The files of stdio stay the caller's: they may be closed as soon as
-	// Start has returned. A nil file is the null device.
+	// The caller owns the files of stdio, and may close them after Start. A nil file is the null
+	// device.
 	Start(ctx context.Context, cmd Command, stdio Stdio) (Process, error)
 
-	// Plan says exactly what Start would do with the same command, and runs
-	// nothing.
+	// Plan returns what Start would do with the same command. It runs nothing.
 	Plan(ctx context.Context, cmd Command) (Plan, error)
 
-	// Close kills what still runs, frees what Open allocated and is
-	// idempotent. Start and Plan fail with ErrClosed afterwards.
+	// Close kills running commands and frees what Open allocated. It is idempotent. Start and Plan
+	// then fail with ErrClosed.
 	Close(ctx context.Context) error
 }
 
-// A EventDrainer is a Sandbox whose processes outlive their commands.
+// An EventDrainer is a Sandbox whose processes outlive their commands.
 type EventDrainer interface {
 	Sandbox
 
-	// DrainEvents gives, once it is closed, the events that no command was there for, such as
-	// EventNetwork. It gives each once.
+	// DrainEvents returns, after Close, the events that came after all commands, such as
+	// EventNetwork. It returns each event once.
 	DrainEvents() []Event
 }
 
 // A Process is one started command.
 type Process interface {
-	// Wait waits for the command and everything it started to be gone; in a Session with
-	// Processes for the command alone, and for the rest if it was killed. The
-	// Result says how the command itself ended; the error says that the
-	// sandbox broke (ErrBroken), so that the end of the command is not known.
-	// When ctx ends first, Wait returns ctx's error and changes nothing.
-	// Every call after the end returns the same values.
+	// Wait waits until the command and everything it started are gone. In a Session with Processes
+	// it waits only for the command, unless that was killed. The Result is the command's own end;
+	// an error means that the sandbox broke (ErrBroken), so the end is unknown. If ctx ends first,
+	// Wait returns its error and changes nothing. Later calls return the same values.
 	Wait(ctx context.Context) (Result, error)
 
-	// Signal sends sig to the command's process group. SIGKILL ends the whole
-	// sandbox of this command. After the end it returns os.ErrProcessDone.
+	// Signal sends sig to the command's process group. SIGKILL ends the command's whole sandbox.
+	// After the end it returns os.ErrProcessDone.
 	Signal(ctx context.Context, sig Signal) error
 
-	// Events gives what is worth telling while the command runs. The channel
-	// is closed after the end. A reader that is slow or absent never delays
-	// the command: events beyond a bounded buffer are dropped, and the last
-	// event then says how many.
+	// Events returns a channel of events while the command runs. The engine closes it after the
+	// end. A slow or absent reader never delays the command: the engine drops events beyond a
+	// bounded buffer, and the last event counts them.
 	Events() <-chan Event
 }

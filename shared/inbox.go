@@ -20,17 +20,16 @@ import (
 const (
 	// parkedFor is how long files wait for the request that names them.
 	parkedFor = 30 * time.Second
-	// claimFor is how long a request waits for its files, which were sent first.
+	// claimFor is how long a request waits for its files, which the host sent first.
 	claimFor = 10 * time.Second
 )
 
-// An inbox keeps the files of commands that have come over the channel until the
-// requests come that name them. Either may come first, for they travel by different
-// sockets.
+// An inbox keeps a command's files from the channel until the request that names them. Either may
+// come first, because they use different sockets.
 type inbox struct {
 	mu      sync.Mutex
 	waiting map[wire.FilesToken][]*os.File
-	arrived chan struct{} // closed, and made anew, when some are parked
+	arrived chan struct{} // closed and replaced when files arrive
 }
 
 func newInbox() *inbox {
@@ -41,7 +40,7 @@ func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, again := b.waiting[t]; again {
-		b.drop(t) // the host takes them back
+		b.drop(t) // the host repeats a token to take its files back
 		closeFiles(files)
 		return
 	}
@@ -55,13 +54,13 @@ func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 	})
 }
 
-// drop closes what is parked under t; the caller holds the lock.
+// drop closes the files of t; the caller holds the lock.
 func (b *inbox) drop(t wire.FilesToken) {
 	closeFiles(b.waiting[t])
 	delete(b.waiting, t)
 }
 
-// take gives what is parked under t, and what tells of more.
+// take returns the files of t, and a channel that signals the next arrival.
 func (b *inbox) take(t wire.FilesToken) (files []*os.File, ok bool, arrived <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +69,7 @@ func (b *inbox) take(t wire.FilesToken) (files []*os.File, ok bool, arrived <-ch
 	return files, ok, b.arrived
 }
 
-// claim gives the n files sent under t, which become the caller's.
+// claim returns the n files of t; the caller then owns them.
 func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, claimFor, &Error{Kind: ErrBroken, Message: "the stdio descriptors did not arrive"})
 	defer cancel()
@@ -83,7 +82,7 @@ func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File
 		case len(files) > n:
 			closeFiles(files)
 			return nil, invalid("stdio", "%d descriptors were announced and %d sent", n, len(files))
-		default: // the kernel drops those for which there is no number
+		default: // the kernel drops descriptors beyond the process's limit
 			closeFiles(files)
 			return nil, &Error{
 				Kind:    ErrUnavailable,
@@ -105,7 +104,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// receive fills b from an engine's end of a channel until its end, which is nil.
+// receive fills b from the engine's end of a channel. It returns nil at the end of the channel.
 func (b *inbox) receive(channel syscall.Conn) error {
 	raw, err := channel.SyscallConn()
 	if err != nil {
@@ -120,19 +119,18 @@ func (b *inbox) receive(channel syscall.Conn) error {
 		} else if err != nil {
 			return err
 		}
-		// A read never has what belongs to two messages.
+		// A read never returns data of two messages.
 		b.put(t, in.files)
 		in.files = nil
 	}
 }
 
-// descriptorReader reads a socket and keeps the files that come along.
+// descriptorReader reads a socket and keeps the files that come with the data.
 type descriptorReader struct {
 	raw   syscall.RawConn
 	files []*os.File
 }
 
-// Read implements io.Reader.
 func (r *descriptorReader) Read(p []byte) (int, error) {
 	n, fds, err := frame.ReceivePolled(r.raw, p)
 	for _, fd := range fds {
@@ -141,12 +139,11 @@ func (r *descriptorReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// channelFromEnv takes the engine's end of the channel out of the environment, so that
-// no child finds it there.
+// channelFromEnv removes the channel's descriptor from the environment, so that no child finds it.
 func channelFromEnv() (*os.File, error) {
 	value, ok := os.LookupEnv(wire.ChannelEnv)
 	if !ok {
-		return nil, fmt.Errorf("%s is not set: the host hands over no files", wire.ChannelEnv)
+		return nil, fmt.Errorf("%s is not set: the host sends no files", wire.ChannelEnv)
 	}
 	os.Unsetenv(wire.ChannelEnv)
 	fd, err := strconv.Atoi(value)
@@ -158,7 +155,7 @@ func channelFromEnv() (*os.File, error) {
 	if err != nil || kind != syscall.SOCK_STREAM {
 		return nil, fmt.Errorf("%s=%d is not a stream socket", wire.ChannelEnv, fd)
 	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // so that the runtime's poller serves it
+	if err := syscall.SetNonblock(fd, true); err != nil { // for the runtime's poller
 		return nil, os.NewSyscallError("setnonblock", err)
 	}
 	return os.NewFile(uintptr(fd), "channel"), nil

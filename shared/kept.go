@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// KeptOverlay says where an engine with [FeatureOverlayKept] keeps what commands write to
-// the overlay of a source, for the user whom they run as: the upper directory of the kernel's
-// overlay file system, in the form of the mount option userxattr. Who has an exclusive flock(2) on the
-// file lock, which need not exist, knows that no process of an engine is about to mount
-// the overlay; the kernel refuses a second mount of it.
+// KeptOverlay returns where an engine with [FeatureOverlayKept] keeps what commands of a user write
+// to the overlay of a source: upper is the upper directory of the kernel's overlay file system,
+// with the mount option userxattr. The file lock need not exist. While a process holds an exclusive
+// flock(2) on it, no engine mounts the overlay; the kernel refuses a second mount.
 func KeptOverlay(session *Session, uid uint32, source string) (upper, lock string) {
 	sum := fnv.New128a()
 	sum.Write([]byte(source))

@@ -24,26 +24,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A listening server is an engine's side of go-plugin's protocol. All services
-// are go-plugin's own but for the engine's; the socket and the line that tells
-// where it is are ours. plugin.Serve would make them, but can also speak net/rpc,
-// whose lookup of methods by reflection makes the linker keep every exported
-// method of every type: a sixth of an engine's executable, which is resident
-// in each engine's process.
+// A listening server is an engine's side of go-plugin's protocol. Except for the engine's service,
+// the services are go-plugin's. We make the socket and print the line with its address ourselves:
+// plugin.Serve can also speak net/rpc, which finds methods by reflection, so the linker would keep
+// every exported method of every type. That was a sixth of an engine's executable, in the memory of
+// each engine.
 type listening struct {
 	*grpc.Server
 	listener net.Listener
 }
 
-// listen makes a socket in dir, or the directory of temporary files, on which s
-// is served to those who know the token.
+// listen serves s on a socket in dir, or in the directory of temporary files, for clients with the
+// token.
 func (s *server) listen(dir, token string) (*listening, error) {
 	for name, asked := range map[string]string{
 		"PLUGIN_CLIENT_CERT":      "TLS", // go-plugin's AutoMTLS
 		plugin.EnvUnixSocketGroup: "a socket for a group",
 	} {
 		if os.Getenv(name) != "" {
-			return nil, fmt.Errorf("%s: the host asks for %s; an engine has a socket in a directory that is the host's alone", name, asked)
+			return nil, fmt.Errorf("%s: the host asks for %s; an engine uses a socket in a directory that only the host can use", name, asked)
 		}
 	}
 	if dir == "" {
@@ -63,8 +62,8 @@ func (s *server) listen(dir, token string) (*listening, error) {
 		return nil, err
 	}
 	var err error
-	// What is there already, a link too, makes this fail. Nobody's name is known
-	// in a directory that others write to.
+	// An existing file, or link, makes this fail. The name is random because others can write to
+	// the directory of temporary files.
 	l.listener, err = net.Listen("unix", filepath.Join(dir, "plugin"+strconv.FormatUint(uint64(rand.Uint32()), 10)))
 	if err != nil {
 		l.Stop()
@@ -73,7 +72,7 @@ func (s *server) listen(dir, token string) (*listening, error) {
 	return l, nil
 }
 
-// announce tells the host, in the one line that it waits for.
+// announce prints the one line that the host waits for.
 func (l *listening) announce(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "%d|%d|unix|%s|%s|\n",
 		plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, l.address(), plugin.ProtocolGRPC)
@@ -82,7 +81,7 @@ func (l *listening) announce(stdout io.Writer) error {
 
 func (l *listening) address() string { return l.listener.Addr().String() }
 
-// serve lasts until the host has it stop, and removes the socket.
+// serve serves until the host stops it, and removes the socket.
 func (l *listening) serve() error {
 	err := l.Serve(l.listener)
 	if errors.Is(err, grpc.ErrServerStopped) {
@@ -106,13 +105,13 @@ func (p *servedPlugin) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.Cli
 	return nil, errors.New("this is the engine's side")
 }
 
-// silent is an output of the engine that go-plugin is to forward: there is none, and it
-// never ends, since go-plugin has a logger for its end which only plugin.Serve can set.
+// silent is an empty output of the engine for go-plugin to forward. It never ends: at its end
+// go-plugin would use a logger that only plugin.Serve can set.
 type silent struct{}
 
 func (silent) Read([]byte) (int, error) { select {} }
 
-// serverOptions make a server refuse calls that do not carry the token, if there is one.
+// serverOptions make a server refuse calls without the token, if there is one.
 func serverOptions(token string) []grpc.ServerOption {
 	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(wire.MaxMessage), grpc.MaxSendMsgSize(wire.MaxMessage)}
 	if token == "" {
@@ -123,7 +122,7 @@ func serverOptions(token string) []grpc.ServerOption {
 		if len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(token)) == 1 {
 			return nil
 		}
-		return status.Error(codes.Unauthenticated, "this engine serves the host that started it")
+		return status.Error(codes.Unauthenticated, "this engine serves only the host that started it")
 	}
 	return append(options,
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

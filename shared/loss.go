@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// A Loss is a part of a [Spec] that an engine does not hold, since it does not claim the
-// feature.
+// A Loss is a part of a [Spec] that an engine cannot enforce, because it lacks a feature.
 type Loss struct {
-	Feature   Feature // what the engine would have to claim
-	Attribute string  // what asked for it, as in Error.Attribute; "isolation" for what every definition asks
-	What      string  // what is not held, for people: "network = false"
+	Feature   Feature // the missing feature
+	Attribute string  // the attribute that asks for it, as in Error.Attribute; "isolation" for what every definition asks
+	What      string  // what is lost, for people: "network = false"
 	Hint      string  // what to write instead; may be empty
-	Accepted  bool    // the Spec takes less, which a host reports. Any other Loss is refused
+	Accepted  bool    // the Spec accepts the loss, which a host reports. A host refuses any other Loss
 }
 
-// InjectLoss is that of [Network.Inject].
+// InjectLoss is the Loss of [Network.Inject].
 var InjectLoss = Loss{Feature: FeatureNetworkInject, Attribute: "credentials", What: "credentials that stay outside",
-	Hint: `use engine "native" or "bwrap", or have commands get them, by pass = true in their credential blocks`}
+	Hint: `use engine "native" or "bwrap", or pass the credentials to commands, with pass = true in their credential blocks`}
 
-// Event tells of a Loss that was accepted.
+// Event reports an accepted Loss.
 func (l *Loss) Event(engine string) Event {
 	e := Event{Kind: EventDegraded, Message: fmt.Sprintf("%s is not held: engine %q has no feature %s", l.What, engine, l.Feature),
 		Details: map[string]string{"attribute": l.Attribute, "feature": string(l.Feature)}}
@@ -33,8 +32,8 @@ func (l *Loss) Event(engine string) Event {
 	return e
 }
 
-// Refused is the error for the first of some losses that is not accepted, and for all
-// others of its attribute; nil where all are. It names the features that the rest take, too.
+// Refused returns the error for the first loss that is not accepted, with all others of its
+// attribute and the features that the rest needs; nil if all are accepted.
 func Refused(engine string, losses []Loss) error {
 	i := slices.IndexFunc(losses, func(l Loss) bool { return !l.Accepted })
 	if i < 0 {
@@ -58,15 +57,15 @@ func Refused(engine string, losses []Loss) error {
 		Message: fmt.Sprintf("engine %q cannot hold %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}
 }
 
-// Without says what of s an engine with these features would not hold, so that a host
-// can refuse it or report it before anything runs. Of no features it is all that s
-// asks for. FeatureTTY is not in it: a [Command] asks for that.
+// Without lists what of s an engine with these features cannot enforce, so that a host can refuse
+// it or report it before the command runs. Without features it is all that s asks for. FeatureTTY
+// is not in the list, because a [Command] asks for it.
 //
-// Of a Spec that is Unconfined it is what would have the command work on other files than
-// it was given, or without a bound: that it isolates nothing is what that means.
+// For an Unconfined Spec it lists only what would give the command other files than the Spec has,
+// or no limit. The isolation that is missing is what Unconfined means.
 //
-// That files of the host are protected from writing is never given up: an
-// engine that claims neither view cannot be asked to isolate.
+// No Spec accepts the loss of write protection for the host's files: an engine that claims neither
+// view cannot isolate.
 func (s *Spec) Without(have Features) []Loss {
 	l := losses{have: have}
 	if s.Unconfined {
@@ -97,10 +96,10 @@ const (
 	orLess   = `isolation = "best_effort" to run with less`
 )
 
-// ofGit begins the reasons why a host protects what git obeys.
+// ofGit begins the reason for a protected path that git obeys.
 const ofGit = "protected: git"
 
-// losses are what an engine with some features does not hold.
+// losses collects what an engine with some features cannot enforce.
 type losses struct {
 	have Features
 	list []Loss
@@ -116,7 +115,7 @@ func (l *losses) ofNetwork(n *Network, bestEffort bool) {
 	switch n.Mode {
 	case NetworkHost:
 		l.add(FeatureNetworkHost, "network", "network = true", "leave network out, or use another engine", false)
-		return // its ports are the command's
+		return // the ports are the command's own
 	case NetworkNames:
 		if l.have.Has(FeatureNetworkProxy) {
 			l.add(FeatureNetworkNames, "network", "a network for programs that ignore HTTP_PROXY and ALL_PROXY", "", true)
@@ -160,7 +159,7 @@ func (l *losses) ofTable(s *Spec) {
 	for i, e := range s.Table {
 		e.Why = cmp.Or(e.Why, fmt.Sprintf("table[%d]", i))
 		switch {
-		case s.Unconfined && (e.Access == Hidden || e.Access == ReadOnly): // that neither holds is what it means
+		case s.Unconfined && (e.Access == Hidden || e.Access == ReadOnly): // Unconfined means that it holds neither
 		case e.Access == Hidden && !l.have.Has(FeatureHidden):
 			hidden = counted(hidden, e.Why)
 		case e.Access == ReadOnly && e.Path != "/":
@@ -171,7 +170,7 @@ func (l *losses) ofTable(s *Spec) {
 			l.add(FeatureTmpfs, e.Why, fmt.Sprintf("fresh memory at %q", e.Path), leaveOut, false)
 		case e.Access == Overlay && !e.Degradable:
 			l.add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q", e.Path), leaveOut, false)
-		case e.Access == Overlay && !s.Unconfined: // there it is as writable as it was
+		case e.Access == Overlay && !s.Unconfined: // then the path is as writable as before
 			l.add(FeatureOverlay, e.Why, fmt.Sprintf("an overlay at %q, which is read-only,", e.Path), "", true)
 		}
 		if e.Access.Shows() && e.Source != e.Path {
@@ -212,7 +211,7 @@ func (l *losses) ofLimits(limits *Limits) {
 	}
 }
 
-// A count is how many entries of a table have one reason.
+// A count is the number of entries with one reason.
 type count struct {
 	why string
 	n   int
@@ -225,7 +224,8 @@ func (c *count) String() string {
 	return fmt.Sprintf("%s (%d paths)", c.why, c.n)
 }
 
-// counted counts one more. What is protected by default is one reason, and what git obeys is.
+// counted counts one more. All paths that are protected by default are one reason, and all that git
+// obeys.
 func counted(list []count, why string) []count {
 	if !strings.Contains(why, `"`) {
 		why, _, _ = strings.Cut(why, ", ")

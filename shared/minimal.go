@@ -6,6 +6,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/curated"
 )
 
-// MinimalView lists what of the host an engine shows for [FilesystemMinimal], read-only, of what is
-// there: directories of programs, then files and directories of /etc and /var. A name may have a star.
+// MinimalView lists what an engine shows of the host for [FilesystemMinimal], read-only, if it
+// exists: directories of programs, then files and directories of /etc and /var. A name may contain
+// a star.
 func MinimalView() []string { return slices.Concat(curated.Roots[:], curated.Patterns()) }

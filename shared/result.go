@@ -6,46 +6,44 @@ import (
 	"time"
 )
 
-// Signal is a signal's number on the machine that runs the host.
+// Signal is a signal's number on the host's machine.
 type Signal = syscall.Signal
 
 // Result is how a command ended.
 type Result struct {
 	Status   ExitStatus    // of the command itself
 	TimedOut bool          // Command.Timeout ended it
-	Duration time.Duration // from its execution to its end, as the engine saw it
-	Usage    Usage         // what it has used until then
+	Duration time.Duration // from execution to end, measured by the engine
+	Usage    Usage         // until the end
 }
 
-// Usage is what a command has used, with all that it has started. Zero is what nobody has
-// counted: not every engine does, and of a command that was killed with all that it has started
-// only a control group knows.
+// Usage is what a command used, with all that it started. Zero means not measured: some engines do
+// not measure, and for a killed command only a control group can.
 type Usage struct {
-	// CPU is time of processors, in the system and outside of it. A control group counts
-	// everything in it, the launcher and the init among that. Without one, it is of the
-	// processes that have ended and that somebody has waited for.
+	// CPU is processor time, in user and kernel mode. A control group counts all of its processes,
+	// with the launcher and the init. Without one it counts the processes that ended and that their
+	// parent waited for.
 	CPU time.Duration `json:"cpu_ns"`
-	// Memory is the most that was in use at once, in bytes: with Together of all processes,
-	// their part of the cache of files included, and else of the one that had most, which is
-	// never less than what forked it: the init, or an engine without one.
+	// Memory is the peak in bytes: with Together that of all processes, with their part of the file
+	// cache; else that of the largest process, which is at least the memory of the process that
+	// forked it (the init, or the engine).
 	Memory uint64 `json:"memory_bytes"`
-	// Together says that a control group has counted Memory. There is one where a
-	// definition limits memory, and something here holds that.
+	// Together says that a control group measured Memory. There is one if the definition limits
+	// memory and a control group enforces that.
 	Together bool `json:"memory_together"`
 }
 
-// ExitStatus is the exact way a process ended: by a code or by a signal.
+// ExitStatus is how a process ended: by a code or by a signal.
 type ExitStatus struct {
-	Code       int    // 0 to 255; meaningless when Signal is set
+	Code       int    // 0 to 255; without meaning if Signal is set
 	Signal     Signal // the signal that killed it; 0 when it exited
-	CoreDumped bool   // the kernel says that it has dumped core
+	CoreDumped bool   // the kernel dumped core
 }
 
-// Success reports an exit with code 0.
+// Success reports whether the exit code is 0.
 func (s ExitStatus) Success() bool { return s.Code == 0 && s.Signal == 0 }
 
-// Shell is the status in the form in which shells give it: the code, or 128
-// plus the signal's number.
+// Shell is the status as shells show it: the code, or 128 plus the signal's number.
 func (s ExitStatus) Shell() int {
 	if s.Signal != 0 {
 		return 128 + int(s.Signal)
@@ -53,7 +51,7 @@ func (s ExitStatus) Shell() int {
 	return s.Code
 }
 
-// String is for people: "exit status 1", "signal: terminated".
+// String returns text for people: "exit status 1", "signal: terminated".
 func (s ExitStatus) String() string {
 	switch {
 	case s.Signal != 0 && s.CoreDumped:
@@ -64,31 +62,31 @@ func (s ExitStatus) String() string {
 	return fmt.Sprintf("exit status %d", s.Code)
 }
 
-// Event is something worth telling while a command runs.
+// Event is a report while a command runs.
 type Event struct {
-	Kind    EventKind         // what it is about
+	Kind    EventKind         // its subject
 	Time    time.Time         // by the engine's clock
 	Message string            // one sentence for people
-	Details map[string]string // for machines; keys depend on the kind
+	Details map[string]string // for programs; keys depend on the kind
 }
 
-// A TracedCall is what a command failed at: the command's word, no more.
+// A TracedCall is a call that failed, as the command's process showed it. A command can forge it.
 type TracedCall struct {
 	Wants  string `json:"wants"`  // "read", "write", "execute" or "connect"
 	Target string `json:"target"` // an absolute path inside, or an address and a port
 	Error  string `json:"error"`  // the kernel's answer: "ENOENT"
 }
 
-// EventKind names a kind of event. Readers ignore kinds that they don't know.
+// EventKind names a kind of event. Readers ignore unknown kinds.
 type EventKind string
 
 const (
 	EventProgress  EventKind = "progress"  // a long preparation goes on, such as an image pull
-	EventDegraded  EventKind = "degraded"  // something is held less well than was asked
-	EventViolation EventKind = "violation" // the command tried what it may not
+	EventDegraded  EventKind = "degraded"  // something is enforced less well than the Spec asks
+	EventViolation EventKind = "violation" // the command tried something forbidden
 	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
-	EventDiscarded EventKind = "discarded" // details: "path", "count": files written there are gone with the command; "processes": so many are
-	EventNetwork   EventKind = "network"   // a connection or a name: details as package egress has them in Decision.Details
-	EventTraced    EventKind = "traced"    // of a command with Trace, at its end. details: "calls", a JSON array of [TracedCall]
-	EventDropped   EventKind = "dropped"   // details: "count", the events lost to a slow reader
+	EventDiscarded EventKind = "discarded" // details: "path" and "count": this many files written there ended with the command; "processes": this many processes did
+	EventNetwork   EventKind = "network"   // a connection or a name: details as in Decision.Details of package egress
+	EventTraced    EventKind = "traced"    // at the end of a command with Trace. details: "calls", a JSON array of [TracedCall]
+	EventDropped   EventKind = "dropped"   // details: "count", the number of events that a slow reader missed
 )

@@ -24,36 +24,35 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// logEnv names the environment variable with the level from which an engine
-// process logs: trace, debug, info, warn (the default), error or off.
+// logEnv names the environment variable with the least log level of an engine process: trace,
+// debug, info, warn (the default), error or off.
 const logEnv = "SBXHOST_LOG"
 
-// shutdownTime bounds what an engine process does for its commands at its own
-// end; its launcher and the kernel do the rest.
+// shutdownTime bounds the cleanup of an engine process at its own end. Its launcher and the kernel
+// do the rest.
 const shutdownTime = 10 * time.Second
 
-// Serve is the whole main of an engine's program: it serves engine to the host
-// that started the process and never returns, but exits the process.
+// Serve is the main of an engine's program. It serves engine to the host that started the process,
+// and exits the process; it never returns.
 //
-// It exits with status 0 when the host asks for it, when the host is gone, and
-// upon SIGTERM, after having killed all commands.
+// It exits with status 0 when the host asks for it, when the host is gone, and upon SIGTERM, after
+// it has killed all commands.
 //
-// A process that no host has started says what it is for and exits with status
-// 1. With the argument describe it prints its [Info] as JSON, with -version its
-// version, and with -debug it serves until it is interrupted, for a host that
-// is told by the variable SBXHOST_REATTACH_ENGINES.
+// Without a host, the process prints its purpose and exits with status 1. With the argument
+// describe it prints its [Info] as JSON, with -version its version. With -debug it serves until an
+// interrupt, for a host with the variable SBXHOST_REATTACH_ENGINES.
 //
-// Its logs go to stderr, one JSON object a line, as go-plugin's hosts expect. An author
-// logs by package log: a text that begins with [DEBUG], [WARN] or [ERROR] has that level, any other
-// is info, and the variable SBXHOST_LOG says from which level on, warn where it is not set. What the engine
-// itself prints to os.Stderr or os.Stdout goes there, too, and hosts take it for debug. Standard input becomes the null
-// device. Descriptors that the process was started with are not inherited by what it
-// starts. Hosts have it started with GOMAXPROCS=1: an engine that computes in this
-// process can set it to more from a goroutine of its own.
+// Serve logs to stderr, one JSON object a line, as go-plugin's hosts expect. An engine's author
+// logs with package log: a text that begins with [DEBUG], [WARN] or [ERROR] has that level, all
+// others have info. The variable SBXHOST_LOG is the least level to log, by default warn. Other
+// output to os.Stderr or os.Stdout also goes there, and hosts log it as debug. Standard input
+// becomes the null device. Child processes do not inherit the descriptors that this process was
+// started with. Hosts start it with GOMAXPROCS=1; an engine that computes in this process can set
+// more, from a goroutine of its own.
 func Serve(engine Engine) {
-	sandboxinit.Hook() // before anything else: it may be what this process is for
-	// What the host was started with, and a pinned executable: Go's own files have
-	// the flag, so that no command inherits what an engine does not hand to it.
+	sandboxinit.Hook() // first: this process may be an init
+	// This covers what the host inherited, and a pinned executable. Go's own files have the flag.
+	// So no command inherits a descriptor that the engine does not pass to it.
 	_ = proc.CloseOnExecFrom(3)
 	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
 		os.Exit(introduce(engine, os.Args, os.Stdout, os.Stderr))
@@ -71,17 +70,17 @@ func Serve(engine Engine) {
 	os.Exit(0)
 }
 
-// takeLog has what the engine's author logs by package log be a part of the engine's own log.
+// takeLog puts the author's messages from package log into the engine's log.
 func takeLog(logger hclog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(logger.StandardWriter(&hclog.StandardLoggerOptions{InferLevels: true}))
 }
 
-// serve serves the host that started this process until that, or its host's end.
+// serve serves the host until it asks to stop, or ends.
 func serve(engine Engine, log hclog.Logger) error {
 	token := os.Getenv(wire.TokenEnv)
 	os.Unsetenv(wire.TokenEnv)
-	os.Unsetenv(wire.ProcessorsEnv) // the runtime knows it, and nobody inherits it
+	os.Unsetenv(wire.ProcessorsEnv) // the runtime has read it, and no child may inherit it
 	channel, err := channelFromEnv()
 	if err != nil {
 		return err
@@ -95,25 +94,24 @@ func serve(engine Engine, log hclog.Logger) error {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 		defer cancel()
 		if err := s.shutdown(ctx); err != nil {
-			log.Warn("ending what still runs", "error", err)
+			log.Warn("ending the commands that still run", "error", err)
 		}
 		s.enough()
 		early.Wait()
 		removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
 		os.Exit(0)
 	})
-	// Before there is anything that its end has to end.
+	// Before the first command, which a signal must end.
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
 		end()
 	}()
-	// A dead host's end of stderr must not kill the engine before it has ended
-	// its commands. To ignore the signal would be inherited by them. Nor must
-	// an interrupt from a terminal, which is the host's to act upon.
+	// A dead host's end of stderr must not kill the engine before it has ended its commands; an
+	// ignored signal would be inherited by them. An interrupt from a terminal is for the host.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
-	if signal.Ignored(syscall.SIGHUP) { // of nohup, and likewise
+	if signal.Ignored(syscall.SIGHUP) { // as nohup does
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	if p, ok := engine.(EarlyStarter); ok {
@@ -131,8 +129,7 @@ func serve(engine Engine, log hclog.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The host reads one line there, and an engine that prints must not be the
-	// one to write it.
+	// The host reads one line from stdout, and an engine's own output must not be that line.
 	stdout := os.Stdout
 	os.Stdout = os.Stderr
 	if err := l.announce(stdout); err != nil {
@@ -145,7 +142,7 @@ func serve(engine Engine, log hclog.Logger) error {
 	return nil
 }
 
-// introduce answers a person who has started an engine by hand.
+// introduce answers a person who started an engine by hand.
 func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 	info, err := engine.Info(context.Background())
 	if err != nil {
@@ -191,9 +188,8 @@ func logLevel() hclog.Level {
 	return hclog.Warn
 }
 
-// removeSocketDir removes the directory that the host made for this engine's
-// socket alone, when the host may not be there to do it. It removes sockets
-// and then what is empty: a path that is wrong costs nothing.
+// removeSocketDir removes the directory that the host made for this engine's socket, in case the
+// host is gone. It removes only sockets and empty directories, so a wrong path does no harm.
 func removeSocketDir(dir string) {
 	if dir == "" {
 		return
@@ -208,8 +204,7 @@ func removeSocketDir(dir string) {
 		}
 	}
 	os.Remove(dir)
-	// sbxhost keeps go-plugin's directory in one of its own, and a host that
-	// was killed cannot remove it.
+	// The host makes go-plugin's directory in another one, which a killed host cannot remove.
 	if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), wire.TempDirPrefix) {
 		os.Remove(parent)
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Serve ends the process: no socket passes a command's files to it here.
+// Serve ends the process: on this system no socket can pass a command's files to it.
 func Serve(Engine) {
 	fmt.Fprintln(os.Stderr, "no engine works on this system")
 	os.Exit(1)

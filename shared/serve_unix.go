@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detachStdin makes descriptor 0 the null device: a command that inherited the
-// host's terminal could read what is typed there.
+// detachStdin makes descriptor 0 the null device: a command that inherits the host's terminal could
+// read what the user types.
 func detachStdin() error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -17,22 +17,19 @@ import (
 )
 
 const (
-	// cleanupTime bounds what the engine is given to end a sandbox or a command
-	// whose host is no longer there to wait for it.
+	// cleanupTime bounds the end of a sandbox or command whose host no longer waits.
 	cleanupTime = 30 * time.Second
-	// eventGrace is how long after a command's end its engine may take to close
-	// the channel of events.
+	// eventGrace is how long after a command's end its engine may keep the channel of events open.
 	eventGrace = time.Second
 )
 
-// A server puts an Engine on the wire. A panic in the engine fails the call in
-// which it happens and no other.
+// A server puts an Engine on the wire. A panic in the engine fails only its own call.
 type server struct {
 	pb.UnimplementedEngineServer
 	engine Engine
 	inbox  *inbox
 	log    hclog.Logger
-	// enough ends StartEarly: it is called when the first sandbox has been opened, or refused.
+	// enough ends StartEarly. It is called after the first Open.
 	enough context.CancelFunc
 
 	mu        sync.Mutex
@@ -44,7 +41,7 @@ type server struct {
 
 type servedSandbox struct {
 	Sandbox
-	closed chan struct{} // closed once it is no longer registered
+	closed chan struct{} // closed when it is no longer registered
 }
 
 func newServer(engine Engine, log hclog.Logger) *server {
@@ -58,8 +55,8 @@ func newServer(engine Engine, log hclog.Logger) *server {
 	}
 }
 
-// settle is deferred by each call: it turns a panic of the engine into an
-// error and every error into one that gRPC carries whole.
+// settle is deferred by each call. It turns a panic of the engine into an error, and every error
+// into one that gRPC can carry completely.
 func (s *server) settle(method string, err *error) {
 	if r := recover(); r != nil {
 		*err = s.panicked(method, r)
@@ -105,7 +102,7 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 		return err
 	}
 	opened, err := s.engine.Open(WithProgress(ctx, func(e Event) {
-		// Where it fails, the call has ended, of which ctx tells.
+		// If Send fails, the call has ended, and so has ctx.
 		_ = stream.Send(&pb.OpenReply{Progress: eventToPB(&e)})
 	}), spec)
 	s.enough()
@@ -159,8 +156,7 @@ func (s *server) forget(id string) {
 	}
 }
 
-// sandbox finds an open sandbox. An id that is unknown is that of one that was
-// closed.
+// sandbox finds an open sandbox. An unknown id is that of a closed one.
 func (s *server) sandbox(id string) (*servedSandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +211,7 @@ func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.Signal
 	return &pb.SignalReply{}, p.Signal(ctx, Signal(in.GetSignal()))
 }
 
-// process finds a process whose call of Run lasts.
+// process finds a process during its call of Run.
 func (s *server) process(id string) (*servedProcess, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +224,7 @@ func (s *server) process(id string) (*servedProcess, error) {
 	return nil, &Error{Kind: ErrClosed, Message: "there is no such process"}
 }
 
-// shutdown kills all commands and closes all sandboxes, as far as that is
-// possible before ctx ends, and refuses new ones.
+// shutdown kills all commands, closes all sandboxes before ctx ends, and refuses new ones.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true

@@ -14,16 +14,15 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
-// A servedProcess is a command whose call of Run lasts.
+// A servedProcess is a command during its call of Run.
 type servedProcess struct {
 	Process
 	ended  chan struct{}
-	result Result // once ended
-	err    error  // likewise
+	result Result // valid after the end
+	err    error  // valid after the end
 }
 
-// Run has the host's side of a command's life: the call's end is the end of
-// the command, whichever comes first.
+// Run lasts as long as the command. If the call ends first, the command is killed.
 func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) {
 	defer s.settle("Run", &err)
 	ctx := stream.Context()
@@ -63,7 +62,7 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 	return stream.Send(reply)
 }
 
-// stdio gives the command's files, which the host has sent.
+// stdio returns the command's files from the host.
 func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err error) {
 	present := in.GetStdioPresent()
 	if present >= 1<<3 {
@@ -90,8 +89,8 @@ func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err
 	return stdio, err
 }
 
-// start closes this process's copies of the files in any case: the command
-// must be alone in having them, or its reader would never see the end.
+// start always closes this process's copies of the files. Only the command may have them, or a
+// reader would never see the end.
 func start(ctx context.Context, box Sandbox, cmd Command, stdio Stdio) (Process, error) {
 	defer func() {
 		for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
@@ -129,8 +128,8 @@ func (s *server) forgetProcess(id string) {
 	delete(s.processes, id)
 }
 
-// attend forwards events until the command has ended; an error is that of the
-// call, whose command is then to be killed.
+// attend forwards events until the command has ended. After an error the call fails and the command
+// is killed.
 func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 	ctx := stream.Context()
 	events := p.Events()
@@ -144,7 +143,7 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 				continue
 			}
 			event := eventToPB(&e)
-			if event.Size() > wire.MaxMessage-64 { // for what is around it
+			if event.Size() > wire.MaxMessage-64 { // for the message around it
 				event = eventToPB(&Event{Kind: EventDropped, Time: e.Time, Message: "it was longer than a message can be", Details: map[string]string{"count": "1"}})
 			}
 			if err := stream.Send(&pb.RunReply{Kind: &pb.RunReply_Event{Event: event}}); err != nil {
@@ -165,8 +164,7 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 	return nil
 }
 
-// kill ends a command that nobody waits for any more, and returns when it has
-// ended.
+// kill ends a command that nobody waits for, and returns when it has ended.
 func (s *server) kill(p *servedProcess) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
 	defer cancel()

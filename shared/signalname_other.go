@@ -2,5 +2,5 @@
 
 package shared
 
-// SignalName is for people: signals have no other names here.
+// SignalName returns a name for people; signals have no standard names here.
 func SignalName(sig Signal) string { return sig.String() }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SignalName is "SIGTERM", or "signal 34" for one that has no name.
+// SignalName returns "SIGTERM", or "signal 34" for a signal without a name.
 func SignalName(sig Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name

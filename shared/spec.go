@@ -8,78 +8,75 @@ import (
 	"strings"
 )
 
-// Spec is the whole policy of one sandbox, resolved: every path is absolute
-// and clean, nothing is left to the engine's defaults but the contents of the
-// curated operating system view. The zero value isolates.
+// Spec is the whole policy of one sandbox, resolved: every path is absolute and clean, and the
+// engine adds only the curated operating system view. The zero value isolates.
 type Spec struct {
 	// Sandbox is the definition's name, for messages.
 	Sandbox string
 
-	// Unconfined says that the command is to run without isolation. Only the
-	// host's policy sets it. An engine that isolates refuses it; one that does
-	// not isolate refuses a Spec without it.
+	// Unconfined runs the command without isolation. Only the host's policy sets it. An engine that
+	// isolates refuses it; an engine that does not isolate refuses a Spec without it.
 	Unconfined bool
 
-	// Filesystem chooses what lies beneath the Table.
+	// Filesystem chooses the view beneath the Table.
 	Filesystem Filesystem
 
-	// Table says what lies over the base view: what is shown, protected and
-	// hidden. The host gives it sorted, a directory before what lies in it; no
-	// path is there twice.
+	// Table lists what is shown, protected and hidden over that view. The host sorts it, a
+	// directory before its contents; each path is there once.
 	Table []Entry
 
-	// BestEffort says that the engine may leave out what of the isolation it does not
-	// claim: the host reports that, and refuses it of a Spec without. See Without.
+	// BestEffort permits the engine to leave out isolation whose features it does not claim. The
+	// host reports these losses; without BestEffort it refuses the Spec. See Without.
 	BestEffort bool
 
-	// Home is the path of the command's home directory: private, writable and
-	// empty but for what the Table has inside it. Empty means that there is none.
+	// Home is the path of the command's home directory: private, writable, and empty except for
+	// entries of the Table. Empty means none.
 	Home string
 
 	// Network is what the command can reach.
 	Network Network
 
-	// Limits bound what the command may use.
+	// Limits bound the command's resources.
 	Limits Limits
 
 	// Session is the group of commands that share scratch space.
 	Session Session
 
-	// Prepare asks the engine to make an empty sandbox when a command has ended, and to
-	// keep it for the next command, which then starts sooner. A process waits in it
-	// meanwhile. Like every sandbox it serves one command. An engine may do without.
+	// Prepare asks the engine to make an empty sandbox after a command, for the next one, which
+	// then starts faster. A process waits in it. It serves one command, as every sandbox. An engine
+	// may ignore this.
 	Prepare bool
 
-	// User is who the command runs as; nil means the engine's own user. An
-	// engine process that is not root refuses any other.
+	// User is the user that the command runs as; nil means the engine's own. An engine process that
+	// is not root refuses any other.
 	User *User
 
 	// Devices are paths of character devices in /dev, which commands may use at the same paths
-	// inside. The host has chosen among them.
+	// inside. The host has checked them.
 	Devices []string
 
-	// Options is a JSON object with the engine's own options, checked by the
-	// host against the schema in [Info]. Empty means none.
+	// Options is a JSON object of the engine's own options, which the host has checked with the
+	// schema in [Info]. Empty means none.
 	Options json.RawMessage
 }
 
-// Filesystem is the view that lies beneath a Spec's table.
+// Filesystem is the view beneath a Spec's table.
 type Filesystem int32
 
 const (
-	// FilesystemMinimal is a curated, read-only set of operating system files
-	// (programs, libraries, the harmless part of /etc), a fresh /proc and
-	// /dev, and an empty private /tmp; nothing else of the host.
+	// FilesystemMinimal is a curated, read-only set of operating system files (programs, libraries,
+	// the harmless part of /etc), a fresh /proc and /dev, and an empty private /tmp; nothing else
+	// of the host.
 	FilesystemMinimal Filesystem = iota
-	// FilesystemHost is the host's tree, read-only, with a fresh /proc and
-	// /dev and an empty private /tmp and /run over it.
+	// FilesystemHost is the host's tree, read-only, under a fresh /proc and /dev and an empty
+	// private /tmp and /run.
 	FilesystemHost
 )
 
-// String spells f as a definition does.
+// String returns a definition's word for f.
 func (f Filesystem) String() string { return spell("filesystem", f, "minimal", "host") }
 
-// spell gives the word for a value of a kind, of which words has those that there are.
+// spell returns the word for a value.
 func spell[T ~int32](kind string, value T, words ...string) string {
 	if value < 0 || int(value) >= len(words) {
 		return fmt.Sprintf("%s(%d)", kind, int32(value))
@@ -87,156 +84,152 @@ func spell[T ~int32](kind string, value T, words ...string) string {
 	return words[value]
 }
 
-// Network is what a command can reach. The zero value is its own loopback
-// alone.
+// Network is what a command can reach. The zero value is its own loopback alone.
 type Network struct {
-	// Mode says which network it is.
+	// Mode chooses the network.
 	Mode NetworkMode
-	// Names are, with NetworkNames, the rules of what can be reached, in the form that
-	// package egress reads: "registry.npmjs.org", "*.github.com:443". None reaches nothing.
+	// Names are, with NetworkNames, rules in the form of package egress: "registry.npmjs.org",
+	// "*.github.com:443". Only what they allow is reachable; an empty list allows nothing.
 	Names []string
-	// HostPorts are TCP ports of the host's loopback that the command finds on its own
-	// loopback. With NetworkHost there is nothing to do for them.
+	// HostPorts are TCP ports of the host's loopback that the command finds on its own loopback.
+	// NetworkHost needs nothing for them.
 	HostPorts []uint16
-	// Publish are TCP ports of the command's loopback that the host listens for, in the form
-	// that package egress reads: "3000", "8080:80", "192.0.2.1:8080:80".
+	// Publish are TCP ports of the command's loopback on which the host listens, in the form of
+	// package egress: "3000", "8080:80", "192.0.2.1:8080:80".
 	Publish []string
-	// Inject has credentials that requests get outside of the sandbox, with NetworkNames.
-	// It is for [FeatureNetworkInject].
+	// Inject adds credentials to requests outside of the sandbox, with NetworkNames. It needs
+	// [FeatureNetworkInject].
 	Inject Injection
 }
 
-// An Injection says which requests get credentials that no command has. For their hosts the
-// engine is a TLS server to commands, at port 443, and checks the hosts' own certificates.
+// An Injection says which requests get credentials that no command has. For their hosts, the engine
+// is a TLS server to commands at port 443, and checks the hosts' own certificates.
 type Injection struct {
-	// Certificate is, as PEM, one for all Hosts, that of the authority which has issued it and
-	// which the Table shows to commands, and the key of the first.
+	// Certificate is PEM text: a certificate for all Hosts, that of its issuer, which the Table
+	// shows to commands, and the key of the first.
 	Certificate Secret
-	Credentials []Credential // none: no request gets any
+	Credentials []Credential // empty: no request gets any
 }
 
-// A Credential takes the place of Placeholder in a header of requests to Hosts, also where that
-// is encoded as Basic authentication has it. Each request must be for the host that its
-// connection is to.
+// A Credential replaces Placeholder in a header of requests to Hosts, also inside Basic
+// authentication. Each request must be for the host of its connection.
 type Credential struct {
-	Hosts       []string // names that a rule of Network.Names lets commands reach at port 443
-	Header      string   // its name, such as "Authorization"
-	Placeholder string   // what commands have
-	Value       Secret   // what goes out in its place
+	Hosts       []string // names that Network.Names lets commands reach at port 443
+	Header      string   // such as "Authorization"
+	Placeholder string   // the command's text
+	Value       Secret   // the text that replaces it
 }
 
-// A Secret is no part of what is logged or shown of it.
+// A Secret does not appear in logs and output.
 type Secret string
 
-// String does not give it.
+// String returns no secret.
 func (Secret) String() string { return "(secret)" }
 
-// GoString does not, either.
+// GoString returns no secret.
 func (Secret) GoString() string { return "(secret)" }
 
-// MarshalText does not, either.
+// MarshalText returns no secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
-// Gated reports whether connections are passed between the command's network and the host's.
+// Gated reports whether a process passes connections between the command's network and the host's.
 func (n *Network) Gated() bool {
 	return n.Mode != NetworkHost && (n.Mode == NetworkNames || len(n.HostPorts) > 0 || len(n.Publish) > 0)
 }
 
-// NetworkMode is the kind of network a sandbox has.
+// NetworkMode is the kind of network of a sandbox.
 type NetworkMode int32
 
 const (
-	NetworkNone  NetworkMode = iota // loopback of its own, nothing else
+	NetworkNone  NetworkMode = iota // its own loopback only
 	NetworkHost                     // the host's network
-	NetworkNames                    // its own loopback, and what Network.Names lists
+	NetworkNames                    // its own loopback, and what Network.Names allows
 )
 
-// String is for people.
+// String returns text for people.
 func (m NetworkMode) String() string { return spell("network", m, "none", "host", "names") }
 
 // Limits bound a command. Zero means no limit of that kind.
 type Limits struct {
 	Memory     uint64  // bytes
-	CPUs       float64 // whole processors' worth of time
+	CPUs       float64 // processors' worth of time
 	PIDs       uint64  // processes and threads at once
-	OpenFiles  uint64  // descriptors a process
+	OpenFiles  uint64  // descriptors in each process
 	TempSize   uint64  // bytes in each private temporary file system
-	BestEffort bool    // report what cannot be held, where false refuses it
+	BestEffort bool    // report a limit that cannot be enforced; false refuses it
 }
 
-// Session names the state that commands share. It belongs to the session, not
-// to a Sandbox: two Specs may be in one session at once.
+// Session names the state that commands share. Two Specs may use one session at once.
 type Session struct {
-	// ID is unique on this machine. Empty means that nothing is shared: each command has overlays of its own, too,
-	// whose writes end with it.
+	// ID is unique on this machine. Empty means that commands share nothing: the overlays of each
+	// command end with it.
 	ID  string
-	Dir string // absolute host path of the scratch directory; empty means that there is none
-	// Named says that the session outlives who opens sandboxes in it, and ends
-	// when Dir is removed.
+	Dir string // absolute host path of the scratch directory; empty means none
+	// Named says that the session outlives the hosts that use it, until Dir is removed.
 	Named bool
-	// Processes says that the commands of the session's sandboxes share a pid, an ipc, a uts and
-	// a network namespace and the private temporary directories, but none of them a user
-	// namespace. What a command leaves running goes on until the last of these
-	// sandboxes is closed. Limits bound all of it together. A sandbox whose network, limits, user or
-	// options are others is refused; where only values of credentials are, they hold for all from
-	// then on. It is for [FeatureProcesses], and needs an ID and a Dir.
+	// Processes makes the commands of the session's sandboxes share a pid, an ipc, a uts and a
+	// network namespace and the private temporary directories, but no user namespace. What a
+	// command leaves running goes on until the last of these sandboxes closes. Limits bound all of
+	// it together. The engine refuses a sandbox with another network, user, options or other
+	// limits. If only values of credentials differ, the new ones then apply to all. It needs
+	// [FeatureProcesses], an ID and a Dir.
 	Processes bool
 }
 
 // User is a numeric identity of the host.
 type User struct {
-	UID, GID uint32   // of the user and the primary group
+	UID, GID uint32   // the user and the primary group
 	Groups   []uint32 // supplementary
 }
 
-// Feature names one thing that an engine can hold. Engines may claim features
-// that this package does not know; the host ignores those.
+// Feature names one thing that an engine can enforce. The host ignores features that it does not
+// know.
 type Feature string
 
 const (
-	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; alone of its kind
-	FeatureNetworkNone       Feature = "network.none"       // holds NetworkNone
-	FeatureNetworkHost       Feature = "network.host"       // holds NetworkHost
-	FeatureNetworkNames      Feature = "network.names"      // holds NetworkNames
-	FeatureNetworkProxy      Feature = "network.proxy"      // of NetworkNames, what programs ask a proxy for that their variables name: others reach nothing; network.names has it
-	FeatureNetworkInject     Feature = "network.inject"     // holds Network.Inject
-	FeatureNetworkPorts      Feature = "network.ports"      // holds Network.HostPorts and Network.Publish
-	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost leads out by addresses of its own: the host's loopback and ports are not reached
-	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, that no TCP connection is made or taken; network.none has it
-	FeatureFilesystemMinimal Feature = "filesystem.minimal" // holds FilesystemMinimal
-	FeatureFilesystemHost    Feature = "filesystem.host"    // holds FilesystemHost
+	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; excludes all others of its kind
+	FeatureNetworkNone       Feature = "network.none"       // enforces NetworkNone
+	FeatureNetworkHost       Feature = "network.host"       // provides NetworkHost
+	FeatureNetworkNames      Feature = "network.names"      // enforces NetworkNames
+	FeatureNetworkProxy      Feature = "network.proxy"      // enforces NetworkNames by a proxy, which programs must use by their variables, and leaves them no other network; network.names implies it
+	FeatureNetworkInject     Feature = "network.inject"     // provides Network.Inject
+	FeatureNetworkPorts      Feature = "network.ports"      // provides Network.HostPorts and Network.Publish
+	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost uses its own addresses: the host's loopback and ports are out of reach
+	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, refuses TCP connections in both directions; network.none implies it
+	FeatureFilesystemMinimal Feature = "filesystem.minimal" // provides FilesystemMinimal
+	FeatureFilesystemHost    Feature = "filesystem.host"    // provides FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // an entry's Path may differ from its Source
-	FeatureOverlay           Feature = "mount.overlay"      // holds Overlay
-	FeatureOverlayKept       Feature = "mount.overlay.kept" // keeps the writes of an Overlay where KeptOverlay says
-	FeatureTmpfs             Feature = "mount.tmpfs"        // holds Private
-	FeatureSourceFD          Feature = "mount.source-fd"    // a source cannot be swapped between check and mount
-	FeatureNested            Feature = "mount.nested"       // holds entries in a writable one that are ReadOnly, and Pins
-	FeatureHidden            Feature = "hidden"             // holds entries that are Hidden, in a writable one, too, with Pins
-	FeatureHomePrivate       Feature = "home.private"       // holds Home: empty and writable, and gone with the command or its session
-	FeatureTempPrivate       Feature = "temp.private"       // /tmp, /var/tmp and /dev/shm are the sandbox's own, or are not there
-	FeatureProcessesHidden   Feature = "processes.hidden"   // a command sees and reaches no process but its own, and none outlives it
-	FeatureProcesses         Feature = "session.processes"  // holds Session.Processes
-	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has no privilege and gets none, and calls of the kernel that it does not need are refused
-	FeatureMetadata          Feature = "metadata"           // modes and times of what a command cannot write stay, and it does not learn whether what it cannot read is there
+	FeatureOverlay           Feature = "mount.overlay"      // provides Overlay
+	FeatureOverlayKept       Feature = "mount.overlay.kept" // keeps the writes of an Overlay at KeptOverlay
+	FeatureTmpfs             Feature = "mount.tmpfs"        // provides Private
+	FeatureSourceFD          Feature = "mount.source-fd"    // nobody can swap a source between check and mount
+	FeatureNested            Feature = "mount.nested"       // enforces ReadOnly entries in a writable one, and Pins
+	FeatureHidden            Feature = "hidden"             // enforces Hidden entries, also in a writable one, with Pins
+	FeatureHomePrivate       Feature = "home.private"       // provides Home: empty and writable, until the end of the command or session
+	FeatureTempPrivate       Feature = "temp.private"       // /tmp, /var/tmp and /dev/shm are the sandbox's own, or missing
+	FeatureProcessesHidden   Feature = "processes.hidden"   // a command sees and reaches only its own processes, and none outlives it
+	FeatureProcesses         Feature = "session.processes"  // provides Session.Processes
+	FeatureKernelFiltered    Feature = "kernel.filtered"    // a command has and gets no privilege, and the kernel refuses it system calls that it does not need
+	FeatureMetadata          Feature = "metadata"           // a command cannot change modes and times of files that it cannot write, nor find out whether files exist that it cannot read
 	FeatureDevices           Feature = "devices"            // shows Spec.Devices
-	FeatureTTY               Feature = "tty"                // takes a host-owned terminal as stdio
-	FeatureTrace             Feature = "command.trace"      // tells what a command with Trace failed at
+	FeatureTTY               Feature = "tty"                // accepts a terminal of the host as stdio
+	FeatureTrace             Feature = "command.trace"      // reports what a command with Trace failed at
 	FeatureUser              Feature = "user"               // runs a command as Spec.User
-	FeatureLimitMemory       Feature = "limit.memory"       // holds Limits.Memory for the whole tree, or has Open refuse it where a machine cannot
-	FeatureLimitCPUs         Feature = "limit.cpus"         // likewise
-	FeatureLimitPIDs         Feature = "limit.pids"         // likewise
-	FeatureLimitOpenFiles    Feature = "limit.open_files"   // holds Limits.OpenFiles for each process
-	FeatureLimitTempSize     Feature = "limit.temp_size"    // holds Limits.TempSize
+	FeatureLimitMemory       Feature = "limit.memory"       // enforces Limits.Memory for the whole tree, or Open refuses it on a machine that cannot
+	FeatureLimitCPUs         Feature = "limit.cpus"         // as limit.memory, for Limits.CPUs
+	FeatureLimitPIDs         Feature = "limit.pids"         // as limit.memory, for Limits.PIDs
+	FeatureLimitOpenFiles    Feature = "limit.open_files"   // enforces Limits.OpenFiles for each process
+	FeatureLimitTempSize     Feature = "limit.temp_size"    // enforces Limits.TempSize
 )
 
-// Features is the set an engine claims, in any order.
+// Features is the set of an engine's claims, in any order.
 type Features []Feature
 
 // Has reports whether f is in the set.
 func (s Features) Has(f Feature) bool { return slices.Contains(s, f) }
 
-// Validate checks the form of s, never the file system. Engines call it first
-// in Open; its errors are ErrInvalidSpec and name the field.
+// Validate checks the form of s, never the file system. Engines call it first in Open. Its errors
+// are ErrInvalidSpec and name the field.
 func (s *Spec) Validate() error {
 	if s.Filesystem != FilesystemMinimal && s.Filesystem != FilesystemHost {
 		return invalid("filesystem", "unknown filesystem view %d", int32(s.Filesystem))
@@ -283,8 +276,8 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// checkPath accepts absolute, clean, slash-separated paths without NUL: all
-// other spellings of one place would defeat comparison by text.
+// checkPath accepts absolute, clean, slash-separated paths without NUL: other spellings of a path
+// would defeat comparisons.
 func checkPath(field, p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):

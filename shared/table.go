@@ -8,33 +8,31 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// An Entry says what a command sees at one path inside, and beneath it as far as
-// no other entry lies deeper.
+// An Entry says what a command sees at a path inside and beneath it, up to deeper entries.
 //
-// A hidden entry hides all that lies beneath it but for what deeper entries show.
-// An engine keeps the directories between a writable entry and those in it from
-// being renamed and removed: see [Pins].
+// A hidden entry hides all beneath it, except for deeper entries. An engine prevents renames and
+// removals of directories between a writable entry and the entries in it: see [Pins].
 type Entry struct {
 	Path       string  // inside: absolute, in its shortest form
 	Source     string  // on the host, symlinks resolved; empty for Hidden and Private
 	Access     Access  // the zero value hides
-	Missing    Missing // what happens while there is nothing at Source, or to hide at Path
-	Degradable bool    // an Overlay may become ReadOnly, reported by an Event
-	Why        string  // what asked for it, for people: "workspace", "bind_paths[1]", `deny_paths "**/.env"`
+	Missing    Missing // what to do if Source does not exist, or there is nothing to hide at Path
+	Degradable bool    // an Overlay may become ReadOnly, which an Event reports
+	Why        string  // the reason for people: "workspace", "bind_paths[1]", `deny_paths "**/.env"`
 }
 
 // Access is what a command can do with an entry.
 type Access int32
 
 const (
-	Hidden    Access = iota // neither read nor written; looks empty
+	Hidden    Access = iota // neither readable nor writable; looks empty
 	ReadOnly                // the host's files, not writable
 	ReadWrite               // the host's files, writable
-	Overlay                 // writable, the writes kept in the session
-	Private                 // empty memory, gone with the command
+	Overlay                 // writable; the session keeps the writes
+	Private                 // empty memory, until the end of the command
 )
 
-// String is for people.
+// String returns text for people.
 func (a Access) String() string {
 	return spell("access", a, "hidden", "read-only", "read-write", "overlay", "private")
 }
@@ -42,24 +40,22 @@ func (a Access) String() string {
 // Shows reports whether the entry shows files of the host.
 func (a Access) Shows() bool { return a == ReadOnly || a == ReadWrite || a == Overlay }
 
-// Missing is what happens to an entry while what it is about does not exist.
+// Missing is what happens to an entry whose file does not exist.
 type Missing int32
 
 const (
 	MissingRefuse Missing = iota // nothing runs
 	MissingIgnore                // the entry is left out
-	// MissingHold says that the host keeps something at the place while commands
-	// run, so that none can create what must not be there. For an engine it is
-	// there; where it is not, MissingRefuse holds.
+	// MissingHold says that the host keeps a stub at the path while commands run, so that no
+	// command can create the path. The engine finds the stub; without it, MissingRefuse applies.
 	MissingHold
 )
 
-// String is for people.
+// String returns text for people.
 func (m Missing) String() string { return spell("missing", m, "refuse", "ignore", "hold") }
 
-// Cover finds the entry of a table that a path inside lies in, the deepest one,
-// and the host's path of what shows there; "" where that is nothing of the host's.
-// It is nil where no entry has the path.
+// Cover finds the deepest entry of a table that covers a path inside, and the host's path that
+// shows there; "" if none does. The entry is nil if none covers the path.
 func Cover(table []Entry, path string) (entry *Entry, host string) {
 	for i := range table {
 		if e := &table[i]; paths.Inside(e.Path, path) && (entry == nil || len(e.Path) >= len(entry.Path)) {
@@ -72,8 +68,8 @@ func Cover(table []Entry, path string) (entry *Entry, host string) {
 	return entry, host
 }
 
-// Covers is [Cover] for many paths of one table: a lookup costs the same however
-// long the table is.
+// Covers is [Cover] for many paths of one table: the cost of a lookup does not depend on the
+// table's length.
 func Covers(table []Entry) func(path string) (entry *Entry, host string) {
 	at := make(map[string]*Entry, len(table))
 	for i := range table {
@@ -92,14 +88,12 @@ func Covers(table []Entry) func(path string) (entry *Entry, host string) {
 	}
 }
 
-// Pins gives the directories between a writable entry and the entries in it,
-// sorted. A command that renamed or removed one could put another in its place, and
-// the next command's table, which goes by paths, would hide and protect something
-// else. An engine that mounts binds each onto itself, which the kernel keeps from
-// both. Those whose Source is not a directory it leaves out: nothing lies there.
+// Pins returns the directories between a writable entry and the entries in it, sorted. If a command
+// could rename or remove one and put another in its place, the next command's table, which has
+// paths, would hide and protect something else. An engine that mounts binds each onto itself, so
+// that the kernel prevents both. It omits those whose Source is not a directory.
 //
-// A pin has the access of the entry that it lies in, and the reason of the one it
-// keeps.
+// A pin has the access of the entry around it, and the reason of the entry that it protects.
 func Pins(table []Entry) []Entry {
 	var pins []Entry
 	cover, pinned := Covers(table), map[string]bool{}

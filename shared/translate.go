@@ -10,9 +10,8 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
-// The translations to messages are total. Those from messages refuse what
-// this version does not know: an entry of an unknown access that was taken for a
-// known one could be writable.
+// Translations to messages are total. Translations from messages refuse unknown values: an unknown
+// access, taken for a known one, could be writable.
 
 func specFromPB(in *pb.Spec) (Spec, error) {
 	if in == nil {
@@ -46,7 +45,7 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 	s.Network.Names, s.Network.Publish = in.GetNetwork().GetNames(), in.GetNetwork().GetPublish()
 	for _, port := range in.GetNetwork().GetHostPorts() {
 		if port == 0 || port > 65535 {
-			return Spec{}, invalid("host_ports", "%d is no port", port)
+			return Spec{}, invalid("host_ports", "%d is not a port", port)
 		}
 		s.Network.HostPorts = append(s.Network.HostPorts, uint16(port))
 	}
@@ -83,7 +82,7 @@ func specFromPB(in *pb.Spec) (Spec, error) {
 	return s, nil
 }
 
-// known refuses an enum's value beyond the last one that this package names.
+// known refuses enum values beyond the last one of this package.
 func known[E ~int32](attribute string, v, last E) (E, error) {
 	if v < 0 || v > last {
 		return 0, invalid(attribute, "has the value %d, which this engine does not know", int32(v))

@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// takeUsage takes over what the host says of whom its commands are for.
+// takeUsage takes over the process attributes that the host passes on from its client.
 func takeUsage() error {
 	text, ok := os.LookupEnv(wire.UsageEnv)
 	if !ok {
@@ -34,7 +34,7 @@ func takeUsage() error {
 		}
 		return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(tid, &cpus))
 	}
-	// Both are of a thread. One that is new has its maker's, who may not have had them yet.
+	// Both belong to a thread. A new thread has its maker's values, which may not be set yet.
 	done := map[string]bool{}
 	for more := true; more; {
 		more = false

@@ -2,4 +2,4 @@
 
 package shared
 
-func takeUsage() error { return nil } // no host of these systems is for others
+func takeUsage() error { return nil } // here, no host runs commands for other processes

@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A wireKind pairs a sentinel with its name on the wire. The code is for
-// generic tools and decides nothing.
+// A wireKind pairs a sentinel with its name on the wire. The code is for generic tools only.
 type wireKind struct {
 	sentinel error
 	kind     pb.Error_Kind
@@ -24,7 +23,7 @@ type wireKind struct {
 func wireKinds() [11]wireKind {
 	return [...]wireKind{
 		{ErrUnsupported, pb.Error_KIND_UNSUPPORTED, codes.Unimplemented},
-		{ErrUnusable, pb.Error_KIND_UNUSABLE, codes.FailedPrecondition}, // before what it wraps
+		{ErrUnusable, pb.Error_KIND_UNUSABLE, codes.FailedPrecondition}, // before the kind that it wraps
 		{ErrUnavailable, pb.Error_KIND_UNAVAILABLE, codes.FailedPrecondition},
 		{ErrInvalidSpec, pb.Error_KIND_INVALID_SPEC, codes.InvalidArgument},
 		{ErrDenied, pb.Error_KIND_DENIED, codes.PermissionDenied},
@@ -37,8 +36,8 @@ func wireKinds() [11]wireKind {
 	}
 }
 
-// maxErrorText bounds each text of an error: errors travel in headers, which
-// gRPC refuses as a whole, the kind included, when they are too long.
+// maxErrorText bounds each text of an error. Errors travel in headers, and gRPC refuses a header
+// that is too long completely, with the kind.
 const maxErrorText = 32 << 10
 
 func errorText(s string) string {
@@ -57,8 +56,7 @@ func kindOf(err error) wireKind {
 	return wireKind{code: codes.Unknown}
 }
 
-// errorToPB gives the whole of err. An error that is neither an [Error] nor a
-// sentinel has a text alone.
+// errorToPB keeps all of err. An error that is neither an [Error] nor a sentinel has only a text.
 func errorToPB(err error) *pb.Error {
 	kind := kindOf(err)
 	detail := &pb.Error{Kind: kind.kind}
@@ -68,7 +66,7 @@ func errorToPB(err error) *pb.Error {
 		detail.Message = errorText(whole.Message)
 		detail.Hint = errorText(whole.Hint)
 		if kind.sentinel == nil && whole.Message == "" {
-			// The kind does not travel, so its text must.
+			// The kind does not travel, so the text must.
 			detail.Message = "unknown error"
 			if whole.Kind != nil {
 				detail.Message = errorText(whole.Kind.Error())
@@ -82,7 +80,7 @@ func errorToPB(err error) *pb.Error {
 	return detail
 }
 
-// errorToStatus makes of an engine's error one that gRPC carries whole.
+// errorToStatus turns an engine's error into one that gRPC carries completely.
 func errorToStatus(err error) error {
 	if err == nil {
 		return nil
