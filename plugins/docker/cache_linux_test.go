@@ -185,7 +185,7 @@ func TestCacheBeneathWorkspace(t *testing.T) {
 	}
 	_, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{"cache": opts{"paths": []string{"/w/missing"}}}),
 		Table: []shared.Entry{{Source: project, Path: "/w", Access: shared.ReadWrite, Why: "workspace"}}})
-	if err == nil || !strings.Contains(err.Error(), "does not exist in what is bound there") {
+	if err == nil || !strings.Contains(err.Error(), "does not exist in the bind around it") {
 		t.Errorf("got %v", err)
 	}
 }

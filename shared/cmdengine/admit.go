@@ -10,8 +10,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// admit refuses what the engine cannot hold. A host does so too; the engine
-// does not depend on it.
+// admit refuses what the engine cannot enforce. A host refuses it too, but the engine does not
+// depend on that.
 func admit(info *shared.Info, spec *shared.Spec) error {
 	if !spec.Unconfined && info.Features.Has(shared.FeatureUnconfined) {
 		return &shared.Error{
@@ -33,8 +33,8 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 	return admitOptions(info, spec.Options)
 }
 
-// admitOptions refuses names that the schema lacks: decoders of Go pass over
-// them. Types and values are the engine's.
+// admitOptions refuses names that the schema lacks, which Go's decoders would ignore. The engine
+// checks types and values.
 func admitOptions(info *shared.Info, options json.RawMessage) error {
 	if len(options) == 0 {
 		return nil

@@ -8,40 +8,38 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// An Attachment is what an engine keeps for one open sandbox. Its functions are
-// called from many goroutines at once; a nil one is the Config's.
+// An Attachment is what an engine keeps for one open sandbox. Many goroutines may call its
+// functions at once. A nil function means the Config's.
 type Attachment struct {
-	// Launch is as [Config.Launch]. A nil Command is one that is not known yet; what there is for the
-	// last one will do, and places that are held while commands run may not be there.
+	// Launch is as [Config.Launch]. A nil Command is not known yet: the answer for the last one
+	// will do, and stubs that the host holds while commands run may be missing.
 	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
-	// Prepares says that what Launch gives has Same, mostly.
+	// Prepares says that most results of Launch have Same.
 	Prepares bool
 	// Plan is as in Config.
 	Plan func(cmd *shared.Command) (shared.Plan, error)
-	// Events are told when a command has started, and stand in a plan: what is degraded, which
-	// mechanism holds a limit. Times are filled in. What Features lack the host tells itself
-	// (see [shared.Spec.Without]).
+	// Events returns what to report when a command has started, and in a plan: what is degraded,
+	// and which mechanism enforces a limit. Times may be zero. The host itself reports missing
+	// Features (see [shared.Spec.Without]).
 	Events func(cmd *shared.Command) []shared.Event
-	// Fresh is a directory inside, of memory that each command has for itself, with
-	// [Config.Init]: an event tells how many files a command has left there. "" is none.
+	// Fresh is a directory inside, in memory that each command has for itself, with [Config.Init].
+	// An event reports how many files a command left there. It may be empty.
 	Fresh string
 	// Diagnose is as in Config.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
-	// Renew, for a Session with Processes, gives the credentials of the Spec's network other values,
-	// also in a gate that has begun. With nil the session has those that it was begun with, and a
-	// sandbox with others is refused.
+	// Renew, for a Session with Processes, replaces the values of the credentials of the Spec's
+	// network, also in a gate that has begun. If it is nil, the session keeps its first values, and
+	// the engine refuses a sandbox with others.
 	Renew func([]shared.Credential)
-	// Close is called once, when the last command of the sandbox is gone.
+	// Close is called once, after the last command of the sandbox.
 	Close func()
 }
 
-// ErrAgain is what Diagnose returns where Launch will give another command line now
-// that it is known why this one failed, or where the same may well do: the command
-// is tried once more, and no second time.
+// ErrAgain is returned by Diagnose to start the command again, once: because Launch now knows
+// better, or because the same command line may succeed.
 var ErrAgain = errors.New("try another command line")
 
-// attach is what the engine keeps for a sandbox, with the Config's for each function that
-// is nil.
+// attach returns what the engine keeps for a sandbox, with the Config's functions in place of nil.
 func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, error) {
 	var a Attachment
 	if c.Attach != nil {
@@ -80,8 +78,8 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*Launch, error) {
 	l, err := s.attached.Launch(ctx, cmd)
 	if err == nil && (l == nil || l.Cmd == nil) {
-		// An author's oversight in one case must not end the commands of all others.
-		err = errors.New("the engine's Launch gave neither a command line nor an error")
+		// An author's mistake in one case must not end the commands of all others.
+		err = errors.New("the engine's Launch returned neither a command line nor an error")
 	}
 	return l, err
 }

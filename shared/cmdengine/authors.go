@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Environ makes a [Config.Environ]: "NAME=value" as it is, and of a NAME the
-// engine's own variable, where it has that.
+// Environ makes a [Config.Environ]: "NAME=value" stays, and NAME becomes the engine's own variable,
+// if it has that.
 func Environ(variables ...string) []string {
 	env := []string{}
 	for _, v := range variables {
@@ -25,9 +25,8 @@ func Environ(variables ...string) []string {
 	return env
 }
 
-// Trial is a [Config.Probe] that runs a command to its end, with that environment. The engine is
-// ready if the command exits with 0; else what it said is the reason, and fix
-// what helps.
+// Trial is a [Config.Probe] that runs a command with an environment. The engine is ready if it
+// exits with 0. Else its output is the reason, and fix what helps.
 func Trial(fix string, env []string, path string, args ...string) func(context.Context) (shared.Probe, error) {
 	return func(ctx context.Context) (shared.Probe, error) {
 		program, err := hostpath.Installed(path)
@@ -35,7 +34,7 @@ func Trial(fix string, env []string, path string, args ...string) func(context.C
 			return shared.Probe{Reason: fmt.Sprintf("%s: %v", path, err), Fix: fix}, nil
 		}
 		cmd := program.Command(ctx, args...)
-		cmd.Env = append([]string{}, env...) // nil would be the engine's own
+		cmd.Env = append([]string{}, env...) // nil would mean the engine's own
 		out, err := cmd.CombinedOutput()
 		if ctx.Err() != nil {
 			return shared.Probe{}, ctx.Err()
@@ -47,8 +46,8 @@ func Trial(fix string, env []string, path string, args ...string) func(context.C
 	}
 }
 
-// Again is a [Config.Diagnose] for a launcher that now and then fails by no fault of
-// the command's: it is started once more, if it has said one of the texts.
+// Again is a [Config.Diagnose] for a launcher that sometimes fails without the command's fault. It
+// starts the command once more if the launcher wrote one of the texts.
 func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) error {
 	return func(_ context.Context, stderr string, _ *syscall.WaitStatus) error {
 		for _, text := range texts {

@@ -17,8 +17,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// reapPatience bounds the wait for processes that were killed: one that the
-// kernel holds in a dead file system may not end at all.
+// reapPatience bounds the wait for killed processes: the kernel may hold one in a dead file system
+// forever.
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
@@ -65,7 +65,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		path, file = found.Path, found.Path
 		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
-			path = c.Args[0] // from dir, which has no name that a script could be told
+			path = c.Args[0] // relative to dir, which has no name for a script
 		}
 	}
 
@@ -74,7 +74,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	givePipes(stdio[:], s.credential)
 	process, err := s.engine.forker.process(path, c.Args, &os.ProcAttr{
 		Dir:   dir,
-		Env:   append([]string{}, c.Env...), // nil would be the engine's own
+		Env:   append([]string{}, c.Env...), // nil would mean the engine's own
 		Files: append(stdio[:], extra...),
 		Sys:   attr,
 	})
@@ -87,7 +87,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	return &directRun{process: process, command: c.Cmd}, nil, nil
 }
 
-// checkDir tells a bad directory from a bad command, which fork and exec together do not.
+// checkDir distinguishes a bad directory from a bad command; fork and exec report the same.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -100,14 +100,14 @@ func checkDir(dir string) error {
 	return execError(&sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: dir, Errno: errno}, whereDirect)
 }
 
-// directRun is a command whose process the engine has forked itself: the leader
-// of a session and of a process group.
+// directRun is a command that the engine forked itself, the leader of a session and of a process
+// group.
 type directRun struct {
 	process *os.Process
 	command *exec.Cmd
-	usage   shared.Usage // once Wait has returned
+	usage   shared.Usage // valid after Wait
 
-	mu     sync.Mutex // keeps the group's number ours while it is signalled
+	mu     sync.Mutex // keeps the group's number valid while it is signalled
 	reaped bool
 }
 
@@ -131,13 +131,13 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 
 func (r *directRun) Usage() shared.Usage { return r.usage }
 
-// usageOf is of a process and of those that it has waited for.
+// usageOf is the usage of a process and of those that it waited for.
 func usageOf(state *os.ProcessState) shared.Usage {
 	u := shared.Usage{CPU: state.UserTime() + state.SystemTime()}
 	if counted, ok := state.SysUsage().(*syscall.Rusage); ok {
 		u.Memory = uint64(counted.Maxrss)
 		if runtime.GOOS != "darwin" {
-			u.Memory <<= 10 // which counts in kilobytes
+			u.Memory <<= 10 // it counts kilobytes
 		}
 	}
 	return u
@@ -155,7 +155,7 @@ func (r *directRun) Signal(sig shared.Signal) error {
 	case syscall.ESRCH:
 		return os.ErrProcessDone
 	case syscall.EPERM:
-		return &shared.Error{Kind: shared.ErrDenied, Message: "the command's processes have become another user's"}
+		return &shared.Error{Kind: shared.ErrDenied, Message: "the command's processes now belong to another user"}
 	default:
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "signal", Message: err.Error()}
 	}

@@ -1,68 +1,60 @@
-// Package cmdengine makes a [shared.Engine] out of one function that turns a
-// policy and a command into a command line. An engine whose mechanism is a
-// launcher - bwrap, sandbox-exec, firejail, nice - writes that function and
-// nothing about processes.
+// Package cmdengine makes a [shared.Engine] out of one function that turns a policy and a command
+// into a command line. An engine with a launcher, such as bwrap, sandbox-exec, firejail or nice,
+// writes that function and no code for processes.
 //
-// # What it holds
+// # What it does
 //
-//   - Every fork is made by one OS thread that lives as long as the engine.
-//     Parent-death signals, bwrap's --die-with-parent among them, follow the
-//     thread that forked, not its process: from a goroutine's thread they would
-//     kill a command that is well and running. On Linux the launcher, or the
-//     command where there is none, dies with the engine.
-//   - The status of a command is the kernel's own: code, signal, core dump. A
-//     command that could not be executed is ErrNotFound or ErrNotExecutable, and
-//     never a status.
-//   - A timeout sends SIGTERM (and SIGCONT, so that a stopped command can act on
-//     it) and, after the grace, kills everything.
-//   - A [shared.Spec] that asks for a feature that [shared.Info] does not list is
-//     refused by name, whatever host it came from, unless the Spec takes less
-//     ([shared.Spec.Without]); so is an option that its schema lacks.
-//   - Close, the context of Start, and a Start that races with Close leave no
-//     process behind.
+//   - One OS thread, which lives as long as the engine, makes every fork. Parent-death signals, as
+//     of bwrap's --die-with-parent, follow the thread that forked, not its process: at the end of a
+//     goroutine's thread they would kill a running command. On Linux the launcher, or the command
+//     without one, dies with the engine.
+//   - A command's status is the kernel's: code, signal, core dump. A command that cannot be
+//     executed is ErrNotFound or ErrNotExecutable, never a status.
+//   - A timeout sends SIGTERM (and SIGCONT, so that a stopped command can act) and, after the
+//     grace, kills everything.
+//   - It refuses, by name, a feature that [shared.Info] lacks, whatever the host did, unless the
+//     Spec accepts the loss ([shared.Spec.Without]), and an option that its schema lacks.
+//   - Close, the context of Start, and a Start that races with Close leave no process behind.
 //
 // # With an init
 //
-// With [Config.Init] the launcher runs package sandboxinit's init, and the init
-// runs the command. The launcher has an empty environment, null stdin and
-// stdout, and a stderr whose tail explains why it failed; none of them is the
-// command's. Wait returns once the launcher and its children are gone, or once an init
-// without a launcher has said that it is alone. With a
-// pid namespace that is everything the command started, and a launcher or
-// an init that is killed from outside is an ErrBroken that says so.
+// With [Config.Init] the launcher runs package sandboxinit's init, and the init runs the command.
+// The launcher has an empty environment, a null stdin and stdout, and a stderr whose end explains a
+// failure; the command gets none of them. Wait returns when the launcher and its children are gone,
+// or when an init without a launcher has reported that it is alone. With a pid namespace that
+// covers everything that the command started. If somebody kills the launcher or init, Wait returns
+// an ErrBroken that says so.
 //
-// With [Config.HoldLimits] memory, processor time and processes of all that the
-// command starts are held by a control group (package cgroup). The launcher and the init are
-// in it, too, before the command runs, and the group is gone when Wait returns.
+// With [Config.HoldLimits] a control group (package cgroup) bounds memory, processor time and
+// processes of all that the command starts. The launcher and the init enter it before the command
+// runs. The group is gone when Wait returns.
 //
-// The launcher has to pass descriptors on: the executable of the init and its control socket,
-// numbered from 3 behind the launcher's own, keep their
-// numbers inside. The command's three files go over the control socket. It does not matter that a launcher is not the parent of what it starts,
-// as with a container CLI, whose monitor is: the init ends with its line, which only
-// the engine holds, and [Config.ClearsUp] lets the launcher remove its record.
-// [View] and [Config.Filter] are what such a launcher needs besides.
+// The launcher must pass on descriptors: the init's executable and its control socket, after the
+// launcher's own from 3, keep their numbers inside. The command's three files go over the control
+// socket. A launcher need not be the parent of what it starts; that of a container CLI is its
+// monitor. The init ends when its control socket closes, which only the engine holds, and
+// [Config.ClearsUp] gives the launcher time to remove its record. Such a launcher also needs [View]
+// and [Config.Filter].
 //
 // # Without an init
 //
-// The command, or a launcher that replaces itself with it, runs in a session
-// of its own. Its process group is killed when it ends. What left the group
-// survives, and so does what it started when the engine is killed; on systems
-// other than Linux the command itself survives that, too. A launcher's
-// own failure cannot be told from the command's: use [LookPath] in Launch to
-// find commands where the launcher will.
+// The command, or a launcher that replaces itself with it, runs in a session of its own. At its end
+// its process group is killed. Processes that left the group survive, also when the engine is
+// killed; on systems other than Linux the command itself then survives too. A launcher's own
+// failure looks like the command's: use [LookPath] in Launch to find commands as the launcher will.
 //
-// # To find the way
+// # The files
 //
-// An engine (config.go, engine.go) refuses what it cannot hold (admit.go, identity.go, limits.go) and
-// opens a sandbox (sandbox.go), for which it may keep something (attach.go). A command is started there
-// without an init (direct.go) or with one (inside.go): one more in a kept session (session.go), one
-// that was made beforehand (spare.go), or a new one (launch.go). Either is a Run (insiderun.go, over
-// initrun.go), which is seen to its end in process.go. Why a command was not started is told in
-// execerror.go. For engines whose launchers mount by path there is view.go; authors.go has
-// what many an engine's author needs.
+// An engine (config.go, engine.go) refuses what it cannot enforce (admit.go, identity.go,
+// limits.go) and opens a sandbox (sandbox.go), for which it may keep state (attach.go). A command
+// starts without an init (direct.go) or with one (inside.go): as a member of a persistent session
+// (session.go), in a spare (spare.go), or in a new sandbox (launch.go). Each is a Run
+// (insiderun.go, over initrun.go), and process.go waits for its end. execerror.go explains why a
+// command did not start. view.go is for launchers that mount by path; authors.go has helpers for
+// engines.
 //
 // # Limits
 //
-// A Spec's User needs an engine process that is root. Terminals are the
-// host's ([shared.FeatureTTY]); engines that make their own are not served here.
+// A Spec's User needs an engine process that is root. Terminals belong to the host
+// ([shared.FeatureTTY]); this package does not serve engines that make their own.
 package cmdengine

@@ -6,7 +6,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Unsupported makes an engine for systems on which it cannot work, which the reason says.
+// Unsupported makes an engine for systems on which it cannot work, for this reason.
 func Unsupported(info shared.Info, reason string) shared.Engine { return unsupported{info, reason} }
 
 type unsupported struct {

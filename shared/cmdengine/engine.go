@@ -14,14 +14,14 @@ type engine struct {
 	forker *forker
 
 	lookOnce sync.Once
-	groups   cgroup.Host // what holds limits here, once looked
+	groups   cgroup.Host // enforces limits here; set by limitHost
 
 	keeping  sync.Mutex
 	sessions map[string]*persistentSession // by the session's ID
 }
 
-// limitHost finds out what can hold limits here, and clears away what engines
-// have left that were killed.
+// limitHost finds out what can enforce limits here, and removes the groups of engines that were
+// killed.
 func (e *engine) limitHost() cgroup.Host {
 	e.lookOnce.Do(func() {
 		e.groups = cgroup.Look()
@@ -75,13 +75,13 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 	}
-	if spec.Session.ID == "" { // of one command, which may not be known yet
+	if spec.Session.ID == "" { // the session of one command, which may not be known yet
 		s.makeSpare()
 	}
 	return s, nil
 }
 
-// clone keeps the caller, and an Open that normalises, out of each other's way.
+// clone protects the caller's Spec from an Open that normalises.
 func clone(spec shared.Spec) shared.Spec {
 	spec.Table = slices.Clone(spec.Table)
 	spec.Options = slices.Clone(spec.Options)

@@ -12,22 +12,22 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// tracedEvent tells what a command failed at.
+// tracedEvent reports what a command failed at.
 func tracedEvent(calls []traced.Call) shared.Event {
 	list := make([]shared.TracedCall, len(calls))
 	for i, c := range calls {
 		list[i] = shared.TracedCall{Wants: c.Wants.String(), Target: c.Target, Error: unix.ErrnoName(c.Errno)}
 	}
-	text, _ := json.Marshal(list) // of texts and numbers
+	text, _ := json.Marshal(list) // texts and numbers always encode
 	return shared.Event{Kind: shared.EventTraced, Message: strconv.Itoa(len(calls)) + " different calls of the command have failed",
 		Details: map[string]string{"calls": string(text)}}
 }
 
-// eventBuffer is how many events can wait for a reader: a command that asks for many names
-// has one for each.
+// eventBuffer is how many events can wait for a reader: a command that asks for many names causes
+// one for each.
 const eventBuffer = 1024
 
-// events is a channel that never makes its sender wait.
+// events is a channel that never blocks its sender.
 type events struct {
 	mu      sync.Mutex
 	ch      chan shared.Event
@@ -46,7 +46,7 @@ func (e *events) send(event shared.Event) {
 	if e.closed {
 		return
 	}
-	// Only readers run beside us, so the room that is seen here stays.
+	// Only readers run beside us, so the free space can only grow.
 	if len(e.ch) >= eventBuffer {
 		e.dropped++
 		return

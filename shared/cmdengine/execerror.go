@@ -11,18 +11,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Whose PATH a message speaks of.
+// The owner of PATH, for messages.
 const (
 	whereDirect = "the command's PATH"
 	whereInside = "the sandbox's PATH"
 )
 
-// ExecError says in the contract's terms why an init did not execute a command:
-// ErrNotFound, ErrNotExecutable, or what was wrong about the sandbox. It is for
-// those who talk to an init themselves, in Config.Begin.
+// ExecError turns an init's reason for not executing a command into the contract's errors:
+// ErrNotFound, ErrNotExecutable, or a fault of the sandbox. It is for Config.Begin functions with
+// their own init connection.
 func ExecError(e *sandboxinit.ExecError) error { return execError(e, whereInside) }
 
-// execError says for people and in the contract's terms why a command was not executed.
+// execError explains for people, and in the contract's errors, why a command was not executed.
 func execError(e *sandboxinit.ExecError, where string) error {
 	reason := e.Errno.Error()
 	switch {
@@ -34,7 +34,7 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return x
 	case e.Op == sandboxinit.OpInterpreter:
 		return &shared.Error{
-			Kind: kindOf(e), Message: fmt.Sprintf("%q exists, but the interpreter or loader that it names does not", e.Path),
+			Kind: kindOf(e), Message: fmt.Sprintf("%q exists, but its interpreter or loader does not", e.Path),
 			Hint: "install it, or correct the first line",
 		}
 	case e.NotFound():
@@ -42,7 +42,7 @@ func execError(e *sandboxinit.ExecError, where string) error {
 	case e.Errno == syscall.E2BIG:
 		return &shared.Error{
 			Kind: shared.ErrInvalidSpec, Attribute: "args",
-			Message: "the arguments and the environment are longer than the system lets a process have",
+			Message: "the arguments and the environment are longer than the system permits for a process",
 			Hint:    "pass them by a file or by standard input",
 		}
 	case e.NotExecutable():
@@ -61,8 +61,8 @@ func execError(e *sandboxinit.ExecError, where string) error {
 	case e.Op == sandboxinit.OpTrace:
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "this kernel does not let the command be traced: " + reason, Hint: "run the command without a trace"}
 	case e.Op == sandboxinit.OpNamespaces:
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel makes no user namespace in that of the sandbox, without which its mounts are not kept together: " + reason,
-			Hint: "let it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel makes no user namespace inside that of the sandbox, which must protect its mounts: " + reason,
+			Hint: "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
 	case e.Op == sandboxinit.OpRlimit:
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s: %s", e.Path, reason)}
 	}
@@ -76,7 +76,7 @@ func kindOf(e *sandboxinit.ExecError) error {
 	return shared.ErrNotExecutable
 }
 
-// launchError explains why a launcher, at its absolute path, could not be started.
+// launchError explains why a launcher, at its absolute path, could not start.
 func launchError(path string, credential *syscall.Credential, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
@@ -84,7 +84,7 @@ func launchError(path string, credential *syscall.Credential, err error) error {
 	case errno == syscall.EPERM && credential != nil:
 		return &shared.Error{
 			Kind: shared.ErrDenied, Attribute: "run_as",
-			Message: "the system does not let the engine change to that user: " + err.Error(),
+			Message: "the system does not permit the engine to change to that user: " + err.Error(),
 		}
 	case errno == syscall.E2BIG:
 		return ExecError(&sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno})

@@ -11,17 +11,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// family is the children of a launcher, held by descriptors that cannot come to
-// mean another process. A launcher that is killed leaves them dying: pid 1 of
-// the sandbox among them, which is gone only after everything in its namespace.
+// family has the children of a launcher as pidfds, which cannot come to mean another process. A
+// killed launcher leaves dying children, such as pid 1 of the sandbox, which is gone only after
+// everything in its namespace.
 type family struct {
 	mu    sync.Mutex
 	fds   []int
 	ended bool
 }
 
-// observe takes note of the children that pid has now, or of all its descendants, unless it has been
-// reaped, which closes gone: the number may then be another's.
+// observe records the current children of pid, or all its descendants, unless pid was reaped, which
+// closes gone: its number may then be another process's.
 func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
 	of := children
 	if all {
@@ -38,8 +38,8 @@ func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
 			opened[child] = fd
 		}
 	}
-	// A child that is one still had its number all the time. Another's process
-	// must not be killed for having taken over the number of a dead one.
+	// A pid that is still a child had its number all the time. Never kill another process that took
+	// over the number of a dead one.
 	for _, child := range of(pid) {
 		if fd, ok := opened[child]; ok {
 			f.fds = append(f.fds, fd)
@@ -68,7 +68,7 @@ func children(pid int) (list []int) {
 	return list
 }
 
-// descendants are the children of all threads, and theirs.
+// descendants are the children of all threads, and their descendants.
 func descendants(pid int) (list []int) {
 	for _, child := range proc.Children(pid) {
 		list = append(append(list, child), descendants(child)...)
@@ -76,7 +76,7 @@ func descendants(pid int) (list []int) {
 	return list
 }
 
-// end kills who is left and waits for the end of all.
+// end kills them and waits for their ends.
 func (f *family) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

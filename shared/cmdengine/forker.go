@@ -9,9 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// forker makes all processes of an engine from one OS thread. The kernel sends
-// a parent-death signal when the *thread* that forked ends, and the runtime ends
-// threads at will.
+// forker makes all processes of an engine from one OS thread. The kernel sends a parent-death
+// signal when the *thread* that forked ends, and the runtime ends threads at will.
 type forker struct {
 	start sync.Once
 	work  chan func()
@@ -19,25 +18,25 @@ type forker struct {
 
 func newForker() *forker {
 	f := &forker{work: make(chan func())}
-	// The thread outlives no engine that nobody can use any more.
+	// The thread ends with an engine that nobody can use any more.
 	runtime.AddCleanup(f, func(work chan func()) { close(work) }, f.work)
 	return f
 }
 
 func forkerThread(work <-chan func()) {
 	runtime.LockOSThread()
-	// What this process was itself started with may lack the flag; a command
-	// would inherit it. Go's own forks don't go by it, and what Go opens has it.
+	// Descriptors that this process inherited may lack the flag, and a command would inherit them.
+	// Go's forks do not depend on it, and files that Go opens have it.
 	_ = proc.CloseOnExecFrom(3)
 	for fn := range work {
 		fn()
 	}
-	// Unlocked, the thread goes back to the runtime alive. Returning while it is locked would
-	// end it, and with it whatever it has forked.
+	// Unlocked, the thread returns to the runtime alive. A return while it is locked would end it,
+	// and with it all that it forked.
 	runtime.UnlockOSThread()
 }
 
-// process forks and executes. The error is execve's, or the fork's.
+// process forks and executes. It returns the error of fork or execve.
 func (f *forker) process(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	f.start.Do(func() { go forkerThread(f.work) })
 	var process *os.Process
@@ -52,10 +51,9 @@ func (f *forker) process(path string, argv []string, attr *os.ProcAttr) (*os.Pro
 	return process, err
 }
 
-// sysProcAttr is base with what every process of an engine needs: a session of
-// its own, so that a terminal's signals to the engine don't reach it, an end
-// with the engine's, and the sandbox's user.
-// One that clears up ends by itself instead.
+// sysProcAttr adds to base what every process of an engine needs: a session of its own, so that a
+// terminal's signals to the engine do not reach it; death with the engine, unless it clears up; and
+// the sandbox's user.
 func sysProcAttr(base *syscall.SysProcAttr, credential *syscall.Credential, clearsUp bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{}
 	if base != nil {

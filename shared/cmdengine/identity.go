@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// identity is who this process is.
+// identity is the user of this process.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32
@@ -26,14 +26,14 @@ func processIdentity() identity {
 	return id
 }
 
-// credentialFor is what a process needs to be started with to run as u; nil
-// when it is u's already.
+// credentialFor returns the credential for a process that must run as u; nil if this process
+// already does.
 func credentialFor(u *shared.User, self identity) (*syscall.Credential, error) {
 	if u == nil {
 		return nil, nil
 	}
 	if self.uid == 0 {
-		// Groups even if empty: root's own must not stay.
+		// Set groups even if there are none: root's own must not stay.
 		return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}, nil
 	}
 	if u.UID == self.uid && u.GID == self.gid && slices.Equal(supplementary(u.Groups, u.GID), supplementary(self.groups, self.gid)) {
@@ -46,8 +46,7 @@ func credentialFor(u *shared.User, self identity) (*syscall.Credential, error) {
 	}
 }
 
-// supplementary is the set of groups beside the primary one, which systems
-// list or leave out as they like.
+// supplementary is the set of groups without the primary one, which systems list or omit.
 func supplementary(groups []uint32, primary uint32) []uint32 {
 	g := slices.DeleteFunc(slices.Clone(groups), func(g uint32) bool { return g == primary })
 	slices.Sort(g)

@@ -11,26 +11,25 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Patience is how long each of two ends of a sandbox may outlive the other
-// before it is killed, and how long an init may take to obey a kill.
+// Patience is how long each of two ends of a sandbox may outlive the other before it is killed, and
+// how long an init may take to obey a kill.
 const Patience = 1500 * time.Millisecond
 
 // clearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
 const clearingUp = 20 * time.Second
 
-// An InitRun is a [Run] of a command that an init runs, in whatever the engine has
-// put the init into. The fields are final once the command has started.
+// An InitRun is a [Run] of a command in an init, wherever the engine put the init. The fields are
+// final after the command's start.
 type InitRun struct {
-	// Conn is the line to the init.
+	// Conn is the control socket of the init.
 	Conn *sandboxinit.Conn
-	// Gone is closed when what the init is in is gone.
+	// Gone is closed when the init's container is gone.
 	Gone <-chan struct{}
-	// Finish waits until everything of the command is gone, whatever it takes, and
-	// closes Conn.
+	// Finish waits until everything of the command is gone, and closes Conn.
 	Finish func()
-	// End ends everything without the help of the init. It does not wait.
+	// End ends everything without the init's help. It does not wait.
 	End func()
-	// Lost is the error for a command whose end nobody has told, after Finish.
+	// Lost returns the error, after Finish, for a command whose end nobody reported.
 	Lost func(cause error) error
 
 	mu       sync.Mutex
@@ -43,7 +42,7 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	select {
 	case <-r.Conn.Done():
 	case <-r.Gone:
-		// What the init said last is on its way; or it was to be killed along.
+		// The init's last message may still arrive; or the init was killed too.
 		select {
 		case <-r.Conn.Done():
 		case <-time.After(Patience):
@@ -64,7 +63,7 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	case err == nil:
 		return shared.ExitStatus{Code: status.Code}, nil
 	case killed:
-		// The end is known, though nobody was left to report it.
+		// The end is known, though no init could report it.
 		return shared.ExitStatus{Signal: syscall.SIGKILL}, nil
 	case errors.Is(err, sandboxinit.ErrProtocol):
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
@@ -72,13 +71,12 @@ func (r *InitRun) Wait() (shared.ExitStatus, error) {
 	return shared.ExitStatus{}, r.Lost(err)
 }
 
-// Usage is what the init tells that the kernel has counted.
+// Usage is the kernel's count, from the init.
 func (r *InitRun) Usage() shared.Usage {
 	used := r.Conn.Used()
 	return shared.Usage{CPU: max(0, time.Duration(used.CPU)), Memory: used.Memory}
 }
 
-// Signal implements [Run].
 func (r *InitRun) Signal(sig shared.Signal) error {
 	err := r.Conn.Signal(int(sig))
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
@@ -87,7 +85,7 @@ func (r *InitRun) Signal(sig shared.Signal) error {
 	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
 }
 
-// Kill implements [Run]. An init that does not obey in time is ended by End.
+// Kill implements [Run]. After Patience, End ends an init that does not obey.
 func (r *InitRun) Kill() error {
 	select {
 	case <-r.Conn.Done():
@@ -98,7 +96,7 @@ func (r *InitRun) Kill() error {
 	again := r.killed
 	r.killed = true
 	if !again {
-		// The init may be stopped, or be the command's by now.
+		// The init may be stopped, or the command may control it by now.
 		r.escalate = time.AfterFunc(Patience, r.End)
 	}
 	r.mu.Unlock()

@@ -20,7 +20,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	if errors.Is(err, ErrAgain) {
 		run, notes, err = s.tryInside(ctx, cmd, stdio, emit) // nothing has run yet
 		if e, ok := errors.AsType[*shared.Error](err); ok && errors.Is(err, ErrAgain) {
-			err = e // once is enough
+			err = e // only one retry
 		}
 	}
 	return run, notes, err
@@ -50,7 +50,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	if err == nil {
 		err = r.begin(ctx, stdio, emit, func(ctx context.Context) error {
-			if r.launch.Inside != nil { // while the init wakes up, which has the command's stdio by now
+			if r.launch.Inside != nil { // while the init, which now has the command's stdio, wakes up
 				r.launch.Inside(command)
 			}
 			return r.Conn.Start(ctx, *command)
@@ -60,12 +60,12 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 		_, unmade := errors.AsType[*holder.MountError](err)
 		err = r.notStarted(ctx, err)
 		if spare && unmade {
-			err = fmt.Errorf("%w: %w", ErrAgain, err) // by what has changed in the meantime, perhaps
+			err = fmt.Errorf("%w: %w", ErrAgain, err) // perhaps because of a change in the meantime
 		}
 		return nil, nil, err
 	}
 	r.fresh = command.Fresh
-	go r.observe() // the reply need not wait for it
+	go r.observe() // the reply need not wait for this
 
 	if scope := command.Scope || r.confinement != nil && r.confinement.Scope; scope && !r.Conn.Scoped() {
 		notes = append(notes, shared.Event{
@@ -77,7 +77,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	return r, notes, nil
 }
 
-// forInit is what an init is told of a command, but for what its launcher knows.
+// forInit is the init's description of a command, without what its launcher knows.
 func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	config := &s.engine.config
 	command := &sandboxinit.Command{
@@ -92,10 +92,10 @@ func (s *sandbox) forInit(cmd *shared.Command) (*sandboxinit.Command, error) {
 	return command, err
 }
 
-// confinement is what the init of a Launch keeps its command from.
+// confinement is what the init of a Launch denies to its command.
 func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error) {
 	all = c.Confinement
-	// A Landlock is scoped itself. With another network there are no sockets of the host's.
+	// A Landlock has a scope itself. With another network there are no host sockets.
 	all.Filter, all.Scope = s.filter, s.spec.Network.Mode == shared.NetworkHost && all.Landlock == nil
 	if all.Landlock != nil {
 		var own []confine.Rule
@@ -105,8 +105,8 @@ func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error
 	return all, err
 }
 
-// initFor gives the init that runs cmd: one more in a kept session, one that was made beforehand,
-// which spare says, or a new one.
+// initFor returns the init that runs cmd: a new member of a persistent session, a spare (spare is
+// then true), or a new one.
 func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
 	limits := s.limits
 	switch {
@@ -114,7 +114,7 @@ func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, s
 		if notes, err = s.member(ctx, c); err != nil {
 			return nil, false, nil, err
 		}
-	case cmd.Trace: // the thread that a spare has for its command is not the tracer's
+	case cmd.Trace: // a spare's thread for the command is not the tracer's
 		if limits.Mechanism(cgroup.PIDs) != "" {
 			limits = limits.WithMore(tracerThreads)
 		}
@@ -127,19 +127,19 @@ func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, s
 	return r, false, notes, err
 }
 
-// notStarted cleans up after a command that was not started, and says why.
+// notStarted cleans up after a command that did not start, and returns why.
 func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	var refused *sandboxinit.ExecError
 	unmade, _ := errors.AsType[*holder.MountError](cause)
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
 	if ctx.Err() != nil || !lost && unmade == nil && !errors.As(cause, &refused) {
-		// Nothing inside is known to be about to end.
+		// The processes inside may not end by themselves.
 		r.observe()
 		r.giveUp()
 	}
 	stderr := r.finish()
 	if r.wasKilled() {
-		orphans.Kill(0) // at the wrong moment perhaps
+		orphans.Kill(0) // a kill at the wrong moment, perhaps
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -147,7 +147,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	case unmade != nil && r.launch.MountFailed != nil:
 		return r.launch.MountFailed(unmade)
 	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
-		// By a file that was replaced at this moment, perhaps.
+		// A file may have been replaced at this moment.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
 	case errors.As(cause, &refused):
 		return execError(refused, whereInside)
@@ -167,7 +167,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	}
 	kind := shared.ErrUnavailable
 	if r.wasKilled() {
-		kind = shared.ErrBroken // by somebody, this once
+		kind = shared.ErrBroken // somebody killed it, this once
 	}
 	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + stderrSuffix(stderr)})
 	if again != nil {

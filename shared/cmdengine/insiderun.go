@@ -17,36 +17,36 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// insideRun is a command that an init runs, from the start of the process that is the init, or has it inside.
+// insideRun is a command in an init. It begins with the process that is the init, or has it inside.
 type insideRun struct {
 	InitRun
 	sandbox        *sandbox
-	launch         *Launch // which has started it
+	launch         *Launch
 	kind           kind
 	process        Process
 	stderr         *tail
 	family         family
-	group          *cgroup.Group // nil where no limit needs one; of a kept session's for its members
-	oomKillsBefore uint64        // how many were killed in the group before
+	group          *cgroup.Group // nil if no limit needs one; members use that of their session
+	oomKillsBefore uint64        // the group's count at the start
 
-	gate      Gate   // nil where there is none, or not its own
-	closeGate func() // ends it, or what hears of another's; nil where there is none
-	// confinement was sent before there was a command; nil of an init that was started for one.
+	gate      Gate   // nil if there is none, or another run owns it
+	closeGate func() // ends the gate, or the reports of another run's gate; may be nil
+	// confinement was sent before there was a command; nil for an init that was started for one.
 	confinement *sandboxinit.Confinement
-	fresh       string // a directory whose content ends with the command, or ""
+	fresh       string // a directory whose content ends with the command; may be empty
 
 	releases   sync.Once
 	finishes   sync.Once
-	stderrTail string       // the end of its stderr, once it is finished
-	oomKills   uint64       // processes killed for want of memory, likewise
-	used       shared.Usage // what the group has counted, likewise
+	stderrTail string       // the end of its stderr; valid after finish
+	oomKills   uint64       // processes killed for lack of memory; valid after finish
+	used       shared.Usage // the group's count; valid after finish
 
 	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus
-	lost   error // why nobody knows status
+	lost   error // why status is unknown
 }
 
-// begin passes the init the command's stdio, with the gate that the launch asks for, and has it start what it is for.
+// begin passes the command's stdio to the init, begins the gate of the launch, and calls start.
 func (r *insideRun) begin(ctx context.Context, stdio [3]*os.File, emit func(shared.Event), start func(context.Context) error) error {
 	started := make(chan struct{})
 	defer close(started)
@@ -57,7 +57,8 @@ func (r *insideRun) begin(ctx context.Context, stdio [3]*os.File, emit func(shar
 	return start(ctx)
 }
 
-// complete passes the init the command's stdio, and begins the gate. With a nil emit nobody hears of it yet.
+// complete passes the command's stdio to the init, and begins the gate. With a nil emit it reports
+// nothing yet.
 func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(shared.Event)) error {
 	if r.launch.Gate == nil {
 		return r.Conn.Complete(stdio, nil)
@@ -73,9 +74,9 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 		sockets.Close()
 		switch said := r.Conn.GiveUp(); {
 		case said != nil:
-			return said // for want of which there were no sockets
+			return said // the cause of the missing sockets
 		case r.launch.Sandbox == nil && sockets.Lost():
-			return sandboxinit.ErrInitLost // and its launcher says why
+			return sandboxinit.ErrInitLost // its launcher knows why
 		}
 		return err
 	}
@@ -89,17 +90,17 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 	return nil
 }
 
-// observe notes whom the launcher has started, which is to be gone with it. Of a kept session that
-// is so for what is killed alone.
+// observe records the launcher's children, so that they can be killed with it. In a persistent
+// session it applies to what is killed alone.
 func (r *insideRun) observe() {
 	if r.kind != aMember {
 		r.family.observe(r.process.Pid(), false, r.exited)
 	}
 }
 
-// disown ends the wait for an init whose launcher is gone. A launcher that is killed
-// at birth can leave a child that waits for a word from it, for ever, and that has the
-// init's end of the socket as well as the command's files.
+// disown ends the wait for an init whose launcher is gone. A launcher that is killed at birth can
+// leave a child that waits forever for it, with the init's end of the socket and the command's
+// files.
 func (r *insideRun) disown(started <-chan struct{}) {
 	select {
 	case <-started:
@@ -111,28 +112,28 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	}
 	select {
 	case <-started:
-	case <-time.After(Patience): // what an init said last is on its way
+	case <-time.After(Patience): // the init's last message may still arrive
 		r.Conn.HangUp()
 	}
 }
 
-// giveUp ends the launcher without the help of the init, or, where it has to clear
-// up, by the end of the init: one that does not run yet finds its line closed.
+// giveUp ends the launcher without the init's help. One that clears up ends after the init, which
+// finds its control socket closed, even before it runs.
 func (r *insideRun) giveUp() {
 	if r.sandbox.engine.config.initEnds() {
 		r.Conn.Close()
 		if f, ok := r.process.(forked); ok {
-			f.Signal(syscall.SIGCONT) // one that somebody has stopped does not find that
+			f.Signal(syscall.SIGCONT) // a stopped init would not notice
 		}
 		return
 	}
-	if r.kind == aMember { // whom the kernel would leave to pid 1
+	if r.kind == aMember { // the kernel would leave its processes to pid 1
 		r.family.observe(r.process.Pid(), true, r.exited)
 	}
 	r.process.Kill()
 }
 
-// end is how the launcher ended, nil where it is not known. It must be gone.
+// end is how the launcher ended, nil if unknown. It must be gone.
 func (r *insideRun) end() *syscall.WaitStatus {
 	if r.lost != nil {
 		return nil
@@ -140,12 +141,11 @@ func (r *insideRun) end() *syscall.WaitStatus {
 	return &r.status
 }
 
-// wasKilled reports whether somebody has ended the launcher, with whoever had
-// started it perhaps.
+// wasKilled reports whether a signal ended the launcher, perhaps with its parent.
 func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
 
-// settle waits until nothing of the command is left. An init that is alone needs a millisecond to
-// end, and holds nothing of the command's: it is waited for by finish.
+// settle waits until nothing of the command is left. An init that is alone ends within a
+// millisecond and holds nothing of the command's, so finish waits for it.
 func (r *insideRun) settle() {
 	if status, err := r.Conn.Wait(); err == nil && status.Alone && r.kind == anInit && r.group == nil {
 		r.release()
@@ -166,15 +166,15 @@ func (r *insideRun) release() {
 	})
 }
 
-// finish waits for the launcher and all it has started to be gone, whatever it
-// takes, and gives the end of its stderr.
+// finish waits until the launcher and all that it started are gone, and returns the end of its
+// stderr.
 func (r *insideRun) finish() string {
 	r.finishes.Do(func() { r.stderrTail = r.close() })
 	return r.stderrTail
 }
 
 func (r *insideRun) close() string {
-	// Now: a scope of systemd's ends with the launcher, which is about to.
+	// Now: systemd ends a scope with the launcher.
 	r.oomKills = r.group.Killed() - r.oomKillsBefore
 	patience := Patience
 	if r.sandbox.engine.config.initEnds() {
@@ -189,7 +189,7 @@ func (r *insideRun) close() string {
 	}
 	r.family.end()
 	r.oomKills = max(r.oomKills, r.group.Killed()-r.oomKillsBefore)
-	if r.kind != aMember { // the group counts what others of the session use, too
+	if r.kind != aMember { // the group counts also what others of the session use
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
 	}
@@ -198,8 +198,8 @@ func (r *insideRun) close() string {
 	return r.stderr.finish()
 }
 
-// unknown is the error for a command whose end nobody has told. A launcher that is
-// killed takes the init along, or should.
+// unknown is the error for a command whose end nobody reported. A killed launcher takes the init
+// along, or should.
 func (r *insideRun) unknown(error) error {
 	if r.lost != nil {
 		orphans.Kill(0)
@@ -222,7 +222,7 @@ func (r *insideRun) launcherEnd() string {
 	case status.Signaled():
 		return "the launcher " + name + " was killed by " + shared.SignalName(status.Signal())
 	case status.ExitStatus() > 128 && status.ExitStatus() <= 128+maxSignal:
-		// As launchers and shells tell of the end of their child.
+		// Launchers and shells report their child's end like this.
 		return fmt.Sprintf("the init was killed by %s (the launcher %s exited with status %d)",
 			shared.SignalName(syscall.Signal(status.ExitStatus()-128)), name, status.ExitStatus())
 	}
@@ -236,7 +236,7 @@ func stderrSuffix(stderr string) string {
 	return ""
 }
 
-// Usage is what the group has counted, and what the init tells where that has not.
+// Usage is the group's count, or else the init's.
 func (r *insideRun) Usage() shared.Usage {
 	u := r.InitRun.Usage()
 	u.CPU = cmp.Or(r.used.CPU, u.CPU)
@@ -246,7 +246,7 @@ func (r *insideRun) Usage() shared.Usage {
 	return u
 }
 
-// remarks are what is to be told of a command after its end.
+// remarks are the reports after a command's end.
 func (r *insideRun) remarks() (events []shared.Event) {
 	if r.oomKills > 0 {
 		count := strconv.FormatUint(r.oomKills, 10)
@@ -272,6 +272,6 @@ func (r *insideRun) remarks() (events []shared.Event) {
 		events = append(events, shared.Event{Kind: shared.EventDiscarded, Message: details[key] + one, Details: details})
 	}
 	discarded(status.NewFiles, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.fresh})
-	discarded(status.Ended, " process that ran still was ended with the command", " processes that ran still were ended with the command", "processes", map[string]string{})
+	discarded(status.Ended, " process that still ran was ended with the command", " processes that still ran were ended with the command", "processes", map[string]string{})
 	return events
 }

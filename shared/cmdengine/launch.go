@@ -19,48 +19,49 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Launch says how a launcher is started. Without Args there is none: what starts is the init itself.
+// A Launch says how to start a launcher. Without Args there is no launcher: the init starts itself.
 type Launch struct {
-	*exec.Cmd // as of [Config.Launch]
-	// Spawn, with [Config.Init], starts what Path and the words say in the engine's stead, if
-	// it is not nil. It may do without a Path.
+	*exec.Cmd // as in [Config.Launch]
+	// Spawn, with [Config.Init], starts Path and the words in the engine's place, if it is not nil.
+	// It may do without a Path.
 	Spawn Spawner
-	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains
-	// why it could not; see [sandboxinit.MakingArgv].
+	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains a
+	// failure; see [sandboxinit.MakingArgv].
 	Sandbox     *holder.Sandbox
 	MountFailed func(*holder.MountError) error
-	// Same, without a launcher, reports whether an init that was started for an earlier
-	// Launch can serve this one; what Landlock is about is looked at besides. With nil no sandbox is made beforehand.
+	// Same, without a launcher, reports whether an init that was started for an earlier Launch can
+	// serve this one; the caller also compares what Landlock needs. With nil there are no spares.
 	Same func(ctx context.Context, earlier Process) bool
-	// Shared, with Sandbox, gives Spawn and Sandbox for a Session with Processes: first is the
-	// init that is pid 1 for the others, nil where it is that which is to be started.
+	// Shared, with Sandbox, returns Spawn and Sandbox for a Session with Processes. first is the
+	// init that is pid 1 for the others, nil to start that one.
 	Shared func(first Process) (Spawner, *holder.Sandbox)
-	first  *insideRun // pid 1 of the kept session that this is a member of
+	first  *insideRun // pid 1 of the persistent session of this member
 
-	// Gate, with [Config.Init], begins before the command what passes connections between its
-	// network and the host's, with sockets from inside.
+	// Gate, with [Config.Init], starts, before the command, a process that passes connections
+	// between its network and the host's, with sockets from inside.
 	Gate func(ctx context.Context, sockets *sandboxinit.Sockets) (Gate, error)
-	// Mounts, with [Config.Init], are as of [sandboxinit.Command]. Where one is not
-	// in its place all is tried once more.
+	// Mounts, with [Config.Init], are as in [sandboxinit.Command]. If one is not in its place, the
+	// command is started once more.
 	Mounts []sandboxinit.Mount
-	// Confinement, with [Config.Init], is the command's, but for Filter and Scope, which are the Config's.
+	// Confinement, with [Config.Init], is the command's, without Filter and Scope, which are the
+	// Config's.
 	Confinement sandboxinit.Confinement
-	// OwnRules, with a Landlock, makes directories of the command's own, and gives more rules, about these. Inside
-	// then writes their names into the command's variables.
+	// OwnRules, with a Landlock, makes directories for the command, and returns rules for them.
+	// Inside then writes their names into the command's variables.
 	OwnRules func() ([]confine.Rule, error)
 	Inside   func(*sandboxinit.Command)
-	// Ended, with [Config.Init], is called when all that the command has started is gone, or it
-	// could not be started.
+	// Ended, with [Config.Init], is called when all that the command started is gone, or its start
+	// failed.
 	Ended func()
 }
 
-// A kind says what the process of a run is.
+// A kind is the role of a run's process.
 type kind uint8
 
 const (
-	aLauncher kind = iota // it starts the init, and ends after it
-	anInit                // it is the init
-	aMember               // it is the init of one command of a kept session: what it leaves is pid 1's
+	aLauncher kind = iota // starts the init, and ends after it
+	anInit                // is the init
+	aMember               // is the init of one command of a persistent session; pid 1 inherits what it leaves
 )
 
 func (c *Launch) kind() kind {
@@ -75,28 +76,26 @@ func (c *Launch) kind() kind {
 
 // A Gate passes connections between a sandbox and the host.
 type Gate interface {
-	// Hear has emit told of connections from now on, until stop, or until the gate is closed.
-	// Session says that others may have made them as well.
+	// Hear makes emit receive the connections, until stop or Close. session says that other
+	// commands may also cause them.
 	Hear(emit func(shared.Event), session bool) (stop func())
-	// Close is called once everything in the sandbox is gone, and returns when nothing more is told.
+	// Close is called when everything in the sandbox is gone. After it returns, emit is not called.
 	Close() error
 }
 
-// A Spawner starts a launcher with exactly these descriptors, from 0 on, an
-// empty environment and / as its directory. The launcher must die with the
-// engine. It may be born in the control group of version 2 whose directory group is, unless
-// that is nil: the engine moves one that was not, which costs some milliseconds. The error, if
-// it is the caller's to read, is a [shared.Error].
+// A Spawner starts a launcher with exactly these descriptors, from 0 on, an empty environment and
+// the directory /. The launcher must die with the engine. If group is not nil, the launcher may
+// begin in the control group (version 2) with that directory; else the engine moves it, which costs
+// some milliseconds. An error for the caller's eyes is a [shared.Error].
 type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
 
-// Process is a launcher that runs.
+// Process is a running launcher.
 type Process interface {
-	// Pid is its number, while it runs.
+	// Pid is its number while it runs.
 	Pid() int
-	// Kill kills it and does not wait. Its methods may be called at once.
+	// Kill kills it and does not wait. The methods may be called concurrently.
 	Kill() error
-	// Wait waits until it is gone, and is called once. The error says why nobody knows
-	// how it ended.
+	// Wait waits until it is gone, and is called once. An error says why its end is unknown.
 	Wait() (syscall.WaitStatus, error)
 }
 
@@ -114,8 +113,8 @@ func (f forked) Wait() (syscall.WaitStatus, error) {
 	return state.Sys().(syscall.WaitStatus), nil
 }
 
-// launch starts the launcher, in a control group of its own where a limit needs one. An
-// init that makes its sandbox has begun to.
+// launch starts the launcher, in a control group of its own if a limit needs one. An init that
+// makes its sandbox has then begun.
 func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	if c.Err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
@@ -137,8 +136,8 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 		}
 		return nil, err
 	}
-	// Before a child of ours can be reaped, so that its number is its own; and before
-	// the init is sent the command, so that nothing of the command's runs outside.
+	// Before a child of ours can be reaped, so that its number is its own, and before the init gets
+	// the command, so that no part of the command runs outside of the group.
 	err = r.group.Add(r.process.Pid())
 	go func() {
 		r.status, r.lost = r.process.Wait()
@@ -161,7 +160,7 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	return r, nil
 }
 
-// start starts the process, with the init's descriptors behind its own.
+// start starts the process, with the init's descriptors after its own.
 func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) error {
 	s, c := r.sandbox, r.launch
 	binary, err1 := s.init.Open()
@@ -174,7 +173,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 	} else {
 		out := null
 		if tty {
-			out = stdio[1] // which is shown as /dev/console, so that it has a name inside
+			out = stdio[1] // it is shown as /dev/console, so that it has a name inside
 		}
 		files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
 		binaryFD := len(files)
@@ -200,14 +199,14 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 	return nil
 }
 
-// fork starts launchers as the engine's own children, in group where the kernel can.
+// fork starts launchers as the engine's own children, in group if the kernel can.
 func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Process, error) {
 		attr := sysProcAttr(base, s.credential, s.engine.config.initEnds())
 		var process *os.Process
 		err := group.Start(attr, func() (err error) {
-			// Variables here are read outside the sandbox. Not nil, which
-			// would be the engine's own.
+			// The launcher reads these variables outside of the sandbox. nil would mean the
+			// engine's own.
 			process, err = s.engine.forker.process(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
 			return err
 		})

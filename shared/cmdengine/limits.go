@@ -10,17 +10,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The words for how well a limit is kept, as in [shared.EventLimit].
+// How well a limit is enforced, as in [shared.EventLimit].
 const (
 	held         = "held"
 	approximated = "approximated"
 	notHeld      = "not held"
 )
 
-// holding says what keeps one limit.
+// holding is the mechanism of one limit.
 type holding struct {
-	limit     string // as in the definition
-	mechanism string // empty where there is none
+	limit     string // as in a definition
+	mechanism string // may be empty
 	hold      string
 }
 
@@ -33,19 +33,18 @@ func (h holding) event() shared.Event {
 		Details: map[string]string{"limit": h.limit, "mechanism": h.mechanism, "hold": h.hold}}
 }
 
-// What the launcher and the init need of a group: with less they could not start, or would be
-// what the kernel ends first.
+// What the launcher and the init need of a group: with less they could not start, or the kernel
+// would end them first.
 const (
 	leastMemory = 16 << 20
 	leastPIDs   = 16
 )
 
-// tracerThreads are about as many as a tracer has and what it starts, for which the limit of the
-// command's processes leaves no room.
+// tracerThreads is about the number of threads of a tracer and its children, for which the
+// command's limit leaves no space.
 const tracerThreads = 6
 
-// holdings says what keeps the limits that bound a whole tree, of a command that
-// runs as uid.
+// holdings returns the mechanisms that bound the whole tree of a command that runs as uid.
 func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {
 	var out []holding
 	add := func(set bool, limit string, c cgroup.Controller, rlimit string) {
@@ -74,14 +73,13 @@ const (
 	rlimitPIDs   = "RLIMIT_NPROC"
 )
 
-// admitLimits refuses limits that are required and not held, and those that
-// no command could live with. A limit that each process keeps for itself
-// is not held: two processes are over it.
+// admitLimits refuses limits that are required and not enforced, or too small for any command. A
+// limit of each single process is not enforced: two processes exceed it.
 func admitLimits(l shared.Limits, holdings []holding) error {
 	for _, h := range holdings {
 		attribute := "limits." + h.limit
 		if h.hold != held && !l.BestEffort {
-			message := "nothing here can hold it for all processes of a command together"
+			message := "nothing here can enforce it for all processes of a command together"
 			if h.mechanism != "" {
 				message += "; " + h.mechanism + " would bound each one by itself"
 			}
@@ -94,16 +92,16 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 		switch {
 		case h.limit == "memory" && l.Memory < leastMemory:
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d bytes are less than the launcher and the init leave anything of: %d is the least", l.Memory, leastMemory)}
+				Message: fmt.Sprintf("%d bytes are too few for the launcher, the init and a command: %d is the least", l.Memory, leastMemory)}
 		case h.limit == "pids" && l.PIDs < leastPIDs:
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d is less than the threads of the launcher and the init, which count, leave anything of: %d is the least", l.PIDs, leastPIDs)}
+				Message: fmt.Sprintf("%d is too few for the threads of the launcher, the init and a command: %d is the least", l.PIDs, leastPIDs)}
 		}
 	}
 	return nil
 }
 
-// approximations are the rlimits that stand in for what no group holds.
+// approximations are the rlimits in place of limits that no group enforces.
 func approximations(l shared.Limits, holdings []holding) []sandboxinit.Rlimit {
 	var out []sandboxinit.Rlimit
 	for _, h := range holdings {

@@ -8,13 +8,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// LookPath finds a command as a shell in dir with that environment would, in
-// the file system that this process sees: a name with a slash is relative to dir;
-// any other is looked up in the absolute elements of env's PATH. Relative
-// elements do not count, because the directory would then choose what runs.
-// The errors are ErrNotFound and ErrNotExecutable.
+// LookPath finds a command as a shell in dir with that environment would, in the file system of
+// this process. A name with a slash is relative to dir. Other names are found in the absolute
+// elements of env's PATH; with relative elements the directory would choose the program. The errors
+// are ErrNotFound and ErrNotExecutable.
 //
-// It is for launchers that leave the view of files as it is.
+// It is for launchers that do not change the view of files.
 func LookPath(name, dir string, env []string) (string, error) {
 	found, err := sandboxinit.Resolve([]string{name}, "", env, cmp.Or(dir, "."), 0)
 	if err != nil {
@@ -23,12 +22,12 @@ func LookPath(name, dir string, env []string) (string, error) {
 	return found.Path, nil
 }
 
-// scriptFD is where the shell finds a long script: the last one of one digit, to leave
-// those before it to the launcher.
+// scriptFD is where the shell finds a long script: the last descriptor of one digit, so that the
+// launcher can use those before it.
 const scriptFD = 9
 
-// scriptArgs is the command line that runs a script the way an init does. For a
-// long one it also gives the text that must be readable at scriptFD.
+// scriptArgs is the command line that runs a script as an init does. For a long script it also
+// returns the text that must be readable at scriptFD.
 func scriptArgs(cmd *shared.Command) (args []string, text string, err error) {
 	p, refused := sandboxinit.Resolve(cmd.Args, cmd.Script, cmd.Env, cmp.Or(cmd.Dir, "."), scriptFD)
 	if refused != nil {
@@ -37,8 +36,8 @@ func scriptArgs(cmd *shared.Command) (args []string, text string, err error) {
 	return append([]string{p.Path}, p.Argv[1:]...), p.Script, nil
 }
 
-// withScript puts the script at scriptFD of a process whose descriptors from 3
-// on are extra. The caller closes script.
+// withScript puts the script at scriptFD of a process whose descriptors from 3 on are extra. The
+// caller closes script.
 func withScript(extra []*os.File, script *os.File) ([]*os.File, error) {
 	if script == nil {
 		return extra, nil
@@ -57,8 +56,7 @@ func withScript(extra []*os.File, script *os.File) ([]*os.File, error) {
 	return files, nil
 }
 
-// withoutScript is cmd as a shell's command line, and the file that the shell is to read where
-// the script is long.
+// withoutScript returns cmd as a shell's command line, and the file of a long script.
 func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err error) {
 	if cmd.Script == "" {
 		return cmd, nil, nil
@@ -66,7 +64,7 @@ func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err e
 	args, text, err := scriptArgs(&cmd)
 	if err == nil && text != "" {
 		if script, err = sandboxinit.Sealed("script", text); err != nil {
-			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the script: " + err.Error()}
+			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "passing on the script: " + err.Error()}
 		}
 	}
 	cmd.Args, cmd.Script = args, ""

@@ -11,17 +11,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Run is a command that runs, such as one that [Config.Begin] has started. Its methods
-// are called from several goroutines. One that has a method Usage() [shared.Usage], as
-// [InitRun] has, is asked for it once Wait has returned.
+// A Run is a running command, such as one that [Config.Begin] started. Several goroutines may call
+// its methods. If it has a method Usage() [shared.Usage], as [InitRun] does, that is called after
+// Wait.
 type Run interface {
-	// Wait returns once the command and all it has started are gone. It is
-	// called once.
+	// Wait returns when the command and all that it started are gone. It is called once.
 	Wait() (shared.ExitStatus, error)
-	// Signal reaches the command's process group, or returns os.ErrProcessDone.
+	// Signal sends to the command's process group, or returns os.ErrProcessDone.
 	Signal(shared.Signal) error
-	// Kill ends everything, sooner or later, and returns at once; it returns
-	// os.ErrProcessDone if the command has ended.
+	// Kill ends everything, sooner or later, and returns at once. It returns os.ErrProcessDone
+	// after the command's end.
 	Kill() error
 }
 
@@ -36,8 +35,8 @@ type process struct {
 	err    error
 }
 
-// supervise ends the command when its time is up or its sandbox is closed, and
-// records its end. It calls gone last.
+// supervise ends the command when its time is up or its sandbox is closed, and records its end. It
+// calls gone last.
 func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}, gone func()) {
 	defer gone()
 	ended := make(chan struct{})
@@ -81,13 +80,13 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 			if grace <= 0 {
 				err = p.run.Kill()
 			} else {
-				// Before the signal, which may be slow to deliver.
+				// Before the signal, which may take long.
 				graceOver = time.After(grace)
 				if r, ok := p.run.(*insideRun); ok && r.kind == aMember {
-					r.Conn.KillAllAtEnd() // else what it has left running would go on
+					r.Conn.KillAllAtEnd() // else what it left running would go on
 				}
 				err = p.run.Signal(syscall.SIGTERM)
-				// A stopped process acts on SIGTERM once it continues.
+				// A stopped process acts on SIGTERM only after it continues.
 				p.run.Signal(syscall.SIGCONT)
 			}
 			timedOut = !errors.Is(err, os.ErrProcessDone)
@@ -109,7 +108,7 @@ func (p *process) Wait(ctx context.Context) (shared.Result, error) {
 	}
 }
 
-// maxSignal is the greatest signal number that Linux has; others have fewer.
+// maxSignal is the greatest signal number of Linux; other systems have fewer.
 const maxSignal = 64
 
 func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
@@ -119,7 +118,7 @@ func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
 	if sig < 1 || sig > maxSignal {
 		return &shared.Error{
 			Kind: shared.ErrInvalidSpec, Attribute: "signal",
-			Message: fmt.Sprintf("%d is no signal's number", int(sig)),
+			Message: fmt.Sprintf("%d is not a signal number", int(sig)),
 		}
 	}
 	select {

@@ -262,10 +262,10 @@ func TestLaunchThatGivesNothing(t *testing.T) {
 	}
 	defer s.Close(t.Context())
 	cmd := shared.Command{Args: []string{"/bin/true"}, Dir: "/"}
-	if _, err := s.Start(t.Context(), cmd, shared.Stdio{}); err == nil || !strings.Contains(err.Error(), "Launch gave neither") {
+	if _, err := s.Start(t.Context(), cmd, shared.Stdio{}); err == nil || !strings.Contains(err.Error(), "Launch returned neither") {
 		t.Errorf("Start: %v", err)
 	}
-	if _, err := s.Plan(t.Context(), cmd); err == nil || !strings.Contains(err.Error(), "Launch gave neither") {
+	if _, err := s.Plan(t.Context(), cmd); err == nil || !strings.Contains(err.Error(), "Launch returned neither") {
 		t.Errorf("Plan: %v", err)
 	}
 }

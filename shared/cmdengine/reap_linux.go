@@ -12,8 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// reap kills what is left of the group while its leader, a zombie, still holds
-// the group's number.
+// reap kills the rest of the group while its leader, a zombie, still holds the group's number.
 func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,8 +22,8 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
-// awaitGroup waits until everybody in a group that was killed has ended. Zombies
-// have: who has to reap them may take its time.
+// awaitGroup waits until all processes of a killed group have ended. It does not wait for zombies,
+// which their parents must reap.
 func awaitGroup(pgid int) {
 	deadline := time.Now().Add(reapPatience)
 	for time.Now().Before(deadline) {
@@ -35,9 +34,9 @@ func awaitGroup(pgid int) {
 		for _, pid := range alive {
 			fd, err := unix.PidfdOpen(pid, 0)
 			if err != nil {
-				continue // gone since
+				continue // it has ended
 			}
-			// Looked at again: the number may have passed to a process that will live long.
+			// Check again: the number may belong to another process now, which may live long.
 			if inGroup(pid, pgid) {
 				proc.Ended(fd, time.Until(deadline))
 			}
@@ -55,7 +54,7 @@ func inGroup(pid, pgid int) bool {
 	return !over(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
 }
 
-// over reports whether a process has ended, though nobody may have been told yet.
+// over reports whether a process has ended, even if its parent does not know yet.
 func over(pid int) bool {
 	state := proc.Stat(pid, proc.StatState)
 	return state == "" || state == "Z" || state == "X"

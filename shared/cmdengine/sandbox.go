@@ -22,18 +22,18 @@ type sandbox struct {
 	init       sandboxinit.Binary
 	filter     []byte
 	attached   Attachment
-	detach     func() // once
+	detach     func() // called once
 	limits     cgroup.Decision
 	holdings   []holding
-	session    *persistentSession // nil where commands share no processes
+	session    *persistentSession // nil if commands share no processes
 
-	// open ends with the sandbox. Whatever starts or runs in it watches it.
+	// open ends with the sandbox. All that starts or runs in it watches it.
 	open  context.Context
 	close context.CancelFunc
 
 	mu     sync.Mutex // orders Add before Wait
 	closed bool
-	alive  sync.WaitGroup // commands that start or run, and what is made for the next
+	alive  sync.WaitGroup // commands that start or run, and the making of a spare
 	spare  *spare
 }
 
@@ -53,8 +53,7 @@ func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// decideLimits finds what keeps the limits of this machine's commands, of an engine that
-// leaves that to this package.
+// decideLimits finds the mechanisms of limits, for an engine that leaves them to this package.
 func (s *sandbox) decideLimits() error {
 	l, c := s.spec.Limits, &s.engine.config
 	if !c.HoldLimits || !c.Init || l.Memory == 0 && l.CPUs == 0 && l.PIDs == 0 {
@@ -69,7 +68,7 @@ func (s *sandbox) decideLimits() error {
 	return admitLimits(l, s.holdings)
 }
 
-// findInit finds the init, and what it is to load, where the engine has one.
+// findInit finds the init and its filters, if the engine has one.
 func (s *sandbox) findInit() (err error) {
 	c := &s.engine.config
 	if !c.Init {
@@ -84,7 +83,7 @@ func (s *sandbox) findInit() (err error) {
 	return err
 }
 
-// enter counts one command more, unless the sandbox is closed.
+// enter counts one more command, unless the sandbox is closed.
 func (s *sandbox) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *sandbox) Close(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		// They are being killed all the same.
+		// They are still being killed.
 		return ctx.Err()
 	}
 }
@@ -126,7 +125,7 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
 		finish(p.run)
-		s.makeSpare() // not before: it would take the command's processor
+		s.makeSpare() // not earlier: it would take processor time from the command
 		s.alive.Done()
 	})
 	return p, nil
@@ -203,7 +202,7 @@ func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.F
 	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 }
 
-// attend tells the engine of a command that it has launched itself.
+// attend reports a command that the engine launched itself.
 func (s *sandbox) attend(run Run, emit func(shared.Event)) (ended func()) {
 	direct, ok := run.(*directRun)
 	if attend := s.engine.config.Attend; ok && attend != nil {
@@ -212,7 +211,7 @@ func (s *sandbox) attend(run Run, emit func(shared.Event)) (ended func()) {
 	return func() {}
 }
 
-// check refuses, of a command, what the engine cannot do.
+// check refuses a command that the engine cannot run.
 func (s *sandbox) check(cmd *shared.Command) error {
 	if err := cmd.Validate(); err != nil {
 		return err
@@ -225,7 +224,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 		}
 	}
 	if cmd.Trace && s.session != nil {
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "a command of a session with processes is not traced", Hint: "run it in a sandbox of its own"}
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "the engine does not trace a command of a session with processes", Hint: "run it in a sandbox of its own"}
 	}
 	if cmd.Trace && !info.Features.Has(shared.FeatureTrace) {
 		return &shared.Error{
@@ -272,7 +271,7 @@ func isTerminal(f *os.File) bool {
 	return terminal
 }
 
-// closeAll closes files, of which some may be nil.
+// closeAll closes files; some may be nil.
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()

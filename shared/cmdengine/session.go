@@ -9,31 +9,31 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A kept session is what commands share whose Spec's Session has Processes: namespaces, with an
-// init as pid 1 that runs no command, one control group and one gate. It lasts as long as
-// one of its sandboxes is open.
+// A persistent session is what commands share if their Spec's Session has Processes: namespaces,
+// with an init as pid 1 that runs no command, one control group and one gate. It lives while one of
+// its sandboxes is open.
 type persistentSession struct {
 	id   string
-	spec shared.Spec // as of wholly
+	spec shared.Spec // as wholly returns it
 
-	// under engine.keeping
-	users       int                 // sandboxes
-	credentials []shared.Credential // with the values that the last one came with
-	begun       *sandbox            // whose gate it is; nil before the first command
+	// Guarded by engine.keeping.
+	users       int                 // the number of sandboxes
+	credentials []shared.Credential // with the values of the last sandbox
+	begun       *sandbox            // the owner of the gate; nil before the first command
 
-	starting chan struct{} // holds one token: who has it may look at first
+	starting chan struct{} // holds one token for the right to use first
 	first    *insideRun    // nil before the first command
 
 	mu        sync.Mutex
-	listeners map[*func(shared.Event)]bool // the commands that run
-	gate      Gate                         // of first; nil where it has none
-	// pending has what nobody has heard yet, where no command runs, and deaf ends what fills it.
+	listeners map[*func(shared.Event)]bool // the running commands
+	gate      Gate                         // the gate of first; may be nil
+	// pending has the events since the last command, and deaf ends what fills it.
 	pending *events
 	deaf    func()
 }
 
-// wholly is what of a Spec holds for all that runs in a kept session: all but what each sandbox has for
-// itself. Where a gate takes other values of credentials, these can differ as well.
+// wholly is the part of a Spec that applies to all of a session, without what each sandbox has for
+// itself. If a gate accepts new values of credentials, the values may differ too.
 func wholly(s *shared.Spec, renews bool) shared.Spec {
 	w := clone(*s)
 	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare = "", nil, false, "", false
@@ -45,9 +45,9 @@ func wholly(s *shared.Spec, renews bool) shared.Spec {
 	return w
 }
 
-// keep enters the kept session of a sandbox. One whose Spec has another network, for example, would not
-// be held to it there. A credential with another value is one that was renewed: who has it still in the
-// session gets the new one, too.
+// keep enters the session of a sandbox. It refuses a Spec with, for example, another network, which
+// the session would not enforce. A credential with another value was renewed: all of the session
+// get the new one.
 func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	id, renew := s.spec.Session.ID, s.attached.Renew
 	spec := wholly(&s.spec, renew != nil)
@@ -61,9 +61,9 @@ func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 		k = &persistentSession{id: id, spec: spec, starting: make(chan struct{}, 1), listeners: map[*func(shared.Event)]bool{}}
 		e.sessions[id] = k
 	}
-	if !reflect.DeepEqual(k.spec, spec) { // not as text, in which all secrets are one
+	if !reflect.DeepEqual(k.spec, spec) { // not as text, in which all secrets look the same
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "session.processes",
-			Message: "processes run in the session whose network, credentials, limits, user or options are others", Hint: "end them first, or use another session"}
+			Message: "processes of the session run with another network, user, options, or other credentials or limits", Hint: "end them first, or use another session"}
 	}
 	k.users++
 	k.credentials = s.spec.Network.Inject.Credentials
@@ -74,7 +74,7 @@ func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	return k, nil
 }
 
-// begin notes whose gate it is.
+// begin sets the owner of the gate.
 func (k *persistentSession) begin(s *sandbox) {
 	s.engine.keeping.Lock()
 	defer s.engine.keeping.Unlock()
@@ -82,14 +82,14 @@ func (k *persistentSession) begin(s *sandbox) {
 	k.renew()
 }
 
-// renew has the gate use the newest values. engine.keeping is held.
+// renew gives the gate the newest values. The caller holds engine.keeping.
 func (k *persistentSession) renew() {
 	if k.begun != nil && k.begun.attached.Renew != nil {
 		k.begun.attached.Renew(k.credentials)
 	}
 }
 
-// leave gives it up. With its last sandbox all that runs in it ends.
+// leave leaves the session. When the last sandbox leaves, everything in the session ends.
 func (e *engine) leave(k *persistentSession) {
 	e.keeping.Lock()
 	k.users--
@@ -109,8 +109,7 @@ func (e *engine) leave(k *persistentSession) {
 	}
 }
 
-// member makes of c, a command's, one that starts an init in the kept session, which it begins where
-// that has no processes yet, or none any more.
+// member makes c start an init in the session. It begins the session's processes if there are none.
 func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, err error) {
 	k := s.session
 	select {
@@ -130,7 +129,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		select {
 		case <-k.first.exited:
 			k.first.finish()
-			message := "the session's processes have ended, and begin anew: " + k.first.launcherEnd()
+			message := "the session's processes ended, and new ones start: " + k.first.launcherEnd()
 			if k.first.oomKills > 0 {
 				message += ", limits.memory was used up"
 			}
@@ -150,7 +149,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 	return notes, nil
 }
 
-// beginSession starts pid 1 of a kept session, with its gate.
+// beginSession starts pid 1 of a persistent session, with its gate.
 func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	c, err := s.command(ctx, &shared.Command{})
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	return r, nil
 }
 
-// hear has the gate of a new pid 1 heard, by the commands that run, or else for the next one.
+// hear makes the running commands, or else the next one, receive events of a new pid 1's gate.
 func (k *persistentSession) hear(gate Gate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,7 +189,7 @@ func (k *persistentSession) hear(gate Gate) {
 	}
 }
 
-// hearing has emit told of what passes the gate, which is not known of which command it is.
+// hearing makes emit receive the gate's events; they do not say which command caused them.
 func (k *persistentSession) hearing(emit func(shared.Event)) (stop func()) {
 	if k.gate == nil {
 		return func() {}
@@ -198,7 +197,7 @@ func (k *persistentSession) hearing(emit func(shared.Event)) (stop func()) {
 	return k.gate.Hear(emit, true)
 }
 
-// listenIdly keeps what happens for the next command, if none runs.
+// listenIdly keeps events for the next command, if none runs.
 func (k *persistentSession) listenIdly() {
 	if k.pending == nil && len(k.listeners) == 0 {
 		k.pending = newEvents()
@@ -206,7 +205,7 @@ func (k *persistentSession) listenIdly() {
 	}
 }
 
-// keepEvent keeps what has happened. What each command is told of its network is not that.
+// keepEvent keeps an event, except those about the network that each command gets anyway.
 func (k *persistentSession) keepEvent() func(shared.Event) {
 	pending := k.pending
 	return func(e shared.Event) {
@@ -216,7 +215,7 @@ func (k *persistentSession) keepEvent() func(shared.Event) {
 	}
 }
 
-// awake gives what was kept, and keeps nothing more.
+// awake returns the kept events, and stops keeping them.
 func (k *persistentSession) awake() (list []shared.Event) {
 	if k.pending == nil {
 		return nil
@@ -230,7 +229,7 @@ func (k *persistentSession) awake() (list []shared.Event) {
 	return list
 }
 
-// emit tells all commands that run.
+// emit sends to all running commands.
 func (k *persistentSession) emit(e shared.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -242,7 +241,7 @@ func (k *persistentSession) emit(e shared.Event) {
 	}
 }
 
-// DrainEvents is as of [shared.EventDrainer].
+// DrainEvents implements [shared.EventDrainer].
 func (s *sandbox) DrainEvents() []shared.Event {
 	if s.session == nil {
 		return nil
@@ -254,12 +253,12 @@ func (s *sandbox) DrainEvents() []shared.Event {
 	return list
 }
 
-// listen has a command told until stop, and of what was told to none before. It hears what is
-// refused while it runs, whoever has heard of the same before.
+// listen makes a command receive events until stop, and those that no command received. It hears
+// each refusal during its run, even if another command heard of it.
 func (k *persistentSession) listen(emit func(shared.Event)) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	deaf := k.hearing(emit) // before the other is not any more, so that nothing is lost in between
+	deaf := k.hearing(emit) // before the other stops, so that no event is lost
 	for _, e := range k.awake() {
 		emit(e)
 	}

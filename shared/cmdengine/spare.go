@@ -5,14 +5,14 @@ import (
 	"os"
 )
 
-// A spare is a sandbox without a command: an init that has made all but the last of it and
-// waits. It serves one command, as every sandbox does.
+// A spare is a sandbox without a command: an init that has made all but the last part of it, and
+// waits. It serves one command, as every sandbox.
 type spare struct {
 	ready chan struct{} // closed when run is final
-	run   *insideRun    // nil where it could not be made
+	run   *insideRun    // nil if making it failed
 }
 
-// makeSpare has one made, where the Spec asks for that and there is none.
+// makeSpare makes one, if the Spec asks for it and there is none.
 func (s *sandbox) makeSpare() {
 	if !s.spec.Prepare || !s.attached.Prepares || s.session != nil {
 		return
@@ -28,7 +28,7 @@ func (s *sandbox) makeSpare() {
 		defer close(one.ready)
 		c, err := s.command(s.open, nil)
 		if err != nil {
-			return // the next command is told
+			return // the next command reports the error
 		}
 		defer closeAll(c.ExtraFiles)
 		if c.Same == nil {
@@ -51,7 +51,7 @@ func (s *sandbox) makeSpare() {
 	})
 }
 
-// takeSpare gives the spare, if it is what c would start. One that is not goes.
+// takeSpare returns the spare if it is what c would start, and discards any other.
 func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	if c.Same == nil {
 		return nil
@@ -64,17 +64,17 @@ func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 		return nil
 	}
 	select {
-	case <-one.ready: // sooner than another would be
+	case <-one.ready: // sooner than a new one
 		if one.run != nil && c.Same(ctx, one.run.process) && one.run.confinement.Landlock.Holds(c.Confinement.Landlock) {
 			return one.run
 		}
 	case <-ctx.Done():
 	}
-	s.alive.Go(one.discard) // the caller is counted until then
+	s.alive.Go(one.discard) // until then the caller counts
 	return nil
 }
 
-// discard ends a spare that no command has been given to. There may be none.
+// discard ends an unused spare. one may be nil.
 func (one *spare) discard() {
 	if one == nil {
 		return

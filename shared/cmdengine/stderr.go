@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxStderr bounds what is kept of a launcher's stderr.
+	// maxStderr bounds the kept text of a launcher's stderr, in bytes.
 	maxStderr = 16 << 10
-	// pipeSize is what a pipe holds, by default.
+	// pipeSize is the default capacity of a pipe, in bytes.
 	pipeSize = 64 << 10
-	// stderrPatience is for what is still in the pipe when the launcher is gone.
+	// stderrPatience is the time to read the rest of the pipe after the launcher's end.
 	stderrPatience = 200 * time.Millisecond
 )
 
@@ -25,7 +25,7 @@ type tail struct {
 	bytes []byte
 }
 
-// newTail gives the end of the pipe to write to; the caller closes it.
+// newTail returns the end of the pipe to write to; the caller closes it.
 func newTail() (*tail, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -58,9 +58,8 @@ func (t *tail) keep(chunk []byte) {
 	}
 }
 
-// waiting gives what is in the pipe, once: somebody may be filling it for ever. A
-// Read of Go's does not look once its time is up, which on a busy machine can be
-// before it begins.
+// waiting reads the pipe once, because a process may fill it forever. A Read of Go's returns
+// nothing after its deadline, which on a busy machine can pass before it begins.
 func (t *tail) waiting() []byte {
 	chunk := make([]byte, pipeSize)
 	conn, err := t.r.SyscallConn()
@@ -74,8 +73,8 @@ func (t *tail) waiting() []byte {
 	return chunk[:n]
 }
 
-// finish gives what was kept, once nothing more can come or somebody has held
-// the pipe open for too long.
+// finish returns the kept text, when no more can come, or when somebody has held the pipe open for
+// too long.
 func (t *tail) finish() string {
 	if t == nil {
 		return ""
@@ -86,12 +85,12 @@ func (t *tail) finish() string {
 	return string(t.bytes)
 }
 
-// maxQuote is what an error quotes of either end of a long stderr: a crash says
-// what happened first, a chatty launcher last.
+// maxQuote is what an error quotes of each end of a long stderr, in bytes: a crash prints its cause
+// first, a chatty launcher last.
 const maxQuote = 1 << 10
 
-// quote makes one line of a launcher's words that is safe to show: it repeats
-// paths, which may hold anything.
+// quote makes one line of a launcher's output that is safe to show: it repeats paths, which may
+// contain anything.
 func quote(stderr string) string {
 	line := strings.ReplaceAll(strings.TrimSpace(stderr), "\n", "; ")
 	if len(line) > 2*maxQuote {

@@ -11,9 +11,8 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// holdDir opens a directory of the host that its path leads to by no symlink, and
-// gives the path by which it stays that one: what can write above it could put a
-// symlink there before a child enters it.
+// holdDir opens a directory of the host through no symlink, and returns a path that stays this
+// directory: a process that can write above it could put a symlink there before a child enters it.
 func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
@@ -22,23 +21,22 @@ func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
 	}
 	switch err {
 	case nil:
-	case unix.ENOSYS, unix.EPERM: // before Linux 5.6, and filters that do not know it
+	case unix.ENOSYS, unix.EPERM: // before Linux 5.6, or under a filter that does not know it
 		return nil, dir, 0
 	default:
 		errors.As(err, &errno)
 		return nil, "", errno
 	}
 	held = os.NewFile(uintptr(fd), dir)
-	path = "/proc/self/fd/" + strconv.Itoa(fd) // of the child, too, until it executes
-	if _, err := os.Stat(path); err != nil {   // without /proc
+	path = "/proc/self/fd/" + strconv.Itoa(fd) // also in the child, until it executes
+	if _, err := os.Stat(path); err != nil {   // there is no /proc
 		return held, dir, 0
 	}
 	return held, path, 0
 }
 
-// givePipes lets another user reopen its own stdio: /dev/stderr is a path, and a
-// pipe belongs to who made it. Only nameless pipes are given away; a named
-// file or a terminal is the caller's own.
+// givePipes lets another user reopen its own stdio: /dev/stderr is a path, and a pipe belongs to
+// its maker. It gives away only nameless pipes; a named file or a terminal belongs to the caller.
 func givePipes(files []*os.File, credential *syscall.Credential) {
 	if credential == nil || int(credential.Uid) == os.Geteuid() {
 		return

@@ -14,11 +14,11 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // holdDir holds nothing: macOS has no path for an open directory.
 func holdDir(dir string) (*os.File, string, syscall.Errno) { return nil, dir, 0 }
 
-// givePipes has nothing to do: /dev/fd duplicates descriptors here.
+// givePipes does nothing: /dev/fd duplicates descriptors here.
 func givePipes([]*os.File, *syscall.Credential) {}
 
-// reap kills what is left of the group once its leader is reaped. As long as
-// anybody is left, the group's number cannot be another's.
+// reap kills the rest of the group after its leader was reaped. While the group has members, its
+// number cannot be another's.
 func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	state, err := r.process.Wait()
 	r.mu.Lock()
@@ -28,11 +28,11 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
-// over is of no use: only on Linux do processes outlive their commands.
+// over is not needed: only on Linux do processes outlive their commands.
 func over(int) bool { return false }
 
-// awaitGroup waits until nobody is left in a group that was killed. There is
-// nothing to wait on for a process that is another's child.
+// awaitGroup polls until a killed group has no members: one cannot wait for another process's
+// child.
 func awaitGroup(pgid int) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -16,30 +16,27 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// View gives what a launcher is to mount and hide that mounts by path, as container
-// CLIs do: a Spec's Table and, as [shared.Private], its Home, /tmp and /var/tmp, sorted
-// so that a directory comes before what lies in it. It looks at the host's files as
-// they are, so it is for Launch, and for Open, to refuse early. The errors are
-// ErrInvalidSpec and name what asked for the path.
+// View returns what a launcher that mounts by path, as container CLIs do, must mount and hide: a
+// Spec's Table and, as [shared.Private], its Home, /tmp and /var/tmp, sorted, a directory before
+// its contents. It reads the host's current files, so call it in Launch, and in Open to refuse
+// early. The errors are ErrInvalidSpec and name the attribute.
 //
-//   - A path with one of the characters in odd is refused, since the launcher
-//     would read it as two, and so is one that is not UTF-8, which such launchers
-//     pass on as another.
-//   - A source that is not there is refused, unless it is to be ignored, and so is one
-//     that leads through a symlink: the host has resolved it, so that the symlink has
-//     been put there since, by a command perhaps, to be shown something else.
-//   - A path inside another entry's files must be there. The launcher would make
-//     it, and leave it on the host. What is to be hidden and is not there is refused,
-//     or left out, as its entry says.
-//   - The directories between a writable entry and those in it are bound onto
-//     themselves: see [shared.Pins].
-//   - Whether a hidden path is a directory, [os.Stat] says to a launcher that hides
-//     files and directories by different words; one that is not there can be left out.
-//   - What lies in a hidden entry and is hidden itself is left out. Where the next
-//     entry lies in a hidden one, that is best made of empty memory, read-only.
+//   - It refuses a path with a character in odd, which the launcher would read as two paths, and
+//     one that is not UTF-8, which such launchers change.
+//   - It refuses a missing source, unless its entry says to ignore it, and a source that leads
+//     through a symlink: the host has resolved the path, so a command may have put the symlink
+//     there since.
+//   - A path inside another entry's files must exist, or the launcher would create it on the host.
+//     A missing path to hide is refused or omitted, as its entry says.
+//   - The directories between a writable entry and those in it are bound onto themselves: see
+//     [shared.Pins].
+//   - A launcher with different words for hidden files and directories must call [os.Stat], and may
+//     omit a missing path.
+//   - It omits hidden entries in hidden ones. If the next entry lies in a hidden one, make that of
+//     empty memory, read-only.
 //
-// A source that is swapped between this look and the mount is not found out:
-// [shared.FeatureSourceFD] is not to be claimed.
+// It does not notice a source that is swapped between this check and the mount: do not claim
+// [shared.FeatureSourceFD].
 func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	kept, err := mounts(spec.Table)
 	if err != nil {
@@ -55,7 +52,7 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 		}
 	}
 	for _, pin := range shared.Pins(kept) {
-		// What leads through a symlink is not where the pin would keep it.
+		// A path that leads through a symlink is not where the pin would protect it.
 		if to, err := filepath.EvalSymlinks(pin.Source); err == nil && to == pin.Source && isDir(to) && pin.Access == shared.ReadWrite {
 			kept = append(kept, pin)
 		}
@@ -69,11 +66,10 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	return kept, nil
 }
 
-// mounts gives the entries of a table that are to be mounted: their sources are there, and
-// the places that they are mounted on.
+// mounts returns the entries of a table to mount: their sources and mount points exist.
 func mounts(table []shared.Entry) ([]shared.Entry, error) {
 	view := make([]shared.Entry, 0, len(table))
-	files := map[string]bool{} // the entries of which the source is no directory
+	files := map[string]bool{} // entries whose source is not a directory
 	for _, e := range table {
 		if e.Access.Shows() {
 			there, err := sourceOf(e)
@@ -107,7 +103,7 @@ func mounts(table []shared.Entry) ([]shared.Entry, error) {
 	return kept, nil
 }
 
-// sourceOf checks what is to be shown.
+// sourceOf checks the source of an entry.
 func sourceOf(e shared.Entry) (there bool, err error) {
 	to, err := filepath.EvalSymlinks(e.Source)
 	switch {
@@ -123,15 +119,15 @@ func sourceOf(e shared.Entry) (there bool, err error) {
 	return true, nil
 }
 
-// mountable checks the place on the host, in another entry's files, on which e is to be
-// mounted. What is to be hidden need not be there.
+// mountable checks the mount point of e on the host, in another entry's files. If e hides, it may
+// be missing.
 func mountable(e shared.Entry, place string, isFile bool) (there bool, err error) {
 	to, err := filepath.EvalSymlinks(place)
 	switch hides := e.Access == shared.Hidden; {
 	case hides && gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, withHint(viewError(e.Why, "%q does not exist in what is bound there (%q on the host)", e.Path, place),
+		return false, withHint(viewError(e.Why, "%q does not exist in the bind around it (%q on the host)", e.Path, place),
 			"create it on the host, or choose a destination outside of the other binds")
 	case hides:
 	case err != nil:
@@ -155,7 +151,7 @@ func isDir(path string) bool {
 func nameable(origin, odd string, paths ...string) error {
 	for _, p := range paths {
 		if strings.ContainsAny(p, odd) || !utf8.ValidString(p) {
-			return viewError(origin, "the launcher takes no path such as %q: none with one of %q, and none that is not UTF-8", p, odd)
+			return viewError(origin, "the launcher cannot use the path %q: it accepts no path with one of %q, and none that is not UTF-8", p, odd)
 		}
 	}
 	return nil
