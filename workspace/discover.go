@@ -14,14 +14,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Discover returns the project root for work in dir, an existing directory: the
-// nearest directory at or above it that holds .git, else dir itself;
-// resolved either way. It runs no git. home is the caller's, "" if it is not known.
+// Discover returns the project root for work in dir, an existing directory: the nearest directory
+// at or above it with a .git, else dir itself, without symlinks. It runs no git. home is the
+// caller's, "" if unknown.
 //
-// Two kinds of .git above dir are passed over. One that belongs to neither the
-// caller, the owner of dir nor root: anybody can put one in a shared
-// directory and so widen what is taken for the project. And one in a directory
-// that New refuses as a root: a home kept in git is not a project.
+// It ignores two kinds of .git above dir. One whose owner is neither the caller, the owner of dir
+// nor root: anybody can put one in a shared directory and so widen the project. And one in a
+// directory that New refuses as a root: a home kept in git is not a project.
 func Discover(dir, home string) (string, error) {
 	if err := checkSpelling(dir); err != nil {
 		return "", fmt.Errorf("discover: %w", err)
@@ -48,9 +47,9 @@ func Discover(dir, home string) (string, error) {
 	return start, nil
 }
 
-// SpellingOf is how a directory in a root spells the root, which is without symlinks: "/l/p" of
-// "/l/p/sub", where l is one. Where a symlink leads into the root it is the directory, and of
-// is what that leads to; where none is on the way, it is the root itself.
+// SpellingOf returns how a directory in a root spells the root: "/l/p" of "/l/p/sub", where l is a
+// symlink. If a symlink leads into the root, spelled is the directory, and of is its target;
+// without symlinks spelled is the root.
 func SpellingOf(dir, root string) (spelled, of string) {
 	if paths.Inside(root, dir) {
 		return root, root
@@ -67,9 +66,8 @@ func SpellingOf(dir, root string) (spelled, of string) {
 	return dir, resolved
 }
 
-// gitTop returns the nearest directory at or above the resolved dir with a
-// .git that is owner's, the caller's or root's, or "". It ends at /: a
-// resolved path has no loops.
+// gitTop returns the nearest directory at or above the resolved dir with a .git of owner, the
+// caller or root, or "". It ends at /: a resolved path has no loops.
 func gitTop(dir string, owner uint32) string {
 	for {
 		fi, err := os.Stat(join(dir, ".git"))

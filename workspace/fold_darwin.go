@@ -2,5 +2,5 @@ package workspace
 
 import "strings"
 
-// foldName folds case, as the file system does when it looks up a name.
+// foldName folds case, as the file system does for a name.
 func foldName(name string) string { return strings.ToLower(name) }

@@ -22,26 +22,25 @@ import (
 )
 
 const (
-	gitSettling     = 2 * time.Second // the coarsest clock of a file system in use
-	maxIncludes     = 64              // files that a configuration includes
+	gitSettling     = 2 * time.Second // the coarsest clock of a file system
+	maxIncludes     = 64              // included files of a configuration
 	maxIncludeDepth = 10              // as in git
-	maxExpanded     = 8               // paths that git itself must expand
+	maxExpanded     = 8               // paths that need git to expand them
 )
 
-// An answer is all that git says of one repository to one user, and what it
-// depends on.
+// An answer is all that git says about a repository to one user, with the files that it depends on.
 type answer struct {
 	settings    []setting // under any condition
-	holding     []setting // now
-	unheld      error     // why they are not known
-	hasIncludes bool      // some of settings stand in included files
+	holding     []setting // in force now
+	unheld      error     // why they are unknown
+	hasIncludes bool      // some settings come from included files
 	controls    GitControls
 	stamps      map[string]stamp
-	latest      int64 // the last change of any of them
+	latest      int64 // the time of the last change of these files
 	askedAt     time.Time
 }
 
-// look remembers how path looks now.
+// look records the current state of path.
 func (a *answer) look(path string) stamp {
 	s := stampOf(path)
 	if _, ok := a.stamps[path]; !ok {
@@ -51,7 +50,7 @@ func (a *answer) look(path string) stamp {
 	return s
 }
 
-// current reports whether all that the answer depends on looks as it did.
+// current reports whether all files that the answer depends on are unchanged.
 func (a *answer) current() bool {
 	for p, s := range a.stamps {
 		if stampOf(p) != s {
@@ -61,17 +60,18 @@ func (a *answer) current() bool {
 	return true
 }
 
-// timesReliable reports whether the next change of what the answer depends on will
-// be seen: the clock of its file system has ticked since the last.
+// timesReliable reports whether the next change of these files will be visible: the clock of their
+// file system has ticked since the last one.
 func (a *answer) timesReliable() bool { return a.askedAt.UnixNano()-a.latest > int64(gitSettling) }
 
-// A stamp tells a file from another one, and from itself before a change.
+// A stamp distinguishes a file from another one, and from itself before a change.
 type stamp struct {
 	link, end fileState
 	text      [sha256.Size]byte // of a small file
 }
 
-// fileState is what stat(2) says, without what changes by itself or with the next mount, or its error.
+// fileState is the result of stat(2), or its error, without what changes by itself or with the next
+// mount.
 type fileState struct {
 	err syscall.Errno
 	unix.Stat_t
@@ -89,8 +89,8 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 	return s
 }
 
-// stampOf reads small files: the times tell no write through a mapping to a page that the kernel has
-// yet to write to the disk, or that of a tmpfs was read before.
+// stampOf reads small files: the times do not show a write through a mapping to a page that the
+// kernel has not written to the disk yet, or to a tmpfs page that was read before.
 func stampOf(path string) stamp { return stampWithin(path, maxGitConfig) }
 
 // stampWithin reads no file of more than limit bytes.
@@ -99,8 +99,7 @@ func stampWithin(path string, limit int64) (s stamp) {
 	if s.symlink() {
 		s.end = stateOf(unix.Stat, path)
 	} else if s.regular() && s.link.Size == 0 && s.link.Nlink == 1 {
-		// It says as much as one that is not there, and may stand for one while
-		// a command runs.
+		// It has no text, like a missing file, and may hold the path of one while a command runs.
 		s.link = fileState{err: syscall.ENOENT}
 	}
 	if s.regular() && s.target().Size <= limit {
@@ -112,7 +111,7 @@ func stampWithin(path string, limit int64) (s stamp) {
 	return s
 }
 
-// target is what the path leads to.
+// target is the state of what the path leads to.
 func (s stamp) target() fileState {
 	if s.symlink() {
 		return s.end
@@ -129,14 +128,14 @@ func (s stamp) absent() bool {
 	return s.target().err == syscall.ENOENT || s.target().err == syscall.ENOTDIR
 }
 
-// gitAnswers remembers answers, by what was asked.
+// gitAnswers caches answers by question.
 type gitAnswers struct {
-	clock func() time.Time // nil for time.Now
-	mu    sync.Mutex       // one git answers all who ask at once
+	clock func() time.Time // nil means time.Now
+	mu    sync.Mutex       // one git answers all simultaneous questions
 	known map[string]*answer
 }
 
-// maxAnswers bounds gitAnswers. Past it they begin anew.
+// maxAnswers bounds gitAnswers, which is then emptied.
 const maxAnswers = 1 << 10
 
 func (c *gitAnswers) now() time.Time {
@@ -146,7 +145,7 @@ func (c *gitAnswers) now() time.Time {
 	return time.Now()
 }
 
-// ask returns what git says of a repository to a user. The answer is shared.
+// ask returns git's answer about a repository to a user. The caller must not change it.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
 	g, c := w.gitAs(as), &w.answers
 	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
@@ -172,20 +171,20 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 			return a
 		}
 	}
-	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changes while it is read: %w", l.GitDir, ErrChanged)
+	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changed while it was read: %w", l.GitDir, ErrChanged)
 	return a
 }
 
-// gather asks git, and follows the includes by itself: also those whose
-// condition does not hold now, as a command can switch to another branch. So no
-// git opens a file before it was seen to be one, and a fifo holds none up.
+// gather asks git. It follows includes itself, also those whose condition is not true now, because
+// a command can switch to another branch. So git opens no file that was not checked, and no fifo
+// blocks it.
 func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
 	git, tried := g.find()
 	if git == nil {
 		return errNoGit
 	}
 	for _, p := range tried {
-		a.look(p) // another git may have another configuration of the system
+		a.look(p) // another git may use another system configuration
 	}
 	if err := a.configFiles(g.files(l)); err != nil {
 		return err
@@ -215,13 +214,13 @@ func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayo
 		return err
 	}
 	if a.holding = settings; a.hasIncludes {
-		a.holding, a.unheld = g.list(ctx, l, "--includes") // a file that cannot be read ends git
+		a.holding, a.unheld = g.list(ctx, l, "--includes") // git fails at an unreadable file
 	}
 	a.controls.Settings = settingsOf(g, expand, a.holding)
 	return a.obey(g, expand, top, l)
 }
 
-// followIncludes adds the settings of the files that are included, level by level.
+// followIncludes adds the settings of included files, level by level.
 func (a *answer) followIncludes(ctx context.Context, g *gitRunner, expand func(string) (string, error), l GitLayout) error {
 	level, followed := a.settings, 0
 	for depth := 0; ; depth++ {
@@ -240,7 +239,7 @@ func (a *answer) followIncludes(ctx context.Context, g *gitRunner, expand func(s
 	}
 }
 
-// included gives the files that settings include, which are there and not known yet.
+// included returns the files that settings include, if they exist and are new.
 func (a *answer) included(settings []setting, expand func(string) (string, error), l GitLayout) (files []string, err error) {
 	for _, s := range settings {
 		if !s.includes() || s.value == "" {
@@ -267,7 +266,7 @@ func (a *answer) included(settings []setting, expand func(string) (string, error
 	return files, nil
 }
 
-// configFiles notes all of them, and gives the first refusal.
+// configFiles records all files, and returns the first refusal.
 func (a *answer) configFiles(files []string) (refused error) {
 	for _, p := range files {
 		if _, err := a.configFile(p); err != nil && refused == nil {
@@ -277,8 +276,8 @@ func (a *answer) configFiles(files []string) (refused error) {
 	return refused
 }
 
-// configFile notes a file of the configuration. It reports whether it is there,
-// and refuses what git would wait for, or read for long.
+// configFile records a configuration file, and reports whether it exists. It refuses one that would
+// block git, or take long to read.
 func (a *answer) configFile(p string) (there bool, err error) {
 	if slices.Contains(a.controls.Config, p) {
 		return false, nil
@@ -305,9 +304,8 @@ func isDevNull(p string) bool {
 	return err == nil && nullErr == nil && os.SameFile(fi, null)
 }
 
-// tidy cleans an absolute path where that changes nothing, now and later: ".." after
-// a symlink is not lexical, and a command can put one in the place of any directory
-// but those that fixed lie in.
+// tidy cleans an absolute path if that changes nothing, now and later: ".." after a symlink is not
+// lexical, and a command can replace any directory by one, except those above fixed.
 func tidy(p string, fixed ...string) string {
 	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
 		name, _, _ = strings.Cut(p[i:], "/")

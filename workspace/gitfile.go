@@ -18,11 +18,11 @@ import (
 const (
 	maxGitPointer = 8 << 10 // a .git, commondir, gitdir or HEAD file: one path or ref
 	maxGitConfig  = 1 << 20 // a git config that is searched for core.worktree
-	maxGitEntries = 1 << 10 // worktrees that are listed
+	maxGitEntries = 1 << 10 // listed worktrees
 )
 
-// readSmall reads a regular file of at most limit bytes and follows no symlink.
-// A fifo in its place does not block.
+// readSmall reads a regular file of at most limit bytes. It follows no symlink, and a fifo does not
+// block it.
 func readSmall(path string, limit int64) ([]byte, error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -31,8 +31,8 @@ func readSmall(path string, limit int64) ([]byte, error) {
 	return readRegular(fd, path, limit)
 }
 
-// ReadNoSymlinks reads a regular file of at most limit bytes, no component of whose path may be a
-// symlink. A fifo in its place does not block.
+// ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
+// symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
 	fd, err := hostpath.OpenNoSymlinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func readRegular(fd int, path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// quotedPath is an error with its path quoted: a line end in it would forge lines.
+// quotedPath quotes the path in an error: a line end in it would forge lines.
 func quotedPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("%s %q: %w", e.Op, e.Path, e.Err)
@@ -79,8 +79,7 @@ func parseGitFile(data []byte) (string, error) {
 	return parseGitPath(".git", rest)
 }
 
-// parseGitPath reads a file that holds one path, as git does: line ends after
-// it are not part of it.
+// parseGitPath reads a file with one path, as git does: line ends after it do not belong to it.
 func parseGitPath(file string, data []byte) (string, error) {
 	p := string(bytes.TrimRight(data, "\r\n"))
 	switch {
@@ -99,9 +98,9 @@ func parseCoreWorktree(data []byte) (value string) {
 	return value
 }
 
-// configValues returns what a git config sets a key to, in those of its sections. Includes
-// are not followed: git writes the keys that are asked for into the file itself. What it cannot
-// read it skips, so that at worst a submodule is refused.
+// configValues returns the values of a key in some sections of a git config. It follows no
+// includes, because git writes these keys into the file itself. It skips what it cannot read; at
+// worst a submodule is refused.
 func configValues(data []byte, key string, of func(section string) bool) (values []string) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil
@@ -135,7 +134,7 @@ func unquoteConfig(v string) (string, bool) {
 			quoted = !quoted
 		case c == '\\':
 			if i++; i == len(v) {
-				return "", false // continues on the next line; git does not write that
+				return "", false // continued on the next line, which git never writes
 			}
 			switch v[i] {
 			case '\\', '"':

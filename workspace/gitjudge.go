@@ -15,22 +15,22 @@ import (
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 )
 
-// A verdict is what git says of a directory, by its is_git_directory. Of a few it depends on who runs git:
-// root reads what its owner cannot, and a command can change modes.
+// A verdict is git's is_git_directory for a directory. It may depend on who runs git: root reads
+// what the owner cannot, and a command can change modes.
 type verdict uint8
 
 const (
-	noGitDir   verdict = iota // git passes it over
-	mayBeOne                  // somebody's git takes it for a git directory, or ends there
-	takenByAll                // whoever can read it takes it for one
+	noGitDir   verdict = iota // git ignores it
+	mayBeOne                  // somebody's git uses it as a git directory, or fails there
+	takenByAll                // everybody who can read it uses it as one
 )
 
-// judge is git's own test: a HEAD that is one, and objects and refs in the common directory. why says what is
-// wrong if not everybody's git takes it.
+// judge is git's own test: a valid HEAD, and objects and refs in the common directory. why says
+// what is wrong, if not everybody's git accepts it.
 func judge(gitDir, common string) (v verdict, why string) {
 	var st unix.Stat_t
 	if err := unix.Stat(gitDir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return missingVerdict(err), "it is no directory that can be searched"
+		return missingVerdict(err), "it is not a searchable directory"
 	}
 	v, why = takenByAll, ""
 	if st.Mode&unix.S_IXUSR == 0 {
@@ -56,7 +56,7 @@ func judgeHead(path string) verdict {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return noGitDir
-	case unix.S_IFLNK: // of old; git looks no further
+	case unix.S_IFLNK: // an old format, which git accepts without a look
 		if target, err := os.Readlink(path); err != nil || strings.HasPrefix(target, "refs/") {
 			return mayBeOne
 		}
@@ -68,7 +68,7 @@ func judgeHead(path string) verdict {
 	}
 	defer f.Close()
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return mayBeOne // git waits for what it says
+		return mayBeOne // git would wait for its data
 	}
 	data, err := io.ReadAll(io.LimitReader(f, gitindex.MaxHead))
 	switch {
@@ -82,8 +82,8 @@ func judgeHead(path string) verdict {
 	return takenByAll
 }
 
-// judgePart judges objects or refs. Git asks access(2) for X_OK: it takes a file that can be executed as well, and
-// passes over a directory that whoever runs it cannot search.
+// judgePart judges objects or refs. Git asks access(2) for X_OK: it also accepts an executable
+// file, and ignores a directory that its user cannot search.
 func judgePart(path string) verdict {
 	var st unix.Stat_t
 	switch err := unix.Stat(path, &st); {
@@ -97,7 +97,7 @@ func judgePart(path string) verdict {
 	return takenByAll
 }
 
-// missingVerdict is the verdict where git finds something missing; who may not look there does not know.
+// missingVerdict is the verdict for a missing part; a user who may not search there does not know.
 func missingVerdict(err error) verdict {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return noGitDir
@@ -105,8 +105,7 @@ func missingVerdict(err error) verdict {
 	return mayBeOne
 }
 
-// judgeTop judges a directory itself, as git does one without a .git that is one: by the common directory that its
-// commondir names.
+// judgeTop judges a directory itself, as git does if it has no valid .git: by its commondir.
 func judgeTop(dir string) verdict {
 	if !hasCommonDir(dir) {
 		v, _ := judge(dir, dir)
@@ -120,31 +119,31 @@ func judgeTop(dir string) verdict {
 		common, err = resolveFrom(dir, common)
 	}
 	if err != nil {
-		return mayBeOne // git ends there
+		return mayBeOne // git fails there
 	}
 	v, _ := judge(dir, common)
 	return v
 }
 
-// hasCommonDir reports whether a git directory has another one as its common directory.
+// hasCommonDir reports whether a git directory has another common directory.
 func hasCommonDir(gitDir string) bool {
 	return !isGone(join(gitDir, "commondir")) && !namesItself(gitDir)
 }
 
-// MayBeBare reports whether somebody's git takes a directory itself for a git directory where it does not take its
-// .git for one.
+// MayBeBare reports whether somebody's git uses a directory itself as a git directory, if it does
+// not accept its .git.
 func MayBeBare(dir string) bool { return judgeTop(dir) != noGitDir }
 
-// BesideGitDir says of a directory that has a .git that it is a git directory, too: who makes git pass over the one leads
-// it to the other.
+// BesideGitDir returns a warning if a directory with a .git is also a git directory itself: a
+// command that makes git ignore the .git leads it to the directory.
 func BesideGitDir(top string) string {
 	if passedOver(join(top, ".git")) || !MayBeBare(top) {
 		return ""
 	}
-	return fmt.Sprintf("git: %q has a .git, and is a bare repository itself: git takes that wherever it passes over .git", top)
+	return fmt.Sprintf("git: %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
 }
 
-// passedOver reports whether there is no .git, or an empty directory, as what holds its place is one.
+// passedOver reports whether .git is missing, or an empty directory, as a stub is.
 func passedOver(dotGit string) bool {
 	fi, err := os.Lstat(dotGit)
 	if err != nil || !fi.IsDir() {
@@ -154,14 +153,14 @@ func passedOver(dotGit string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// isGitDir gives an error for what not everybody's git takes for a git directory. A common directory must not have
-// a common directory.
+// isGitDir returns an error for a git directory that not everybody's git accepts. A common
+// directory must not have a common directory.
 func isGitDir(gitDir, common string) error {
 	if v, why := judge(gitDir, common); v != takenByAll {
 		return fmt.Errorf("%q is not a git directory: %s: %w", gitDir, why, ErrGitLayout)
 	}
 	if gitDir == common && hasCommonDir(common) {
-		return fmt.Errorf("%q has a commondir and is no worktree's: %w", common, ErrGitLayout)
+		return fmt.Errorf("%q has a commondir, but is not a worktree's git directory: %w", common, ErrGitLayout)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// How a project root is tied to its git directory.
+// How a project root relates to its git directory.
 const (
 	gitPlain     = "plain"     // .git is the repository
 	gitWorktree  = "worktree"  // made by git worktree add; .git is a file
@@ -25,19 +25,18 @@ const (
 	gitBare      = "bare"      // the root itself is a bare repository
 )
 
-// GitDirs finds the git directories that belong to the project root, an absolute
-// path, by reading .git and what it points to, and runs no git.
+// GitDirs finds the git directories of the project root, an absolute path. It reads .git and what
+// that points to, and runs no git.
 //
-// The workspace's own files are not believed: a .git file can point anywhere,
-// and what is returned gets shown to commands. So the target must be a git
-// directory, and outside the root it must point back at this root: a worktree's
-// through its gitdir file, and its common directory must be the repository it
-// lies in; a submodule's through core.worktree, from within a repository's
-// modules directory. Anything else is an error that wraps ErrGitLayout, and
-// nothing may then be shown. Without .git the layout is the zero value.
+// It does not trust the workspace's own files: a .git file can point anywhere, and commands will
+// see the result. So the target must be a git directory, and a target outside of the root must
+// point back at this root. A worktree's does so through its gitdir file, and must lie in its common
+// directory. A submodule's does so through core.worktree, from inside a repository's modules
+// directory. Everything else is an error that wraps ErrGitLayout; then show nothing. Without .git
+// the layout is the zero value.
 //
-// A command may use what belongs to worktrees in the root, or in the directories
-// of writable, as they are its own. Of any other worktree it may read all and write nothing.
+// A command may write what belongs to worktrees in the root, or in the directories of writable,
+// because they are its own. Of other worktrees it may read all and write nothing.
 func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err != nil {
@@ -80,13 +79,13 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	return l, nil
 }
 
-// bareLayout is that of a directory in which git finds no .git.
+// bareLayout is the layout of a directory in which git finds no .git.
 func bareLayout(top string, writable []string) (GitLayout, error) {
 	if !MayBeBare(top) {
 		return GitLayout{}, nil
 	}
 	if hasCommonDir(top) {
-		return GitLayout{}, fmt.Errorf("git: %q is no worktree's: most of the repository is elsewhere, or gone: %w", top, ErrGitLayout)
+		return GitLayout{}, fmt.Errorf("git: %q is not a worktree's git directory: most of the repository is elsewhere, or gone: %w", top, ErrGitLayout)
 	}
 	if err := isGitDir(top, top); err != nil {
 		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
@@ -94,8 +93,9 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// PointedGitDirs gives the directories that git on the host takes for the git directory of a work tree, and for the common one,
-// by what a .git file and a commondir say, where these make no sense here; top is one if git may take it itself.
+// PointedGitDirs returns the directories that git on the host uses as the git directory and the
+// common directory of a work tree, from a .git file and a commondir, if GitDirs rejects them; with
+// top, if git may use that itself.
 func PointedGitDirs(top string) (dirs []string) {
 	if MayBeBare(top) {
 		dirs = append(dirs, top)
@@ -119,7 +119,7 @@ func PointedGitDirs(top string) (dirs []string) {
 	return dirs
 }
 
-// pointedTo checks that gitDir, which top's .git file names, is top's.
+// pointedTo checks that gitDir, which top's .git file names, belongs to top.
 func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	_, err := os.Lstat(join(gitDir, "commondir"))
 	switch {
@@ -159,9 +159,8 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }
 
-// worktreeCommon returns the common directory of a worktree's git directory.
-// It must be the one gitDir lies in, as <common>/worktrees/<id>: else a gitDir
-// that the workspace made itself could name any repository as its common one.
+// worktreeCommon returns the common directory of a worktree's git directory. gitDir must lie in it,
+// as <common>/worktrees/<id>: else a gitDir that the workspace made could name any repository.
 func worktreeCommon(top, gitDir string) (string, error) {
 	common, err := commonAround(gitDir)
 	if err != nil {
@@ -171,19 +170,18 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	case err != nil:
 		return "", err
 	case dir != top:
-		return "", fmt.Errorf("which is the worktree at %q and not this workspace; git worktree repair mends a moved one: %w", dir, ErrGitLayout)
+		return "", fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
 	}
 	return common, nil
 }
 
-// OfWorktree reports whether gitDir is as git makes it for a worktree: what lies elsewhere of the
-// repository is around it.
+// OfWorktree reports whether git would make gitDir for a worktree: its repository is around it.
 func OfWorktree(gitDir string) bool {
 	_, err := commonAround(gitDir)
 	return err == nil
 }
 
-// readGitPath reads the path that a file of a git directory holds.
+// readGitPath reads the path in a file of a git directory.
 func readGitPath(gitDir, name string) (string, error) {
 	data, err := readSmall(join(gitDir, name), maxGitPointer)
 	if err != nil {
@@ -203,7 +201,7 @@ func commonAround(gitDir string) (string, error) {
 	}
 	worktrees := filepath.Dir(gitDir)
 	if filepath.Base(worktrees) != "worktrees" || filepath.Dir(worktrees) != common {
-		return "", fmt.Errorf("whose commondir %q is not the repository it lies in: %w", common, ErrGitLayout)
+		return "", fmt.Errorf("whose commondir %q is not the repository around it: %w", common, ErrGitLayout)
 	}
 	if err := isGitDir(gitDir, common); err != nil {
 		return "", err
@@ -211,8 +209,8 @@ func commonAround(gitDir string) (string, error) {
 	return common, isGitDir(common, common)
 }
 
-// readGitDirFile returns the resolved directory whose .git points to a
-// worktree's git directory, by that directory's account. It need not exist.
+// readGitDirFile returns the resolved directory whose .git points to a worktree's git directory, as
+// that directory says. It need not exist.
 func readGitDirFile(gitDir string) (string, error) {
 	back, err := readGitPath(gitDir, "gitdir")
 	if err != nil {
@@ -222,9 +220,9 @@ func readGitDirFile(gitDir string) (string, error) {
 		back = gitDir + "/" + back
 	}
 	if filepath.Base(back) != ".git" {
-		return "", fmt.Errorf("whose gitdir file names %q and no .git: %w", back, ErrGitLayout)
+		return "", fmt.Errorf("whose gitdir file names %q, which is not a .git: %w", back, ErrGitLayout)
 	}
-	// The directory is resolved, the name is not: .git may not be a symlink.
+	// Only the directory is resolved: .git may not be a symlink.
 	dir := filepath.Dir(back)
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -232,8 +230,7 @@ func readGitDirFile(gitDir string) (string, error) {
 	return dir, nil
 }
 
-// worktreeTop returns the directory of the worktree that a git directory
-// belongs to, if it is there, or "".
+// worktreeTop returns the directory of the worktree of a git directory, or "" if it is missing.
 func worktreeTop(gitDir string) string {
 	dir, err := readGitDirFile(gitDir)
 	if err != nil {
@@ -245,7 +242,7 @@ func worktreeTop(gitDir string) string {
 	return dir
 }
 
-// namesItself reports whether a git directory has such a commondir.
+// namesItself reports whether a git directory has SelfCommonDir.
 func namesItself(gitDir string) bool {
 	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
 	return err == nil && string(data) == SelfCommonDir
@@ -265,8 +262,7 @@ func inModules(p string) bool {
 	return false
 }
 
-// resolveFrom resolves p, relative to dir, to an existing path. A loop of
-// symlinks is an error.
+// resolveFrom resolves p, relative to dir, to an existing path. A loop of symlinks is an error.
 func resolveFrom(dir, p string) (string, error) {
 	if !strings.HasPrefix(p, "/") {
 		p = dir + "/" + p // not Join: ".." after a symlink is not lexical
@@ -280,11 +276,10 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 	commandDirs := append([]string{top}, writable...)
 	switch {
 	case paths.Inside(top, common):
-		// seen already
 		l.addWritable(gitDir)
 	case paths.Inside(common, top):
-		// Worktrees kept inside a bare repository: showing all of it would lay
-		// the workspace and its siblings under a read-only tree.
+		// Worktrees inside a bare repository: to show all of it would put the workspace and its
+		// siblings under a read-only tree.
 		for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "info", "hooks",
 			"objects", "refs", "logs", "reftable", "lfs", "rr-cache", "worktrees"} {
 			p := join(common, name)
@@ -326,9 +321,8 @@ func insideAny(dirs []string, p string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return paths.Inside(dir, p) })
 }
 
-// worktreeState is what in a git directory belongs to its worktree alone, and not
-// to all that share the common directory. The reflog of HEAD does, too, but git
-// gc rewrites it from any worktree.
+// worktreeState lists the parts of a git directory that belong to its worktree alone. The reflog of
+// HEAD does too, but git gc rewrites it from any worktree.
 var worktreeState = [...]string{
 	"HEAD", "index", "ORIG_HEAD", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "MERGE_AUTOSTASH", "AUTO_MERGE", "SQUASH_MSG",
 	"CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer",
@@ -336,7 +330,7 @@ var worktreeState = [...]string{
 	"info/sparse-checkout",
 }
 
-// sharedIndexes are what the index of a worktree goes by with core.splitIndex.
+// sharedIndexes are the files that the index of a worktree uses with core.splitIndex.
 func sharedIndexes(gitDir string) (list []string) {
 	f, err := os.Open(gitDir)
 	if err != nil {
@@ -353,12 +347,11 @@ func sharedIndexes(gitDir string) (list []string) {
 	return list
 }
 
-// maxShared is how many there are at most: git removes what has not been used for
-// two weeks.
+// maxShared bounds them: git removes those that were not used for two weeks.
 const maxShared = 32
 
-// mainTop is the main worktree of a common directory; of a bare repository, the
-// common directory.
+// mainTop is the main worktree of a common directory; the common directory itself in a bare
+// repository.
 func mainTop(common string) string {
 	if config, err := readSmall(join(common, "config"), maxGitConfig); err == nil {
 		if back := parseCoreWorktree(config); back != "" {
@@ -373,7 +366,7 @@ func mainTop(common string) string {
 	return common
 }
 
-// present adds those of the names that are there.
+// present adds the names that exist.
 func (l *GitLayout) present(dir string, names ...string) {
 	for _, name := range names {
 		if _, err := os.Lstat(join(dir, name)); err == nil {
@@ -382,21 +375,19 @@ func (l *GitLayout) present(dir string, names ...string) {
 	}
 }
 
-// protect adds what in a git directory makes git run programs or look for its
-// parts elsewhere. In its modules no directory can be made; submodules opens
-// those that are there.
+// protect adds the parts of a git directory that make git run programs, or look for its parts
+// elsewhere. Commands cannot make directories in its modules; submodules opens existing ones.
 func (l *GitLayout) protect(gitDir string) {
 	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
 		l.Protected = append(l.Protected, join(gitDir, name))
 	}
-	if filepath.Base(gitDir) != ".git" { // who runs git in it is where it is the top
+	if filepath.Base(gitDir) != ".git" { // git run inside it finds it as the top
 		l.Protected = append(l.Protected, join(gitDir, ".git"))
 	}
 }
 
-// submodules adds the repositories of the submodules that are cloned in a git
-// directory, theirs in turn included. Those beyond maxModules are as protected as
-// the directory that they lie in.
+// submodules adds the repositories of cloned submodules in a git directory, recursively. Those
+// beyond maxModules are as protected as the directory around them.
 func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 	dirs := []string{join(gitDir, "modules")}
 	looked, found := 0, 0
@@ -404,15 +395,14 @@ func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 		dir := dirs[0]
 		dirs = dirs[1:]
 		entries, err := readSomeDir(dir, maxGitEntries)
-		// A command can make any number in one that git no longer takes for a
-		// git directory.
+		// A command can make any number in one that git no longer accepts as a git directory.
 		if looked += len(entries); err != nil || looked > maxGitEntries {
 			return
 		}
 		for _, e := range slices.Sorted(slices.Values(entries)) {
 			p := join(dir, e)
 			if isGitDir(p, p) != nil {
-				dirs = append(dirs, p) // a name with a slash in it
+				dirs = append(dirs, p) // a submodule's name with a slash
 				continue
 			}
 			if found++; found > maxModules || l.worktrees(p, commandDirs) != nil {
@@ -426,7 +416,7 @@ func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 	}
 }
 
-// settle adds a configuration to Settled, if it sets core.worktree as git writes it.
+// settle adds a configuration to FixedContents, if it sets core.worktree as git writes it.
 func (l *GitLayout) settle(file string) {
 	data, err := readSmall(file, maxGitConfig)
 	if err != nil || parseCoreWorktree(data) == "" {
@@ -446,13 +436,11 @@ func (l *GitLayout) settle(file string) {
 	}
 }
 
-// maxModules is how many submodules can be committed to: each needs a dozen
-// mounts.
+// maxModules is how many submodules commands can commit to: each needs a dozen mounts.
 const maxModules = 32
 
-// worktrees protects other worktrees of a repository. A commondir changed here is
-// followed by git there; and to a git that cannot see their directories they look
-// stale, so that its automatic housekeeping would remove what it may write.
+// worktrees protects other worktrees of a repository: git there would follow a changed commondir.
+// And a git that cannot see their directories would find them stale, and remove what it may write.
 func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
 	if err != nil {
@@ -476,10 +464,10 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 	return nil
 }
 
-// WorkTrees gives the other directories with a .git whose git directories belong to a repository
-// with a work tree at top: its worktrees, its submodules and what else its index or .gitmodules
-// has as a repository. They are not all known where its index is not understood. submodules are
-// the gitlinks in the index, with a .git or without one.
+// WorkTrees returns the other directories with a .git whose git directories belong to the
+// repository with a work tree at top: its worktrees, its submodules, and repositories in its index
+// or .gitmodules. all is false if its index is not understood. submodules are the gitlinks in the
+// index, with or without a .git.
 func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 	add := func(p string) {
 		if _, err := os.Lstat(join(p, ".git")); err == nil && p != top && !slices.Contains(dirs, p) {
@@ -519,7 +507,7 @@ func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 	return dirs, submodules, all
 }
 
-// gitlinks gives the repositories that an index names, and in a split one that which it shares.
+// gitlinks returns the repositories in an index, and in the shared index of a split one.
 func gitlinks(path string, hash int) (links []string, ok bool) {
 	data, err := readSmall(path, maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -535,16 +523,15 @@ func gitlinks(path string, hash int) (links []string, ok bool) {
 	return append(links, i.Links...), ok
 }
 
-// addWritable adds dir if it is a directory and no symlink, which would show
-// whatever it points to.
+// addWritable adds dir if it is a directory and no symlink, which would show its target.
 func (l *GitLayout) addWritable(dir string) {
 	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
 		l.Writable = append(l.Writable, dir)
 	}
 }
 
-// readSomeDir lists a directory's subdirectories, none if it is not there or
-// not a directory, and refuses one with more than limit entries.
+// readSomeDir lists a directory's subdirectories; none if it is missing or not a directory. It
+// refuses one with more than limit entries.
 func readSomeDir(dir string, limit int) ([]string, error) {
 	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() {
 		return nil, nil

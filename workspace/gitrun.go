@@ -24,23 +24,23 @@ import (
 )
 
 const (
-	gitTimeout     = 5 * time.Second // of one git
-	maxGitOut      = 4 << 20         // what one git may answer
+	gitTimeout     = 5 * time.Second // for one git
+	maxGitOut      = 4 << 20         // bytes of one answer
 	maxConfigVars  = 64              // GIT_CONFIG_COUNT
 	maxParallelGit = 4
 )
 
-// User is somebody else for a caller that is root to run git as.
+// User is the user to run git as, for a caller that is root.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary
 	Home     string   // absolute; "" if unknown
 }
 
-// A setting is one value of git's configuration, as git lists it.
+// A setting is one value of git's configuration, in git's format.
 type setting struct {
-	scope string // system, global, local, worktree, command; "" in a file listed by itself
-	file  string // absolute; "" where no file says it
+	scope string // system, global, local, worktree, command; "" in a file that was listed alone
+	file  string // absolute; "" if it comes from no file
 	key   string // section and name in lower case
 	value string
 }
@@ -52,11 +52,11 @@ func (s *setting) includes() bool {
 
 // A gitRunner runs git for one user of the host.
 //
-// Git runs outside the workspace and with the git directory named: so it looks
-// for none, and asks nothing about who owns it. Only its configuration is read,
-// so that it runs no hook, fsmonitor, pager, alias or credential helper.
+// Git runs outside of the workspace, with the git directory as an argument: so it searches for
+// none, and does not check its owner. It only reads its configuration, so it runs no hook,
+// fsmonitor, pager, alias or credential helper.
 type gitRunner struct {
-	find   func() (git *hostpath.Program, tried []string) // looks once; what is remembered needs no git
+	find   func() (git *hostpath.Program, tried []string) // searches once; cached answers need no git
 	home   string
 	as     *User
 	env    []string // without the git directory
@@ -67,7 +67,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 	g := &gitRunner{find: sync.OnceValues(w.findGit), as: as, home: w.home, lookup: w.lookup}
 	passed := []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
 	if as != nil {
-		// The other variables name files of the caller's.
+		// The other variables name files of the caller.
 		g.home, passed = as.Home, passed[:1]
 		g.lookup = func(k string) (string, bool) {
 			if slices.Contains(passed, k) {
@@ -105,11 +105,10 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 	return g
 }
 
-// errNoGit says that nobody can be asked.
-var errNoGit = errors.New("git: on PATH is no git that nobody but you and root can replace; install git")
+// errNoGit is the error if there is no git to ask.
+var errNoGit = errors.New("git: PATH has no git that only you and root can replace; install git")
 
-// config runs git config for a repository, or none, and returns what it prints.
-// It reads stdin, nil for nothing.
+// config runs git config for a repository, or none, and returns its output. A nil stdin is empty.
 func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
 	return g.run(ctx, l, stdin, nil, append([]string{"config"}, args...))
 }
@@ -151,12 +150,12 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env, 
 	return out.buf.Bytes(), nil
 }
 
-// Ignored gives those of some paths in a work tree that its git ignores, by rules that are older than
-// a time. Where git cannot be asked it ignores none.
+// Ignored returns those of some paths in a work tree that its git ignores, by rules that are older
+// than since. It returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, paths []string, since time.Time) (ignored []string) {
-	// It looks at no index, which may be large: what git has is not ignored by name.
+	// It reads no index, which may be large: git never ignores by name what is in the index.
 	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, []string{"check-ignore", "-v", "-z", "--no-index", "--stdin"})
-	fields := strings.Split(string(out), "\x00") // a file of rules, the line, the rule, and a path
+	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
 	for ; len(fields) > 4; fields = fields[4:] {
 		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {
 			ignored = append(ignored, fields[3])
@@ -165,15 +164,15 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	return ignored
 }
 
-// older reports whether a file of rules, and each link and directory on the way to it that commands can write, is as it
-// was before a time: a directory can be moved with the rules in it.
+// older reports whether a file of rules, and each link and writable directory above it, is
+// unchanged since a time: a command can move a directory with the rules in it.
 func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	is := func(p string) bool {
 		s := stateOf(unix.Lstat, p)
 		return s.err == 0 && s.Ctim.Nano() < since.UnixNano()
 	}
 	if paths.Inside(common, file) {
-		return is(file) // nobody can move info, and what holds places comes and goes around it
+		return is(file) // nobody can move info, and stubs appear and go around it
 	}
 	if filepath.IsAbs(file) {
 		way := []string{file}
@@ -199,8 +198,8 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	return true
 }
 
-// complaint says where git cannot read a configuration. The rest of what git
-// says is left out: it may hold a value of a file that commands may not read.
+// complaint says where git cannot read a configuration. It omits the rest of git's message, which
+// may have a value from a file that commands may not read.
 func complaint(diag []byte) string {
 	_, rest, ok := bytes.Cut(diag, []byte("bad config line "))
 	number, rest, more := bytes.Cut(rest, []byte(" in file "))
@@ -209,10 +208,10 @@ func complaint(diag []byte) string {
 		return ""
 	}
 	file, _, _ := bytes.Cut(rest, []byte("\n"))
-	return fmt.Sprintf(": line %d of %.300q is no configuration", line, file)
+	return fmt.Sprintf(": line %d of %.300q is not configuration", line, file)
 }
 
-// list asks for the settings of the system, the user and a repository.
+// list lists the settings of the system, the user and a repository.
 func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]setting, error) {
 	out, err := g.config(ctx, l, nil, includes, "--show-scope", "--show-origin", "-z", "--list")
 	if err != nil {
@@ -222,12 +221,11 @@ func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]s
 	return slices.DeleteFunc(list, func(s setting) bool { return s.scope == "command" && s.file == "" && ownSettings[s.key] == s.value }), err
 }
 
-// ownSettings is what config sets by itself. None is the caller's wish.
+// ownSettings are the settings that config passes itself. They are not the caller's.
 var ownSettings = map[string]string{"core.hookspath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat"}
 
-// parseSettings reads what git config -z --list prints: with three fields a
-// setting the scope, the origin, and the key with its value after a line end;
-// with two no scope.
+// parseSettings reads the output of git config -z --list: each setting has the scope, the origin,
+// and the key with its value after a line end; with two fields there is no scope.
 func parseSettings(data []byte, fields int) (list []setting, err error) {
 	parts := strings.Split(string(data), "\x00")
 	if len(parts)%fields != 1 || parts[len(parts)-1] != "" {
@@ -240,7 +238,7 @@ func parseSettings(data []byte, fields int) (list []setting, err error) {
 		}
 		if file, ok := strings.CutPrefix(parts[fields-2], "file:"); ok {
 			if !filepath.IsAbs(file) {
-				return nil, fmt.Errorf("git: %.300q is not absolute, from which a setting comes: %w", file, ErrGitLayout)
+				return nil, fmt.Errorf("git: a setting comes from %.300q, which is not absolute: %w", file, ErrGitLayout)
 			}
 			s.file = file
 		}
@@ -266,7 +264,7 @@ func (g *gitRunner) path(ctx context.Context, v string) (string, error) {
 	return v, nil
 }
 
-// files are those that git reads for a repository whether or not they exist.
+// files are those that git reads for a repository, whether or not they exist.
 func (g *gitRunner) files(l GitLayout) (list []string) {
 	get := func(k string) string { v, _ := g.lookup(k); return v }
 	if no := strings.ToLower(get("GIT_CONFIG_NOSYSTEM")); no == "" || no == "0" || no == "false" || no == "no" || no == "off" {
@@ -302,7 +300,7 @@ func (g *gitRunner) xdg(name string) string {
 	return g.home + "/.config/git/" + name
 }
 
-// key tells runners apart that may get different answers, but for what PATH and files say.
+// key distinguishes runners that may get different answers, without the contents of PATH and files.
 func (g *gitRunner) key() string {
 	key := strings.Join(g.env, "\x00")
 	if g.as != nil {
@@ -311,8 +309,8 @@ func (g *gitRunner) key() string {
 	return key
 }
 
-// fileSettings lists what stands in files, a few at a time. What the user may not
-// read says nothing to the user's git.
+// fileSettings lists the settings in files, a few files at a time. A file that the user may not
+// read has no effect on the user's git.
 func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting, error) {
 	lists, errs := make([][]setting, len(files)), make([]error, len(files))
 	tokens := make(chan struct{}, maxParallelGit)
@@ -337,7 +335,7 @@ func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting
 	return slices.Concat(lists...), nil
 }
 
-// findGit looks for a git that no command could have put there; nil for none.
+// findGit finds a git that no command could have written; nil if there is none.
 func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 	path, _ := w.lookup("PATH")
 	git, tried, _ = (&hostpath.Programs{Path: path, Written: func(p string) string {
@@ -368,7 +366,7 @@ func (w *Workspace) lookup(k string) (string, bool) {
 	return w.lookupEnv(k)
 }
 
-// capped keeps the first limit bytes and says whether there were more.
+// capped keeps the first limit bytes and records whether there were more.
 type capped struct {
 	buf   bytes.Buffer
 	limit int

@@ -17,23 +17,21 @@ const maxIdentity = 1 << 10 // one name or address
 // identityVars are the variables that Identity returns, in its order.
 var identityVars = [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
 
-// Identity looks up the git identity in force at the project root and returns
-// it as KEY=value, of GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
-// GIT_COMMITTER_EMAIL those that are known. The caller's own variables of these
-// names win, then what git is configured to, conditional includes counted. Git's
-// guess from user and host name is not an identity.
+// Identity returns the git identity at the project root as KEY=value: those of GIT_AUTHOR_NAME,
+// GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL that are known. The caller's own
+// variables win, then git's configuration with conditional includes. Git's guess from user and host
+// name does not count.
 //
-// What a repository includes counts only for the user's own configuration: the
-// command, which gets the identity, may have written the repository's, and had
-// it include a file that only the user can read.
+// Files that a repository includes count only if the user's own configuration includes them too:
+// the command gets the identity, and may have written the repository's configuration to include a
+// file that only the user can read.
 //
-// With as, git runs as that user and reads that user's configuration. Else root
-// would name itself as the author of what it does for the user, and follow the
-// includes of a repository that is the user's with the rights of root.
+// With as, git runs as that user and reads that user's configuration. Else root would be the author
+// of its work for the user, and would follow the includes of a user's repository with root's
+// rights.
 //
-// An error means that git could not tell (a config that does not parse, no
-// answer in five seconds); what is returned beside it is still right. No git is
-// no error.
+// An error means that git could not answer (a config that does not parse, no answer in five
+// seconds); the values beside it are still right. A missing git is no error.
 func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
 	variables := map[string]string{}
 	for _, k := range identityVars {
@@ -54,8 +52,7 @@ func (w *Workspace) Identity(ctx context.Context, as *User) ([]string, error) {
 	return identityEnv(variables, config), err
 }
 
-// identityEnv applies git's precedence: variable, author.* or committer.*,
-// user.*.
+// identityEnv applies git's precedence: variable, author.* or committer.*, user.*.
 func identityEnv(variables, config map[string]string) []string {
 	var env []string
 	for _, k := range identityVars {
@@ -70,19 +67,18 @@ func identityEnv(variables, config map[string]string) []string {
 	return env
 }
 
-// plausible refuses what git would not take for a name either, and what is no
-// value of a variable.
+// plausible refuses values that git would refuse as a name, or that cannot be in a variable.
 func plausible(v string) bool {
 	return len(v) <= maxIdentity && !strings.ContainsAny(v, "\x00\n\r")
 }
 
-// gitIdentity returns the settings that make an identity, the last of each.
+// gitIdentity returns the settings of an identity, the last of each.
 func (w *Workspace) gitIdentity(ctx context.Context, as *User) (map[string]string, error) {
 	config := map[string]string{}
 	top := w.Repository()
 	var l GitLayout
 	if top != "" {
-		l, _ = GitDirs(top) // none of its settings count where it is not understood
+		l, _ = GitDirs(top) // without a layout, its settings do not count
 	}
 	a := w.ask(ctx, top, l, as)
 	switch err := cmp.Or(a.controls.Failed, a.unheld); {
@@ -110,13 +106,13 @@ func (l *GitLayout) configurations() []string {
 	return []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
 }
 
-// holds reports whether a file of the repository's own holds a value. A path
-// that leads through a symlink now holds nothing, whatever git found there.
+// holds reports whether a file of the repository has a value. A path that now leads through a
+// symlink has none, whatever git found there.
 func (l *GitLayout) holds(file, value string) bool {
 	if !slices.Contains(l.configurations(), file) {
 		return false
 	}
 	data, err := ReadNoSymlinks(file, maxGitConfig)
-	unquoted := strings.NewReplacer("\\\n", "", "\\", "", `"`, "") // as a config quotes a value
+	unquoted := strings.NewReplacer("\\\n", "", "\\", "", `"`, "") // undoes a config's quoting
 	return err == nil && bytes.Contains([]byte(unquoted.Replace(string(data))), []byte(unquoted.Replace(value)))
 }

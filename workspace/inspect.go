@@ -27,18 +27,18 @@ const (
 	maxKey   = 200 // bytes of one configuration key
 )
 
-// An Inspection is what a git that is run in a repository, outside of a sandbox,
-// would act on. Names are as they are in the repository: quote them.
+// An Inspection is what a git that runs in a repository, outside of a sandbox, would act on. Names
+// are raw: quote them.
 type Inspection struct {
 	Hooks      []string // executable files in its hooks directory, the first 20
-	Keys       []string // of its configuration, that name commands or lead elsewhere, the first 20
-	More       int      // hooks and keys beyond those
+	Keys       []string // keys of its configuration that name commands or lead elsewhere, the first 20
+	More       int      // the number of further hooks and keys
 	Alternates bool     // it takes objects from elsewhere
-	Unclear    string   // why it is not known what else there is; "" if it is
+	Unclear    string   // why there may be more; "" if there is no more
 }
 
-// Inspect looks at a repository that a command has made, perhaps to deceive: what cannot be
-// understood is unclear, and no clear case is made of it.
+// Inspect looks at a repository that a command has made, perhaps to deceive: what it does not
+// understand is unclear, never safe.
 func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspection) {
 	l, err := GitDirs(dir)
 	switch {
@@ -50,7 +50,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 		return i
 	}
 	now := w.gitActions(ctx, dir, l, as)
-	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings name them, or keys
+	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings or keys name those
 	i = now.since(&Acts{}, false)
 	for _, file := range l.configurations() {
 		if _, err := ReadNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 	return i
 }
 
-// cap leaves the first of each list.
+// cap keeps the first of each list.
 func (i *Inspection) cap() {
 	for _, list := range []*[]string{&i.Hooks, &i.Keys} {
 		if n := len(*list); n > maxNamed {
@@ -81,7 +81,7 @@ func (i *Inspection) unclear(err error) {
 	}
 }
 
-// clip is the beginning of s.
+// clip returns the beginning of s.
 func clip(s string, limit int) string {
 	if len(s) > limit {
 		return s[:limit] + "..."
@@ -89,24 +89,23 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// GitActions is what a git acts on, outside of a sandbox, in repositories, and how each
-// looks, by their git directories: to be compared with what it is later.
+// GitActions is what git acts on, outside of a sandbox, in repositories, by git directory, with the
+// state of each file, for a later comparison.
 type GitActions map[string]Acts
 
-// Acts are those of one repository.
+// Acts is what git acts on in one repository.
 type Acts struct {
-	Path                string            // of its work tree; for a submodule that has none the git directory
+	Path                string            // of its work tree, or of the git directory of a submodule without one
 	Hooks               map[string]string // and other files and directories that settings name
-	Keys                map[string]string // settings, and what is included, by the values
+	Keys                map[string]string // settings and includes, with their values
 	Alternates, Unclear string
 }
 
-// MaxGitActions is how many repositories an Acting has: each costs some milliseconds.
+// MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
 
-// GitActions asks git what it acts on in those directories, and in the repositories
-// of submodules that are cloned there, as Obeyed asks it. layout is GitDirs, or
-// remembers what it said.
+// GitActions asks git what it acts on in those directories, and in their cloned submodules, as
+// GitControls does. layout is GitDirs, or a cache of it.
 func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
@@ -155,13 +154,13 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			found.Unclear = a.controls.Failed.Error()
 		}
 		for _, s := range a.settings {
-			// What a command can write is of the repository, or included.
+			// Commands can write the repository's settings and included files.
 			if useOf(s.key) == 0 || slices.Contains([]string{"system", "global", "command"}, s.scope) {
 				continue
 			}
 			name := s.key
 			if !slices.Contains(own, s.file) {
-				name = s.file // it can be one that commands cannot read
+				name = s.file // commands may not be able to read it
 			}
 			found.Keys[name] = digest(found.Keys[name] + s.key + "\x00" + s.value)
 		}
@@ -169,13 +168,13 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			s, own := stampOf(dir), dir == join(l.CommonDir, "hooks")
 			switch {
 			case own && s.directory() && !s.symlink():
-				names, _ := hookNames(dir) // why not is in Failed
+				names, _ := hookNames(dir) // Failed says why not
 				for _, name := range names {
 					if s := stampOf(join(dir, name)); s.regular() && s.target().Mode&0o111 != 0 {
 						found.Hooks[name] = Looks(join(dir, name))
 					}
 				}
-			case own: // the names in it can be of what commands cannot read
+			case own: // names in it may come from files that commands cannot read
 				look("hooks", dir)
 			default:
 				look(dir, dir)
@@ -188,7 +187,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	return found
 }
 
-// changed lists what is new, or looks otherwise than before.
+// changed lists what is new or different.
 func changed[Look comparable](now, before map[string]Look) (names []string) {
 	for name, look := range now {
 		if was, ok := before[name]; !ok || was != look {
@@ -199,7 +198,7 @@ func changed[Look comparable](now, before map[string]Look) (names []string) {
 	return names
 }
 
-// Both gives what looked so another time, too.
+// Both returns what is the same in both.
 func (a Acts) Both(other Acts) Acts {
 	same := func(mine, others map[string]string) map[string]string {
 		mine = maps.Clone(mine)
@@ -216,8 +215,8 @@ func (a Acts) Both(other Acts) Acts {
 	return a
 }
 
-// Since gives what is new, or looks otherwise than before, by the directories of
-// the repositories; with unclear also what is as little understood as it was before.
+// Since returns what is new or different, by git directory; with unclear also what is still not
+// understood.
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {
 	since := map[string]Inspection{}
 	for dir, now := range a {
@@ -243,30 +242,30 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 	return i
 }
 
-// Pending tells what git would go on with in repositories, by its paths: what they are in the middle
-// of, whose lists of what to do next can name commands, and indexes, which name files.
+// Pending is what git would continue in repositories, by path: operations in progress, whose lists
+// of next steps can name commands, and indexes, which name files.
 type Pending map[string]Operation
 
-// Operation is how one of them looks.
+// Operation is the state of one of them.
 type Operation struct {
-	Look   string // of an index with the configuration by which git reads it
+	Look   string // of an index, with the configuration by which git reads it
 	Common string // of an index: the directory of that configuration
-	Many   bool   // others share it, of which not all are known
+	Many   bool   // others share it, and not all of them are known
 }
 
-// Add looks for what is under way in a repository, and in those of its worktrees
-// that can be written with it, and adds it to p.
+// Add adds to p what is in progress in a repository, and in those of its worktrees that commands
+// can write too.
 func (p Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // and what is in there is not known
+		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"))
 	for _, dir := range dirs {
-		// By the last one git writes resolved conflicts to the files that it names; it stays, without any.
+		// Git writes resolved conflicts to the files that MERGE_RR names; it stays without any.
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
 			state := join(dir, name)
 			if p[state].Look == "" {
@@ -285,15 +284,15 @@ func (p Pending) Add(l GitLayout) {
 	}
 }
 
-// Since lists what is under way now and was not, or was at another point, before.
+// Since lists what is in progress now, and was not, or not in this state, before.
 func (p Pending) Since(before Pending) []string {
 	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].Common != "" })
 }
 
-const maxIndex = 64 << 20 // of some 600,000 files
+const maxIndex = 64 << 20 // bytes, some 600,000 files
 
-// Misplaced says which indexes of git's are others than before and name files that git, on the
-// host, would write outside of the work tree or into a git directory, or may.
+// Misplaced lists indexes that are different from before and name files that git, on the host,
+// would or may write outside of the work tree or into a git directory.
 func (p Pending) Misplaced(before Pending) (said []string) {
 	for path, now := range p {
 		if now.Common != "" && (now.Many || now != before[path]) {
@@ -304,7 +303,7 @@ func (p Pending) Misplaced(before Pending) (said []string) {
 	return said
 }
 
-// hashSize is that of a repository's hashes, 0 where it is not known.
+// hashSize is the size of a repository's hashes, 0 if unknown.
 func hashSize(commonDir string) int {
 	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -323,15 +322,15 @@ func misplaced(path string, hash int, split bool) []string {
 	case !ok:
 		return []string{fmt.Sprintf("git: %.300q is not understood", path)}
 	case i.Misplaced != "":
-		return []string{fmt.Sprintf("git: %.300q names %.300q, and git writes that file where this leads to", path, i.Misplaced)}
+		return []string{fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced)}
 	case i.Base != nil && split:
 		return misplaced(join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base)), hash, false)
 	}
 	return nil
 }
 
-// writableGitDirs are a repository's git directory and those of its worktrees that can be
-// written with it.
+// writableGitDirs are a repository's git directory and those of its worktrees that commands can
+// write too.
 func (l GitLayout) writableGitDirs() ([]string, error) {
 	dirs := []string{l.GitDir}
 	if l.Kind == gitWorktree {
@@ -346,13 +345,12 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 	return dirs, err
 }
 
-// maxLinked is how many entries of git directories Links looks at.
+// maxLinked bounds the entries of git directories that Links looks at.
 const maxLinked = 10_000
 
-// Links says which symlinks are in the place of what git writes: its messages, heads that
-// it has fetched, logs, the index. Git follows each, and a command can put into some of
-// them what is then written wherever the link leads to. Refs it writes by renaming, with
-// nothing but a hash in them.
+// Links lists symlinks at paths that git writes: its messages, fetched heads, logs, the index. Git
+// follows each, and a command can choose some of the text. Git writes refs by rename, with only a
+// hash in them.
 func (l GitLayout) Links() (said []string) {
 	if l.GitDir == "" {
 		return nil
@@ -381,14 +379,14 @@ func (l GitLayout) Links() (said []string) {
 	return said
 }
 
-// LinksIn gives the symlinks in a directory, and in those in it that enter has looked at, what is
-// nearest first; all says that there are no others. It looks at no more entries than are left, and
-// gives each regular file to file, if that is not nil.
+// LinksIn returns the symlinks in a directory, and in subdirectories that enter accepts, the
+// nearest first; all says that there are no others. It looks at *left entries at most, and calls
+// file, if not nil, for each regular file.
 func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		f, err := os.OpenFile(dirs[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
-			continue // there is none, or it is hidden, or a link and said to be
+			continue // it is missing, hidden, or a link that was reported
 		}
 		entries, err := f.ReadDir(*left + 1)
 		f.Close()
@@ -410,9 +408,9 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 	return links, true
 }
 
-// Looks tells a file, or a directory with all that is in it, from itself before a change; it is
-// "" for what is not there, or empty. The path itself can be a symlink. Of a directory the first 1,000 files count, those that are
-// nearest to it first, and of their texts 16 MiB.
+// Looks distinguishes a file, or a directory with all in it, from itself before a change; "" for a
+// missing or empty one. The path itself may be a symlink. Of a directory the nearest 1,000 files
+// count, with 16 MiB of their texts.
 func Looks(path string) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
@@ -429,11 +427,11 @@ func Looks(path string) string {
 		fmt.Fprintf(b, "%q%v", at, s)
 		flags := os.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 		if n > 0 {
-			flags |= unix.O_NOFOLLOW // what links in there lead to has no bounds
+			flags |= unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
 		f, err := os.OpenFile(at, flags, 0)
 		if err != nil {
-			continue // it is no directory
+			continue // not a directory
 		}
 		names, _ := f.Readdirnames(maxLooks)
 		f.Close()

@@ -18,47 +18,42 @@ import (
 )
 
 const (
-	maxControls    = 256  // paths in each list of an Obeyed
+	maxControls    = 256  // paths in each list of GitControls
 	maxHookEntries = 1000 // names in a hooks directory
-	maxWords       = 512  // words with a slash in settings that are commands
+	maxWords       = 512  // words with a slash in settings with commands
 )
 
-// GitControls is what a git on the host obeys for one repository, by git's own word:
-// who can write there decides what git does, or executes.
+// GitControls is what a git on the host obeys for one repository, as git reports it: whoever can
+// write it decides what git does, or executes.
 //
-// Paths are absolute and as git spells them, so they can lead through symlinks
-// or hold "..": whoever can replace a link on the way decides, too. They need
-// not exist.
+// Paths are absolute and in git's spelling, so they can lead through symlinks or contain "..":
+// whoever can replace such a link decides too. They may not exist.
 type GitControls struct {
-	// Config are the files of the configuration: those of the system, the user,
-	// the repository and the worktree, and what they include under any condition.
+	// Config are the configuration files of the system, the user, the repository and the worktree,
+	// and all that they include under any condition.
 	Config []string
-	// Hooks are the directories in which git looks for hooks, and the symlinks
-	// in them.
+	// Hooks are the directories in which git looks for hooks, and the symlinks in them.
 	Hooks []string
 	// NamedFiles are files that a setting names: programs, attributes, templates.
 	NamedFiles []string
-	// Linked are those of all these files, hooks among them, that are hard links:
-	// they can be written by another name, which is not known here.
+	// Linked are the hard links among all these files and hooks: a command may write them by
+	// another, unknown name.
 	Linked []string
-	// Shared says that git gives what it makes to a group, or to all: core.sharedRepository.
+	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
 	Shared bool
-	// Settings are those of the user, of as if there is one, that hold here.
+	// Settings are the user's (of as, if there is one) that are in force here.
 	Settings Settings
-	// Failed says why the lists are not complete: git is missing, fails or does
-	// not answer, or there is too much. Its text holds paths, quoted and capped,
-	// and nothing else of what the configuration says.
+	// Failed says why the lists are not complete: git is missing, fails or does not answer, or
+	// there is too much. It quotes and shortens paths, and shows nothing else of the configuration.
 	Failed error
 }
 
-// GitControls asks git what it obeys for the repository of layout l, whose work tree
-// is top, when the caller runs it and, with as, when that user does. It costs one
-// git for each, another for each file that is included, and some lstats when
-// nothing has changed since.
+// GitControls asks git what it obeys for the repository of layout l, with its work tree at top,
+// when the caller runs it and, with as, when that user does. It costs one git for each, another for
+// each included file, and only some lstats if nothing has changed.
 //
-// The settings of all branches count, and of both the work tree and the git
-// directory as the place to which a relative core.hooksPath belongs: git runs
-// the hooks of a push in the latter.
+// The settings of all branches count. A relative core.hooksPath counts from both the work tree and
+// the git directory, where git runs the hooks of a push.
 func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) GitControls {
 	o := w.ask(ctx, top, l, nil).controls
 	if as == nil {
@@ -67,7 +62,7 @@ func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as
 	return o.union(&w.ask(ctx, top, l, as).controls)
 }
 
-// union is what is in either. The lists are new.
+// union returns the items of both, in new lists.
 func (o *GitControls) union(p *GitControls) GitControls {
 	union := func(a, b []string) []string {
 		list := slices.Clone(a)
@@ -85,8 +80,8 @@ func (o *GitControls) union(p *GitControls) GitControls {
 	return GitControls{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.NamedFiles, p.NamedFiles), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed}
 }
 
-// repeatable reports whether the same question would get the same answer: a
-// failure for want of memory or processes would not.
+// repeatable reports whether the same question would get the same answer: a failure from a lack of
+// memory or processes would not.
 func (o *GitControls) repeatable() bool {
 	var exit *exec.ExitError
 	return o.Failed == nil || errors.Is(o.Failed, ErrGitLayout) || errors.As(o.Failed, &exit) && exit.Exited()
@@ -128,15 +123,15 @@ func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top str
 type namer struct {
 	*answer
 	home   string
-	expand func(string) (string, error) // of ~ and %(prefix)
+	expand func(string) (string, error) // expands ~ and %(prefix)
 	layout GitLayout
-	bases  []string // where git may be when it follows a relative path; the top is the first
+	bases  []string // possible bases of relative paths; the top is the first
 	fixed  []string // directories that no command can replace, for tidy
-	hooks  []string // the directories of hooks
+	hooks  []string // directories of hooks
 	words  int      // words with a slash in commands so far
 }
 
-// workTrees are the top and what settings say in its place.
+// workTrees are the top and what settings say instead.
 func (n *namer) workTrees(top string) []string {
 	trees := []string{top}
 	for _, s := range n.settings {
@@ -190,11 +185,11 @@ func (n *namer) hooksPath(value string) error {
 func (n *namer) command(s setting) error {
 	for i, word := range commandWords(s.key, s.value) {
 		if n.words++; n.words > maxWords {
-			return fmt.Errorf("git: more than %d paths are in settings that are commands: %w", maxWords, ErrGitLayout)
+			return fmt.Errorf("git: more than %d paths are in settings with commands: %w", maxWords, ErrGitLayout)
 		}
 		for _, p := range wordPaths(n.home, n.bases, n.fixed, word) {
-			// A program is executed once it is there; of the other words only some
-			// are files.
+			// A command could still create a missing program; of the other words only some are
+			// files.
 			if s := n.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
 				if err := n.otherFile(p); err != nil {
 					return err
@@ -205,13 +200,13 @@ func (n *namer) command(s setting) error {
 	return nil
 }
 
-// add adds to a list of the answer what is not in it.
+// add adds p to a list of the answer, if it is new.
 func (a *answer) add(list *[]string, p string) error {
 	if slices.Contains(*list, p) {
 		return nil
 	}
 	if len(*list) >= maxControls {
-		return fmt.Errorf("git: more than %d files are obeyed: %w", maxControls, ErrGitLayout)
+		return fmt.Errorf("git: obeys more than %d files: %w", maxControls, ErrGitLayout)
 	}
 	*list = append(*list, p)
 	if s := a.look(p); s.regular() && s.target().Nlink > 1 {
@@ -222,8 +217,7 @@ func (a *answer) add(list *[]string, p string) error {
 
 func (a *answer) otherFile(p string) error { return a.add(&a.controls.NamedFiles, p) }
 
-// hooksIn adds a hooks directory, and of what is in it what can be written
-// elsewhere.
+// hooksIn adds a hooks directory, and those of its files that can be written elsewhere.
 func (a *answer) hooksIn(dir string) error {
 	if slices.Contains(a.controls.Hooks, dir) {
 		return nil
@@ -253,10 +247,9 @@ func (a *answer) hooksIn(dir string) error {
 	return nil
 }
 
-// hookNames lists a directory of hooks, without git's samples: git executes no
-// name that ends so.
+// hookNames lists a directory of hooks, without git's samples, which git never executes.
 func hookNames(dir string) (names []string, err error) {
-	// O_DIRECTORY: a fifo in its place would block.
+	// O_DIRECTORY: a fifo at this path would block.
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
@@ -282,13 +275,13 @@ func hookNames(dir string) (names []string, err error) {
 type use uint8
 
 const (
-	isCommand use = 1 << iota // executes it, most in a shell
+	isCommand use = 1 << iota // executes it, mostly in a shell
 	isFile                    // reads the file, or copies from the directory, that it names
 	leads                     // goes elsewhere by it: another directory, server, helper
 )
 
-// useOf says what git does with the value of a key that a hostile
-// configuration would set; 0 for the others.
+// useOf is what git does with the value of a key that a hostile configuration would set; 0 for
+// others.
 func useOf(key string) use {
 	section, rest, _ := strings.Cut(key, ".")
 	name := rest
@@ -312,9 +305,9 @@ var keyUses = map[string]map[string]use{
 		"askpass": isCommand, "alternaterefscommand": isCommand,
 	},
 	"sequence":    {"editor": isCommand},
-	"hook":        {"command": isCommand}, // git 2.54 and later
+	"hook":        {"command": isCommand}, // since git 2.54
 	"gc":          {"recentobjectshook": isCommand},
-	"rebase":      {"instructionformat": leads}, // a line in it is one of the list, such as exec
+	"rebase":      {"instructionformat": leads}, // a line in it is a step of the list, such as exec
 	"include":     {"path": leads},
 	"includeif":   {"path": leads},
 	"filter":      {"clean": isCommand, "smudge": isCommand, "process": isCommand},
@@ -328,7 +321,7 @@ var keyUses = map[string]map[string]use{
 	"remote":      {"uploadpack": isCommand, "receivepack": isCommand, "vcs": leads, "proxy": leads},
 	"submodule":   {"update": isCommand},
 	"difftool":    {"cmd": isCommand, "path": isCommand},
-	"mergetool":   {"cmd": isCommand, "path": isCommand, "layout": leads}, // which vimdiff has a shell expand
+	"mergetool":   {"cmd": isCommand, "path": isCommand, "layout": leads}, // vimdiff has a shell expand it
 	"man":         {"cmd": isCommand, "path": isCommand},
 	"browser":     {"cmd": isCommand, "path": isCommand},
 	"guitool":     {"cmd": isCommand},
@@ -349,8 +342,8 @@ var keyUses = map[string]map[string]use{
 	"lfs":         {"standalonetransferagent": leads},
 }
 
-// commandWords are the words of a command in which a path can stand, split where
-// a shell may. The first is the program, "" where that is none of a file.
+// commandWords are the words of a command that can contain a path, split as a shell might. The
+// first is the program, or "".
 func commandWords(key, value string) []string {
 	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
 	if strings.HasPrefix(key, "alias.") && !shell {
@@ -367,8 +360,8 @@ func commandWords(key, value string) []string {
 	return words
 }
 
-// split splits a command where a shell may. What is quoted is one word, and the
-// words in it, as it may be a script.
+// split splits a command as a shell might. Quoted text is one word, and also the words in it,
+// because it may be a script.
 func split(command string) (words []string) {
 	const separators = " \t\r\n\x00`;|&<>(){}=,$"
 	var word, quoted []byte

@@ -19,23 +19,20 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 	return w.OpenFile(path, os.O_RDONLY, 0)
 }
 
-// OpenFile resolves path, for writing if flag writes, and opens the result so
-// that no symlink is followed on the way, the last component included. As a
-// resolved path has none, a symlink there has been put in its place since the
-// check, and the error wraps ErrChanged. What is opened is therefore in the
-// root that was checked: not outside, and not in a read-only root nested in a
-// writable one.
+// OpenFile resolves path, for writing if flag writes, and opens the result without following any
+// symlink, also as the last component. A resolved path has none, so a symlink there is new since
+// the check, and the error wraps ErrChanged. So the opened file is in the root that was checked:
+// not outside, and not in a read-only root nested in a writable one.
 //
-// Only regular files and directories are opened, others are ErrNotRegular, and
-// a fifo does not block. perm has its usual meaning for O_CREATE, without
-// set-id and sticky bits. Missing parents are not made.
+// It opens only regular files and directories; others are ErrNotRegular, and a fifo does not block.
+// perm is as usual for O_CREATE, without set-id and sticky bits. It makes no missing parents.
 func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	const writes = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREATE | os.O_TRUNC
 	got, err := w.resolve(path, flag&writes != 0)
 	if err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK: a fifo in place of the file would block the caller.
+	// O_NONBLOCK: a fifo at this path would block the caller.
 	fd, err := hostpath.OpenNoSymlinks(got.path, flag|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(perm.Perm()))
 	switch {
 	case err == nil:

@@ -13,22 +13,22 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// refusedRoots returns the directories that are nobody's project: the system's
-// own, the shared ones, and the parents of all homes.
+// refusedRoots returns directories that are no projects: the system's own, shared ones, and the
+// parents of all homes.
 func refusedRoots(goos string) []string {
 	list := []string{
 		"/", "/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/root", "/run",
 		"/usr", "/opt", "/lib", "/lib64", "/bin", "/sbin", "/tmp", "/home",
 	}
 	if goos == "darwin" {
-		// /private is folded away by foldDarwin, but is itself a directory.
+		// foldDarwin removes /private, but it is also a directory itself.
 		list = append(list, "/private", "/Users", "/System", "/System/Volumes",
 			"/Library", "/Applications", "/Volumes", "/cores")
 	}
 	return list
 }
 
-// homeParents are the directories whose direct children are people's homes.
+// homeParents are the directories whose direct children are homes.
 func homeParents(goos string) []string {
 	if goos == "darwin" {
 		return []string{"/home", "/Users"}
@@ -36,8 +36,8 @@ func homeParents(goos string) []string {
 	return []string{"/home"}
 }
 
-// refusal says why p cannot be a project root, or returns "". It looks at
-// nothing but its arguments. p and home are absolute and clean.
+// refusal says why p cannot be a project root, or returns "". It looks only at its arguments. p and
+// home are absolute and clean.
 func refusal(goos, p, home string) string {
 	if goos == "darwin" {
 		// The file system folds case, so the comparison must.
@@ -73,15 +73,14 @@ func refusal(goos, p, home string) string {
 	return ""
 }
 
-// foldDarwin removes the second spellings that macOS has for its directories:
-// /tmp, /var and /etc are links into /private, and the data volume, which is
-// joined to / by firmlinks that no readlink shows, is mounted a second time.
+// foldDarwin removes second spellings of macOS's directories: /tmp, /var and /etc are links into
+// /private, and the data volume, joined to / by firmlinks that no readlink shows, is also mounted
+// elsewhere.
 func foldDarwin(p string) string {
 	for _, prefix := range []string{"/System/Volumes/Data", "/private"} {
 		if len(p) >= len(prefix) && strings.EqualFold(p[:len(prefix)], prefix) {
 			switch rest := p[len(prefix):]; {
 			case rest == "" && prefix == "/private":
-				// /private itself stays.
 			case rest == "":
 				return "/"
 			case rest[0] == '/':
@@ -92,8 +91,8 @@ func foldDarwin(p string) string {
 	return p
 }
 
-// refuseRoot is refusal, and in addition compares identities, so that a bind
-// mount or a merged /usr (where /lib is /usr/lib) is no way around the list.
+// refuseRoot is refusal that also compares identities, so that a bind mount or a merged /usr (where
+// /lib is /usr/lib) cannot evade the list.
 func refuseRoot(field, raw, resolved, rawHome, home string) error {
 	why := refusal(runtime.GOOS, resolved, home)
 	if why == "" && (raw != resolved || rawHome != home) {

@@ -11,34 +11,30 @@ import (
 	"syscall"
 )
 
-// ResolveForRead returns the absolute, symlink-free path that path leads to,
-// which lies in one of the roots. path may be relative to the project root, or
-// begin with "~/", or with /tmp/ when there is a TempAlias; a root that lies
-// under /tmp wins over the alias. "~name" is an ordinary file name. What does
-// not exist yet resolves too, through any symlinks that do.
+// ResolveForRead returns the absolute path without symlinks that path leads to, in one of the
+// roots. path may be relative to the project root, or begin with "~/", or with /tmp/ if there is a
+// TempAlias; a root below /tmp wins over the alias. "~name" is an ordinary file name. A path that
+// does not exist yet resolves too, through symlinks that do.
 //
-// The answer holds for the moment of the call; see Open.
+// The result is true only at the moment of the call; see Open.
 //
-// Errors wrap ErrOutside, ErrSensitive, ErrInvalidPath, ErrNameTooLong or
-// ErrLoop, or are those of the file system (a parent that is a file, a
-// directory that cannot be searched).
+// Errors wrap ErrOutside, ErrSensitive, ErrInvalidPath, ErrNameTooLong or ErrLoop, or come from the
+// file system (a parent is a file, or cannot be searched).
 func (w *Workspace) ResolveForRead(path string) (string, error) {
 	got, err := w.resolve(path, false)
 	return got.path, err
 }
 
-// ResolveForWrite is ResolveForRead for a path that is to be written or
-// created: in addition it refuses, with ErrReadOnlyRoot, what lies in a
-// read-only root.
+// ResolveForWrite is ResolveForRead for a path to write or create. It also refuses, with
+// ErrReadOnlyRoot, a path in a read-only root.
 func (w *Workspace) ResolveForWrite(path string) (string, error) {
 	got, err := w.resolve(path, true)
 	return got.path, err
 }
 
-// ResolveDir returns the resolved path of an existing directory in one of the
-// roots, for use as a working directory. An empty dir is the project root. It
-// never adds a root. Errors are those of ResolveForRead, and wrap
-// fs.ErrNotExist or syscall.ENOTDIR for what is no directory.
+// ResolveDir returns the resolved path of an existing directory in a root, to be a working
+// directory. An empty dir is the project root. Errors are those of ResolveForRead, and wrap
+// fs.ErrNotExist or syscall.ENOTDIR for a path that is not a directory.
 func (w *Workspace) ResolveDir(dir string) (string, error) {
 	if dir == "" {
 		return w.project.path, nil
@@ -73,8 +69,8 @@ func (w *Workspace) resolve(path string, write bool) (walked, error) {
 		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.field, r.path)
 	}
 	if w.deny {
-		// A link's name counts like its target's: masks go by name, and
-		// ".env -> secrets" is as much the secret as "notes -> .env".
+		// A link's name counts like its target's: rules for files use names, and ".env -> secrets"
+		// is as secret as "notes -> .env".
 		for _, name := range got.finals {
 			if Sensitive(name) {
 				return walked{}, fmt.Errorf("path %q: %w: %q is refused in this mode", path, ErrSensitive, name)
@@ -84,7 +80,7 @@ func (w *Workspace) resolve(path string, write bool) (walked, error) {
 	return got, nil
 }
 
-// follow finds where path leads, wherever that is.
+// follow finds where path leads, inside or outside of the roots.
 func (w *Workspace) follow(path string) (walked, error) {
 	if err := checkSpelling(path); err != nil {
 		return walked{}, err
@@ -108,7 +104,7 @@ func (w *Workspace) follow(path string) (walked, error) {
 	return got, err
 }
 
-// contained returns the root that resolved lies in.
+// contained returns the root that contains resolved.
 func (w *Workspace) contained(path, resolved string) (root, error) {
 	r, ok := innermost(w.roots, resolved)
 	if !ok {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// passedSettings decide how git works and what it prints. Others say what git runs (core.pager, filter.*,
-// credential.*), where it goes (url.*, http.*, remote.*), or are about one repository.
+// passedSettings decide how git works and what it prints. Other settings choose programs
+// (core.pager, filter.*, credential.*) or servers (url.*, http.*, remote.*), or are about one
+// repository.
 var passedSettings = []string{
 	"branch.autosetupmerge", "branch.autosetuprebase", "branch.sort", "tag.sort",
 	"checkout.defaultremote", "checkout.guess",
@@ -41,10 +42,10 @@ func (s *setting) passes() bool {
 	return section == "color" || section == "column" || section == "advice" || slices.Contains(passedSettings, s.key)
 }
 
-// maxSettings bounds what commands get.
+// maxSettings bounds what commands get, in bytes.
 const maxSettings = 64 << 10
 
-// settingsOf gives the settings of one user, of those that hold for a repository.
+// settingsOf returns one user's settings, of those that are in force for a repository.
 func settingsOf(g *gitRunner, expand func(string) (string, error), holding []setting) (out Settings) {
 	var config strings.Builder
 	excludes := g.xdg("ignore")
@@ -67,7 +68,7 @@ func settingsOf(g *gitRunner, expand func(string) (string, error), holding []set
 			fmt.Fprintf(&config, "[%s]\n\t%s = \"%s\"\n", section, name, settingEscapes.Replace(s.value))
 		}
 	}
-	if out.Config = config.String(); filepath.IsAbs(excludes) { // else it is another file in each directory
+	if out.Config = config.String(); filepath.IsAbs(excludes) { // a relative one is another file in each directory
 		out.Excludes = excludes
 	}
 	return out

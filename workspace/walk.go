@@ -23,10 +23,10 @@ const (
 // walked is where a path leads.
 type walked struct {
 	path   string   // absolute, clean, no symlinks
-	finals []string // names that stood last: the path's own and those of links there
+	finals []string // last names: of the path and of the links at its end
 }
 
-// checkSpelling refuses what is no path whatever the file system holds.
+// checkSpelling refuses a path that is never valid.
 func checkSpelling(p string) error {
 	switch {
 	case p == "":
@@ -39,15 +39,14 @@ func checkSpelling(p string) error {
 	return nil
 }
 
-// walk resolves path from start as the kernel would, one component at a time,
-// except that components may be missing. start is resolved. An absolute path
-// begins at /, where /tmp may be the alias.
+// walk resolves path from start as the kernel would, one component at a time, except that
+// components may be missing. start is resolved. An absolute path begins at /, where /tmp may be the
+// alias.
 //
-// filepath.EvalSymlinks is no substitute: it fails at the first component that
-// is missing, and what a caller must then do by hand - resolve the parent, add
-// the tail - lets a dangling symlink pass for a new file.
+// filepath.EvalSymlinks cannot replace it: it fails at the first missing component. If the caller
+// then resolves the parent and adds the rest, a dangling symlink passes for a new file.
 //
-// It is one loop: every step changes what all others go by.
+// It is one loop: every step changes the state of all others.
 func (w *Workspace) walk(start, path string) (walked, error) {
 	cur := start
 	rest := strings.Split(path, "/")
@@ -64,7 +63,7 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 		case name == "" || name == ".":
 			continue
 		case name == ".." && aliased && cur == w.alias:
-			// Inside, the parent of /tmp is / and not the scratch directory's.
+			// Inside, the parent of /tmp is /, not the parent of the scratch directory.
 			cur, aliased = "/", false
 			continue
 		case name == "..":
@@ -105,8 +104,8 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 	return out, nil
 }
 
-// readLink gives the target of a symlink, and "" for anything else. Where nothing is, nothing follows
-// either, up to a "..".
+// readLink returns the target of a symlink, and "" for anything else. After a missing component
+// there are no others, up to a "..".
 func readLink(path string) (target string, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,12 +118,11 @@ func readLink(path string) (target string, err error) {
 	if err == nil && target == "" {
 		err = fmt.Errorf("symlink %q is empty: %w", path, ErrInvalidPath)
 	}
-	return target, err // the error may be that it was swapped since; the caller may try again
+	return target, err // it may have been swapped; the caller may try again
 }
 
-// entersAlias reports whether the step from cur to name is the one into /tmp,
-// and /tmp is the alias for what follows. A root below the host's /tmp keeps
-// its own paths, in either spelling.
+// entersAlias reports whether the step from cur to name enters /tmp, and /tmp is the alias for the
+// rest. A root below the host's /tmp keeps its own paths, in either spelling.
 func (w *Workspace) entersAlias(cur, name string, rest []string) bool {
 	if w.alias == "" || name != "tmp" {
 		return false

@@ -14,48 +14,44 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// preflight bounds how long New waits for one root. A dead network mount blocks
-// stat for minutes; a healthy one answers in milliseconds.
+// preflight bounds how long New waits for one root. A dead network mount blocks stat for minutes; a
+// healthy one answers in milliseconds.
 const preflight = 5 * time.Second
 
-// Options declare a workspace. The zero value of every field but Root is the
-// stricter choice.
+// Options declare a workspace. The zero value of every field except Root is the stricter choice.
 type Options struct {
-	// Root is the project root: a directory, read-write. Relative paths
-	// given to the workspace are relative to it. Required.
+	// Root is the project root: a directory, read-write, and the base of relative paths. Required.
 	Root string
-	// Dir is where in Root its caller is, by symlinks perhaps, for RootDir.Spelled. Empty: it is not known.
+	// Dir is the caller's directory in Root, perhaps through symlinks, for RootDir.Spelled. Empty:
+	// unknown.
 	Dir string
-	// Readable are further read-only roots, directories or files. They may be
-	// system directories.
+	// Readable are further read-only roots, directories or files. They may be system directories.
 	Readable []string
-	// Writable are further read-write roots. What is refused as a project root
-	// is refused here too.
+	// Writable are further read-write roots. New refuses the same directories as for Root.
 	Writable []string
-	// Home is the caller's home, for "~" in paths and so that it is refused as
-	// a root. Empty: it is not known.
+	// Home is the caller's home, which replaces "~" in paths, and which New refuses as a root.
+	// Empty: unknown.
 	Home string
-	// TempAlias is the absolute host directory that is /tmp inside a sandbox.
-	// It is a read-write root, and /tmp/x given to the workspace means x in it.
-	// It need not exist yet, so that a session's scratch can be made on first
-	// use. Empty: /tmp is the host's, and outside unless a root says otherwise.
+	// TempAlias is the absolute host directory that is /tmp inside a sandbox. It is a read-write
+	// root, and the path /tmp/x means x in it. It may not exist yet, so that a session's scratch
+	// directory can be made on first use. Empty: /tmp is the host's, and outside, unless another
+	// root contains it.
 	TempAlias string
 	// DenySensitive refuses files named .env or .env.*.
 	DenySensitive bool
-	// LookupEnv reads the caller's environment, by which git is found and which it
-	// obeys. Nil: it is empty.
+	// LookupEnv reads the caller's environment, which finds git and which git obeys. Nil: empty.
 	LookupEnv func(string) (string, bool)
-	// Written says of a path where commands can write, roots apart, if it lies there: no git
-	// is run that does. Nil: nowhere.
+	// Written returns the directory, outside of the roots, that contains path and that commands can
+	// write, or "": such a git is never run. Nil: none.
 	Written func(path string) (where string)
 }
 
-// Workspace is a set of resolved roots. It is safe for concurrent use and
-// holds no open files. The zero value has no roots and contains nothing.
+// Workspace is a set of resolved roots. It is safe for concurrent use and holds no open files. The
+// zero value has no roots and contains nothing.
 type Workspace struct {
 	project  root
 	roots    []root
-	home     string // resolved where it exists; "" if unknown
+	home     string // resolved if it exists; "" if unknown
 	alias    string // resolved TempAlias
 	deny     bool
 	uid, gid uint32
@@ -67,16 +63,16 @@ type Workspace struct {
 
 // root is one declared root.
 type root struct {
-	field    string // where it was declared: root, readable[1], temp_alias
-	raw      string // absolute and clean, symlinks as the caller spelled them
+	field    string // its declaration: root, readable[1], temp_alias
+	raw      string // absolute and clean, with the caller's symlinks
 	path     string // resolved
 	writable bool
 
-	spelled, of string // as of RootDir
+	spelled, of string // as in RootDir
 }
 
-// innermost returns the root that p lies in. Of nested roots the deepest
-// decides, as the deepest of nested mounts does.
+// innermost returns the root that contains p. Of nested roots the deepest decides, like nested
+// mounts.
 func innermost(roots []root, p string) (root, bool) {
 	best := -1
 	for i, r := range roots {
@@ -90,8 +86,7 @@ func innermost(roots []root, p string) (root, bool) {
 	return roots[best], true
 }
 
-// New resolves the roots and refuses those that cannot be. An error names the
-// field, as in "readable[1]: ...".
+// New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
 func New(o Options) (*Workspace, error) {
 	w := &Workspace{
 		deny:      o.DenySensitive,
@@ -187,8 +182,8 @@ func (w *Workspace) declare(field, p string, project, optional bool) (root, erro
 	r := root{field: field, raw: filepath.Clean(p)}
 	resolved, err := filepath.EvalSymlinks(p)
 	if optional && errors.Is(err, fs.ErrNotExist) {
-		// Not made yet. The part that exists is resolved now; the rest will be
-		// made by us, in a directory that is ours alone.
+		// It does not exist yet. Resolve the existing part now; we will make the rest, in a
+		// directory that is ours alone.
 		got, err := (&Workspace{}).walk("/", p)
 		if err != nil {
 			return root{}, fmt.Errorf("%s: %w", field, err)
@@ -214,8 +209,8 @@ func (w *Workspace) declare(field, p string, project, optional bool) (root, erro
 	return r, nil
 }
 
-// add appends a root. The same directory may be declared twice, but not once
-// read-only and once writable: whichever won, someone would be surprised.
+// add appends a root. A directory may be declared twice, but not as both read-only and writable:
+// either answer would surprise somebody.
 func (w *Workspace) add(r root) error {
 	for _, have := range w.roots {
 		if have.path != r.path {
@@ -229,8 +224,8 @@ func (w *Workspace) add(r root) error {
 	return nil
 }
 
-// withTimeout runs f, and gives up on it after d: a stat of a dead network mount
-// cannot be interrupted, so its goroutine is left behind until it answers.
+// withTimeout runs f, and gives up after d. Nothing can interrupt a stat of a dead network mount,
+// so its goroutine stays until it answers.
 func withTimeout(field string, d time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -257,10 +252,10 @@ func (w *Workspace) Roots() []RootDir {
 	return list
 }
 
-// Owner returns who owned the project root when New looked, so that a caller
-// that is root can run commands as that user.
+// Owner returns the owner of the project root at the time of New, so that a caller that is root can
+// run commands as that user.
 func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
 
-// Repository returns the top level of the git repository that the project root
-// lies in at this moment, which may be above the root, or "". It runs no git.
+// Repository returns the current top level of the git repository around the project root, or "". It
+// may be above the root. It runs no git.
 func (w *Workspace) Repository() string { return gitTop(w.project.path, w.uid) }

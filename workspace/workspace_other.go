@@ -2,8 +2,8 @@
 
 package workspace
 
-// Workspace is always the empty one: no command runs here that could see it.
+// Workspace is always empty: no command runs on this system.
 type Workspace struct{}
 
-// Root is "".
+// Root is empty.
 func (*Workspace) Root() string { return "" }
