@@ -238,7 +238,7 @@ func (c *client) run(r *run, fds []int) {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
-	defer overlays.remove()
+	defer c.server.space.giveBack(overlays)
 	var pid, pidfd int
 	do, leave, failed := c.enter(r, t)
 	if failed == nil {
