@@ -252,15 +252,15 @@ func (c *Cmd) target() (t sandbox.Target, err error) {
 	}
 	t.Definition.BindPaths = slices.Concat(t.Definition.BindPaths, c.BindPaths)
 	t.Definition.Review = cmp.Or(c.Review, t.Definition.Review)
+	if err := c.host.checkDefinition(t.Name, t.Definition); err != nil {
+		return t, err
+	}
 	named := t.Definition.Review == NewReview
 	if named {
 		t.Definition.Review = c.newReview()
 	}
 	if c.definition == nil && c.Network == nil && len(c.BindPaths) == 0 && c.Review == "" && !named {
 		return t, nil
-	}
-	if err := c.host.checkDefinition(t.Name, t.Definition, c.host.credentials()); err != nil {
-		return t, err
 	}
 	text, err := json.Marshal(t.Definition)
 	if err != nil {

@@ -247,8 +247,9 @@ func TestOneShot(t *testing.T) {
 	}
 }
 
-// What no command could run with is an error of New, by its attribute.
-func TestNewValidates(t *testing.T) {
+// What no command could run with is an error of New, by its attribute. A mistake in one definition is one of
+// Check and of its own commands.
+func TestOptionsAreValidated(t *testing.T) {
 	t.Parallel()
 	one := func(d host.Definition) host.Options {
 		return host.Options{Sandboxes: map[string]host.Definition{"a": {}, "s": d}, Inject: map[string]shared.Engine{"stub": &stubEngine{name: "stub"}}}
@@ -270,7 +271,15 @@ func TestNewValidates(t *testing.T) {
 		o.Workspace.Root = t.TempDir()
 		h, err := host.New(t.Context(), o)
 		if err == nil {
-			h.Close()
+			defer h.Close()
+			if err := h.Command(t.Context(), "a", "true").Start(); len(o.Sandboxes) == 2 && errors.Is(err, shared.ErrInvalidSpec) {
+				t.Errorf("a command of another sandbox: %v", err)
+			}
+			if want != "" {
+				if err = h.Check(t.Context(), "s"); fmt.Sprint(h.Command(t.Context(), "s", "true").Start()) != fmt.Sprint(err) {
+					t.Errorf("Check gives %v, and Start another error", err)
+				}
+			}
 		}
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v; want %s", err, want)
@@ -278,7 +287,7 @@ func TestNewValidates(t *testing.T) {
 	}
 }
 
-// A definition that New was not given is checked as New checks those; commands of equal ones
+// A definition that New was not given is checked as the others are; commands of equal ones
 // share a sandbox, of which few are kept.
 func TestCommandIn(t *testing.T) {
 	t.Parallel()

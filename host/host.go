@@ -36,7 +36,8 @@ type Host struct {
 const releaseTime = 2 * time.Second
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
-// start when a command first needs them. An error names the option at fault.
+// start when a command first needs them. An error names the option at fault. A mistake in one of
+// the definitions is an error of Check, and of the commands of that definition alone.
 func New(ctx context.Context, o Options) (*Host, error) {
 	if err := launch.ForgottenServeBuiltin(); err != nil {
 		return nil, err
@@ -88,12 +89,11 @@ func (h *Host) validate() error {
 	case h.engines.None():
 		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
 	}
-	return h.checkDefinitions(o.Credentials)
+	return checkCredentials(o.Credentials)
 }
 
-// checkDefinitions reports credentials that cannot be as they are, and definitions that mean nothing
-// with them.
-func (h *Host) checkDefinitions(sets map[string]Credential) error {
+// checkCredentials reports credentials that cannot be as they are.
+func checkCredentials(sets map[string]Credential) error {
 	for name, set := range sets {
 		err := set.Validate()
 		if slices.Contains(view.Credentials(), name) && (!set.Pass || set.Hosts != nil || set.Env != nil || set.Value != "") {
@@ -103,16 +103,15 @@ func (h *Host) checkDefinitions(sets map[string]Credential) error {
 			return fmt.Errorf("Options.Credentials: %q: %w", name, err)
 		}
 	}
-	for _, name := range h.SandboxNames() {
-		if err := h.checkDefinition(name, h.options.Sandboxes[name], sets); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
 // checkDefinition reports a definition that means nothing, or names an engine that there is not.
-func (h *Host) checkDefinition(name string, def Definition, sets map[string]Credential) error {
+func (h *Host) checkDefinition(name string, def Definition) error {
+	return h.checkDefinitionWith(name, def, h.credentials())
+}
+
+func (h *Host) checkDefinitionWith(name string, def Definition, sets map[string]Credential) error {
 	err := cmp.Or(def.Validate(), def.CheckCredentials(sets))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))

@@ -125,8 +125,13 @@ func (h *Host) credentials() map[string]Credential { return h.machine.Sets() }
 // runs in a session with processes gets the new values as well; there, a set with other hosts, another
 // header or other variables is refused when a command starts.
 func (h *Host) Renew(sets map[string]Credential, environ []string) error {
-	if err := h.checkDefinitions(sets); err != nil {
+	if err := checkCredentials(sets); err != nil {
 		return err
+	}
+	for name, def := range h.options.Sandboxes {
+		if err := h.checkDefinitionWith(name, def, sets); err != nil && h.checkDefinition(name, def) == nil {
+			return err
+		}
 	}
 	h.machine.Renew(sets, environ)
 	return nil
@@ -169,6 +174,9 @@ func (h *Host) Check(ctx context.Context, name string) error {
 		return sandbox.ErrNoWorkspace
 	}
 	t, err := h.target(name)
+	if err == nil {
+		err = h.checkDefinition(t.Name, t.Definition)
+	}
 	if err != nil {
 		return err
 	}

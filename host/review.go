@@ -31,7 +31,13 @@ type Review struct {
 // OpenReview opens a review that no process uses. It is ErrReviewInUse while one does, of this Host's
 // commands as well, and fs.ErrNotExist if there is none.
 func (h *Host) OpenReview(ctx context.Context, name string) (*Review, error) {
-	one, err := h.pool.OpenReview(ctx, name, h.reviewTarget)
+	one, err := h.pool.OpenReview(ctx, name, func(r *review.Review) (sandbox.Target, error) {
+		t, err := h.reviewTarget(r)
+		if err == nil && h.checkDefinition(t.Name, t.Definition) != nil {
+			t = sandbox.Target{Name: "default"} // a review can be discarded, whatever its sandbox has become
+		}
+		return t, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +59,9 @@ func (h *Host) reviewTarget(r *review.Review) (sandbox.Target, error) {
 // Changes says what is different. What a definition hides or protects is refused.
 func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 	t, err := r.host.reviewTarget(r.Review)
+	if err == nil {
+		err = r.host.checkDefinition(t.Name, t.Definition)
+	}
 	if err != nil {
 		return nil, err
 	}
