@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,19 +43,7 @@ func TestClearsUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sb, dir := shellLauncher(t, script, func(c *Config) { c.ClearsUp = clears })
-			fifo := func(name string) *os.File {
-				path := filepath.Join(dir, name)
-				if err := unix.Mkfifo(path, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				f, err := os.OpenFile(path, os.O_RDWR, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { f.Close() })
-				return f
-			}
-			begun, goOn := fifo("begun"), fifo("go")
+			begun, goOn := fifo(t, dir, "begun"), fifo(t, dir, "go")
 			ctx, cancel := context.WithCancel(t.Context())
 			started := make(chan error)
 			go func() {
@@ -222,4 +211,55 @@ func TestLauncherKilledAtBirth(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Kill(pid, unix.SIGKILL)
+}
+
+// A launcher can be pid 1 of a namespace itself. It is not taken for what another launcher,
+// which was killed, has left.
+func TestLauncherIsFirstProcess(t *testing.T) {
+	t.Parallel()
+	sb, dir := shellLauncher(t, `echo >"$0/begun"; read go <"$0/go"; exec "$@"`, func(c *Config) {
+		launch := c.Launch
+		c.Launch = func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
+			launcher, err := launch(spec, cmd)
+			launcher.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID}
+			return launcher, err
+		}
+	})
+	begun, goOn := fifo(t, dir, "begun"), fifo(t, dir, "go")
+	ended := make(chan error, 1)
+	go func() {
+		p, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{})
+		if err == nil {
+			_, err = p.Wait(t.Context())
+		}
+		ended <- err
+	}()
+	if _, err := begun.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	killed, _ := shellLauncher(t, `kill -9 $$`, func(*Config) {})
+	if _, err := killed.Start(t.Context(), sh("exit 0"), shared.Stdio{}); !errors.Is(err, shared.ErrBroken) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := goOn.WriteString("\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// fifo makes one in dir, and opens it for both ends.
+func fifo(t *testing.T, dir, name string) *os.File {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }

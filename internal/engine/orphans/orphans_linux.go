@@ -24,7 +24,9 @@ import (
 // of a namespace, with the command's files open. A process is taken for one
 // only if it is pid 1 of a namespace, its command line is that of a launcher of
 // an init, and its parent is no such launcher. The two lines need not be equal: what
-// a launcher starts may execute another one on the way to the init.
+// a launcher starts may execute another one on the way to the init. An engine can
+// start a launcher as pid 1 of a namespace. Such a launcher is no orphan: it leads the
+// session that the engine began for it, which bubblewrap's child does not do so early.
 func Kill(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
@@ -94,11 +96,16 @@ func launchesInit(line []byte) bool {
 }
 
 // parseStatus gives the parent of a process and whether the process is the
-// first one of a pid namespace below this one.
+// first one of a pid namespace below this one, born there by a launcher.
 func parseStatus(status string) (parent int, first bool) {
 	parent, _ = strconv.Atoi(proc.StatusField(status, "PPid"))
-	ids := strings.Fields(proc.StatusField(status, "NSpid"))
-	return parent, len(ids) > 1 && ids[len(ids)-1] == "1"
+	return parent, isOneBelow(status, "NSpid") && !isOneBelow(status, "NSsid")
+}
+
+// isOneBelow reports whether an id of a process is 1 in a pid namespace below this one.
+func isOneBelow(status, field string) bool {
+	ids := strings.Fields(proc.StatusField(status, field))
+	return len(ids) > 1 && ids[len(ids)-1] == "1"
 }
 
 // awaitAny waits until one of the processes has ended, at the latest after d.

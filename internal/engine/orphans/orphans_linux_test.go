@@ -32,24 +32,32 @@ func TestLaunchesInit(t *testing.T) {
 	}
 }
 
-// What looks like the child of a launcher, and has another parent, is killed.
+// What looks like the child of a launcher, and has another parent, is killed. A
+// launcher that its engine started as pid 1, in a session of its own, is not.
 func TestKill(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", "read x; :", "launcher", "/proc/self/fd/29", "sbxhost-init", "30")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	// Whoever else looks for orphans on this machine, in another test, may come
-	// first, and others' may be here.
-	Kill(time.Millisecond)
-	in.Close()
-	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("it ended with %v", cmd.ProcessState)
+	for name, c := range map[string]struct {
+		setsid bool
+		want   syscall.WaitStatus
+	}{"orphan": {false, syscall.WaitStatus(syscall.SIGKILL)}, "launcher": {true, 7 << 8}} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("/bin/sh", "-c", "read x; exit 7", "launcher", "/proc/self/fd/29", "sbxhost-init", "30")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID, Setsid: c.setsid}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// Whoever else looks for orphans on this machine, in another test, may come
+			// first, and others' may be here.
+			Kill(time.Millisecond)
+			in.Close()
+			if cmd.Wait(); cmd.ProcessState.Sys() != c.want {
+				t.Errorf("it ended with %v", cmd.ProcessState)
+			}
+		})
 	}
 }
 
