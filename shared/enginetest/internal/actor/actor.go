@@ -5,6 +5,7 @@
 package actor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func act(name string, args []string) int {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
 	detail, err := carryOut(a, args)
-	v := Verdict{Got, detail}
+	v := Verdict{Got, cmp.Or(detail, name+": done")}
 	switch {
 	case err == nil:
 	case errors.As(err, new(brokenError)):

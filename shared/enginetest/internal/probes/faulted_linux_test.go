@@ -3,7 +3,9 @@ package probes
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -58,6 +60,28 @@ func TestFaultIsLeftToTheControl(t *testing.T) {
 		c.ID = "fault.01"
 		if status, detail := c.Run(t.Context(), k); status != c.status || !strings.Contains(detail, c.detail) {
 			t.Errorf("%s: %s: %s", name, status, detail)
+		}
+	}
+}
+
+// A file that its owner gives to itself is no other user's, whoever the owner is. What an
+// action that has nothing to show has done is said as well.
+func TestFilesOfOtherUsers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [...]struct{ act, want string }{{"chown", `"denied"`}, {"unlink", `"got","detail":"unlink: done"`}} {
+		cmd := exec.Command("/proc/self/exe", actor.Arg, c.act, file)
+		cmd.Env = []string{actor.Env}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 12345, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 12345, HostID: os.Getgid(), Size: 1}},
+		}
+		if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %q, %v", c.act, out, err)
 		}
 	}
 }
