@@ -437,17 +437,17 @@ func TestOverlaysOfTheirOwn(t *testing.T) {
 	write(t, lower+"/one/f", "lower")
 	c := connect(t, dir)
 	layers := func() []string {
-		found, _ := filepath.Glob(dir + "/holder/*/own/*/upper")
+		found, _ := filepath.Glob(dir + "/holder/*/own/*/0/upper")
 		return found
 	}
-	const text = "cd /proc/self/fd/3/ && cat f && test ! -e made && mkdir -p made/locked && echo made >f && chmod 0 made && echo && exec sleep 1000"
+	const text = "cd /proc/self/fd/3/ && cat f && test ! -e made && mkdir -p made/locked && echo made >f && chmod 0 made && exec sleep 1000"
 	var all []*Launcher
 	for range 2 {
 		l, r, err := startGrouped(t, nil, c, system(), text, lower+"/one")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(r, make([]byte, len("lower\n"))); err != nil {
+		if _, err := io.ReadFull(r, make([]byte, len("lower"))); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, l)
@@ -475,66 +475,9 @@ func TestOverlaysOfTheirOwn(t *testing.T) {
 	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), lower+"/one/f", true)); !refused {
 		t.Error("a file has an overlay")
 	}
-	if err := c.Overlay(t.Context(), lower+"/one", true); err != nil || len(layers()) > 1 {
+	if err := c.Overlay(t.Context(), lower+"/one", true); err != nil || len(layers()) > 0 {
 		t.Errorf("%v, and there is %q", err, layers())
 	}
-}
-
-// Layers serve another command if nothing was written to them, and nobody can write to them any more.
-func TestUnusedLayers(t *testing.T) {
-	t.Parallel()
-	dir, lower, gate := session(t), tempDir(t), tempDir(t)
-	write(t, lower+"/f", "lower")
-	c := connect(t, dir)
-	ops := append(system(), Op{Kind: Bind, Source: gate, Dest: "/0/gate"})
-	layers := func(with string) []string {
-		found, _ := filepath.Glob(dir + "/holder/*/own/*/upper" + with)
-		return found
-	}
-	until := func(done func() bool) {
-		for !done() && t.Context().Err() == nil {
-			runtime.Gosched()
-		}
-	}
-	run := func(text string) string {
-		l, r, err := startGrouped(t, nil, c, ops, "cd /proc/self/fd/3/ && "+text, lower)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, _ := io.ReadAll(r)
-		l.Wait()
-		return string(out)
-	}
-	const look = "ls -A; stat -c %a .; cat f"
-	want := run(look)
-	reused := func() bool {
-		before := len(layers(""))
-		if got := run(look); got != want {
-			t.Errorf("%q, not %q", got, want)
-		}
-		return len(layers("")) == before
-	}
-	until(reused)
-
-	const wait = "while test ! -e /.tree/0/gate/%s; do sleep 0.01; done; "
-	ended := make(chan string)
-	go func() {
-		ended <- run("touch x && " + fmt.Sprintf(wait, "first") + "rm x; touch -r f .")
-	}()
-	until(func() bool { return len(layers("/x")) == 1 })
-	used := filepath.Dir(layers("/x")[0])
-	write(t, gate+"/first", "")
-	<-ended
-	until(func() bool { _, err := os.Lstat(used); return os.IsNotExist(err) })
-
-	until(reused)
-	run("(exec >&- 2>&-; " + fmt.Sprintf(wait, "second") + "touch y) &") // in no pid namespace of its own
-	for range 4 {
-		reused()
-	}
-	write(t, gate+"/second", "")
-	until(func() bool { return len(layers("/y")) == 1 })
-	until(func() bool { reused(); return len(layers("/y")) == 0 })
 }
 
 func TestOverlay(t *testing.T) {

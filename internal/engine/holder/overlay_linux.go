@@ -70,13 +70,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	if failed := claim(base, source); failed != nil {
 		return failed
 	}
-	upper, work, failed := openLayers(base, &st)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(upper)
-	defer unix.Close(work)
-	fd, failed := mountLayers(lower, upper, work)
+	fd, failed := overlayIn(base, lower, &st)
 	if failed != nil {
 		return failed
 	}
@@ -100,30 +94,24 @@ func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
 	return fd, st, nil
 }
 
-// openLayers makes, in base, the directories that an overlay of a directory writes to, of which st is.
-func openLayers(base int, st *unix.Stat_t) (upper, work int, failed *MountError) {
-	if upper, failed = makeDirs(base, "upper"); failed != nil {
-		return -1, -1, failed
-	}
-	work, failed = makeDirs(base, "work")
-	if failed == nil {
-		// The merged root is the upper directory as to owner and mode.
-		proc := fdPath + strconv.Itoa(upper)
-		if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
-			failed = mountError("chmod of the upper directory", err)
-			unix.Close(work)
-		}
-		unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
-	}
+// overlayIn makes an overlay of a directory, of which st is, with the other layers in base. Nobody sees it yet.
+func overlayIn(base, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
+	upper, failed := makeDirs(base, "upper")
 	if failed != nil {
-		unix.Close(upper)
-		return -1, -1, failed
+		return -1, failed
 	}
-	return upper, work, nil
-}
-
-// mountLayers makes an overlay. Nobody sees it yet.
-func mountLayers(lower, upper, work int) (fd int, failed *MountError) {
+	defer unix.Close(upper)
+	work, failed := makeDirs(base, "work")
+	if failed != nil {
+		return -1, failed
+	}
+	defer unix.Close(work)
+	// The merged root is the upper directory as to owner and mode.
+	proc := fdPath + strconv.Itoa(upper)
+	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
+		return -1, mountError("chmod of the upper directory", err)
+	}
+	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
 	err := patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work)
 		return err

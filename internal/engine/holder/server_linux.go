@@ -238,7 +238,7 @@ func (c *client) run(r *run, fds []int) {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
-	defer c.server.space.giveBack(overlays)
+	defer overlays.remove()
 	var pid, pidfd int
 	do, leave, failed := c.enter(r, t)
 	if failed == nil {

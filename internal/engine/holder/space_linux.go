@@ -20,7 +20,6 @@ type space struct {
 	mu       sync.Mutex
 	overlays map[string]*overlay
 	proven   bool            // that overlays work on the session's file system
-	unused   []*layers       // for overlays that are one command's own, the oldest first
 	homes    map[home]string // path
 }
 
