@@ -165,9 +165,11 @@ func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
 		if err != nil {
 			return nil, err
 		}
-		for _, source := range m.overlays {
-			if err == nil {
-				err = a.Overlay(ctx, s.spec.Session.Dir, source)
+		if len(m.overlays) > 0 {
+			var refused map[string]error
+			refused, err = a.Overlays(ctx, s.spec.Session.Dir, m.overlays)
+			for _, reason := range refused {
+				err = reason
 			}
 		}
 		if err == nil {
@@ -212,7 +214,7 @@ func (s *opened) join(ctx context.Context) error {
 	if s.oneShot {
 		a, err := s.alone()
 		if s.first.Store(a); err == nil {
-			err = s.hold(ctx, func(source string) error { return a.Overlay(ctx, s.spec.Session.Dir, source) })
+			err = s.hold(ctx, func(sources []string) (map[string]error, error) { return a.Overlays(ctx, s.spec.Session.Dir, sources) })
 		}
 		if err != nil {
 			s.leave()
@@ -221,7 +223,15 @@ func (s *opened) join(ctx context.Context) error {
 	}
 	client, err := s.session.connect(ctx)
 	if err == nil {
-		err = s.hold(ctx, func(source string) error { return client.Overlay(ctx, source, s.ownOverlays()) })
+		err = s.hold(ctx, func(sources []string) (map[string]error, error) {
+			refused := map[string]error{}
+			for _, source := range sources {
+				if err := client.Overlay(ctx, source, s.ownOverlays()); err != nil {
+					refused[source] = err
+				}
+			}
+			return refused, ctx.Err()
+		})
 	} else if ctx.Err() != nil {
 		err = ctx.Err()
 	} else {
@@ -237,23 +247,35 @@ func (s *opened) join(ctx context.Context) error {
 func (s *opened) ownOverlays() bool { return s.spec.Session.ID == "" }
 
 // hold finds out which overlays there can be, by making them.
-func (s *opened) hold(ctx context.Context, overlay func(source string) error) error {
+func (s *opened) hold(ctx context.Context, overlay func(sources []string) (refused map[string]error, err error)) error {
 	if s.spec.Session.Dir != "" {
 		s.held.Holder = true
 		s.held.Refused, s.held.Foreign = mountplan.Overlap(s.spec), map[string]bool{}
 	}
+	var sources []string
+	for _, m := range s.spec.Table {
+		if m.Access == shared.Overlay && s.held.Overlay(m.Source) == "" && !slices.Contains(sources, m.Source) {
+			sources = append(sources, m.Source)
+		}
+	}
+	if len(sources) > 0 {
+		refused, err := overlay(sources)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			return &shared.Error{Kind: shared.ErrBroken, Message: "making overlays: " + err.Error()}
+		}
+		for _, source := range sources {
+			if reason := refused[source]; reason != nil {
+				s.held.Refused[source] = reason.Error()
+			} else {
+				s.held.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
+			}
+		}
+	}
 	for _, m := range s.spec.Table {
 		if m.Access != shared.Overlay {
 			continue
-		}
-		if s.held.Overlay(m.Source) == "" {
-			if err := overlay(m.Source); ctx.Err() != nil {
-				return ctx.Err()
-			} else if err != nil {
-				s.held.Refused[m.Source] = err.Error()
-			} else {
-				s.held.Foreign[m.Source] = s.session.key.uid != 0 && !ownedBy(m.Source, s.session.key.uid)
-			}
 		}
 		if reason := s.held.Overlay(m.Source); reason != "" && !m.Degradable {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}

@@ -59,28 +59,31 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	return a, nil
 }
 
-// Overlay has it make the overlay of a directory, with its layers in a session's directory that its user can
-// reach, whose owner removes them. A *[MountError] says why there can be none.
-func (a *Alone) Overlay(ctx context.Context, scratch, source string) error {
-	m := &overlayOf{source: source, own: true, scratch: scratch}
-	if err := frame.Send(a.raw, frame.Encode(msgOverlay, m, 256)); err != nil {
-		return err
+// Overlays has it make the overlays of directories, with their layers in a session's directory that its user can
+// reach, whose owner removes them. It gives the sources of which there can be none, with a *[MountError].
+func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
+	if err := frame.Send(a.raw, frame.Encode(msgOwn, &ownOf{scratch, sources}, 1024)); err != nil {
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { a.line.SetReadDeadline(time.Unix(1, 0)) })
 	kind, payload, err := frame.Read(a.line, maxPayload)
-	var failed refusal
-	switch {
-	case !stop():
-		return context.Cause(ctx)
-	case err != nil:
-		return err
-	case kind != msgFailed:
-		return nil
+	if !stop() {
+		return nil, context.Cause(ctx)
 	}
-	if err := frame.Decode(payload, &failed); err != nil {
-		return err
+	var made ownMade
+	if err == nil && kind != msgOwn {
+		err = frame.Malformed("out of turn")
 	}
-	return &failed.why
+	if err == nil {
+		err = frame.Decode(payload, &made)
+	}
+	refused = map[string]error{}
+	for _, r := range made.refused {
+		if int(r.request) < len(sources) {
+			refused[sources[r.request]] = &r.why
+		}
+	}
+	return refused, err
 }
 
 // Run has it be the init that words and files make, from descriptor 0 on.
@@ -127,13 +130,13 @@ func Settle() (s *Solitude, words []string) {
 	}
 	from := &frame.Receiver{Socket: clientFD}
 	kind, payload, err := frame.Read(from, maxPayload)
-	for err == nil && kind == msgOverlay {
-		if err = s.overlay(payload); err == nil {
+	for err == nil && kind == msgOwn {
+		if err = s.makeOverlays(payload); err == nil {
 			kind, payload, err = frame.Read(from, maxPayload)
 		}
 	}
 	var m run
-	if err != nil || kind != msgRun || frame.Decode(payload, &m) != nil || len(from.Files) != int(m.files) {
+	if err != nil || kind != msgRun || frame.Decode(payload, &m) != nil || len(from.Files) != int(m.files) || m.files > firstOverlay {
 		return s, nil // who has started it needs none
 	}
 	first, err := proc.InARow(from.Files)
@@ -150,50 +153,55 @@ func Settle() (s *Solitude, words []string) {
 	return s, m.argv
 }
 
-// overlay makes the one that a message asks for, and answers.
-func (s *Solitude) overlay(payload []byte) error {
-	var m overlayOf
+// firstOverlay is the least descriptor of an overlay, above those that come with a run. A higher one would have the
+// kernel make room for it, for which it waits until each processor has been idle.
+const firstOverlay = 16
+
+// makeOverlays makes those that a message asks for, and answers.
+func (s *Solitude) makeOverlays(payload []byte) error {
+	var m ownOf
 	if err := frame.Decode(payload, &m); err != nil {
 		return err
 	}
 	umask := unix.Umask(0)
-	failed := s.makeOverlay(m.source, m.scratch)
-	unix.Umask(umask)
-	answer := frame.Encode(msgDone, &pair{}, 256)
-	if failed != nil {
-		answer = frame.Encode(msgFailed, &refusal{why: *failed}, 256)
+	defer unix.Umask(umask)
+	failed := s.failed
+	if failed == nil && s.space.dir < 0 {
+		s.space.dir, failed = scratchDir(m.scratch)
 	}
-	_, err := unix.Write(clientFD, answer)
+	o := &ownOverlays{}
+	if failed == nil {
+		o = s.space.ownOverlays(m.sources)
+		defer o.close()
+	}
+	var made ownMade
+	for i, source := range m.sources {
+		reason := failed
+		if reason == nil {
+			reason = o.failed[i]
+		}
+		if reason == nil {
+			fd, err := unix.FcntlInt(uintptr(o.fds[i]), unix.F_DUPFD_CLOEXEC, firstOverlay)
+			if err == nil {
+				s.overlays[source] = fd
+				continue
+			}
+			reason = mountError("mounting an overlay", err)
+		}
+		made.refused = append(made.refused, refusal{uint32(i), *reason})
+	}
+	_, err := unix.Write(clientFD, frame.Encode(msgOwn, &made, 256))
 	return err
 }
 
-func (s *Solitude) makeOverlay(source, scratch string) *MountError {
-	if s.failed != nil {
-		return s.failed
-	}
-	if s.space.dir < 0 {
-		dir, err := openSource(scratch)
-		if err != nil {
-			return mountError("opening the session's directory", err)
-		}
-		defer unix.Close(dir)
-		own, failed := makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
-		if failed != nil {
-			return failed
-		}
-		s.space.dir = own
-	}
-	o, failed := s.space.ownOverlays([]string{source})
-	if failed != nil {
-		return failed
-	}
-	defer o.close()
-	fd, err := unix.FcntlInt(uintptr(o.fds[0]), unix.F_DUPFD_CLOEXEC, frame.MaxFiles) // above those that come with a run
+// scratchDir opens the holder's own directory in a session's.
+func scratchDir(session string) (int, *MountError) {
+	dir, err := openSource(session)
 	if err != nil {
-		return mountError("mounting an overlay", err)
+		return -1, mountError("opening the session's directory", err)
 	}
-	s.overlays[source] = fd
-	return nil
+	defer unix.Close(dir)
+	return makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
 }
 
 // build makes the tree of a plan, and gives the overlays of sources, which were made before.

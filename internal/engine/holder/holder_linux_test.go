@@ -480,6 +480,44 @@ func TestOverlaysOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Overlays of directories that lie in one are parts of one overlay: of that one, nobody sees more.
+func TestOverlaysTogether(t *testing.T) {
+	t.Parallel()
+	dir, home := session(t), tempDir(t)
+	for name, text := range map[string]string{"cache/build/f": "f", "tools/g": "g", "private": "p"} {
+		write(t, home+"/"+name, text)
+	}
+	c := connect(t, dir)
+	const text = "cd /proc/self/fd/3/ && cat f && rm f && echo n >n && ls .. && cd /proc/self/fd/4/ && cat g && echo n >g && ls ../.. && cat g && test ! -e ../private"
+	l, r, err := startGrouped(t, nil, c, system(), text, home+"/cache/build", home+"/tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := io.ReadAll(r); string(out) != "fn\ngg\nn\n" {
+		t.Errorf("%q", out)
+	}
+	if status, err := l.Wait(); err != nil || status != 0 {
+		t.Errorf("%v, %v", status, err)
+	}
+	if f, err := os.ReadFile(home + "/cache/build/f"); string(f) != "f" {
+		t.Errorf("the host's file is %q, %v", f, err)
+	}
+}
+
+func TestCommonDir(t *testing.T) {
+	t.Parallel()
+	for want, list := range map[string][]string{
+		"":         {"/usr", "/opt", "/home/u/go"},
+		"/home/u":  {"/usr", "/usr/a", "/home/u/a", "/opt/b", "/home/u/b/c", "/home/ub/c"},
+		"/a/b/c":   {"/a/b/c/d", "/a/b/c/e/f"},
+		"/a/b/c/d": {"/a/b/c/d/x", "/a/b/c/d/y"},
+	} {
+		if got := commonDir(list, func(dir string) bool { return dir != "/home" }); got != want {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
+	}
+}
+
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	dir := session(t)

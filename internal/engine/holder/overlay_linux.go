@@ -48,7 +48,7 @@ func (s *space) prove() *MountError {
 	if s.proven {
 		return nil
 	}
-	failed := s.tryOverlay()
+	failed := s.tryLayers()
 	s.proven = failed == nil
 	return failed
 }
@@ -70,7 +70,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	if failed := claim(base, source); failed != nil {
 		return failed
 	}
-	fd, failed := overlayIn(base, lower, &st)
+	fd, failed := overlayIn(base, lower, &st, false)
 	if failed != nil {
 		return failed
 	}
@@ -94,8 +94,9 @@ func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
 	return fd, st, nil
 }
 
-// overlayIn makes an overlay of a directory, of which st is, with the other layers in base. Nobody sees it yet.
-func overlayIn(base, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
+// overlayIn makes an overlay of a directory, of which st is, with the other layers in base. Nobody sees it yet. The layers
+// of a volatile one are of no use once its last mount is gone.
+func overlayIn(base, lower int, st *unix.Stat_t, volatile bool) (fd int, failed *MountError) {
 	upper, failed := makeDirs(base, "upper")
 	if failed != nil {
 		return -1, failed
@@ -113,7 +114,7 @@ func overlayIn(base, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
 	}
 	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
 	err := patiently(func() (err error) {
-		fd, err = createOverlay(lower, upper, work)
+		fd, err = createOverlay(lower, upper, work, volatile)
 		return err
 	})
 	if err == unix.EBUSY {
@@ -151,7 +152,7 @@ func claim(base int, source string) *MountError {
 
 // createOverlay names the layers by descriptor: what was opened is what is
 // mounted, and no character of a path has a meaning.
-func createOverlay(lower, upper, work int) (int, error) {
+func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
@@ -172,6 +173,12 @@ func createOverlay(lower, upper, work int) (int, error) {
 			err = unix.FsconfigSetString(fs, o[0], o[1])
 		}
 		if err != nil {
+			return -1, err
+		}
+	}
+	if volatile {
+		// Or the end of the mount would wait until all that anybody has written to the layers' file system is on the disk.
+		if err := unix.FsconfigSetFlag(fs, "volatile"); err != nil {
 			return -1, err
 		}
 	}

@@ -3,8 +3,10 @@ package holder
 import (
 	"crypto/rand"
 	"os"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +29,8 @@ func OwnOverlays(steps []Op) (sources []string) {
 
 // ownOverlays are those of one command. Nil has none.
 type ownOverlays struct {
-	fds    []int // of the mounts, which nobody sees yet
+	fds    []int         // of the mounts, which nobody sees yet, in the order of the sources
+	failed []*MountError // why there is none, likewise
 	lower  []sourceStamp
 	remove func()
 }
@@ -58,7 +61,7 @@ func (s *space) haveOverlay(source string, own bool) *MountError {
 		_, failed := s.overlay(source)
 		return failed
 	}
-	o, failed := s.ownOverlays([]string{source})
+	o, failed := s.allOverlays([]string{source})
 	if failed == nil {
 		o.close()
 		o.remove()
@@ -66,36 +69,10 @@ func (s *space) haveOverlay(source string, own bool) *MountError {
 	return failed
 }
 
-// ownOverlays makes overlays that belong to nobody but who gets them: the layers are removed once that is gone.
-func (s *space) ownOverlays(sources []string) (*ownOverlays, *MountError) {
-	o := &ownOverlays{remove: func() {}}
-	if len(sources) == 0 {
-		return o, nil
-	}
-	s.mu.Lock()
-	failed := s.prove()
-	s.mu.Unlock()
-	if failed != nil {
-		return nil, failed
-	}
-	// A name that nobody has had: what a command makes too deep to be removed here must not come to lie in a later
-	// command's layers. It goes with the session.
-	name := rand.Text()
-	o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) }
-	for i, source := range sources {
-		lower, st, failed := openLower(source)
-		if failed == nil {
-			var base, fd int
-			if base, failed = makeDirs(s.dir, ownDir, name, strconv.Itoa(i)); failed == nil {
-				fd, failed = overlayIn(base, lower, &st)
-				unix.Close(base)
-			}
-			unix.Close(lower)
-			if failed == nil {
-				o.fds = append(o.fds, fd)
-				o.lower = append(o.lower, sourceStamp{source, false, stampOf(&st, false)})
-			}
-		}
+// allOverlays is ownOverlays where none may fail.
+func (s *space) allOverlays(sources []string) (*ownOverlays, *MountError) {
+	o := s.ownOverlays(sources)
+	for _, failed := range o.failed {
 		if failed != nil {
 			o.close()
 			o.remove()
@@ -103,6 +80,150 @@ func (s *space) ownOverlays(sources []string) (*ownOverlays, *MountError) {
 		}
 	}
 	return o, nil
+}
+
+// ownOverlays makes overlays that belong to nobody but who gets them: the layers are removed once that is gone.
+func (s *space) ownOverlays(sources []string) *ownOverlays {
+	o := &ownOverlays{remove: func() {}}
+	if len(sources) == 0 {
+		return o
+	}
+	s.mu.Lock()
+	failed := s.prove()
+	s.mu.Unlock()
+	// A name that nobody has had: what a command makes too deep to be removed here must not come to lie in a later
+	// command's layers. It goes with the session.
+	base, name := -1, rand.Text()
+	if failed == nil {
+		o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) }
+		base, failed = makeDirs(s.dir, ownDir, name)
+	}
+	var together map[string]int
+	if failed == nil {
+		defer unix.Close(base)
+		together = s.overlayTogether(base, name, sources)
+	}
+	for i, source := range sources {
+		fd, reason := -1, failed
+		if reason == nil {
+			fd, reason = o.overlay(base, strconv.Itoa(i), source, together)
+		}
+		o.fds, o.failed = append(o.fds, fd), append(o.failed, reason)
+	}
+	return o
+}
+
+// overlay makes that of one source, or takes it from those that were made together.
+func (o *ownOverlays) overlay(base int, name, source string, together map[string]int) (fd int, failed *MountError) {
+	fd, made := together[source]
+	lower, st, failed := openLower(source)
+	if failed != nil {
+		if made {
+			unix.Close(fd)
+		}
+		return -1, failed
+	}
+	defer unix.Close(lower)
+	if !made {
+		dir, failed := makeDirs(base, name)
+		if failed != nil {
+			return -1, failed
+		}
+		defer unix.Close(dir)
+		if fd, failed = overlayIn(dir, lower, &st, true); failed != nil {
+			return -1, failed
+		}
+	}
+	o.lower = append(o.lower, sourceStamp{source, false, stampOf(&st, false)})
+	return fd, nil
+}
+
+// overlayTogether makes the overlays of sources that lie in one directory of this process's user, as parts of an
+// overlay of that directory, of which nobody sees more: an overlay costs as much as ten other mounts. Each source
+// that it leaves out is to have its own: there can be another mount on the way to it, or a directory of another
+// user's, which cannot be copied. The kernel refuses a directory in which anything is mounted.
+func (s *space) overlayTogether(base int, name string, sources []string) map[string]int {
+	top := commonDir(sources, func(dir string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(Host+dir, &st) == nil && int(st.Uid) == os.Geteuid()
+	})
+	if top == "" {
+		return nil
+	}
+	lower, st, failed := openLower(top)
+	if failed != nil {
+		return nil
+	}
+	defer unix.Close(lower)
+	dir, failed := makeDirs(base, "together")
+	if failed != nil {
+		return nil
+	}
+	defer unix.Close(dir)
+	merged, failed := overlayIn(dir, lower, &st, true)
+	if failed != nil {
+		return nil
+	}
+	defer unix.Close(merged)
+	at := overlaysDir + "/" + name // before Linux 6.15 there are no parts of a mount that is nowhere
+	if s.attach(merged, at) != nil {
+		return nil
+	}
+	defer s.detach(at)
+	made := map[string]int{}
+	for _, source := range sources {
+		relative, inside := strings.CutPrefix(source, top+"/")
+		if !inside || !ownedBelow(lower, relative) {
+			continue
+		}
+		part, err := openBeneath(merged, relative)
+		if err != nil {
+			continue
+		}
+		if fd, err := unix.OpenTree(part, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH); err == nil {
+			made[source] = fd
+		}
+		unix.Close(part)
+	}
+	return made
+}
+
+// commonDir gives the deepest of those directories that are fit and in which most of the paths lie, if two do.
+func commonDir(list []string, fit func(dir string) bool) (top string) {
+	most := 2
+	for _, one := range list {
+		for dir := path.Dir(one); len(dir) > 1; dir = path.Dir(dir) {
+			n := 0
+			for _, other := range list {
+				if strings.HasPrefix(other, dir+"/") {
+					n++
+				}
+			}
+			if (n > most || n == most && len(dir) > len(top)) && fit(dir) {
+				most, top = n, dir
+			}
+		}
+	}
+	return top
+}
+
+// ownedBelow reports whether dir, and all that leads from there to a path in it, is this process's user's, and one mount.
+func ownedBelow(dir int, relative string) bool {
+	fd, err := unix.Openat2(dir, relative, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	for name := relative; ; name = path.Dir(name) {
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != os.Geteuid() {
+			return false
+		}
+		if name == "." {
+			return true
+		}
+	}
 }
 
 // path names what lies in the holder's own directory.

@@ -232,7 +232,7 @@ func (c *client) run(r *run, fds []int) {
 		return
 	}
 	defer c.server.exit(t)
-	overlays, failed := c.server.space.ownOverlays(r.overlays)
+	overlays, failed := c.server.space.allOverlays(r.overlays)
 	if failed != nil {
 		frame.CloseAll(fds)
 		c.conn.write(msgFailed, &refusal{r.request, *failed})

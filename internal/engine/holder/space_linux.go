@@ -224,6 +224,14 @@ func (s *space) attach(fd int, at string) *MountError {
 	})
 }
 
+func (s *space) detach(at string) {
+	s.watch.ignoreOwn(func() *MountError {
+		unix.Unmount(at, unix.MNT_DETACH)
+		return nil
+	})
+	unix.Rmdir(at)
+}
+
 // busyPatience is how long the mount of a holder that is gone may take to go,
 // busyStep how often it is looked for: the kernel has nothing to wait on.
 const (

@@ -4,11 +4,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 11
+const wireVersion = 12
 
 const (
 	msgHello    byte = 'H' // holder -> client, first: pair
-	msgOverlay  byte = 'L' // client -> holder, or an Alone: overlayOf
+	msgOverlay  byte = 'L' // client -> holder: overlayOf
+	msgOwn      byte = 'O' // starter -> Alone: ownOf; Alone -> starter: ownMade
 	msgTree     byte = 'T' // client -> holder: planned; nobody answers
 	msgRun      byte = 'R' // client -> holder: run; with files
 	msgDone     byte = 'D' // holder -> client: pair; of a run, with the pidfd
@@ -125,17 +126,41 @@ type overlayOf struct {
 	request uint32
 	source  string
 	own     bool
-	scratch string // the session's directory, for an [Alone]
 }
 
 func (m *overlayOf) Fields(c *frame.Codec) {
 	frame.Int(c, &m.request)
 	c.Text(&m.source)
 	c.Flag(&m.own)
-	c.Text(&m.scratch)
-	if len(m.source) == 0 || m.source[0] != '/' {
+	absolute(c, m.source)
+}
+
+func absolute(c *frame.Codec, path string) {
+	if len(path) == 0 || path[0] != '/' {
 		c.Fail("no absolute path")
 	}
+}
+
+// An ownOf asks for the overlays of directories, with their layers in scratch.
+type ownOf struct {
+	scratch string
+	sources []string
+}
+
+func (m *ownOf) Fields(c *frame.Codec) {
+	c.Text(&m.scratch)
+	c.Texts(&m.sources)
+	absolute(c, m.scratch)
+	for _, source := range m.sources {
+		absolute(c, source)
+	}
+}
+
+// An ownMade says which of them there are not; the request of a refusal is the source's place in the list.
+type ownMade struct{ refused []refusal }
+
+func (m *ownMade) Fields(c *frame.Codec) {
+	frame.List(c, &m.refused, 21, func(r *refusal) { r.Fields(c) })
 }
 
 // A covered tells of a mount that was put back where the host had taken it away, or why it could not
