@@ -16,10 +16,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// A journal is a plan that is being carried out, or was.
+// A journal is a plan during or after its execution.
 type journal struct {
 	Complete bool // nothing is left in the review
-	Known    int  // how much the review knew of what it had put into the workspace before
+	Known    int  // how much the review knew before of what it had put into the workspace
 	Steps    []Step
 	Applied  []appliedPath `json:",omitempty"`
 }
@@ -77,7 +77,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	return set, nil
 }
 
-// Apply carries changes over to the workspace: all that are chosen, or none.
+// Apply applies all chosen changes to the workspace, or none.
 func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, error) {
 	if choice.Digest != "" && choice.Digest != set.Digest {
 		return nil, fmt.Errorf("%w: its digest is %s now, not %s", ErrChanged, set.Digest, choice.Digest)
@@ -131,8 +131,8 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	return out, nil
 }
 
-// part refuses of a part of a review what is something else than it was in the whole: a link that leads
-// elsewhere, and what makes a repository or lies in one.
+// part refuses changes that would be something else without the rest of the review: a link that
+// leads elsewhere, and parts of a repository.
 func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	after := r.after(set, chosen)
 	dirs := slices.Clone(r.git)
@@ -150,17 +150,17 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 			}
 		}
 		if taken[c.Layer](c) {
-			return "without the rest it takes objects from a repository that stays"
+			return "without the other changes it takes objects from a repository that stays"
 		}
 		one.Note = ""
 		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
-			return "without the rest it is another thing: " + one.Note
+			return "without the other changes it is something else: " + one.Note
 		}
 		return one.Refused
 	}
 }
 
-// carried are the chosen changes of a layer, but for directories that go and leave something behind.
+// carried are the chosen changes of a layer, without deleted directories that keep some entries.
 func (set *Set) carried(layer int, chosen []bool) (list []Change) {
 	p := planner{changes: set.Changes, chosen: chosen}
 	for i, c := range set.Changes {
@@ -174,7 +174,7 @@ func (set *Set) carried(layer int, chosen []bool) (list []Change) {
 	return list
 }
 
-// after describes, for each layer, what the workspace has at a path when the chosen changes are applied.
+// after describes a path of the workspace, for each layer, after the chosen changes.
 func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
 	applied := map[Place]Node{}
 	for i := range r.trees {
@@ -192,9 +192,9 @@ func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (No
 	}
 }
 
-// plain replaces what an opaque directory hides by what says so of each name: a part of it can
-// be applied, and the rest stays what it is. Done in part, it changes nothing, because what lies in a directory
-// comes before it.
+// plain replaces an opaque mark by whiteouts for each hidden name, so that a part of the directory
+// can be applied. If it is interrupted, nothing has changed, because it marks entries before their
+// directory.
 func (r *Review) plain(set *Set) error {
 	gone := map[Place][]string{} // names, by the directory of the review that hides them
 	for i := range set.Changes {
@@ -212,15 +212,15 @@ func (r *Review) plain(set *Set) error {
 	return nil
 }
 
-// makePlain has a directory of an upper layer hide only some names of the lower one. An unread one is marked, because
-// those that it lies in hide it no more.
+// makePlain makes a directory of an upper layer hide only some names of the lower one. It marks an
+// unread directory opaque, because the directories around it do not hide it any more.
 func (t *tree) makePlain(dir *opaqueDir, gone []string) error {
 	return t.whileWritable(dir.path, func(fd int) error {
 		if dir.unread {
 			return unix.Setxattr(fdPath(fd), opaqueMark, []byte("y"), 0)
 		}
 		for _, one := range gone {
-			// A whiteout, which everybody may make.
+			// A whiteout, which needs no privilege.
 			if err := unix.Mknodat(fd, one, unix.S_IFCHR, 0); err != nil && err != unix.EEXIST {
 				return err
 			}
@@ -232,7 +232,8 @@ func (t *tree) makePlain(dir *opaqueDir, gone []string) error {
 	})
 }
 
-// whileWritable does something to a file or a directory while its owner can write to it. Its descriptor is of O_PATH.
+// whileWritable makes a file or directory writable for its owner during do. The descriptor is
+// O_PATH.
 func (t *tree) whileWritable(p string, do func(fd int) error) error {
 	fd, err := t.open(p, unix.O_PATH)
 	if err != nil {
@@ -256,7 +257,7 @@ func (t *tree) whileWritable(p string, do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Chmod(fdPath(fd), mode))
 }
 
-// carryOut makes what is to be made, writes the journal, and goes through the steps.
+// carryOut makes new files, writes the journal, and executes the steps.
 func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole bool) error {
 	if err := os.Mkdir(filepath.Join(r.dir, slotsDir), 0o700); err != nil {
 		return err
@@ -289,7 +290,7 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 		j.Applied, err = r.look(out)
 	}
 	if err == nil {
-		// A journal with what was applied, then that it is no journal any more.
+		// First a journal with what was applied, then the end of the journal.
 		err = r.store.write(r.dir, journalFile, j)
 	}
 	if err == nil {
@@ -309,12 +310,12 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	return nil
 }
 
-// look takes the marks of an overlay from what was applied, and notes what it is like.
+// look removes the overlay's marks from what was applied, and records its state.
 func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 	applied := make([]appliedPath, 0, len(out.Applied))
 	for i := range r.trees {
 		r.trees[i].lower.forget()
-		r.trees[i].lower.ofGit = 0 // of the same files, once more
+		r.trees[i].lower.ofGit = 0 // it will read the same files again
 	}
 	for _, c := range out.Applied {
 		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind != Directory && c.New.Kind == Directory}
@@ -329,7 +330,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 			return nil, err
 		}
 		if c.Op == Deleted && n.Ino == c.Old.Ino {
-			continue // a directory that stays with what is left in it
+			continue // a directory that stays with the rest of its entries
 		}
 		one.CTime, one.Ino = n.CTime, n.Ino
 		if one.Kind == File && isIndex(c.git) {
@@ -342,7 +343,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 	return applied, nil
 }
 
-// unmark removes the attributes by which an overlay knows what it has copied.
+// unmark removes the attributes with which an overlay marks copied files.
 func (t *tree) unmark(p string) error {
 	fd, name, err := t.in(p)
 	if err != nil {
@@ -364,8 +365,8 @@ func (t *tree) unmark(p string) error {
 	return nil
 }
 
-// known lists what the review itself has put into the workspace, taken away or given back: what counts of a
-// path is the last.
+// known lists what the review itself has put into the workspace, removed or restored; the last
+// entry of a path counts.
 func (r *Review) known() (list []appliedPath, err error) {
 	if err = r.store.read(r.dir, knownFile, &list); errors.Is(err, fs.ErrNotExist) {
 		err = nil

@@ -442,7 +442,7 @@ func TestTakenBackMeanwhile(t *testing.T) {
 	w.write(w.root, "gone host")
 	r := w.open()
 	defer r.Close()
-	if len(r.Recovered) != 3 || !strings.Contains(r.Recovered[1], `"gone" was made anew`) {
+	if len(r.Recovered) != 3 || !strings.Contains(r.Recovered[1], `"gone" was made again`) {
 		t.Fatalf("told %q", r.Recovered)
 	}
 	_, kept, _ := strings.Cut(r.Recovered[2], "lies in ")

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxAttributes is how many attributes, or entries of a list, a change names.
+// maxAttributes bounds the attributes, or list entries, that a change names.
 const maxAttributes = 16
 
-// attributeDiff says what is different in the extended attributes of a path, "" where nothing is.
+// attributeDiff describes the differences of extended attributes, "" if there are none.
 func attributeDiff(now, before map[string]string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -42,8 +42,9 @@ func attributeName(name string) string {
 	return fmt.Sprintf("attribute %+.100q", name)
 }
 
-// aclEntries writes an access control list as setfacl takes it, "" where it is none: the kernel gives
-// a version, which is 2, and for each entry its kind, its rights and whom it is for, in 2, 2 and 4 bytes.
+// aclEntries writes an access control list in setfacl's form, "" if it is not one. The kernel's
+// form is the version 2, in 4 bytes, and for each entry its kind, rights and user or group, in 2, 2
+// and 4 bytes.
 func aclEntries(list string) string {
 	b := []byte(list)
 	if len(b) < 4 || len(b)%8 != 4 || binary.LittleEndian.Uint32(b) != 2 {
@@ -69,7 +70,7 @@ func aclEntries(list string) string {
 	return upTo(maxAttributes, entries, ",")
 }
 
-// upTo joins some of a list, and counts the rest.
+// upTo joins the first entries of a list, and counts the rest.
 func upTo(n int, list []string, between string) string {
 	if more := len(list) - n; more > 0 {
 		list = append(slices.Clone(list[:n]), fmt.Sprintf("and %d more", more))

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Kind is what lies at a path of a layer.
+// Kind is the kind of file at a path of a layer.
 type Kind uint8
 
 const (
@@ -24,30 +24,30 @@ const (
 	Fifo
 	Socket
 	Device
-	Whiteout // says of an upper layer that there is nothing any more
+	Whiteout // in an upper layer: the path is deleted
 )
 
-// String is for people.
+// String returns text for people.
 func (k Kind) String() string {
 	return [...]string{"nothing", "file", "directory", "symlink", "fifo", "socket", "device", "whiteout"}[k]
 }
 
-// A Node is what lies at a path of one layer.
+// A Node describes the file at a path of one layer.
 type Node struct {
 	Kind   Kind
-	Mode   uint32 // permissions, with the bits for set-user-ID, set-group-ID and sticky
+	Mode   uint32 // permissions, with set-user-ID, set-group-ID and sticky bits
 	Gid    uint32
 	Size   int64
 	Dev    uint64
 	Ino    uint64
 	Links  uint64
-	MTime  int64 // nanoseconds, as are those of CTime
+	MTime  int64 // nanoseconds, as CTime
 	CTime  int64
 	Target string // of a symlink
-	Opaque bool   // a directory of an upper layer, beneath which nothing shows
+	Opaque bool   // a directory of an upper layer that hides the lower one
 }
 
-// same reports whether n is still what it was, for all that renaming it leaves alone.
+// same reports whether n is unchanged, except for what a rename changes.
 func (n *Node) same(m *Node) bool {
 	return n.Kind == m.Kind && n.Ino == m.Ino && n.Dev == m.Dev && (n.Kind == Directory || n.Size == m.Size && n.MTime == m.MTime)
 }
@@ -59,37 +59,39 @@ const (
 	Added Op = iota
 	Modified
 	Deleted
-	Mode // the permissions alone
+	Mode // only the permissions
 )
 
-// String is for people, and for JSON.
+// String returns text for people and for JSON.
 func (o Op) String() string { return [...]string{"added", "modified", "deleted", "mode"}[o] }
 
 // A Change is one path at which a review differs from the workspace.
 type Change struct {
-	Layer int    // index of the tree that it lies in
-	Path  string // in that tree, relative
+	Layer int    // index of its tree
+	Path  string // relative to that tree
 	Op    Op
-	Old   Node // the host's; Absent where the change adds
-	New   Node // the review's; Absent where it deletes
-	// Refused says why it is never applied: "a socket". It can be left out.
+	Old   Node // the host's; Absent for an added path
+	New   Node // the review's; Absent for a deleted path
+	// Refused says why the change can never be applied: "a socket". A person can leave it out.
 	Refused string
-	// Conflict says what the host did to it since the review began.
+	// Conflict says what the host did to the path since the review began.
 	Conflict string
-	// Note is what a person should know of it.
+	// Note is what a person should know about the change.
 	Note string
-	// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
-	// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
+	// Attributes names the extended attributes and access control lists that New has and Old lacks,
+	// has otherwise, or has alone. They are applied with the file or directory, but not with a
+	// change of Mode.
 	Attributes string
 
-	// whiteouts says that a directory has some, which are to be left behind: on the host, too, nothing is there any more.
+	// whiteouts says that a directory has whiteouts, which Apply leaves behind: the host has
+	// nothing there either.
 	whiteouts bool
 
 	top uint32 // the permissions of its layer's directory on the host
-	git string // its path in the git directory that it lies in, "" where it lies in none
+	git string // its path in its git directory; may be empty
 }
 
-// Line says the change on one line, with the path as it is given.
+// Line describes the change on one line, with the path as given.
 func (c *Change) Line(shown string) string {
 	var more []string
 	one, other := &c.New, c.Op == Modified && c.Old.Kind != c.New.Kind
@@ -126,10 +128,10 @@ func (c *Change) Line(shown string) string {
 	return line
 }
 
-// unsaid reports whether a diff of git's does not say which permissions there will be: of those it knows only whether
-// a file is executable. Of a new file it names a mode that no usual umask gives: others can write to it, where they
-// cannot write to the workspace, its owner cannot read or write it, or it has a special bit. Git's own objects are
-// read-only.
+// unsaid reports whether git's diff does not show the final permissions: git only knows whether a
+// file is executable. For a new file it reports a mode that no usual umask gives: others can write
+// to it though not to the workspace, its owner cannot read or write it, or it has a special bit.
+// Git's own objects are read-only.
 func (c *Change) unsaid() bool {
 	switch mode := c.New.Mode; {
 	case c.New.Kind != File && c.New.Kind != Directory && c.New.Kind != Fifo:
@@ -149,8 +151,8 @@ func (c *Change) unsaid() bool {
 	}
 }
 
-// Digest is the same for the same changes, and for no others: the kernel gives a file another
-// inode or change time whenever something is written to it.
+// Digest is equal for equal changes only: the kernel changes a file's inode or change time at every
+// write.
 func Digest(changes []Change) string {
 	sum := sha256.New()
 	for i := range changes {
@@ -165,17 +167,16 @@ func Digest(changes []Change) string {
 
 // A Tree is one layer. Paths are relative to it; "." is the layer itself.
 type Tree interface {
-	// Names lists a directory, in any order.
 	Names(dir string) ([]string, error)
-	// Look describes what lies at a path whose directory is one; Absent is no error.
+	// Look describes the file at a path whose directory exists; Absent is no error.
 	Look(path string) (Node, error)
-	// Attributes are the extended attributes of what lies there, with its access control lists. There can be
-	// more of them than the kernel lists.
+	// Attributes returns the extended attributes and access control lists at a path. There can be
+	// more than the kernel lists.
 	Attributes(path string) (map[string]string, error)
 }
 
-// maxChanges and maxText bound what a look at a review holds in memory: how many paths change, and how many bytes
-// their names, the targets of symlinks and the attributes have. A command can make far more.
+// maxChanges and maxText bound the memory for one look at a review: the number of changed paths,
+// and the bytes of their names, symlink targets and attributes. A command can make far more.
 const (
 	maxChanges = 200_000
 	maxText    = 64 << 20
@@ -188,21 +189,21 @@ var (
 
 const makeSmaller = "; remove some files with another command of the review, or discard it"
 
-// usage is how much of these bounds is used up.
+// usage is the used part of these bounds.
 type usage struct{ changes, text int }
 
 // A Comparison finds the changes of one tree.
 type Comparison struct {
 	Layer        int
-	Root         string // of the lower layer on the host: what absolute links may lead to
+	Root         string // of the lower layer on the host: absolute links may lead here
 	Upper, Lower Tree
 	// Same reports whether the contents of a file are equal in both layers.
 	Same func(path string) (bool, error)
-	// Begun is the change time up to which the host's files were as the first command found them.
+	// Begun is the latest change time of host files that the first command found.
 	Begun int64
-	// Known is what the review itself has put there since, or taken away.
+	// Known is what the review itself has put there or removed since.
 	Known map[string]appliedPath
-	// Denied says why a path may not be changed; "" where it may.
+	// Denied says why a path may not be changed; "" if it may.
 	Denied func(path string) string
 
 	changes []Change
@@ -211,15 +212,15 @@ type Comparison struct {
 	used    usage
 }
 
-// An opaqueDir is a directory of an upper layer that hides the contents of the lower one's directory: it is marked as
-// opaque, or lies in one that is. The kernel marks only the topmost of new directories.
+// An opaqueDir is a directory of an upper layer that hides the contents of the lower one: it has
+// the opaque mark, or lies in such a directory. The kernel marks only the topmost new directory.
 type opaqueDir struct {
 	layer  int
 	path   string
-	unread bool // nobody knows which names it hides
+	unread bool // the names that it hides are unknown
 }
 
-// Changes gives the changes, a directory before what lies in it.
+// Changes returns the changes, a directory before its contents.
 func (c *Comparison) Changes() ([]Change, error) {
 	c.changes = nil
 	root, err := c.Lower.Look(".")
@@ -242,8 +243,8 @@ func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
 	return u, l, err
 }
 
-// walk compares a directory of the upper layer with what the lower one has there, if it has one. Of an opaque one
-// commands see the upper layer alone.
+// walk compares a directory of the upper layer with the lower one, if that has it. In an opaque
+// one, commands see only the upper layer.
 func (c *Comparison) walk(dir string, lower, opaque bool) error {
 	names, err := c.Upper.Names(dir)
 	if err == nil && lower && opaque {
@@ -273,14 +274,14 @@ func (c *Comparison) walk(dir string, lower, opaque bool) error {
 	return nil
 }
 
-// unread refuses a directory that cannot be looked through, if that is for what it is: one path keeps the rest from
-// nobody.
+// unread refuses a directory that cannot be read, if that is the directory's fault: one path must
+// not block all others.
 func (c *Comparison) unread(dir string, err error) error {
 	if isShortage(err) {
 		return err
 	}
 	why, ok := errors.AsType[*Unread](err)
-	if !ok { // it may not be listed or searched, or was moved meanwhile
+	if !ok { // it may not be listed or searched, or was just moved
 		why = &Unread{"it cannot be read"}
 	}
 	for i := range c.opaque {
@@ -293,7 +294,7 @@ func (c *Comparison) unread(dir string, err error) error {
 	return c.append(&Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
 }
 
-// append adds a change, unless that is one too many.
+// append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
 		return errManyChanges
@@ -309,7 +310,7 @@ func (c *Comparison) useText(n int) error {
 	return nil
 }
 
-// holdNames counts the names of a directory until that has been compared.
+// holdNames counts the names of a directory until it is compared.
 func (c *Comparison) holdNames(names []string) (release func(), err error) {
 	n := 0
 	for _, one := range names {
@@ -318,12 +319,13 @@ func (c *Comparison) holdNames(names []string) (release func(), err error) {
 	return func() { c.used.text -= n }, c.useText(n)
 }
 
-// Unread is the error of a Tree for a directory that it does not go into.
+// Unread is the error of a Tree for a directory that it does not enter.
 type Unread struct{ Why string }
 
 func (e *Unread) Error() string { return e.Why }
 
-// compare compares what both layers have at a path. hidden says that commands do not see the lower layer there.
+// compare compares both layers at a path. hidden says that commands do not see the lower layer
+// there.
 func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
@@ -333,8 +335,8 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 		}
 		return nil
 	case u.Kind == Absent:
-		// A directory that the review made is opaque. Commands did not remove from it what the host
-		// has put there since.
+		// A directory that the review made is opaque. Commands did not remove what the host has put
+		// there since.
 		if c.changed(p, &l) {
 			return nil
 		}
@@ -347,14 +349,14 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	}
 	op, changed, err := c.operation(p, &u, &l)
 	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
-	if err == nil && (u.Kind == File || u.Kind == Directory || u.Kind == Fifo) { // others have none that a command can set
+	if err == nil && (u.Kind == File || u.Kind == Directory || u.Kind == Fifo) { // other kinds have none that a command can set
 		var had map[string]string
 		if l.Kind == u.Kind {
-			had, _ = c.Lower.Attributes(p) // without them, all are named
+			had, _ = c.Lower.Attributes(p) // after an error, all are named
 		}
 		now, unread := c.Upper.Attributes(p)
 		if one.Attributes = attributeDiff(now, had); unread != nil {
-			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and would arrive unseen
+			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and nobody would see them
 		}
 	}
 	if err == nil && (changed || one.Attributes != "" || one.Refused != "") {
@@ -373,7 +375,7 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	return nil
 }
 
-// operation says what makes one of the other, if they differ.
+// operation returns the change that turns l into u, if they differ.
 func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err error) {
 	switch {
 	case l.Kind == Absent:
@@ -385,7 +387,7 @@ func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err e
 		return Modified, true, err
 	}
 	if changed = u.Mode != l.Mode && u.Kind != Symlink; changed && u.Kind != Directory && l.Links > 1 {
-		return Modified, true, nil // its other names, also outside of the workspace, keep theirs
+		return Modified, true, nil // its other names, also outside of the workspace, keep their mode
 	}
 	return Mode, changed, nil
 }
@@ -404,7 +406,7 @@ func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
 	return true, nil
 }
 
-// deleted adds what is gone, and all that was in it.
+// deleted adds a deleted path and all its contents.
 func (c *Comparison) deleted(p string, l Node) error {
 	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
 		return err
@@ -439,7 +441,7 @@ func (c *Comparison) deletedIn(dir string) error {
 	return nil
 }
 
-// add adds a change, with why it cannot be applied.
+// add adds a change, with the reason if it cannot be applied.
 func (c *Comparison) add(one Change) (err error) {
 	if one.Refused == "" {
 		if one.Refused, err = c.refused(&one); err != nil {
@@ -450,21 +452,22 @@ func (c *Comparison) add(one Change) (err error) {
 	return c.append(&one)
 }
 
-// changed reports whether what the host has at a path is another than when the review began, or than the review itself
-// has put there since. Whoever writes to a file, or renames it, gives it another change time, which nobody can set.
+// changed reports whether the host's file at a path is another one than when the review began, or
+// than the review itself has put there. A write or rename changes its change time, which nobody can
+// set.
 func (c *Comparison) changed(p string, l *Node) bool {
 	known := c.Known[p]
 	return l.CTime > c.Begun && (known.Kind != l.Kind || known.Ino != l.Ino || l.Kind != Directory && known.CTime != l.CTime)
 }
 
-// conflict says what the host did to what a change replaces. A directory that stays one, or goes, is no conflict: what
-// lies in it is a change of its own.
+// conflict says what the host did to the file that a change replaces. A directory that stays one,
+// or goes, is no conflict: its contents have their own changes.
 func (c *Comparison) conflict(one *Change) string {
 	switch old := &one.Old; {
 	case old.Kind == Absent && c.Known[one.Path].Kind != Absent:
-		return "it was removed from the workspace since"
+		return "it was removed from the workspace after the review began"
 	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.Path, old):
-		return "it was changed in the workspace since"
+		return "it was changed in the workspace after the review began"
 	}
 	return ""
 }
@@ -484,7 +487,7 @@ func (c *Comparison) refused(one *Change) (string, error) {
 		return leadsOut(c.Root, one, c.merged), nil
 	case File, Directory, Fifo:
 		if n.Kind == Fifo && n.Links > 1 {
-			return "a fifo with several names", nil // what stays in the review would be the workspace's as well
+			return "a fifo with several names", nil // the name that stays in the review would reach the workspace
 		}
 		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
 			return "has the set-user-ID or set-group-ID bit", nil
@@ -493,8 +496,8 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	return "", nil
 }
 
-// inheritsGroup reports whether a change makes a directory that has its set-group-ID bit and its group from the
-// one that it is in, as by mkdir. If that is new too, it was looked at before.
+// inheritsGroup reports whether a change makes a directory with the set-group-ID bit and group of
+// its parent, as mkdir does. A new parent was checked before.
 func (c *Comparison) inheritsGroup(one *Change) bool {
 	dir := path.Dir(one.Path)
 	in, err := c.Lower.Look(dir)
@@ -504,11 +507,11 @@ func (c *Comparison) inheritsGroup(one *Change) bool {
 	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
 }
 
-// leadsOut refuses a symlink that leads out of its tree, by what look finds in that.
+// leadsOut refuses a symlink that leads out of its tree, as look describes that.
 func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
 	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
 		if !paths.Inside(root, p) {
-			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a directory above is one
+			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a parent is a directory
 		}
 		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
@@ -519,12 +522,12 @@ func leadsOut(root string, one *Change, look func(string) (Node, error)) string 
 	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
 }
 
-// merged describes what commands of the review see at a path whose directory has been looked at.
+// merged describes what commands of the review see at a path whose directory was checked.
 func (c *Comparison) merged(p string) (Node, error) {
 	if p == "" {
 		return Node{Kind: Directory}, nil
 	}
-	hidden := false // the lower layer, by an upper directory that is opaque or new
+	hidden := false // an upper directory, opaque or new, hides the lower layer
 	at := ""
 	for name := range strings.SplitSeq(path.Dir(p), "/") {
 		if at = path.Join(at, name); at == "." || at == "" {

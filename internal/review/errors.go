@@ -6,30 +6,30 @@ import (
 	"syscall"
 )
 
-// Errors, which are wrapped.
+// Errors, for errors.Is.
 var (
-	// ErrInUse: a process has the review mounted, or is about to.
+	// ErrInUse: a process has mounted the review, or is about to.
 	ErrInUse = errors.New("the review is in use: a command of it runs")
-	// ErrPlace: what a review keeps cannot lie beside the workspace.
+	// ErrPlace: a review cannot store its files beside the workspace.
 	ErrPlace = errors.New("no review is possible here")
-	// ErrName: no name of a review.
+	// ErrName: not a name of a review.
 	ErrName = errors.New("not a name of a review")
-	// ErrReach: commands with other credentials have begun the review.
+	// ErrReach: commands with other credentials began the review.
 	ErrReach = errors.New("another review is needed")
-	// ErrChanged: the review is not what it was when it was looked at.
+	// ErrChanged: the review has changed since somebody looked at it.
 	ErrChanged = errors.New("the review has changed since it was looked at")
-	// ErrUndo: there is nothing to undo, or it cannot be.
+	// ErrUndo: there is nothing to undo, or undo is impossible.
 	ErrUndo = errors.New("nothing can be undone")
 )
 
-// Base is the directory that has the reviews of a workspace, and maybe those of its
-// neighbours. No command may see it.
+// Base is the directory with the reviews of a workspace, and maybe those of its neighbours. No
+// command may see it.
 func Base(root string) string { return path.Join(path.Dir(root), ".sbxhost-reviews") }
 
 var errTooLarge = errors.New("the review is too large")
 
-// isShortage reports whether an error is no matter of one path: the machine has too little of something, or the review
-// has too much.
+// isShortage reports whether an error is not about one path: the machine lacks something, or the
+// review is too large.
 func isShortage(err error) bool {
 	for _, one := range [...]error{errTooLarge, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, one) {

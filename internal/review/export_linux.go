@@ -14,27 +14,29 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// maxExported is the size of the largest file that Export copies: of a larger one nobody reads the
-// difference.
+// maxExported is the size of the largest file that Export copies, in bytes: nobody reads the diff
+// of a larger one.
 const maxExported = 16 << 20
 
-// maxExportedInAll is the size of all files that it copies, whose holes git would read as well.
+// maxExportedInAll is the size of all files that it copies, in bytes, with their holes, which git
+// would read too.
 const maxExportedInAll = 256 << 20
 
-// diffPrefix begins the names of directories that a diff is made in.
+// diffPrefix begins the names of directories for diffs.
 const diffPrefix = "diff-"
 
-// maxShownPath is the length of the longest path that git compares: the kernel opens none of 4096 bytes.
+// maxShownPath is the length of the longest path that git compares, in bytes: the kernel opens no
+// path of 4096.
 const maxShownPath = 4000
 
-// Export copies what changes into directories of their own, one for each layer that changes: in
-// each is what the workspace has, in a, and what the review has, in b. A symlink of one layer can
-// have the path that a file of another one is shown by, so layers are never mixed.
+// Export copies the changes into directories, one for each changed layer: a has the workspace's
+// files, and b the review's. A symlink of one layer can have the path that shows a file of another
+// one, so it never mixes layers.
 //
-// done removes the directories. Left out are those of left: large files, those beyond maxExportedInAll, git's objects and indexes,
-// which nobody reads, what is no file and no symlink, empty directories that come or go, and what has changed
-// meanwhile or has too long a path. Of left as well are those with other attributes, or with permissions
-// that git does not tell.
+// done removes the directories. left are the changes that are not in them: large files, those
+// beyond maxExportedInAll, git's objects and indexes, which nobody reads, files of other kinds than
+// regular files and symlinks, empty directories, files that have just changed, and paths that are
+// too long. left also has changes of attributes, or of permissions, that git does not show.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
@@ -63,7 +65,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		}
 		at := strings.TrimPrefix(set.Shown(c), "/")
 		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
-		// git shows no directory. What is in one tells of it, if anything is.
+		// git shows no directories, only their contents.
 		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && !set.holds(i)
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
 		size := fileSize(&c.Old) + fileSize(&c.New)
@@ -85,7 +87,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			if isShortage(err) {
 				return nil, nil, nil, err
 			}
-			whole = err == nil // else it is the change's own, and the rest can be compared
+			whole = err == nil // else it concerns only this change, and the rest can be compared
 		}
 		if bare || !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
 			left = append(left, *c)
@@ -94,7 +96,8 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 	return dirs, left, done, nil
 }
 
-// exported reports whether one side of a change can be. What lies in a directory is of changes of its own.
+// exported reports whether one side of a change can be exported. A directory's contents have their
+// own changes.
 func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
 }
@@ -121,7 +124,7 @@ func (r *Review) export(to *tree, at string, c *Change) error {
 	return err
 }
 
-// copy makes a file or a symlink of a tree anew at to.
+// copy copies a file or a symlink of a tree to to.
 func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	if n.Kind == Absent || n.Kind == Directory {
 		return nil
@@ -158,7 +161,7 @@ func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	return err
 }
 
-// makeIn is in, but makes the directories that are missing.
+// makeIn is in, but makes missing directories.
 func (t *tree) makeIn(p string) (int, string, error) {
 	fd, name, err := t.in(p)
 	if err != unix.ENOENT {

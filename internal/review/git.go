@@ -10,7 +10,7 @@ import (
 // objects reports whether a path in a git directory is one of git's objects, or a directory of them.
 func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "objects/") }
 
-// indexEntries gives what the index of a repository says of its files.
+// indexEntries returns an index's text about its files.
 func indexEntries(b []byte, hash int) (string, bool) {
 	i, ok := gitindex.Read(b, hash)
 	return i.Entries, ok && i.Base == nil

@@ -20,13 +20,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// maxGitFiles is the size of all configurations and indexes of one tree that are looked into. A command can make a
-// large one of holes.
+// maxGitFiles is the size of all configurations and indexes of one tree that are read, in bytes. A
+// command can make a large one of holes.
 const maxGitFiles = 256 << 20
 
-var errLarge = fmt.Errorf("a file of git's that is too large to be looked into: %d MiB at most, with others", maxGitFiles>>20)
+var errLarge = fmt.Errorf("a file of git that is too large to read: at most %d MiB, with others", maxGitFiles>>20)
 
-// indexPrefix begins the names of the indexes of git's as they were when the review began.
+// indexPrefix begins the names of copies of git's indexes from the beginning of the review.
 const indexPrefix = "index-"
 
 func indexCopy(layer int, p string) string {
@@ -34,7 +34,7 @@ func indexCopy(layer int, p string) string {
 	return fmt.Sprintf("%s%d-%s", indexPrefix, layer, hex.EncodeToString(sum[:8]))
 }
 
-// settle says what is to be known of a change at a path of the host.
+// settle adds what a person should know of a change at a path of the host.
 func (rules *Rules) settle(c *Change, full string) {
 	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
 		c.Refused = rules.Above(full)
@@ -44,7 +44,7 @@ func (rules *Rules) settle(c *Change, full string) {
 	}
 }
 
-// ofGit settles what git's own files become.
+// ofGit checks changes of git's own files.
 func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
 	source, layer := of.Root, of.Layer
 	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}, nil}
@@ -84,22 +84,22 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 	return kept, nil
 }
 
-// gitDirs are the git directories of a layer's review, or around it. Commands can make one by any change in it, and
-// call it what they like.
+// gitDirs are the git directories of a layer's review, or around it. Any change of a command can
+// make a directory a git directory, of any name.
 type gitDirs struct {
 	root          string
 	after, before func(path string) (Node, error) // the change
 	rules         *Rules
-	known         map[string]string // by a directory of the host, the one that it lies in or is
-	submodules    []string          // the host's, and where these lead after the change; nil before they are asked for
-	noted         map[string]bool   // what has been noted, by its path of the host
-	stores        map[string]bool   // whether git on the host has objects in a directory of that path
-	gone          map[string]bool   // directories of the host that go, besides those that after lacks
+	known         map[string]string // by directory of the host, the git directory around it
+	submodules    []string          // the host's, and where these lead after the change; nil until needed
+	noted         map[string]bool   // host paths with a note
+	stores        map[string]bool   // whether git on the host has objects in this directory
+	gone          map[string]bool   // deleted directories of the host, besides those that after lacks
 }
 
-// store is the directory of git's objects that a path of the host is or lies in; "" is none. It is by what the host
-// has: a review could make a repository no repository, or another one in its objects. A branch or a submodule may be
-// called objects, too.
+// store is the directory of git's objects that contains a path of the host; "" if there is none. It
+// uses the host's state: a review could make a repository no repository, or put another one into
+// its objects. A branch or a submodule may have the name objects too.
 func (g *gitDirs) store(full string) string {
 	for at := 0; ; {
 		i := strings.Index(full[at:]+"/", "/objects/")
@@ -119,7 +119,7 @@ func (g *gitDirs) store(full string) string {
 	}
 }
 
-// pathIn is the path of what lies in a git directory, within that; "" is none.
+// pathIn is the path of a file within its git directory; "" if it is in none.
 func (g *gitDirs) pathIn(full string) string {
 	dir := g.dirOf(path.Dir(full))
 	if store := g.store(full); store != "" {
@@ -130,15 +130,15 @@ func (g *gitDirs) pathIn(full string) string {
 	return strings.TrimPrefix(full, dir+"/")
 }
 
-// keepObjects leaves out what a review takes away of git's objects, where the repository itself stays,
-// and what both sides have made: an object's name says its contents. One that nothing needs
-// does no harm, and the host may have come to need it.
+// keepObjects drops deletions of git's objects if the repository stays, and objects that both sides
+// made: an object's name is the hash of its contents. An object that nothing needs does no harm,
+// and the host may need it by now.
 func (g *gitDirs) keepObjects(changes []Change) []Change {
 	takes := g.takesObjects(changes)
 	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
 }
 
-// goes gives the directories of the host that changes take away.
+// goes returns the directories of the host that changes delete.
 func (g *gitDirs) goes(changes []Change) map[string]bool {
 	gone := map[string]bool{}
 	for _, c := range changes {
@@ -149,7 +149,8 @@ func (g *gitDirs) goes(changes []Change) map[string]bool {
 	return gone
 }
 
-// takesObjects finds those of changes that take objects from a repository which stays when all of these are applied.
+// takesObjects finds the changes that delete objects of a repository that stays when all changes
+// are applied.
 func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
 	gone := g.goes(changes)
 	return func(c *Change) bool {
@@ -158,15 +159,16 @@ func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
 		if store == "" || gone[path.Dir(store)] || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
 			return false
 		}
-		// info/ is no object, and made anew by git.
+		// info/ has no objects, and git makes it anew.
 		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
 	}
 }
 
-// passesOver refuses what would have git take another repository than the host's that it takes.
+// passesOver refuses a change that makes git use another repository than now.
 const passesOver = "git would pass over the repository, and take one that lies around it"
 
-// unmakes reports whether a git directory of the host would be none by a change at a path of the host, and stay.
+// unmakes reports whether a change at a path of the host makes a git directory invalid while it
+// stays.
 func (g *gitDirs) unmakes(c *Change, full string) bool {
 	dir, needed := path.Dir(full), uint32(0o100)
 	switch path.Base(full) {
@@ -187,7 +189,7 @@ func (g *gitDirs) unmakes(c *Change, full string) bool {
 	return c.Old.Mode&needed != 0 && c.New.Mode&needed == 0
 }
 
-// settle says what git on the host would do by a change at a path of the host.
+// settle checks what git on the host would do after a change at a path of the host.
 func (g *gitDirs) settle(c *Change, full string) {
 	if c.Refused == "" && c.Op != Added && g.unmakes(c, full) {
 		c.Refused = passesOver
@@ -207,10 +209,10 @@ func (g *gitDirs) settle(c *Change, full string) {
 		refused = "it takes the place of git's objects"
 	case dir == "":
 	case c.New.Kind == Symlink && dir != full:
-		// It writes its messages and logs to what that leads to, such as its configuration.
+		// It writes its messages and logs to the link's target, such as its configuration.
 		refused = "a symlink in a git directory: git would write to what it leads to"
 	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
-		note = "git outside of a sandbox acts on it" // said of each: a person may look at that alone
+		note = "git outside of a sandbox acts on it" // on each change: a person may look at only one
 	case dir == full || !isGitDir(dir, g.lower):
 		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
 		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
@@ -221,7 +223,7 @@ func (g *gitDirs) settle(c *Change, full string) {
 	}
 	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
 		p := path.Join(dir, step)
-		if path.Base(dir) == step { // by what lies in it as well
+		if path.Base(dir) == step { // also because of its contents
 			p = dir
 		}
 		if dir != "" && under(p, full) {
@@ -239,7 +241,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 	}
 }
 
-// actsOn refuses what would be a submodule's repository. git 2.39 goes to none through a symlink; others may.
+// actsOn refuses what would become a submodule's repository. git 2.39 enters none through a
+// symlink; other versions may.
 const actsOn = "git status in the repository around it would act on it"
 
 func (g *gitDirs) isSubmodule(dir string) bool {
@@ -252,7 +255,7 @@ func (g *gitDirs) isSubmodule(dir string) bool {
 	return slices.Contains(g.submodules, dir)
 }
 
-// follow gives the path of the host to which one leads after the change.
+// follow returns the path of the host to which one leads after the change.
 func (g *gitDirs) follow(full string) string {
 	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
 		if !paths.Inside(g.root, p) {
@@ -273,7 +276,7 @@ func (g *gitDirs) dirOf(dir string) string {
 	case path.Base(dir) == ".git" || isGitDir(dir, g.now):
 		found = dir
 	case !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
-		// A work tree of the host's, which can lie in a bare repository.
+		// A work tree of the host, which can lie in a bare repository.
 	default:
 		found = g.dirOf(path.Dir(dir))
 	}
@@ -281,7 +284,8 @@ func (g *gitDirs) dirOf(dir string) string {
 	return found
 }
 
-// now reports whether commands of the review see anything at a path of the host, and lower whether it has that.
+// now reports whether commands of the review see a file at a path of the host, and lower whether
+// the host has one.
 func (g *gitDirs) now(full string) bool   { return g.has(full, g.after) }
 func (g *gitDirs) lower(full string) bool { return g.has(full, g.before) }
 
@@ -294,13 +298,13 @@ func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
 	return err != nil || n.Kind != Absent
 }
 
-// isGitDir reports whether git takes a directory for one of its own.
+// isGitDir reports whether git accepts a directory as a git directory.
 func isGitDir(dir string, has func(string) bool) bool {
 	return has(dir+"/HEAD") && (has(dir+"/commondir") || has(dir+"/objects") && has(dir+"/refs"))
 }
 
-// mergeIndex reports whether the review's index says something else than the workspace's did, and takes
-// back a conflict where only times were written there since.
+// mergeIndex reports whether the review's index differs from the workspace's old one. It clears a
+// conflict if only times were written there since.
 func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	p := r.trees[layer]
 	theirs, err := p.upper.read(c.Path)
@@ -309,7 +313,7 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	}
 	hash := hashSize(c.Path, p.lower, p.upper)
 	index, ok := gitindex.Read(theirs, hash)
-	if ok && index.Base != nil { // a split one: the rest is beside it
+	if ok && index.Base != nil { // a split index: its other part is beside it
 		var shared gitindex.Index
 		shared, ok = p.sharedIndex(path.Join(path.Dir(c.Path), fmt.Sprintf("sharedindex.%x", index.Base)), hash)
 		index.Misplaced = cmp.Or(index.Misplaced, shared.Misplaced)
@@ -347,20 +351,20 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	return wanted != was && wanted != now, nil
 }
 
-// sharedIndex reads the part of a split index that others share: the review's, or else the host's.
+// sharedIndex reads the shared part of a split index: the review's, or else the host's.
 func (p pair) sharedIndex(name string, hash int) (i gitindex.Index, ok bool) {
 	text, err := p.upper.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = p.lower.read(name)
 	}
 	if err != nil {
-		return i, errors.Is(err, fs.ErrNotExist) // by which git does nothing
+		return i, errors.Is(err, fs.ErrNotExist) // then git does nothing
 	}
 	return gitindex.Read(text, hash)
 }
 
-// newSubmodule gives one of the gitlinks in an index that the host's has not, and that has a .git in the
-// review or on the host; "" if there is none.
+// newSubmodule returns a gitlink that is new in an index, and that has a .git in the review or on
+// the host; "" if there is none.
 func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) string {
 	top, ok := rules.WorkTrees[gitDir]
 	if !ok && path.Base(gitDir) == ".git" {
@@ -374,7 +378,7 @@ func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) strin
 	return ""
 }
 
-// hasRepository reports whether the host or the review has a .git in what a path of the host leads to.
+// hasRepository reports whether the host or the review has a .git where a path of the host leads.
 func (r *Review) hasRepository(dir string) bool {
 	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
 		return true
@@ -388,7 +392,7 @@ func (r *Review) hasRepository(dir string) bool {
 	})
 }
 
-// read gives the contents of a file of git's, if that and those that were read before are not too large.
+// read returns a file of git, if it and those that were read before are not too large.
 func (t *tree) read(p string) ([]byte, error) {
 	f, err := t.file(p)
 	if err != nil {
@@ -402,13 +406,13 @@ func (t *tree) read(p string) ([]byte, error) {
 	t.ofGit += info.Size()
 	b := make([]byte, info.Size())
 	n, err := f.ReadAt(b, 0)
-	if err == io.EOF { // it was cut meanwhile
+	if err == io.EOF { // it was truncated
 		err = nil
 	}
 	return b[:n], err
 }
 
-// index gives what an index says; nil where that is not understood.
+// index returns the text of an index; nil if it is not understood.
 func (t *tree) index(p string) ([]byte, error) {
 	b, err := t.read(p)
 	if err != nil {
@@ -420,7 +424,7 @@ func (t *tree) index(p string) ([]byte, error) {
 	return nil, nil
 }
 
-// begins reports whether a file begins with that.
+// begins reports whether a file begins with these bytes.
 func (t *tree) begins(p, with string) bool {
 	f, err := t.file(p)
 	if err != nil {
@@ -432,11 +436,11 @@ func (t *tree) begins(p, with string) bool {
 	return err == nil && string(b) == with
 }
 
-// hashSize is that of the hashes in an index, by the configuration of its repository in each of the trees, or
-// where the first of them lies on the host; 0 where it is not known.
+// hashSize is the size of the hashes in an index, from its repository's configuration in the trees,
+// or in the first one's place on the host; 0 if unknown.
 func hashSize(index string, trees ...*tree) (size int) {
 	dirs := []string{path.Dir(index)}
-	if path.Base(path.Dir(path.Dir(path.Join(trees[0].path, index)))) == "worktrees" { // it is that of a worktree, perhaps
+	if path.Base(path.Dir(path.Dir(path.Join(trees[0].path, index)))) == "worktrees" { // perhaps a worktree's
 		dirs = append(dirs, path.Join(dirs[0], "../.."))
 	}
 	for _, dir := range dirs {
@@ -460,8 +464,8 @@ func hashSize(index string, trees ...*tree) (size int) {
 	return cmp.Or(size, gitindex.HashSize(""))
 }
 
-// copyIndex keeps an index of git's as it was when a review began, in the review's directory. If it has changed
-// since, or cannot be read, it is a file like any other.
+// copyIndex copies an index of git into the review's directory when the review begins. An index
+// that has changed since, or cannot be read, is an ordinary file.
 func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
 	from, err := t.file(p)
 	if err != nil {

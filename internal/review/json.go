@@ -7,18 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Shown is a change as JSON has it.
+// Shown is a change in JSON.
 type Shown struct {
 	Path     string `json:"path"`                  // relative to the workspace, or absolute
-	Quoted   string `json:"path_quoted,omitempty"` // of a path that is no text, as Go writes it
+	Quoted   string `json:"path_quoted,omitempty"` // a path that is not text, quoted as in Go
 	Op       string `json:"op"`                    // "added", "modified", "deleted" or "mode"
-	Old      *side  `json:"old"`                   // null where the workspace has nothing
-	New      *side  `json:"new"`                   // null where the review has nothing
-	Refused  string `json:"refused"`               // why it cannot be applied; else empty
-	Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
-	// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
+	Old      *side  `json:"old"`                   // null if the workspace has nothing
+	New      *side  `json:"new"`                   // null if the review has nothing
+	Refused  string `json:"refused"`               // why it cannot be applied; may be empty
+	Conflict string `json:"conflict"`              // what happened to it in the workspace since; may be empty
+	// Attributes are extended attributes and access control lists that the workspace lacks; may be
+	// empty.
 	Attributes string `json:"attributes"`
-	Note       string `json:"note"` // what a person should know of it; else empty
+	Note       string `json:"note"` // what a person should know; may be empty
 }
 
 type side struct {
@@ -43,7 +44,7 @@ func (c *Change) as(path string) Shown {
 	return s
 }
 
-// As gives those of some changes of the set that lie in what only lists, if it lists anything.
+// As returns some changes of the set: those at, or in, the paths of only, if that is not empty.
 func (s *Set) As(changes []Change, only []string) []Shown {
 	list := []Shown{}
 	for i := range changes {
@@ -54,7 +55,7 @@ func (s *Set) As(changes []Change, only []string) []Shown {
 	return list
 }
 
-// MarshalJSON gives the set as the command's review show does with -json.
+// MarshalJSON returns the set in the form of review show -json.
 func (s *Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Digest  string  `json:"digest"`
@@ -62,5 +63,5 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	}{s.Digest, s.As(s.Changes, nil)})
 }
 
-// MarshalJSON gives one change in the same form, by its path in its tree.
+// MarshalJSON returns one change in the same form, with the path in its tree.
 func (c Change) MarshalJSON() ([]byte, error) { return json.Marshal(c.as(c.Path)) }

@@ -7,21 +7,21 @@ import (
 	"fmt"
 )
 
-var errLinux = fmt.Errorf("%w: only Linux has the overlays that it takes", ErrPlace)
+var errLinux = fmt.Errorf("%w: only Linux has the overlays that a review needs", ErrPlace)
 
-// A Store is where the reviews of one workspace lie: nowhere here.
+// A Store has the reviews of one workspace; none on this system.
 type Store struct{}
 
-// StoreOf gives the one of a workspace.
+// StoreOf returns the Store of a workspace.
 func StoreOf(string, string) *Store { return &Store{} }
 
-// Bases gives the directories of reviews of a user.
+// Bases returns the directories of a user's reviews.
 func Bases(string) []string { return nil }
 
 // A Use is a command's use of a review.
 type Use struct{ Name, Dir string }
 
-// A Review is one that nobody else uses.
+// A Review is open in this process alone.
 type Review struct {
 	Name      string
 	Recovered []string

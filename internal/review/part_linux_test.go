@@ -152,7 +152,7 @@ func TestApplyPartOfRepository(t *testing.T) {
 		}
 		_, err = os.Stat(filepath.Join(w.root, "sub/.git/objects/ab/cd"))
 		why := func(c Change) bool {
-			return c.Refused == passesOver || strings.HasPrefix(c.Refused, "without the rest it takes objects")
+			return c.Refused == passesOver || strings.HasPrefix(c.Refused, "without the other changes it takes objects")
 		}
 		if !tt.ok && (err != nil || !slices.ContainsFunc(out.Refused, why)) {
 			t.Errorf("%+v: %+v, %v", tt.choice, out, err)

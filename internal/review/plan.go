@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Side is where something lies.
+// Side is one of the places of a path.
 type Side uint8
 
 const (
 	Upper Side = iota // in a review's layer
 	Host              // in the workspace
-	Slot              // among what an apply has put aside
+	Slot              // among files that an apply has put aside
 )
 
 // A Place is a path on one side.
@@ -25,7 +25,7 @@ type Place struct {
 	Path  name `json:"p"`
 }
 
-// name is a path in JSON, whatever bytes it has.
+// name is a path that JSON can hold, whatever bytes it has.
 type name string
 
 func (n name) MarshalText() ([]byte, error) { return []byte(strconv.QuoteToASCII(string(n))), nil }
@@ -36,61 +36,60 @@ func (n *name) UnmarshalText(text []byte) error {
 	return err
 }
 
-// appliedPath is something that an apply has put into the workspace, or taken away.
+// appliedPath is a path that an apply has written to the workspace, or removed.
 type appliedPath struct {
 	Layer int    `json:"l,omitempty"`
 	Path  name   `json:"p"`
-	Kind  Kind   `json:"k"`           // Absent: taken away
-	CTime int64  `json:"c,omitempty"` // as the apply has left it
+	Kind  Kind   `json:"k"`           // Absent: removed
+	CTime int64  `json:"c,omitempty"` // after the apply
 	Ino   uint64 `json:"i,omitempty"`
-	New   bool   `json:"n,omitempty"` // a directory where none was
-	// Index is what an index of git's says; one that git status has written since says the same.
+	New   bool   `json:"n,omitempty"` // a new directory
+	// Index is the text of an index of git; after git status wrote it again, its text is the same.
 	Index []byte `json:"x,omitempty"`
 }
 
-// A Step is one call of the kernel that changes a layer or the workspace. From what lies where it
-// can be told whether it was done, so that it can be taken back however far it came.
+// A Step is one system call that changes a layer or the workspace. The inodes at its two paths show
+// whether it was done, so that it can be undone after any interruption.
 type Step struct {
-	Do   string `json:"do"` // "move": From to To, where nothing is; "swap": From, a slot, with To; "mode"
+	Do   string `json:"do"` // "move": From to To, which is free; "swap": From, a slot, with To; "mode"
 	From Place  `json:"f"`
 	To   Place  `json:"t"`
-	Ino  uint64 `json:"i"`           // of what is at From before
-	Was  uint32 `json:"w,omitempty"` // of "mode", at To
+	Ino  uint64 `json:"i"`           // the inode at From before
+	Was  uint32 `json:"w,omitempty"` // of "mode": the old mode of To
 	Mode uint32 `json:"m,omitempty"`
-	// Clean says that what is at To before a swap, or at From before a move from the workspace, is no
-	// conflict, and none when it is back.
+	// Clean says that the file at To before a swap, or at From before a move from the workspace, is
+	// no conflict, also after an undo.
 	Clean bool `json:"c,omitempty"`
-	// Old and Time are the inode and the modification time of that.
+	// Old and Time are the inode and the modification time of that file.
 	Old  uint64 `json:"o,omitempty"`
 	Time int64  `json:"d,omitempty"`
 
-	// What has to be found: at To before a swap, at From before a move from the workspace.
+	// The file that must be at To before a swap, or at From before a move from the workspace.
 	old Node
-	in  map[string]Node // what lies in a directory that is moved from the workspace
+	in  map[string]Node // contents of a directory that is moved from the workspace
 }
 
-// A Make is something that takes a slot before the first step: a new directory, or a copy of a file
-// of the upper layer.
+// A Make fills a slot before the first step: with a new directory, or a copy of a file of the upper
+// layer.
 type Make struct {
 	Slot  string
 	Mode  uint32
 	Gid   uint32
-	Of    *Place // a file to copy; nil: a directory
+	Of    *Place // a file to copy; nil for a directory
 	MTime int64
 }
 
-// A Plan is what carries changes over.
+// A Plan is how to apply changes.
 type Plan struct {
 	Makes []Make
 	Steps []Step
 }
 
-// ErrPart is wrapped by the error for a part of a change that cannot be carried over by itself.
+// ErrPart is wrapped by the error for a part of a change that cannot be applied alone.
 var ErrPart = errors.New("cannot be applied in part")
 
-// NewPlan makes the plan for those of the changes that are chosen. privileged is for who needs no right to
-// write to a directory. lookup describes a directory on a side; it is asked for those above what
-// changes.
+// NewPlan plans the chosen changes. privileged is for a user that needs no permission to write to a
+// directory. lookup describes a directory on a side; it is called for those above changes.
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error)) (*Plan, error) {
 	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
 	for i, c := range changes {
@@ -113,12 +112,12 @@ type planner struct {
 	chosen     []bool
 	privileged bool
 	lookup     func(Place) (Node, error)
-	links      map[[2]uint64]uint64 // how many names of a file of the upper layer are chosen
-	opened     map[Place]Node       // directories without the right to write
+	links      map[[2]uint64]uint64 // how many names of an upper file are chosen
+	opened     map[Place]Node       // directories without write permission
 	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
 
 	plan   Plan
-	open   []Step // give the right to write
+	open   []Step // give write permission
 	dirs   []Step
 	files  []ranked
 	closes []Step
@@ -126,7 +125,7 @@ type planner struct {
 	slots  int
 }
 
-// ranked are the steps of one change.
+// ranked are the steps of one change, with their order.
 type ranked struct {
 	rank  int
 	steps []Step
@@ -137,8 +136,8 @@ func (p *planner) slot() string {
 	return strconv.Itoa(p.slots - 1)
 }
 
-// countWithin counts the changes that follow i and lie beneath it; all says that all of them are
-// chosen, and that nothing of them asks for more than to be where their directory is.
+// countWithin counts the changes after i that lie beneath it; all says that all are chosen, and
+// need nothing but to be in their directory.
 func (p *planner) countWithin(i int) (n int, all bool) {
 	top, all := &p.changes[i], true
 	for j := i + 1; j < len(p.changes) && p.changes[j].Layer == top.Layer && under(top.Path, p.changes[j].Path); j++ {
@@ -148,7 +147,7 @@ func (p *planner) countWithin(i int) (n int, all bool) {
 	return n, all
 }
 
-// movable reports whether a new directory can be moved as it is, with the n changes in it.
+// movable reports whether a new directory can be moved as a whole, with the n changes in it.
 func (p *planner) movable(i, n int) bool {
 	for _, c := range p.changes[i : i+n+1] {
 		if c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
@@ -158,14 +157,14 @@ func (p *planner) movable(i, n int) bool {
 	return true
 }
 
-// ownLinks reports whether all names of a file are carried over: one that stayed behind would
-// let commands of the review write to the workspace.
+// ownLinks reports whether all names of a file are applied: a name that stays behind would let
+// commands of the review write to the workspace.
 func (p *planner) ownLinks(n *Node) bool {
 	return n.Links <= 1 || p.links[[2]uint64{n.Dev, n.Ino}] == n.Links
 }
 
-// change plans one change, with what lies in it where that goes along, and gives how many that
-// are.
+// change plans one change, with its contents if they go along. It returns the number of planned
+// changes.
 func (p *planner) change(i int) (int, error) {
 	c := &p.changes[i]
 	n, all := p.countWithin(i)
@@ -181,7 +180,7 @@ func (p *planner) change(i int) (int, error) {
 		p.mode(c, host)
 		return 1, nil
 	case c.Op == Deleted && n > 0 && !all:
-		return 1, nil // it stays, with what stays in it
+		return 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
 		p.remove(i, n, host)
 		return n + 1, nil
@@ -200,7 +199,7 @@ func (p *planner) change(i int) (int, error) {
 	return 1, p.put(c, upper, host, nil)
 }
 
-// leave refuses to leave out a change of kind of which n changes beneath are chosen.
+// leave refuses to leave out a change of kind with n chosen changes beneath it.
 func (p *planner) leave(i, n int) error {
 	if c := &p.changes[i]; c.Op == Modified && slices.Contains(p.chosen[i+1:i+n+1], true) {
 		return fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
@@ -208,7 +207,7 @@ func (p *planner) leave(i, n int) error {
 	return nil
 }
 
-// mode plans new permissions. Those of a directory come last: they could forbid what is done in it.
+// mode plans new permissions. Those of a directory come last: they could forbid its other changes.
 func (p *planner) mode(c *Change, host Place) {
 	s := Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino}
 	if c.New.Kind == Directory {
@@ -219,7 +218,7 @@ func (p *planner) mode(c *Change, host Place) {
 	p.file(c, s)
 }
 
-// remove plans that something of the workspace is put aside, with the n changes in it.
+// remove plans to put a file of the workspace aside, with the n changes in it.
 func (p *planner) remove(i, n int, host Place) {
 	c := &p.changes[i]
 	s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
@@ -230,14 +229,14 @@ func (p *planner) remove(i, n int, host Place) {
 	p.file(c, s)
 }
 
-// takesAway plans the right to move a directory of the workspace: its ".." changes.
+// takesAway plans the permission to move a directory of the workspace: its ".." changes.
 func (p *planner) takesAway(c *Change, host Place) {
 	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
 		p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
 	}
 }
 
-// makeDirectory plans a new directory that cannot be moved as it is.
+// makeDirectory plans a new directory that cannot be moved as a whole.
 func (p *planner) makeDirectory(c *Change, host Place) {
 	p.madeDirs[host] = true
 	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid}
@@ -248,7 +247,7 @@ func (p *planner) makeDirectory(c *Change, host Place) {
 	}
 }
 
-// put plans that what the upper layer has takes its place in the workspace.
+// put plans to put a file of the upper layer into the workspace.
 func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 	add := c.Old.Kind == Absent
 	made := c.New.Kind == File && !p.ownLinks(&c.New)
@@ -280,8 +279,7 @@ func (p *planner) file(c *Change, steps ...Step) {
 	p.files = append(p.files, ranked{rank(c.git), steps})
 }
 
-// rank orders what git reads, by its path in a git directory: whoever looks meanwhile finds the objects before what
-// names them.
+// rank orders git's files, by path in a git directory: a reader finds objects before their names.
 func rank(in string) int {
 	switch base := path.Base(in); {
 	case in == "":
@@ -296,7 +294,7 @@ func rank(in string) int {
 	return 2
 }
 
-// contents are what lies in a directory that goes away.
+// contents are the contents of a directory that goes away.
 func (p *planner) contents(i, n int) map[string]Node {
 	in := make(map[string]Node, n)
 	for _, c := range p.changes[i+1 : i+n+1] {
@@ -305,7 +303,7 @@ func (p *planner) contents(i, n int) map[string]Node {
 	return in
 }
 
-// access sees to the right to write to the directory that a place lies in.
+// access plans write permission for the directory of a place.
 func (p *planner) access(at Place) error {
 	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
 	if _, known := p.opened[dir]; known || p.privileged || p.madeDirs[dir] {
@@ -324,14 +322,14 @@ func (p *planner) access(at Place) error {
 	return nil
 }
 
-// finish puts the steps in their order.
+// finish sorts the steps.
 func (p *planner) finish() *Plan {
 	slices.SortStableFunc(p.files, func(a, b ranked) int { return a.rank - b.rank })
 	steps := append(p.open, p.dirs...)
 	for _, f := range p.files {
 		steps = append(steps, f.steps...)
 	}
-	slices.Reverse(p.closes) // what lies in a directory before it
+	slices.Reverse(p.closes) // a directory's contents before it
 	p.plan.Steps = slices.Concat(steps, p.closes, p.last)
 	return &p.plan
 }

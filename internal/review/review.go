@@ -16,13 +16,13 @@ type Info struct {
 	Sandbox string    `json:"sandbox"`
 	Created time.Time `json:"made"`
 	InUse   bool      `json:"in_use"`
-	// Applied says that it was applied, as a whole or in part, and that this can be undone.
+	// Applied says that it was applied, completely or in part, and that this can be undone.
 	Applied  bool      `json:"applied"`
 	Complete bool      `json:"whole"` // and that nothing else is in it
 	Used     time.Time `json:"used"`
 }
 
-// A Set is what a review holds.
+// A Set is the content of a review.
 type Set struct {
 	Changes []Change
 	Digest  string
@@ -32,80 +32,80 @@ type Set struct {
 	opaque []opaqueDir
 }
 
-// Rules say what is not to be changed by a review, and what is made of both sides.
+// Rules say what a review may not change, and how to treat both sides.
 type Rules struct {
-	// Denied says why a path of a source may not be changed; "" where it may. It may be nil.
+	// Denied says why a path of a source may not be changed; "" if it may. It may be nil.
 	Denied func(path string) string
-	// Above says what lies beneath a path that may not be changed: no symlink of a review takes
-	// its place. Obeyed reports whether git acts on a path. Either may be nil.
+	// Above names the reason for a path beneath this one that may not be changed: no symlink of a
+	// review may replace it. Obeyed reports whether git acts on a path. Either may be nil.
 	Above           func(path string) string
 	IsGitControlled func(path string) bool
-	// Hidden reports whether a path of a source is kept from commands. It may be nil.
+	// Hidden reports whether commands cannot see a path of a source. It may be nil.
 	Hidden func(path string) bool
-	// Configurations are those files of git's that commands write to in a review, and that stay as they are.
+	// Configurations are those files of git that commands write to in a review, and that stay
+	// unchanged.
 	Configurations []string
-	// Submodules are the gitlinks in the host's indexes: no review makes a .git in one. WorkTrees
-	// are those of the host's repositories, by their git directories: no review makes a submodule
-	// in one of what has a .git.
+	// Submodules are the gitlinks in the host's indexes: no review may make a .git in one.
+	// WorkTrees are the work trees of the host's repositories, by git directory: no review may turn
+	// a directory with a .git into a submodule of one.
 	Submodules []string
 	WorkTrees  map[string]string
 }
 
-// Shown is a path of a change as people know it: relative to the workspace, or absolute.
+// Shown is the path of a change as people know it: relative to the workspace, or absolute.
 func (s *Set) Shown(c *Change) string { return s.shown(c.Layer, c.Path) }
 
-// Visible gives the set without the changes at paths that are kept from commands, and how many these
-// are. It is for who may see no more than commands do. The digest stays that of all.
+// Visible returns the set without changes at paths that commands cannot see, and the number of
+// those, for a reader that may see no more than commands. The digest stays that of all.
 func (s *Set) Visible() (seen *Set, unseen int) {
 	out := *s
 	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return s.hidden(&c) })
 	return &out, len(s.Changes) - len(out.Changes)
 }
 
-// A Choice says what of a review is applied.
+// A Choice chooses what to apply of a review.
 type Choice struct {
-	Digest string   // of what was looked at; empty: of whatever there is
-	Paths  []string // with all that lies in them; empty: everything
-	Ours   []string // of which the workspace keeps its own
-	Theirs []string // of which the review's counts, whatever the host did since
+	Digest string   // of the set that somebody looked at; empty: any
+	Paths  []string // with all in them; empty: everything
+	Ours   []string // paths at which the workspace keeps its own
+	Theirs []string // paths at which the review wins, whatever the host did since
 }
 
-// An Outcome is what an apply did.
+// An Outcome is the result of an apply.
 type Outcome struct {
 	Applied  []Change
 	Complete bool // nothing is left in the review
-	// Conflicts and Refused are what stood in the way: then nothing was applied.
+	// Conflicts and Refused prevented the apply: then nothing was applied.
 	Conflicts, Refused []Change
 }
 
-// ErrBlocked is wrapped by the error for an apply that something stood in the way of. Nothing was
-// changed then.
+// ErrBlocked is wrapped by the error for an apply that something prevented. Nothing was changed.
 var ErrBlocked = errors.New("nothing was applied")
 
-// Selects reports whether a change is at one of some paths, as people know them, or lies in one. No
-// paths are all there are.
+// Selects reports whether a change is at, or in, one of some paths, as people know them. Without
+// paths it is.
 func (s *Set) Selects(paths []string, c *Change) bool {
 	return len(paths) == 0 || listed(paths, s.Shown(c))
 }
 
-// Concerns reports whether what is chosen by some paths changes this: it is Within them, or a new
-// directory above one, which comes with it.
+// Concerns reports whether a choice of paths includes this change: it is at or in one of them, or a
+// new directory above one, which comes along.
 func (s *Set) Concerns(paths []string, c *Change) bool {
 	return s.Selects(paths, c) || c.Op == Added && c.New.Kind == Directory &&
 		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
 }
 
-// holds reports whether something changes in what a change is of.
+// holds reports whether there are changes in the directory of a change.
 func (s *Set) holds(i int) bool {
 	return i+1 < len(s.Changes) && s.Changes[i+1].Layer == s.Changes[i].Layer && under(s.Changes[i].Path, s.Changes[i+1].Path)
 }
 
-// listed reports whether a path is one of a list, or lies in one.
+// listed reports whether a path is in a list, or in a directory of it.
 func listed(list []string, p string) bool {
 	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })
 }
 
-// choose says which changes are applied; whole that none is left.
+// choose chooses the changes; whole says that it chose all.
 func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	chosen, whole = make([]bool, len(s.Changes)), true
 	found := map[string]bool{}
@@ -121,14 +121,14 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 		whole = whole && (chosen[i] || ours)
 	}
 	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {
-		if one == "" { // a variable that is not set, rather than everything
+		if one == "" { // an unset variable, perhaps, which must not mean everything
 			return nil, false, errors.New("an empty path: to apply everything, name none")
 		}
 		if !found[one] {
 			return nil, false, fmt.Errorf("%s: the review changes nothing there", hostpath.Quote(one))
 		}
 	}
-	// A new directory comes with what is chosen of it.
+	// A new directory comes with its chosen contents.
 	for i := range s.Changes {
 		c := &s.Changes[i]
 		if c.Op != Added || c.New.Kind != Directory || chosen[i] {

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// A run carries steps out.
+// A run executes steps.
 type run struct {
 	trees []pair
 	slots *tree
@@ -36,7 +36,7 @@ func (r *run) tree(at Place) *tree {
 	return r.trees[at.Layer].lower
 }
 
-// makeAll makes what takes a slot before the first step, and tells the steps its inodes.
+// makeAll fills the slots before the first step, and sets their inodes in the steps.
 func (r *run) makeAll(ctx context.Context, plan *Plan) error {
 	inodes := map[string]uint64{}
 	for i := range plan.Makes {
@@ -98,16 +98,16 @@ func (r *run) make(m *Make) error {
 	return err
 }
 
-// settle gives what was made its group and its permissions.
+// settle sets the group and permissions of a new file.
 func (r *run) settle(m *Make) error {
 	err := unix.Fchownat(r.slots.root, m.Slot, -1, int(m.Gid), unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil && m.Mode&0o2000 != 0 { // which must not be for another group
+	if err != nil && m.Mode&0o2000 != 0 { // the bit must not be for another group
 		return r.slots.error("chown", m.Slot, err)
 	}
 	return r.slots.chmod(m.Slot, m.Mode)
 }
 
-// chmod sets the permissions of what is no symlink.
+// chmod sets the permissions of a file that is no symlink.
 func (t *tree) chmod(p string, mode uint32) error {
 	fd, err := t.open(p, unix.O_PATH)
 	if err == nil {
@@ -117,9 +117,9 @@ func (t *tree) chmod(p string, mode uint32) error {
 	return t.error("chmod", p, err)
 }
 
-// errMoved is the error for what is not as it was looked at.
+// errMoved is the error for a file that has changed.
 func (r *run) errMoved(at Place) error {
-	return fmt.Errorf("%s was changed in the workspace meanwhile", hostpath.Quote(path.Join(r.tree(at).path, string(at.Path))))
+	return fmt.Errorf("%s has just been changed in the workspace", hostpath.Quote(path.Join(r.tree(at).path, string(at.Path))))
 }
 
 func (r *run) do(s *Step) error {
@@ -147,7 +147,7 @@ func (r *run) do(s *Step) error {
 	return r.check(s, slot, at)
 }
 
-// check makes sure that what was taken out of the workspace is what was looked at.
+// check compares the file that was taken from the workspace with the one in the plan.
 func (r *run) check(s *Step, slot, host Place) error {
 	n, err := r.slots.Look(string(slot.Path))
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *run) rename(from, to Place, flag uint) error {
 	if err != nil {
 		return a.error("open", string(from.Path), err)
 	}
-	if a == b { // their last directory is one
+	if a == b { // both lie in the same directory
 		if fromDir, err = unix.FcntlInt(uintptr(fromDir), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (r *run) rename(from, to Place, flag uint) error {
 	return nil
 }
 
-// undo takes a step back, if it was done: what lies where says so.
+// undo undoes a step, if the inodes show that it was done.
 func (r *run) undo(s *Step) error {
 	to := r.tree(s.To)
 	if to == nil || r.tree(s.From) == nil {
@@ -244,7 +244,7 @@ func (r *run) undo(s *Step) error {
 	return r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
 }
 
-// of is where a step takes something away, or changes its permissions.
+// of is the place that a step removes, or whose permissions it changes.
 func (s *Step) of() Place {
 	if s.Do == "move" {
 		return s.From

@@ -18,11 +18,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// What a review says of itself decides what is written where, also outside of the workspace. It lies beside
-// the workspace, where the commands of a workspace around it may write. So it is sealed with a key of the
-// user's that no command sees, and whoever runs commands hides all shelves that the user has.
+// A review's records decide what is written where, also outside of the workspace. They lie beside
+// the workspace, where commands of a workspace around it may write. So a key of the user, which no
+// command sees, seals them, and every host hides all directories of the user's reviews.
 
-// keys is the directory of a user's state that has the key, and for each shelf a file with its workspace.
+// keys is the directory of a user's state with the key, and a file for each directory of reviews,
+// with its workspace.
 type keys struct{ dir string }
 
 const keyFile = "key"
@@ -34,7 +35,7 @@ func keysIn(state string) string {
 	return filepath.Join(state, "reviews")
 }
 
-// Bases gives the directories of all reviews of the user who has a state directory.
+// Bases returns the directories of all reviews of the user with this state directory.
 func Bases(state string) (list []string) {
 	dir := keysIn(state)
 	entries, _ := os.ReadDir(dir)
@@ -52,7 +53,7 @@ func Bases(state string) (list []string) {
 	return list
 }
 
-// register makes the key, and notes a shelf.
+// register makes the key, and records a directory of reviews.
 func (k *keys) register(root string) error {
 	if k.dir == "" {
 		return fs.ErrNotExist
@@ -61,7 +62,7 @@ func (k *keys) register(root string) error {
 		return err
 	}
 	if _, err := k.key(); errors.Is(err, fs.ErrNotExist) {
-		if err := writeFile(k.dir, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process's
+		if err := writeFile(k.dir, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
 			return err
 		}
 	} else if err != nil {
@@ -75,7 +76,7 @@ func (k *keys) register(root string) error {
 
 func (k *keys) key() ([]byte, error) { return os.ReadFile(filepath.Join(k.dir, keyFile)) }
 
-var errNotOurs = errors.New("this is no review of yours: somebody else, or a command, has written it; remove its directory")
+var errNotOurs = errors.New("this is not your review: somebody else, or a command, has written it; remove its directory")
 
 // sealed is the content of a file.
 type sealed struct {
@@ -83,7 +84,7 @@ type sealed struct {
 	Value json.RawMessage
 }
 
-// seal is what only who has the key can make for a value: of this workspace, and of this review.
+// seal is the signature of a value of this workspace and this review, which only the key can make.
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 	key, err := s.key()
 	mac := hmac.New(sha256.New, key)
@@ -93,7 +94,7 @@ func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 	return mac.Sum(nil), err
 }
 
-// read reads a value of a review. What somebody else has written is an error that names the file.
+// read reads a value of a review. If somebody else wrote it, the error names the file.
 func (s *Store) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
 	b, err := readRegular(file)
@@ -116,11 +117,11 @@ func (s *Store) read(dir, name string, v any) error {
 	return nil
 }
 
-// maxSealed bounds what is written and read.
+// maxSealed bounds a sealed file, in bytes.
 const maxSealed = 256 << 20
 
-// readRegular reads a file that somebody else may have made: no fifo, which one would wait for, and no more than it
-// may have.
+// readRegular reads a file that somebody else may have made: no fifo, which would block, and no
+// more than maxSealed.
 func readRegular(file string) ([]byte, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -136,10 +137,10 @@ func readRegular(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSealed))
 }
 
-// write writes a file as a whole, or not.
+// write writes a file completely or not at all.
 func (s *Store) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
 
-// sync is write that lets the disk have it first.
+// sync is write, with the data on the disk first.
 func (s *Store) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
 
 func (s *Store) put(dir, name string, v any, sync bool) error {
@@ -152,7 +153,7 @@ func (s *Store) put(dir, name string, v any, sync bool) error {
 		return err
 	}
 	b, err := json.Marshal(sealed{seal, value})
-	if err == nil && len(b) > maxSealed { // nothing could read it
+	if err == nil && len(b) > maxSealed { // read would refuse it
 		err = fmt.Errorf("%w: its journal would have more than %d MiB; apply it in parts, each with other paths", errTooLarge, maxSealed>>20)
 	}
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *Store) put(dir, name string, v any, sync bool) error {
 	return writeFile(dir, name, b, sync, os.Rename)
 }
 
-// writeFile has a file appear with its content, by a link or in the place of another.
+// writeFile makes a complete file appear, by a link or in place of another.
 func writeFile(dir, name string, data []byte, sync bool, as func(from, to string) error) error {
 	f, err := os.CreateTemp(dir, "new-")
 	if err != nil {

@@ -25,7 +25,7 @@ func TestForgedReview(t *testing.T) {
 	use.Close()
 	refused := func(what string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "no review of yours") {
+		if err == nil || !strings.Contains(err.Error(), "not your review") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// Names in a review's directory. What an engine keeps there has others.
+// Names in a review's directory. Engines use other names there.
 const (
 	lockFile       = "review.lock"
 	addingFile     = "adding.lock"
@@ -34,22 +34,22 @@ const (
 	retainedPrefix = "kept-"
 )
 
-// Names in the directory of a workspace's reviews that are no review's.
+// Names in the directory of a workspace's reviews that are not reviews.
 const (
-	donePrefix = ".applied-" // of one that was applied as a whole
+	donePrefix = ".applied-" // of a review that was applied completely
 	gonePrefix = ".gone-"
 	applyLock  = ".lock"
 )
 
-// A Store is where the reviews of one workspace lie: beside it, on its mount.
+// A Store has the reviews of one workspace: beside it, on the same mount.
 type Store struct {
 	root string
 	dir  string
-	keys // of the user
+	keys // the user's
 }
 
-// StoreOf gives the one of a workspace, whose path has no symlink in it. state is a directory of the user's
-// that no command sees, "" where there is none. It looks at nothing.
+// StoreOf returns the Store of a workspace, whose path has no symlink. state is a directory of the
+// user that no command sees, or "". It does not read anything.
 func StoreOf(root, state string) *Store {
 	return &Store{root, filepath.Join(Base(root), storeName(root)), keys{dir: keysIn(state)}}
 }
@@ -59,7 +59,7 @@ func storeName(root string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// make makes the shelf, if reviews can lie there.
+// make makes the directory of reviews, if reviews are possible here.
 func (s *Store) make() error {
 	var at, above unix.Statx_t
 	const mask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
@@ -70,13 +70,13 @@ func (s *Store) make() error {
 		return &fs.PathError{Op: "stat", Path: filepath.Dir(s.root), Err: err}
 	}
 	if at.Mnt_id != above.Mnt_id || at.Dev_major != above.Dev_major || at.Dev_minor != above.Dev_minor {
-		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and what a review keeps has to lie beside it, on the same one", ErrPlace, s.root)
+		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and a review must store its files beside it, on the same one", ErrPlace, s.root)
 	}
 	if err := s.register(s.root); err != nil {
 		return fmt.Errorf("%w: a review needs a directory for its user's key: %w", ErrPlace, err)
 	}
 	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
-		return fmt.Errorf("%w: what a review keeps lies beside the workspace: %w", ErrPlace, err)
+		return fmt.Errorf("%w: a review stores its files beside the workspace: %w", ErrPlace, err)
 	}
 	// For a repository around the workspace.
 	ignore := filepath.Join(Base(s.root), ".gitignore")
@@ -86,33 +86,33 @@ func (s *Store) make() error {
 	return nil
 }
 
-// record is what a review says of itself.
+// record is a review's description of itself.
 type record struct {
 	Root          name
-	Sandbox       string // that its first command ran in
+	Sandbox       string // the definition of its first command
 	CredentialKey string // what its commands have besides files
 	Created       time.Time
 	Layers        []layerRecord
 }
 
 type layerRecord struct {
-	Source name  // on the host
+	Source name
 	Upper  name  // in the review's directory
-	Lock   name  // of who mounts it, likewise
-	Begun  int64 // the change time up to which the source was as commands found it
+	Lock   name  // a file that the mounter locks, in the review's directory
+	Begun  int64 // the latest change time of source files that commands found
 }
 
-// A Use is a command's use of a review, which nobody lists or applies meanwhile.
+// A Use is a command's use of a review. Until its end nobody lists or applies the review.
 type Use struct {
 	Name string
-	Dir  string // what an engine may keep things in
+	Dir  string // the directory for an engine's files
 	lock lock
 
 	store *Store
 }
 
-// Close ends the use. A review that no engine has kept anything in, as that of a command that was
-// refused, goes with its last use.
+// Close ends the use. A review in which no engine has stored anything, such as that of a refused
+// command, goes with its last use.
 func (u *Use) Close() {
 	if u.store.unused(u.Dir) && hostpath.TryLock(int(u.lock), unix.LOCK_EX) == nil && u.store.unused(u.Dir) {
 		_ = u.store.remove(context.Background(), u.Dir)
@@ -120,7 +120,7 @@ func (u *Use) Close() {
 	u.lock.release()
 }
 
-// unused reports whether no engine has kept anything in a review, and none was applied.
+// unused reports whether no engine has stored anything in a review, and nobody applied it.
 func (s *Store) unused(dir string) bool {
 	var rec record
 	if s.read(dir, recordFile, &rec) != nil {
@@ -136,7 +136,7 @@ func (s *Store) unused(dir string) bool {
 	})
 }
 
-// Join begins to use a review, and makes it where there is none.
+// Join begins to use a review. It makes a missing one.
 func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 				err = hostpath.TryLock(int(lock), unix.LOCK_SH)
 			}
 		}
-		if err == nil && s.unsettled(dir) { // somebody else did, between the locks
+		if err == nil && s.unsettled(dir) { // another process did, between the locks
 			lock.release()
 			continue
 		}
@@ -177,7 +177,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 		case string(rec.Root) != s.root:
 			err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(rec.Root)))
 		case rec.CredentialKey != reach:
-			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: what one leaves there the others find", ErrReach, name, rec.CredentialKey, reach)
+			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, rec.CredentialKey, reach)
 		}
 		if err != nil {
 			lock.release()
@@ -187,7 +187,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 	}
 }
 
-// unsettled reports whether something is to be done to a review before it can be used.
+// unsettled reports whether a review needs settle before it can be used.
 func (s *Store) unsettled(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, recordFile)); err != nil {
 		return true
@@ -203,7 +203,7 @@ func (s *Store) unsettled(dir string) bool {
 	return s.read(dir, appliedFile, &j) != nil || j.Complete
 }
 
-// settle makes a review one that can be used: with its lock.
+// settle prepares a review for use. The caller holds its lock.
 func (s *Store) settle(ctx context.Context, dir, sandbox, reach string) error {
 	var rec record
 	err := s.read(dir, recordFile, &rec)
@@ -230,9 +230,9 @@ func onlyLocked(dir string) error {
 	return err
 }
 
-// Add says that commands are about to see the overlay of a source, whose upper directory is
-// upper, and that who mounts it has an exclusive lock on lock. It copies the indexes of git's in gitDirs that lie in
-// the source.
+// Add says that commands are about to see the overlay of a source, with the upper directory upper,
+// whose mounter holds an exclusive lock on lock. It copies the indexes in gitDirs that lie in the
+// source.
 func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
 	adding, err := lockFileAt(ctx, filepath.Join(u.Dir, addingFile), unix.LOCK_EX)
 	if err != nil {
@@ -274,8 +274,8 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...st
 	return u.store.write(u.Dir, recordFile, rec)
 }
 
-// tick gives the file system's time of now, and returns when a later one has begun: what
-// changes from then on can be told from what did before.
+// tick returns the file system's current time, after the next tick has begun: later changes differ
+// from earlier ones.
 func tick(ctx context.Context, dir string) (int64, error) {
 	f, err := os.CreateTemp(dir, "clock-")
 	if err != nil {
@@ -345,18 +345,18 @@ func (s *Store) List() (list []Info, err error) {
 	return list, nil
 }
 
-// A Review is one that nobody else uses.
+// A Review is open in this process alone.
 type Review struct {
 	Name  string
 	store *Store
 	dir   string
 	lock  lock
 	rec   record
-	// Recovered says what was done about an apply that did not come to its end.
+	// Recovered describes what was done about an interrupted apply.
 	Recovered []string
 
-	trees []pair    // opened by layers
-	git   []gitDirs // of layers, as Changes has looked at them
+	trees []pair    // opened, by layer
+	git   []gitDirs // by layer, from Changes
 }
 
 // pair are the two layers of a tree.
@@ -365,7 +365,7 @@ type pair struct {
 	upper, lower *tree
 }
 
-// Open opens a review, once nobody uses it any more, and for at most as long as ctx.
+// Open opens a review when nobody uses it any more. It waits until ctx ends.
 func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
 	return s.open(ctx, name, name)
 }
@@ -407,7 +407,7 @@ func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 	return r, nil
 }
 
-// mounterGone waits until nobody has the lock of who mounts a layer.
+// mounterGone waits until no mounter holds the lock of a layer.
 func (r *Review) mounterGone(ctx context.Context, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -419,13 +419,13 @@ func (r *Review) mounterGone(ctx context.Context, file string) error {
 	return err
 }
 
-// Sandbox is the definition that the first command of the review ran in.
+// Sandbox is the definition of the review's first command.
 func (r *Review) Sandbox() string { return r.rec.Sandbox }
 
-// Dir is what an engine keeps things in.
+// Dir is the directory for an engine's files.
 func (r *Review) Dir() string { return r.dir }
 
-// Sources are the directories of the host that it is of, the workspace's own first.
+// Sources are the review's directories of the host, the workspace first.
 func (r *Review) Sources() (list []string) {
 	for _, l := range r.rec.Layers {
 		list = append(list, string(l.Source))
@@ -433,7 +433,7 @@ func (r *Review) Sources() (list []string) {
 	return list
 }
 
-// Close lets others have it.
+// Close releases the review for others.
 func (r *Review) Close() {
 	r.closeTrees()
 	r.lock.release()
@@ -451,7 +451,7 @@ func (r *Review) closeTrees() {
 	r.trees = nil
 }
 
-// openTrees opens all layers. One in which nothing was written may have no upper directory.
+// openTrees opens all layers. A layer without writes may have no upper directory.
 func (r *Review) openTrees() (err error) {
 	r.closeTrees()
 	r.trees, err = openPairs(r.dir, &r.rec)
@@ -480,7 +480,7 @@ func openPairs(dir string, rec *record) (list []pair, err error) {
 	return list, nil
 }
 
-// Discard removes the review with all that is in it.
+// Discard removes the review with all its contents.
 func (r *Review) Discard(ctx context.Context) error {
 	r.closeTrees()
 	return r.store.remove(ctx, r.dir)
@@ -494,7 +494,7 @@ func (s *Store) remove(ctx context.Context, dir string) error {
 	return sessiondir.RemoveTree(ctx, s.dir, gone)
 }
 
-// checkName refuses what is no name of a review.
+// checkName refuses an invalid name of a review.
 func checkName(name string) error {
 	if !paths.IsName(name) {
 		return fmt.Errorf("review %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
@@ -502,12 +502,13 @@ func checkName(name string) error {
 	return nil
 }
 
-// A lock is held by an open file.
+// A lock is an open file.
 type lock int
 
 func (l lock) release() { hostpath.Unlock(int(l)) }
 
-// lockIn takes the lock of a review's directory. It is fs.ErrNotExist where the directory is gone.
+// lockIn takes the lock of a review's directory. It returns fs.ErrNotExist if the directory is
+// gone.
 func lockIn(ctx context.Context, dir string, how int) (lock, error) {
 	return lockFileAt(ctx, filepath.Join(dir, lockFile), how)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// openBeneath opens what lies beneath a directory, on its mount, through no symlink.
+// openBeneath opens a path beneath a directory, on its mount, through no symlink.
 func openBeneath(root int, p string, flags int) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
 	for {
 		fd, err := unix.Openat2(root, p, &how)
-		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: something was renamed meanwhile
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename was in progress
 			return fd, err
 		}
 	}
@@ -31,15 +31,15 @@ func openBeneath(root int, p string, flags int) (int, error) {
 type tree struct {
 	path  string // for errors
 	root  int
-	upper bool // it has the marks of an overlay
+	upper bool // it has an overlay's marks
 
-	dir string // the directory that was used last
+	dir string // the last used directory
 	fd  int
 
-	ofGit int64 // how many bytes of git's files were read
+	ofGit int64 // bytes of git's files that were read
 }
 
-// openTree opens a directory whose path has no symlink in it.
+// openTree opens a directory whose path has no symlink.
 func openTree(p string, upper bool) (*tree, error) {
 	root, err := hostpath.OpenNoSymlinks(p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t *tree) close() {
 	unix.Close(t.root)
 }
 
-// forget closes the directory that was used last, which may be moved.
+// forget closes the last used directory, which may be moved.
 func (t *tree) forget() {
 	if t.fd >= 0 {
 		unix.Close(t.fd)
@@ -68,8 +68,7 @@ func (t *tree) error(op, p string, err error) error {
 	return &fs.PathError{Op: op, Path: path.Join(t.path, p), Err: err}
 }
 
-// in gives the directory that a path lies in, and its name there. The descriptor is the
-// tree's.
+// in returns the directory of a path, and its name there. The tree owns the descriptor.
 func (t *tree) in(p string) (int, string, error) {
 	dir, name := path.Split(path.Clean(p))
 	if dir = path.Clean(dir); t.fd < 0 || t.dir != dir {
@@ -83,8 +82,8 @@ func (t *tree) in(p string) (int, string, error) {
 	return t.fd, name, nil
 }
 
-// open opens what lies at a path by its directory: of a path of which the kernel takes the directory, but not the
-// whole, a command could make a file that nobody can look at.
+// open opens a path by its directory: a command could make a path that is too long for the kernel,
+// though its directory is not, so that nobody could look at the file.
 func (t *tree) open(p string, flags int) (int, error) {
 	dir, name, err := t.in(p)
 	if err != nil {
@@ -149,8 +148,8 @@ func (t *tree) Look(p string) (n Node, err error) {
 	return n, nil
 }
 
-// Attributes reads the extended attributes of what a directory has at a path, with its access control
-// lists; nil where there are none.
+// Attributes reads the extended attributes and access control lists at a path; nil if there are
+// none.
 func (t *tree) Attributes(p string) (map[string]string, error) {
 	fd, name, err := t.in(p)
 	if err != nil {
@@ -167,14 +166,15 @@ func (t *tree) Attributes(p string) (map[string]string, error) {
 			continue
 		}
 		if all[name], err = readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, name, to) }); err != nil {
-			all[name] = t.error("getxattr", p, err).Error() // the same on no other side
+			all[name] = t.error("getxattr", p, err).Error() // differs from the other side's
 		}
 	}
 	return all, nil
 }
 
-// listAttributes gives the names of attributes, each with a zero byte behind it. A file system without
-// any has none. The kernel lists 64 KiB, and sets more: then the error is E2BIG.
+// listAttributes returns the names of attributes, each with a zero byte at its end; none if the
+// file system has no attributes. The kernel lists 64 KiB, but can store more: then the error is
+// E2BIG.
 func listAttributes(path string) (string, error) {
 	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(path, to) })
 	if err == unix.EOPNOTSUPP {
@@ -183,7 +183,7 @@ func listAttributes(path string) (string, error) {
 	return list, err
 }
 
-// readAttribute reads a value, or the list of names, which the kernel lets have 64 KiB at most.
+// readAttribute reads a value, or the list of names, of at most 64 KiB in the kernel.
 func readAttribute(read func([]byte) (int, error)) (string, error) {
 	b := make([]byte, 256)
 	n, err := read(b)
@@ -194,12 +194,12 @@ func readAttribute(read func([]byte) (int, error)) (string, error) {
 	return string(b[:max(n, 0)]), err
 }
 
-// ofSystem reports whether an attribute is a mark of the overlay, or one that no command can set.
+// ofSystem reports whether an attribute is the overlay's mark, or one that no command can set.
 func ofSystem(name string) bool {
 	return strings.HasPrefix(name, "user.overlay.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }
 
-// opaqueMark is set on a directory of an upper layer beneath which the lower one does not show.
+// opaqueMark marks a directory of an upper layer that hides the lower one.
 const opaqueMark = "user.overlay.opaque"
 
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
@@ -223,7 +223,7 @@ func nodeOf(st *unix.Stat_t) Node {
 	return n
 }
 
-// file opens a regular file to read it.
+// file opens a regular file for reading.
 func (t *tree) file(p string) (*os.File, error) {
 	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -238,13 +238,14 @@ func (t *tree) file(p string) (*os.File, error) {
 	return f, nil
 }
 
-// data gives the bounds of the first part of a file from an offset on that is no hole; from is the size if there is
-// none. A command can make a file of which the holes, which are zeros, take hours to read.
+// data returns the bounds of the next part of a file, from an offset, that is not a hole; from is
+// the size if there is none. A command can make a file whose holes, which are zeros, take hours to
+// read.
 func data(f *os.File, at, size int64) (from, to int64) {
 	from, err := f.Seek(at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
 		return size, size
-	} else if err != nil { // the file system does not tell
+	} else if err != nil { // the file system does not know
 		return at, size
 	}
 	if to, err = f.Seek(from, unix.SEEK_HOLE); err != nil {
@@ -253,12 +254,12 @@ func data(f *os.File, at, size int64) (from, to int64) {
 	return from, min(to, size)
 }
 
-// same reports whether a file has the same contents in both trees. What cannot be read is
-// another.
+// same reports whether a file has the same contents in both trees. A file that cannot be read is
+// different.
 func same(a, b *tree, p string) (bool, error) {
 	one, err := a.file(p)
 	other, otherErr := b.file(p)
-	defer one.Close() // of none too
+	defer one.Close() // one may be nil
 	defer other.Close()
 	if err = errors.Join(err, otherErr); isShortage(err) {
 		return false, err
@@ -280,7 +281,7 @@ func same(a, b *tree, p string) (bool, error) {
 			n := min(to-at, int64(len(left)))
 			_, err := one.ReadAt(left[:n], at)
 			_, otherErr := other.ReadAt(right[:n], at)
-			if err == io.EOF || otherErr == io.EOF { // it was cut meanwhile
+			if err == io.EOF || otherErr == io.EOF { // it was truncated
 				return false, nil
 			} else if err = errors.Join(err, otherErr); err != nil || !bytes.Equal(left[:n], right[:n]) {
 				return false, err

@@ -19,7 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// Undo takes back the last apply of a workspace's reviews, and gives the review's name.
+// Undo undoes the last apply of a workspace's reviews, and returns the review's name.
 func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	list, err := s.List()
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	}
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
-		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something was done since", ErrUndo)
+		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something happened since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
 	base := last.Name
@@ -49,7 +49,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
 	if last.Complete {
-		// It has its name again first: only by that is made good what is left when this is killed.
+		// Rename it first: recovery after a kill works only under that name.
 		at := filepath.Join(s.dir, last.Name)
 		if _, err := os.Lstat(at); err == nil {
 			return last.Name, nil, fmt.Errorf("%w: there is another review %q by now", ErrUndo, last.Name)
@@ -73,8 +73,8 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	return last.Name, told[1:], nil
 }
 
-// changedSince lists what is not any more as the last apply has left it, and gives the apply's journal
-// for what there is now.
+// changedSince lists what differs from the end of the last apply, and returns the apply's journal
+// for the current files.
 func (r *Review) changedSince() (list []string, j *journal, err error) {
 	j = &journal{}
 	if err := r.store.read(r.dir, appliedFile, j); err != nil {
@@ -117,8 +117,8 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 	return list, j, nil
 }
 
-// follow reports whether an index of git's says what was applied, although it is another file by now, and
-// has that file take its place in the journal: git status writes one anew.
+// follow reports whether an index of git has the applied text in a new file, and puts that file
+// into the journal: git status writes a new one.
 func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 	now, err := t.index(string(one.Path))
 	if err != nil || !bytes.Equal(now, one.Index) {
@@ -132,7 +132,7 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 	return true, nil
 }
 
-// takeBack undoes the steps of a journal, however far they came.
+// takeBack undoes the steps of a journal, after any interruption.
 func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, err error) {
 	trees, err := openPairs(dir, rec)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, er
 			return told, err
 		case errors.Is(err, unix.EEXIST):
 			kept = true
-			told = append(told, fmt.Sprintf("%s was made anew meanwhile and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+			told = append(told, fmt.Sprintf("%s was made again since, and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			kept = true
 			told = append(told, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
@@ -177,8 +177,8 @@ func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, er
 	return told, nil
 }
 
-// knowBack forgets what a journal that was undone has put into the workspace, and notes what was put back: it
-// has another change time, and who tries once more finds the same.
+// knowBack forgets what an undone journal put into the workspace, and records the restored files:
+// they have another change time, and the next attempt must find the same changes.
 func (r *Review) knowBack(run *run, j *journal) error {
 	known, err := r.known()
 	if err != nil {
@@ -194,14 +194,14 @@ func (r *Review) knowBack(run *run, j *journal) error {
 		if err != nil {
 			return err
 		}
-		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // whose time is that of its names
+		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
 			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino})
 		}
 	}
 	return r.store.write(r.dir, knownFile, known)
 }
 
-// forget gives up the last apply of the review: it cannot be undone any more.
+// forget gives up the undo of the review's last apply.
 func (r *Review) forget(ctx context.Context) error {
 	if err := os.Remove(filepath.Join(r.dir, appliedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -209,7 +209,7 @@ func (r *Review) forget(ctx context.Context) error {
 	return sessiondir.RemoveTree(ctx, r.dir, slotsDir)
 }
 
-// forgetOthers gives up what was applied before of other reviews. What is in use is left.
+// forgetOthers gives up the undo of other reviews, except those in use.
 func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -238,7 +238,7 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 	}
 }
 
-// end takes the name from a review of which nothing is left but how to undo it.
+// end removes the name of a review that has nothing left except its undo.
 func (s *Store) end(ctx context.Context, r *Review) error {
 	done := filepath.Join(s.dir, donePrefix+filepath.Base(r.dir))
 	if _, err := os.Lstat(done); err == nil {
@@ -253,7 +253,7 @@ func (s *Store) end(ctx context.Context, r *Review) error {
 	return nil
 }
 
-// recover makes good what an apply or an undo has left that was killed, and says what it did.
+// recover repairs what a killed apply or undo left, and returns what it did.
 func (s *Store) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
 	var j journal
 	switch err := s.read(dir, journalFile, &j); {
@@ -262,7 +262,7 @@ func (s *Store) recover(ctx context.Context, dir string, rec *record) (told []st
 		if err != nil {
 			return told, err
 		}
-		told = append([]string{"an apply that did not come to its end was taken back"}, told...)
+		told = append([]string{"an interrupted apply was undone"}, told...)
 		if err := os.Remove(filepath.Join(dir, journalFile)); err != nil {
 			return told, err
 		}
@@ -286,7 +286,7 @@ func (s *Store) recover(ctx context.Context, dir string, rec *record) (told []st
 	if err != nil {
 		return told, err
 	}
-	for _, e := range entries { // of those that were killed
+	for _, e := range entries { // of killed processes
 		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
 			err := sessiondir.RemoveTree(ctx, dir, n)
 			if errors.Is(err, unix.ENOTDIR) {
