@@ -12,48 +12,48 @@ import (
 )
 
 // actsWithoutAsking are directories from which a tool runs programs without a question, in a
-// directory that its user trusts already, even if the directory was not there when the
-// user decided. They are protected where they exist, and held at the top of a workspace
-// where they do not. docs/protected.md gives the reason for each.
+// directory that its user already trusts, even if they appear after the user's decision. They are
+// protected where they exist, and held at the top of a workspace. docs/protected.md has the reason
+// for each.
 var actsWithoutAsking = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
 
-// actsAfterAsking are names by which a tool runs programs after a question, or when its user
-// opens it, and files, whose place an empty directory cannot hold: the tool would fail at
-// it. They are protected where they exist; a command that makes one is reported.
+// actsAfterAsking are directories from which a tool runs programs after a question, or when its
+// user opens them; and files: the tool would fail at an empty directory that holds their path. They
+// are protected where they exist; the host reports a command that makes one.
 var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc"}
 
-// workspaceFile ends the names of editors' files of workspaces, which are like asksFirst.
+// workspaceFile is the extension of editors' workspace files, which are treated like
+// actsAfterAsking.
 const workspaceFile = ".code-workspace"
 
-// shellFiles are what shells run when they start. They are protected where they
-// exist, and held in a home directory: no shell reads them anywhere else.
+// shellFiles are what shells run when they start. They are protected where they exist, and held in
+// a home directory: shells read them only there.
 var shellFiles = [...]string{
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
 	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
 }
 
-// homeFiles are what programs of the host execute or obey, and lie in a home
-// directory. They are protected there, whatever of it is bound, unless somebody
-// has bound them themselves.
+// homeFiles are files in a home directory that programs of the host execute or obey. They are
+// protected in every bind of a home, unless a definition binds them themselves.
 var homeFiles = [...]string{
 	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".config/autostart", ".config/environment.d",
 }
 
-// DefaultProtected lists the names that ProtectPathsExcept can give up.
+// DefaultProtected lists the names that ProtectPathsExcept may have.
 func DefaultProtected() []string {
 	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
 }
 
-// ActsOnHost reports whether tools of the host act on a file or directory of that
-// name, wherever in a project it lies.
+// ActsOnHost reports whether tools of the host act on a file or directory of that name, anywhere in
+// a project.
 func ActsOnHost(name string) bool {
 	return slices.Contains(actsWithoutAsking[:], name) || slices.Contains(actsAfterAsking[:], name) || strings.HasSuffix(name, workspaceFile)
 }
 
-// ActingNames are the names of ActsOnHost, but for those that are known by their ending.
+// ActingNames are the names for ActsOnHost, without those that it knows by extension.
 func ActingNames() []string { return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:]) }
 
-// givenUp are names of DefaultProtected that a definition lets commands write.
+// givenUp are names of DefaultProtected that commands may write.
 type givenUp []string
 
 func (v *View) namesGivenUp() (list givenUp, err error) {
@@ -64,7 +64,7 @@ func (v *View) namesGivenUp() (list givenUp, err error) {
 			return nil, invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
 		}
 		list = append(list, name)
-		v.Remarks = append(v.Remarks, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host take for instructions", name))
+		v.Remarks = append(v.Remarks, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host obey", name))
 	}
 	if v.gitWritable {
 		list = append(list, ".gitmodules")
@@ -76,12 +76,12 @@ func (g givenUp) has(name string) bool {
 	return slices.Contains(g, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(g, "*"+workspaceFile)
 }
 
-// byDefault protects a name of DefaultProtected, and holds its place.
+// byDefault protects a name of DefaultProtected, and holds its path.
 func byDefault(dir, name string) protection {
 	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}, leads: true}
 }
 
-// defaultProtections are what tools of the host take for instructions.
+// defaultProtections protect what tools of the host obey.
 func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	for _, f := range trees.Found {
 		if name := path.Base(f.Path); f.Reason == scan.NameMatch && !v.givenUp.has(name) && v.isGuarded(f.Path, trees) {
@@ -100,8 +100,8 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	return list
 }
 
-// isGuarded reports whether what tools act on is protected where it lies: at the top of what
-// commands write to, and of the repositories there what such a tool takes from their tops alone.
+// isGuarded reports whether such a file is protected at its path: at the top of what commands write
+// to, and, if a tool obeys it only there, at the tops of repositories.
 func (v *View) isGuarded(p string, trees *scan.Result) bool {
 	dir := path.Dir(p)
 	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
@@ -110,10 +110,9 @@ func (v *View) isGuarded(p string, trees *scan.Result) bool {
 
 // defaultsAtTop are those at the top of a directory that commands write to.
 func (v *View) defaultsAtTop(dir string) (list []protection) {
-	// In an empty directory a project is about to be made, by tools that want
-	// it empty.
+	// In an empty directory a tool may be about to make a project, and wants it empty.
 	if !v.facts.Empty(dir) {
-		// To git, an empty directory is one to clean up, and that fails.
+		// git clean would fail at an empty directory.
 		ignored := v.repository(dir).Layout.CommonDir != ""
 		for _, name := range actsWithoutAsking {
 			if !v.givenUp.has(name) {
@@ -132,7 +131,7 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 	return list
 }
 
-// defaultsInHome are those of a home directory, unless somebody has bound them.
+// defaultsInHome are those of a home directory, without those that a definition binds.
 func (v *View) defaultsInHome(home string) (list []protection) {
 	for _, name := range homeFiles {
 		p := byDefault(home, name)
@@ -144,7 +143,8 @@ func (v *View) defaultsInHome(home string) (list []protection) {
 	return list
 }
 
-// homes are the directories that login shells start in, of whom commands run as and of the caller.
+// homes are the home directories, in which login shells start, of the commands' user and of the
+// caller.
 func (v *View) homes() (list []string) {
 	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) {
 		if way := v.facts.Follow(home); home != "" && way.Err == nil && way.End != "/" {

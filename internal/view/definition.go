@@ -19,90 +19,89 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Definition is one sandbox as its author wrote it: paths may be relative to
-// the workspace or begin with "~/", and what is left out has the documented
-// default. It maps one to one to a `sandbox` block of a configuration file.
-// The zero value isolates with the platform's engine: no network, nothing of
-// the host but the curated operating system files and the workspace.
+// Definition is one sandbox as its author wrote it: paths may be relative to the workspace or begin
+// with "~/", and empty fields have the documented default. It corresponds to a `sandbox` block of a
+// configuration file. The zero value isolates with the platform's engine: no network, nothing of
+// the host except the curated operating system files and the workspace.
 type Definition struct {
-	// Engine is "auto" (also ""), a built-in engine's name, or that of an
-	// entry in Options.Engines or Options.Inject.
+	// Engine is "auto" (also ""), a built-in engine's name, or a name in Options.Engines or
+	// Options.Inject.
 	Engine string
-	// Fallback says what happens when the engine cannot run here. Empty means
-	// approve for auto and deny for a named engine.
+	// Fallback decides what happens if the engine cannot run here. Empty means approve for auto,
+	// and deny for a named engine.
 	Fallback Fallback
-	// Isolation says what becomes of a part of the isolation that the engine cannot
-	// hold; empty means full.
+	// Isolation decides what happens if the engine cannot enforce a part of the isolation; empty
+	// means full.
 	Isolation Isolation
 	// Network is what the command can reach; the zero value is nothing.
 	Network Network
-	// HostPorts are TCP ports of the host's loopback that the command finds on its own.
+	// HostPorts are TCP ports of the host's loopback that the command finds on its own loopback.
 	HostPorts []uint16
-	// Publish are TCP ports of the command's loopback on which the host listens, as
-	// "3000", "8080:80" (the host's first) or "192.0.2.1:8080:80". An address that is not
-	// written out is 127.0.0.1.
+	// Publish are TCP ports of the command's loopback on which the host listens: "3000", "8080:80"
+	// (the host's first) or "192.0.2.1:8080:80". The default address is 127.0.0.1.
 	Publish []string
-	// Filesystem is what lies beneath; empty means minimal.
+	// Filesystem is the view beneath the workspace and binds; empty means minimal.
 	Filesystem Filesystem
 	// ReadOnly makes the workspace itself read-only.
 	ReadOnly bool
-	// Review names the review that takes what commands write to the workspace: see
-	// Host.OpenReview. NewReview makes one for each command; empty, they write to the workspace.
+	// Review names the review that receives what commands write to the workspace: see
+	// Host.OpenReview. NewReview makes one for each command. Empty means that they write to the
+	// workspace.
 	Review string
-	// Workdir is where the workspace lies inside: "host" (also "") for its own
-	// path, or an absolute path such as "/workspace".
+	// Workdir is the workspace's path inside: "host" (also "") for its own path, or an absolute
+	// path such as "/workspace".
 	Workdir string
 	// BindPaths are further host paths to show.
 	BindPaths []Bind
-	// DenyPaths are paths and patterns that are hidden, as package glob has them:
-	// absolute, beginning with "~/", or relative to the workspace's root - and
-	// where they begin with "**/", to all that is shown. A path without wildcards
-	// that does not exist cannot be created. They win over everything else.
+	// DenyPaths are hidden paths and patterns, in the form of package glob: absolute, beginning
+	// with "~/", relative to the workspace's root, or beginning with "**/" for everything that is
+	// shown. Commands cannot create a missing path without wildcards. They override everything
+	// else.
 	DenyPaths []string
-	// ProtectPaths are paths and patterns, likewise, that cannot be written.
+	// ProtectPaths are paths and patterns of the same form that commands cannot write.
 	ProtectPaths []string
-	// ProtectPathsExcept are names among DefaultProtected that may be written.
+	// ProtectPathsExcept are names of DefaultProtected that commands may write.
 	ProtectPathsExcept []string
-	// Git says whether what git obeys can be written; empty means protected.
+	// Git decides whether commands can write what git obeys; empty means protected.
 	Git Git
-	// UnixSockets are socket files that commands may connect to. All others in
-	// what is shown are hidden. One that nothing else shows is shown at its path.
+	// UnixSockets are socket files that commands may connect to. All others in visible directories
+	// are hidden. One in no visible directory is shown at its path.
 	UnixSockets []string
-	// Devices are device nodes in /dev that commands may use, of those that do no harm to others:
-	// see docs/configuration.md.
+	// Devices are device nodes in /dev that commands may use, if they cannot harm others: see
+	// docs/configuration.md.
 	Devices []string
 	// EnvPassthrough are names and globs of variables to pass on.
 	EnvPassthrough []string
-	// EnvUnset are names of variables that commands do not have, whoever has set or passed them.
+	// EnvUnset are names of variables that commands do not have, whatever sets or passes them.
 	EnvUnset []string
-	// Env are variables to set, the only way to set one that is on the
-	// denylist of variables that inject code.
+	// Env are variables to set. Only Env can set a variable on the denylist of those that inject
+	// code.
 	Env map[string]string
-	// Credentials are names of credential sets that commands can use. Of each they get a
-	// placeholder, in whose place the credential is put into requests to its own hosts, outside;
-	// Network must then be a list. They get an agent's socket, and a set that says Pass.
+	// Credentials are names of credential sets that commands can use. They get a placeholder for
+	// each, which the host replaces by the credential in requests to the set's hosts; Network must
+	// then be a list. They get an agent's socket, and a set with Pass, directly.
 	Credentials []string
-	// Session says what commands share besides files.
+	// Session decides what commands share besides files.
 	Session SessionDefinition
-	// Limits bound each command, or all that runs in a session with Processes.
+	// Limits bound each command, or all of a session with Processes.
 	Limits Limits
-	// Config is a JSON object of the engine's own options; nil means none. With
-	// the engine "auto" they are those of docker, where that is declared, and
-	// the platform's engine has its defaults.
+	// Config is a JSON object of the engine's own options; nil means none. With the engine "auto"
+	// they are docker's, if that is declared, and the platform's engine uses its defaults.
 	Config json.RawMessage
 }
 
 // Network is what a command can reach beyond its own loopback. The zero value is nothing.
 type Network struct {
-	// Host gives the command the host's network, all of it.
+	// Host gives the command all of the host's network.
 	Host bool
-	// Names are rules of what can be reached, and nothing else can: "registry.npmjs.org",
+	// Names are rules of what the command can reach, and nothing else: "registry.npmjs.org",
 	// "*.github.com" (its subdomains, not the name itself), "db.example.com:5432", and
-	// "!admin.github.com" for one that others allow. Without ports a rule is for 80 and 443. See egress.ParseRule.
+	// "!admin.github.com", an exception from other rules. Without ports a rule is for 80 and 443.
+	// See egress.ParseRule.
 	Names []string
 }
 
-// String is as a definition has it.
+// String returns the text of a definition.
 func (n Network) String() string {
 	if n.Names != nil {
 		return "[" + strings.Join(n.Names, ", ") + "]"
@@ -110,43 +109,43 @@ func (n Network) String() string {
 	return strconv.FormatBool(n.Host)
 }
 
-// Bind shows a host path inside. The zero value of its booleans is the strict
-// one: read-only, and an error when the path is missing.
+// Bind shows a host path inside. The zero value of its booleans is the stricter choice: read-only,
+// and an error if the path is missing.
 type Bind struct {
 	Host      string
 	Container string // absolute path inside; empty means Host's resolved path
 	Writable  bool
-	Optional  bool // a missing Host is skipped
+	Optional  bool // skip a missing Host
 }
 
 // Limits bound each command; zero means unlimited.
 type Limits struct {
 	Timeout   time.Duration
-	Grace     time.Duration // between SIGTERM and the kill; zero means DefaultGrace
+	Grace     time.Duration // from SIGTERM to the kill; zero means DefaultGrace
 	Memory    uint64        // bytes
 	CPUs      float64       // processors' worth of time
 	PIDs      uint64
-	OpenFiles uint64 // a process
-	TempSize  uint64 // bytes; see SessionOptions for what lasts
-	// Enforce says what becomes of a limit that nothing here can hold; empty means required.
+	OpenFiles uint64 // in each process
+	TempSize  uint64 // bytes; not for what a session keeps
+	// Enforce decides what happens if nothing here can enforce a limit; empty means required.
 	Enforce Enforce
 }
 
-// SessionDefinition is what the commands of a definition share. The zero value is nothing but files.
+// SessionDefinition decides what the commands of a definition share. The zero value shares only
+// files.
 type SessionDefinition struct {
-	// Processes makes the session's commands one machine: they share processes, the loopback and
-	// /tmp, and what one of them leaves running goes on when it has ended. It ends with the Host, or
-	// when no command has come for Idle. Commands of one definition at a time can have that
-	// in a session.
+	// Processes makes the session's commands share processes, the loopback and /tmp, as on one
+	// machine. Processes that a command leaves running go on after its end, until the Host closes,
+	// or no command has come for Idle. Only one definition at a time can use this in a session.
 	Processes bool
 	// Idle is how long processes may run without a command; zero means DefaultIdle.
 	Idle time.Duration
 }
 
-// DefaultIdle is how long what commands have left running goes on without another command.
+// DefaultIdle is how long processes that commands left run without a command.
 const DefaultIdle = time.Hour
 
-// Differs gives the first attribute in which two definitions are not the same, or "".
+// Differs returns the first attribute in which two definitions differ, or "".
 func (d *Definition) Differs(other *Definition) string {
 	a, b := reflect.ValueOf(*d), reflect.ValueOf(*other)
 	for i := range a.NumField() {
@@ -157,7 +156,7 @@ func (d *Definition) Differs(other *Definition) string {
 	return ""
 }
 
-// attributeOf spells a field as a definition does: "BindPaths" is bind_paths.
+// attributeOf spells a field as an attribute: BindPaths is bind_paths.
 func attributeOf(field string) string {
 	var b strings.Builder
 	for i, r := range field {
@@ -169,15 +168,15 @@ func attributeOf(field string) string {
 	return b.String()
 }
 
-// NewReview is the Review of a definition whose commands have one each.
+// NewReview is the Review of a definition whose commands each have their own.
 const NewReview = "new"
 
-// Spec is the limits of a Spec. The times are the command's.
+// Spec returns the limits of a Spec. The times belong to the command.
 func (l *Limits) Spec() shared.Limits {
 	return shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == EnforceBestEffort}
 }
 
-// What these attributes can say.
+// The values of these attributes.
 type (
 	Fallback   string
 	Isolation  string
@@ -190,23 +189,23 @@ const (
 	FallbackDeny    Fallback = "deny"    // nothing runs
 	FallbackApprove Fallback = "approve" // a person may approve a run without the sandbox
 
-	IsolationFull       Isolation = "full"        // the command is refused
-	IsolationBestEffort Isolation = "best_effort" // it runs, and the Report says what was not held
+	IsolationFull       Isolation = "full"        // refuse the command
+	IsolationBestEffort Isolation = "best_effort" // run it, and report what is not enforced
 
 	FilesystemMinimal Filesystem = "minimal" // a curated operating system; see shared.Filesystem
 	FilesystemHost    Filesystem = "host"    // all of the host's files, read-only
 
-	GitProtected Git = "protected" // not the hooks, the configuration and the like
-	// GitFull gives that up: a Report lists the hooks, and the settings that run commands, which
-	// have changed. Worktrees elsewhere are protected all the same.
+	GitProtected Git = "protected" // protects hooks, configuration and the like
+	// GitFull protects nothing of that: a Report lists the changed hooks and settings that run
+	// commands. Worktrees elsewhere stay protected.
 	GitFull Git = "full"
 
-	EnforceRequired   Enforce = "required"    // the command is refused
-	EnforceBestEffort Enforce = "best_effort" // it runs, and the Report says what was not held
+	EnforceRequired   Enforce = "required"    // refuse the command
+	EnforceBestEffort Enforce = "best_effort" // run it, and report what is not enforced
 )
 
-// Validate reports, by its attribute, what means nothing on any machine. A Host is not made
-// with such a definition.
+// Validate reports, with its attribute, what is invalid on every machine. New refuses such a
+// definition.
 func (d *Definition) Validate() error {
 	l := &d.Limits
 	for _, limit := range []struct {
@@ -232,7 +231,7 @@ func (d *Definition) Validate() error {
 
 func (d *Definition) validateNetwork() error {
 	if d.Network.Host && d.Network.Names != nil {
-		return Invalid("network", "it is the host's network, and a list of names, too", "use one of the two")
+		return Invalid("network", "it is both the host's network and a list of names", "use one of the two")
 	}
 	var rules egress.Rules
 	for i, text := range d.Network.Names {
@@ -243,11 +242,11 @@ func (d *Definition) validateNetwork() error {
 		rules = append(rules, rule)
 	}
 	if i := rules.Idle(); i >= 0 {
-		return invalidf(fmt.Sprintf("network[%d]", i), "leave it out, or write the name as another rule allows it", "%q denies what no rule of the list allows", d.Network.Names[i])
+		return invalidf(fmt.Sprintf("network[%d]", i), "leave it out, or write the name as in the rule that allows it", "%q denies what no rule of the list allows", d.Network.Names[i])
 	}
 	for i, port := range d.HostPorts {
 		if port == 0 {
-			return Invalid(fmt.Sprintf("host_ports[%d]", i), "0 is no port", "")
+			return Invalid(fmt.Sprintf("host_ports[%d]", i), "0 is not a port", "")
 		}
 	}
 	for i, text := range d.Publish {
@@ -258,12 +257,12 @@ func (d *Definition) validateNetwork() error {
 	return nil
 }
 
-// SpecNetwork is the network of a Spec. The notes are what there is no need for.
+// SpecNetwork returns the network of a Spec. The notes name what is not necessary.
 func (d *Definition) SpecNetwork() (n shared.Network, notes []string) {
 	switch {
 	case d.Network.Host:
 		if len(d.Publish) > 0 {
-			notes = append(notes, "publish: with the host's network there is nothing to publish, the command listens there itself")
+			notes = append(notes, "publish: with the host's network there is nothing to publish: the command listens there itself")
 		}
 		return shared.Network{Mode: shared.NetworkHost}, notes
 	case d.Network.Names != nil:
@@ -280,20 +279,18 @@ func oneOf[S ~string](attribute string, value S, known ...S) error {
 	return Invalid(attribute, fmt.Sprintf("unknown value %q", value), fmt.Sprintf("use %q or %q", known[0], known[1]))
 }
 
-// DefaultGrace is how long a command that is timed out or cancelled has to
-// act on SIGTERM.
+// DefaultGrace is the time from SIGTERM to the kill of a command that timed out or was cancelled.
 const DefaultGrace = 5 * time.Second
 
-// The credential sets that a definition can name.
+// The built-in credential sets.
 const (
-	// CredentialGitHub passes GITHUB_TOKEN and GH_TOKEN as they are set, and
-	// has git authenticate by it over https, to GitHub alone.
+	// CredentialGitHub is GITHUB_TOKEN and GH_TOKEN. git uses it over https, only for GitHub.
 	CredentialGitHub = "github"
-	// CredentialGitHubCLI is CredentialGitHub, with the token that `gh auth
-	// token` gives where neither variable is set.
+	// CredentialGitHubCLI is CredentialGitHub with the token of `gh auth token` if neither variable
+	// is set.
 	CredentialGitHubCLI = "github-cli"
-	// CredentialSSHAgent shows the socket of SSH_AUTH_SOCK, and no key: what a
-	// command can do with it is to sign while it runs.
+	// CredentialSSHAgent shows the socket of SSH_AUTH_SOCK, but no key: commands can sign with it
+	// while they run.
 	CredentialSSHAgent = "ssh-agent"
 )
 
@@ -302,20 +299,20 @@ func Credentials() []string {
 	return []string{CredentialGitHub, CredentialGitHubCLI, CredentialSSHAgent}
 }
 
-// ImplicitName is what a definition is called that has no name. Nothing of it tells the values of
-// variables or of the engine's options, which may be secret.
+// ImplicitName is the name of a definition without one. It reveals no values of variables or of the
+// engine's options, which may be secret.
 func (d Definition) ImplicitName() string {
 	d.Config = nil
 	d.Env = maps.Clone(d.Env)
 	for name := range d.Env {
 		d.Env[name] = ""
 	}
-	text, _ := json.Marshal(d) // where that fails, a Host says so
+	text, _ := json.Marshal(d) // a Host reports errors
 	sum := sha256.Sum256(text)
 	return "definition-" + hex.EncodeToString(sum[:6])
 }
 
-// Unheld tells of each attribute that an engine without isolation does nothing for.
+// Unheld lists each attribute that an engine without isolation ignores.
 func (d *Definition) Unheld(engine string) (notes []string) {
 	for _, p := range []struct {
 		text  string
@@ -326,15 +323,15 @@ func (d *Definition) Unheld(engine string) (notes []string) {
 		switch {
 		case p.asked && engine == "noop":
 			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, engine))
-		case p.asked: // it may hold it
+		case p.asked: // the engine may enforce it
 			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine))
 		}
 	}
 	return notes
 }
 
-// BlameCommand has an error name the field of the command that it comes of, where a definition
-// has binds of its own first.
+// BlameCommand makes an error name the command's field at fault. The first own binds belong to the
+// definition.
 func BlameCommand(err error, d *Definition, own int) error {
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || len(d.BindPaths) == own {

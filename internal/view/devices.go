@@ -8,27 +8,27 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// A Device is what a definition names in devices.
+// A Device is a path in a definition's devices.
 type Device struct {
 	Path         string // of the host, resolved
-	Err          error  // why nothing is known of it
+	Err          error  // why nothing is known about it
 	Character    bool   // it is a character device
 	Major, Minor uint32
-	// Driver is what the kernel calls who has the major number, such as "drm": many have another one on
-	// each machine.
+	// Driver is the kernel's name for the owner of the major number, such as "drm": many numbers
+	// differ from machine to machine.
 	Driver string
 }
 
-// misc is the major number of devices that have one minor number each.
+// misc is the major number of devices with one minor number each.
 const misc = 10
 
-// deviceKinds are the devices that commands can have, by number, and what each gives. Others are
-// refused: those of input and uinput make and read key strokes, hidraw and usb reach what
-// is plugged in, block devices and mem are all that is stored.
+// deviceKinds are the devices that commands may have, by number, and what each gives. Others are
+// refused: input and uinput devices read and make key strokes, hidraw and usb reach attached
+// hardware, and block devices and mem reach all stored data.
 var deviceKinds = [...]struct {
-	driver   string // or misc with a minor number, where it is empty
+	driver   string // empty means misc, with a minor number
 	minor    uint32
-	from, to uint32 // minor numbers of a driver's
+	from, to uint32 // minor numbers of a driver
 	gives    string
 }{
 	{minor: 229, gives: "file systems that a command serves itself; to mount one takes nested_userns as well"},
@@ -44,7 +44,7 @@ var deviceKinds = [...]struct {
 
 const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
 
-// gives is what a command has by a device; "" is for one that no command gets.
+// gives is what a device gives to a command; "" for a forbidden device.
 func (d *Device) gives() string {
 	for _, k := range deviceKinds {
 		if d.Character && (k.driver == "" && d.Major == misc && d.Minor == k.minor || k.driver != "" && d.Driver == k.driver && d.Minor >= k.from && d.Minor <= k.to) {
@@ -54,7 +54,7 @@ func (d *Device) gives() string {
 	return ""
 }
 
-// checkDevices gives the paths of the devices that commands have.
+// checkDevices returns the paths of the devices that commands have.
 func (v *View) checkDevices() (list []string, err error) {
 	for i, d := range v.in.Device {
 		attribute, text := fmt.Sprintf("devices[%d]", i), v.in.Devices[i]
@@ -64,11 +64,11 @@ func (v *View) checkDevices() (list []string, err error) {
 		gives := d.gives()
 		switch {
 		case d.Err != nil:
-			return nil, invalidf(attribute, "leave it out where this machine does not have it", "%q: %v", text, d.Err)
+			return nil, invalidf(attribute, "leave it out if this machine does not have it", "%q: %v", text, d.Err)
 		case !paths.Inside("/dev", d.Path) || d.Path == "/dev":
-			return nil, invalidf(attribute, "name one in /dev", "%q is no device of this machine's", text)
+			return nil, invalidf(attribute, "name one in /dev", "%q is not a device of this machine", text)
 		case gives == "":
-			return nil, invalidf(attribute, "what can be had is listed in docs/configuration.md: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
+			return nil, invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
 				"%q is a device that no command gets", text)
 		case slices.Contains(list, d.Path):
 			return nil, Invalid(attribute, "it is in the list already", "")

@@ -28,7 +28,7 @@ func TestDevices(t *testing.T) {
 		{"/dev/loop-control", Device{Character: true, Major: 10, Minor: 237, Driver: "misc"}, "no command gets"},
 		{"/dev/sda", Device{Major: 10, Minor: 229}, "no command gets"}, // a block device of the same number
 		{"/dev/absent", Device{Err: errors.New("no such file or directory")}, "no such file"},
-		{"/dev/link", Device{Path: "/w/fuse", Character: true, Major: 10, Minor: 229}, "no device of this machine's"},
+		{"/dev/link", Device{Path: "/w/fuse", Character: true, Major: 10, Minor: 229}, "not a device of this machine"},
 		{"/dev/../w", Device{}, `".."`},
 	} {
 		if tt.d.Path == "" {

@@ -1,13 +1,11 @@
-// Package view decides what a command sees of files, and what it may write: from a
-// definition and facts about the machine it makes one table of entries, which
-// engines carry out and explanations print. Whoever asks why a path is hidden or
-// protected finds the answer here.
+// Package view decides what a command sees of files, and what it may write. From a definition and
+// facts about the machine it makes one table of entries, which engines enforce and explanations
+// print. It is the place to find out why a path is hidden or protected.
 //
-// Words: what is hidden can be neither read nor written; what is protected cannot
-// be written; what is held has its place kept while it does not exist, so that no
-// command can create it.
+// Terms: commands can neither read nor write a hidden path, and cannot write a protected path. A
+// held path does not exist, but a stub is there so that no command can create it.
 //
-// The package looks at nothing itself. What the machine is like is told by Facts,
-// which tests fabricate. The work has two steps, since what is searched for what
-// must be hidden depends on what is shown: Show, and then View.Restrict.
+// The package itself reads nothing. Facts describes the machine, and tests make their own. There
+// are two steps, Show and View.Restrict, because the search for paths to hide depends on what is
+// shown.
 package view

@@ -8,22 +8,20 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// Facts are what a table depends on of the machine. For one table the same
-// question has the same answer.
+// Facts describe the machine for a table. During the making of one table, the same question has the
+// same answer.
 type Facts interface {
 	// Follow walks along an absolute path of the host and its symlinks.
 	Follow(path string) Way
-	// Unsearchable gives the outermost directory above a path without symlinks that
-	// the user whom commands run as cannot search; "" where there is none.
-	// Nothing can be mounted beneath it as that user.
+	// Unsearchable returns the outermost directory above a path without symlinks that the commands'
+	// user cannot search, or "". This user can mount nothing beneath it.
 	Unsearchable(path string) string
-	// Empty reports whether a directory has nothing in it but a repository.
+	// Empty reports whether a directory has nothing in it except a repository.
 	Empty(dir string) bool
-	// LinksIn looks for links in a directory without symlinks in its path, and in those in it
-	// that are no work trees of git's.
+	// LinksIn finds links in a directory, whose path has no symlinks, and in its subdirectories
+	// that are not work trees of git.
 	LinksIn(dir string) Links
-	// Repository says how git lies in a directory, where commands can write to
-	// others.
+	// Repository describes git's files in a directory, while commands can write to others.
 	Repository(dir string, writable []string) Repository
 	// WorkTrees is GitLayout.WorkTrees.
 	WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool)
@@ -31,27 +29,27 @@ type Facts interface {
 
 // A Way is where a path of the host leads.
 type Way struct {
-	End   string   // without symlinks; what is missing of it keeps its spelling
-	Links []string // the symlinks on the way, each by its resolved directory and its name
-	// Targets are what each of Links says, as it is written.
+	End   string   // without symlinks; missing components keep their spelling
+	Links []string // the symlinks on the way, each as its resolved directory and its name
+	// Targets are the texts of Links.
 	Targets []string
-	Kind    Kind   // what is at End
-	UID     uint32 // whose it is
+	Kind    Kind   // the kind of End
+	UID     uint32 // the owner
 	Names   uint64 // hard links of a file
 	Err     error  // why it could not be followed: ErrUnsearchable, or another reason
 }
 
-// Links are those in a directory.
+// Links are the links in a directory.
 type Links struct {
 	Symlinks []string
-	Hard     bool // a file has further names
-	All      bool // there are no others
+	Hard     bool // a file has other names
+	All      bool // the list is complete
 }
 
 // ErrUnsearchable is the error of a Way through a directory that the caller may not search.
 var ErrUnsearchable = errors.New("permission denied")
 
-// Kind is what lies at a path.
+// Kind is the kind of file at a path.
 type Kind uint8
 
 const (
@@ -62,53 +60,49 @@ const (
 	Other
 )
 
-// A Repository is what git knows of a directory.
+// A Repository describes git's files in a directory.
 type Repository struct {
 	Layout workspace.GitLayout
-	// Err says that the layout is not understood. Nothing but .git is then
-	// protected, as a whole.
+	// Err says why the layout is not understood. Then only .git is protected, as a whole.
 	Err error
-	// GitDirs are then those of workspace.GitDirs.
+	// GitDirs are then those of workspace.PointedGitDirs.
 	GitDirs []string
-	// GitControls is what git goes by besides the layout, by its own word.
+	// GitControls are what git obeys besides the layout, as git reports it.
 	GitControls []GitControl
-	// AskError says why git could not be asked, so that the repository is
-	// read-only; nil where it was.
+	// AskError says why git could not be asked, so that the repository is read-only; else nil.
 	AskError error
 	// Shared and Settings are those of workspace.GitControls.
 	Shared   bool
 	Settings workspace.Settings
 }
 
-// GitControl is a file or directory by which git decides what it runs.
+// GitControl is a file or directory that decides what git runs.
 type GitControl struct {
-	Path        string // absolute, as it is spelled
+	Path        string // absolute, as spelled
 	Description string // for people: "core.hooksPath"
-	File        bool   // what holds its place is a file
+	File        bool   // its stub is a file
 }
 
-// Input is what a table is made for.
+// Input is the input for a table.
 type Input struct {
 	Definition
-	Roots         []workspace.RootDir // of the workspace, the project's own first
+	Roots         []workspace.RootDir // of the workspace, the project first
 	HideSensitive bool
-	// Unisolated says that commands run without isolation, so that nothing is
-	// searched or hidden.
+	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
 	Unisolated bool
 
 	User User
-	// Unmapped says that an engine may have commands in a user namespace in which root is nobody.
+	// Unmapped says that an engine may run commands in a user namespace in which root is nobody.
 	Unmapped bool
-	// Homes are the homes of whom commands run as, by whatever account: nothing
-	// of them is in the host's view.
+	// Homes are all homes of the commands' user: the host's view hides them.
 	Homes []string
 
 	Session   Session
-	Toolchain []ToolDir // none: toolchains are not shown
+	Toolchain []ToolDir // nil shows no toolchains
 	Agent     Agent
-	Device    []Device   // of each of Devices
-	Trust     Substitute // a file of certificates that programs trust; without a Path nothing is added
-	// Accounts are files of users and groups that lack whom commands run as.
+	Device    []Device   // for each of Devices
+	Trust     Substitute // a file of trusted certificates; an empty Path adds nothing
+	// Accounts are files of users and groups that lack the commands' user.
 	Accounts []Substitute
 
 	HostPaths []HostPath
@@ -117,28 +111,28 @@ type Input struct {
 	Outer []string
 }
 
-// User is whom commands run as.
+// User is the user that commands run as.
 type User struct {
 	UID  uint32
 	Home string // absolute, or empty
-	// CallerHome is that of the caller, where he is another user; else Home.
+	// CallerHome is the home of the caller, if that is another user; else Home.
 	CallerHome string
-	// Other is the name of a user who is not the caller; empty for the caller.
+	// Other is the user's name, if it is not the caller; else empty.
 	Other string
 }
 
 // Session is where commands share files.
 type Session struct {
 	Dir   string   // empty: nowhere
-	Home  string   // the directory that is the home inside; empty leaves that to the engine
-	Bases []string // directories that hold sessions, of this host and others, resolved
+	Home  string   // the home directory inside; empty leaves that to the engine
+	Bases []string // resolved directories of sessions, of this host and others
 }
 
 // A ToolDir is a directory or file of a toolchain.
 type ToolDir struct {
 	Path     string
-	Variable string // the variable that says so, or ""
-	Value    string // of the variable
+	Variable string // the variable that names it, or ""
+	Value    string // the variable's value
 }
 
 // Agent is the caller's ssh-agent.
@@ -147,41 +141,40 @@ type Agent struct {
 	Err    error  // why there is none
 }
 
-// HostPath is what the host itself obeys, runs or remembers.
+// HostPath is a path that the host itself obeys, runs or stores state in.
 type HostPath struct {
 	Path        string
-	Names       []string // what counts in the directory Path; none: Path counts
+	Names       []string // what counts in the directory Path; empty means Path itself
 	Description string
 	Kind        OwnKind
-	// Attribute says where a record is, or what is remembered.
+	// Attribute names the record or the state.
 	Attribute string
-	File      bool // that is a file, not a directory
+	File      bool // a file, not a directory
 }
 
-// OwnKind says what becomes of something of the host's own.
+// OwnKind says what happens to a path of the host's own.
 type OwnKind uint8
 
 const (
-	OwnWay     OwnKind = iota // as it is spelled: no command may lead it elsewhere
+	OwnWay     OwnKind = iota // as spelled: no command may lead it elsewhere
 	OwnConfig                 // a file that is never writable
-	OwnVetted                 // likewise, but of another text nothing is obeyed
-	OwnProgram                // the host may run it outside of sandboxes, if it is there
-	OwnRecord                 // of the host's decisions; it is made where commands could make it
-	OwnPlace                  // the host would run, or obey, what lies at these names
-	OwnCommand                // likewise, but they matter in what bind_paths shows alone
-	OwnEngine                 // where an engine comes from that is not installed with the host
-	OwnState                  // the host remembers in it: hidden
+	OwnVetted                 // also never writable, but the host obeys only a text that it has checked
+	OwnProgram                // the host may run it outside of sandboxes, if it exists
+	OwnRecord                 // a record of the host's decisions; made where commands could make it
+	OwnPlace                  // the host would run, or obey, files with these names
+	OwnCommand                // also OwnPlace, but only in bind_paths
+	OwnEngine                 // an engine that is not installed with the host
+	OwnState                  // state of the host: hidden
 )
 
-// A ControlSocket is one that whoever can connect to it gets more by than any
-// sandbox holds.
+// A ControlSocket gives more than any sandbox permits to a process that connects to it.
 type ControlSocket struct {
-	Path  string // one that ends in a slash is a directory of sockets
-	Gives string // what it would give away
-	// Always says that directories above it are refused even while it is not
-	// there: the service may be started any time.
+	Path  string // with a slash at its end, a directory of sockets
+	Gives string // what it would give
+	// Always says that directories above it are refused even if it does not exist: the service may
+	// start at any time.
 	Always bool
-	// OnRequest says that it can be had by its name in unix_sockets.
+	// OnRequest says that unix_sockets may name it.
 	OnRequest bool
 }
 

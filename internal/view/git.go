@@ -12,15 +12,13 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// maxNested is how many repositories in writable directories keep working as
-// repositories: each needs a dozen mounts. Of those beyond it, all of .git is
-// read-only, which needs one.
+// maxNested is how many repositories in writable directories work as repositories: each needs a
+// dozen mounts. In others, all of .git is read-only, which needs one.
 const maxNested = 32
 
-// ShowGit shows what git needs of the workspace's repositories: for a worktree or
-// a submodule, directories that lie elsewhere. Of a .git that does not make sense
-// nothing that it names is shown: one command could else make it so and have the
-// next one repair it with the protections gone.
+// ShowGit shows what git needs of the workspace's repositories: for a worktree or a submodule,
+// directories elsewhere. If a .git makes no sense, it shows none of the directories that it names:
+// else one command could break it, and let the next one repair it without protections.
 func (v *View) ShowGit() {
 	for _, root := range v.in.Roots {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
@@ -33,7 +31,7 @@ func (v *View) ShowGit() {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
-			// Not where an entry shows it already: it may be a writable one.
+			// Not if an entry already shows it: that may be writable.
 			if _, host := v.cover(dir); host != dir && !slices.Contains(writable, dir) {
 				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadOnly, Why: gitOrigin(&layout, dir)})
 			}
@@ -46,8 +44,7 @@ func (v *View) ShowGit() {
 	}
 }
 
-// repository says how git lies in a directory, where commands can write to what
-// has been asked for.
+// repository describes git's files in a directory, while commands can write to writableSources.
 func (v *View) repository(dir string) Repository {
 	if v.writableSources == nil {
 		for _, e := range v.entries {
@@ -59,8 +56,8 @@ func (v *View) repository(dir string) Repository {
 	return v.facts.Repository(dir, v.writableSources)
 }
 
-// openSubmodules makes the repositories of submodules writable, in a modules
-// directory that is not, wherever that is shown writable.
+// openSubmodules makes the repositories of submodules writable, in a read-only modules directory,
+// wherever that is shown writable.
 func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	for _, dir := range layout.Writable {
 		if v.gitWritable || !paths.InsideAny(layout.Protected, dir) {
@@ -74,7 +71,7 @@ func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	}
 }
 
-// gitOrigin says what a git directory that is shown is.
+// gitOrigin is the origin of a git directory's entry.
 func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	switch dir {
 	case layout.GitDir:
@@ -88,7 +85,7 @@ func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	return originGit + "common directory, " + path.Base(dir)
 }
 
-// Tops are the directories whose repositories are looked at without a search.
+// Tops are the directories whose repositories are checked without a search.
 func (v *View) Tops() (tops []string) {
 	for _, root := range v.in.Roots {
 		if (root.Field == "root" || root.Writable) && v.facts.Follow(root.Path).Kind == Directory {
@@ -103,11 +100,11 @@ func (v *View) Tops() (tops []string) {
 	return tops
 }
 
-// ReportTops are the directories in which it is told of what commands make.
+// ReportTops are the directories in which the host reports what commands make.
 func (v *View) ReportTops() []string { return slices.Concat(v.Tops(), v.UnreportedDirs) }
 
-// repositories are the directories with repositories that commands can write to
-// and that keep working: those of tops, and the first that the search has found.
+// repositories are the writable directories with working repositories: those of tops, and the first
+// ones from the search.
 func (v *View) repositories(trees *scan.Result) []string {
 	list := v.Tops()
 	n := 0
@@ -120,17 +117,17 @@ func (v *View) repositories(trees *scan.Result) []string {
 	return list
 }
 
-// nested reports whether what was found is a repository that commands can write to, and one of
-// those that the user works in. Any other one commands may make, change and remove: to protect
-// what git obeys there would keep the directories above it from being removed, and nobody from
-// putting another repository in its place. That is told; see [View.Reportable].
+// nested reports whether a found repository is writable and belongs to those that the user works
+// in. Commands may make, change and remove any other one: protection of what git obeys there would
+// prevent removal of the directories above it, but not a new repository in its place. The host
+// reports that; see [View.Reportable].
 func (v *View) nested(f *scan.Found, known []string) bool {
 	return (f.Reason == scan.Repository || f.Reason == scan.Bare) && !slices.Contains(known, f.Path) &&
 		v.Creatable(path.Join(f.Path, ".git")) && slices.ContainsFunc(known, func(top string) bool { return v.belongs(f.Path, top) })
 }
 
-// belongs reports whether a repository is a worktree or a submodule of that of a directory,
-// or lies in a directory of repositories.
+// belongs reports whether a repository is a worktree or a submodule of a directory's, or lies in a
+// directory of repositories.
 func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
@@ -142,8 +139,8 @@ func (v *View) belongs(p, top string) bool {
 	return slices.Contains(v.ReportTops(), top) && depth(top, p) <= ownDepth
 }
 
-// NestedRepositories gives, by the records of the user's repositories, the repositories that belong to them,
-// however deep they lie. all says that there are no others.
+// NestedRepositories returns the repositories that belong to the user's repositories, as their
+// files say, at any depth. all says that there are no others.
 func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
@@ -163,8 +160,8 @@ func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all b
 	return found, all
 }
 
-// Dropped gives those of the user's repositories that are there and are not the user's own any more:
-// a command has taken one out of the index, or made a repository around it. Nil is what was known.
+// Dropped returns those of the user's repositories that exist but are not the user's own any more:
+// a command took one out of the index, or made a repository around it. own are those of before.
 func (v *View) Dropped(now Facts, own []string) (lost []string) {
 	then := *v
 	if now != nil {
@@ -180,14 +177,15 @@ func (v *View) Dropped(now Facts, own []string) (lost []string) {
 }
 
 const (
-	// ownDepth is how deep in a directory that is no repository itself those lie that are
-	// the user's own, as in a directory of clones.
+	// ownDepth is the depth at which repositories are the user's own in a directory that is no
+	// repository, such as a directory of clones.
 	ownDepth = 2
-	// reportDepth is how deep in a directory that commands write to lies what is told of them.
+	// reportDepth is the depth in a writable directory to which the host reports changes.
 	reportDepth = 3
 )
 
-// ReportDepth is how deep what lies in the outermost of some tops is to be searched for what is told.
+// ReportDepth is the depth of the search, from the outermost of some tops, for what the host
+// reports.
 func (v *View) ReportDepth(outermost []string) int {
 	deepest := 0
 	for _, top := range v.ReportTops() {
@@ -200,7 +198,7 @@ func (v *View) ReportDepth(outermost []string) int {
 	return deepest + reportDepth
 }
 
-// depth is how many names p is below dir.
+// depth is the number of names in p below dir.
 func depth(dir, p string) int {
 	if p == dir {
 		return 0
@@ -208,20 +206,19 @@ func depth(dir, p string) int {
 	return strings.Count(strings.TrimPrefix(p, strings.TrimSuffix(dir, "/")), "/")
 }
 
-// near reports whether an entry of a directory lies where what commands make of it is told.
+// near reports whether the host reports changes at a path.
 func (v *View) near(p string) bool {
 	return slices.ContainsFunc(v.ReportTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
 }
 
-// Unguarded reports whether commands can write what tools act on below the top, which the
-// definition has not asked for.
+// Unguarded reports whether commands can write files below the top that tools obey, though the
+// definition does not ask for it.
 func (v *View) Unguarded(p string) bool {
 	return !slices.Contains(v.Tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
 }
 
-// Reportable gives, of what a search has found, the repositories and the instructions for tools of which
-// it is told when a command makes or changes them. In the directories of unread they can only be
-// asked for by their names.
+// Reportable returns the found repositories and instructions for tools whose creation or change the
+// host reports. unread are directories in which it can only try names.
 func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
@@ -237,7 +234,7 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unrea
 	return slices.Compact(repositories), instructions, unread // one can be several of these
 }
 
-// gitProtections are what git obeys, of all repositories that commands can write to.
+// gitProtections protect what git obeys, for all writable repositories.
 func (v *View) gitProtections(found *Found) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
@@ -245,7 +242,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 			list, v.GuardedRepositories = append(list, more...), append(v.GuardedRepositories, top)
 		}
 	}
-	if v.in.Review != "" { // which names what would act outside
+	if v.in.Review != "" { // the review reports what would act outside
 		others, _, _ := v.Reportable(found.Trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
@@ -269,27 +266,27 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 		list = append(list, m)
 	}
 	if n > 0 {
-		v.note("%d git repositories lie in what commands can write to; %d of them cannot be committed to inside", n+maxNested, n)
+		v.note("%d git repositories are in writable directories; commands cannot commit to %d of them", n+maxNested, n)
 	}
 	return list
 }
 
-// repositoryProtections are those of one directory.
+// repositoryProtections protect what git obeys in one directory.
 func (v *View) repositoryProtections(top string) (list []protection) {
 	r := v.repository(top)
 	dotGit := path.Join(top, ".git")
 	if r.Err != nil && v.gitWritable {
 		return nil
 	}
-	// What a command made of a repository in a subdirectory was reported, and must
-	// not keep all others from running.
+	// The host reported what a command made of a repository in a subdirectory. That must not block
+	// all other commands.
 	mustHold := slices.Contains(v.Tops(), top)
 	if r.Err != nil {
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		like := protection{why: "git, not understood", mustHold: mustHold, repository: top}
 		list = v.behindLinks(dotGit, like)
 		for _, dir := range r.GitDirs {
-			if dir == top { // which is a repository itself, and more than one
+			if dir == top { // a repository itself, and more than one
 				for _, name := range ObeyedNames() {
 					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), mustHold: mustHold, repository: top})
 				}
@@ -348,7 +345,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	return list
 }
 
-// obeys adds what the git of a repository obeys to Obeyed.
+// obeys adds what git obeys in a repository to GitControlled.
 func (v *View) obeys(r *Repository) {
 	add := func(p string) {
 		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.OtherWorktrees, p) {
@@ -356,7 +353,7 @@ func (v *View) obeys(r *Repository) {
 		}
 	}
 	for _, p := range r.Layout.Protected {
-		if path.Base(p) != "modules" { // in which everything of submodules lies
+		if path.Base(p) != "modules" { // all files of submodules are in it
 			add(p)
 		}
 	}
@@ -365,8 +362,7 @@ func (v *View) obeys(r *Repository) {
 	}
 }
 
-// nameInGit is what a path is called within its git directory or work tree; "" where
-// it lies in neither.
+// nameInGit is the name of a path within its git directory or work tree; "" if it is in neither.
 func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	for _, base := range [...]string{layout.GitDir, layout.CommonDir, top} {
 		if paths.Inside(base, p) {
@@ -376,20 +372,19 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	return ""
 }
 
-// obeyedWritable reports whether commands could write, or lead elsewhere, what the git
-// of a repository obeys.
+// obeyedWritable reports whether commands could write, or lead elsewhere, a path that git obeys.
 func (v *View) obeyedWritable(o *GitControl) bool {
 	way := v.facts.Follow(o.Path)
 	return v.replaceable(&way) != "" || len(v.dotDotParents(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
 }
 
-// ObeyedNames are what git obeys of a git directory, by their names in it.
+// ObeyedNames are the names in a git directory that git obeys.
 func ObeyedNames() []string {
 	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
 }
 
-// behindLinks protects, as like is protected, what git obeys of a git directory and lies
-// elsewhere, where that directory itself is protected as a whole.
+// behindLinks protects, like like, what git obeys elsewhere through links of a git directory that
+// is protected as a whole.
 func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
 	add := func(p string, hold *Hold) {
 		if len(v.facts.Follow(p).Links) > 0 {

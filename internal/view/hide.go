@@ -15,7 +15,7 @@ import (
 // OriginSocket is why socket files are hidden that no definition names.
 const OriginSocket = "socket file, not in unix_sockets"
 
-// hide adds all that is hidden.
+// hide hides all that must be hidden.
 func (v *View) hide(found *Found, granted []string) error {
 	for i := range found.Deny {
 		v.hideLiteral(&found.Deny[i])
@@ -32,7 +32,7 @@ func (v *View) hide(found *Found, granted []string) error {
 	}
 	v.hideState()
 	if len(deep) > 0 {
-		v.note("what lies more than %d directories deep is hidden, since it is not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
+		v.note("directories more than %d levels deep are hidden, because they are not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
 	}
 	for _, p := range found.Trees.Blind {
 		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
@@ -43,16 +43,16 @@ func (v *View) hide(found *Found, granted []string) error {
 	return v.checkHidden()
 }
 
-// hideLiteral hides the one path that a rule names, if it names one.
+// hideLiteral hides the single path that a rule names.
 func (v *View) hideLiteral(rule *Rule) {
 	if rule.Literal == "" || rule.way.Err != nil {
 		return
 	}
 	var hold *Hold
-	// What protects the directory that it lies in, or itself, an engine may not hold.
+	// An engine may not enforce the protection of the path or of the directory around it.
 	unprotected := v.in.Isolation == IsolationBestEffort && v.writer(rule.Literal) != nil
 	if (unprotected || v.Creatable(rule.Literal)) && v.facts.Unsearchable(rule.Literal) == "" {
-		// What is there can be another command's hold, and gone in a moment.
+		// An existing file can be another command's stub, and may be gone soon.
 		hold = &Hold{}
 	} else if rule.way.Kind == Absent {
 		return
@@ -60,7 +60,7 @@ func (v *View) hideLiteral(rule *Rule) {
 	v.hideAt(rule.Literal, rule.Why(), hold)
 }
 
-// hideOne hides one thing that the search has found, if it is to be hidden.
+// hideOne hides a found file, if it must be hidden.
 func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
@@ -76,7 +76,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 	case f.Reason == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
 	case f.Reason == scan.Unsearched && f.UID == v.in.User.UID:
-		// Who owns a directory can make it readable again.
+		// The owner of a directory can make it readable again.
 		v.hideAt(f.Path, "a directory that cannot be searched", nil)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 	at := v.places(host)
 	missing := shared.MissingIgnore
 	if len(at) == 0 && !v.shown(host) {
-		// Of the operating system's view, if it is there.
+		// It is in the operating system's view, perhaps.
 		if above != "" && v.wholeHost {
 			if e, _ := v.cover(above); e == nil {
 				v.hideAround(above, why, shared.MissingRefuse)
@@ -124,7 +124,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 	}
 }
 
-// hideFound hides what was found. Of a symlink, that is what it leads to.
+// hideFound hides a found file, or a symlink's target.
 func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if !f.Symlink {
 		if f.Reason == scan.HardLink {
@@ -145,7 +145,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		}
 		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
 	}
-	// A command that replaces the link leaves what it led to open to the next one.
+	// A command that replaces the link would reveal its target to the next one.
 	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
 		attribute := "deny_paths"
 		if sensitive {
@@ -158,7 +158,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	return nil
 }
 
-// hiddenByItself reports whether a rule hides what lies at a path whatever leads to it.
+// hiddenByItself reports whether a rule hides a path itself, not only through a link.
 func (v *View) hiddenByItself(found *Found, p string) bool {
 	if v.in.HideSensitive && Sensitive(path.Base(p)) {
 		return true
@@ -166,10 +166,9 @@ func (v *View) hiddenByItself(found *Found, p string) bool {
 	return cover(found.Deny, p)
 }
 
-// hideState hides what the host remembers. Who can open a file can lock it, for as
-// long as it likes, and the locks there are those that every approval, every line
-// of the log and every other command of this user takes; it would read what was
-// approved and trusted, and what other commands were given, too.
+// hideState hides the host's state. A process that can open a file can lock it forever, and every
+// approval, every line of the log and every other command of this user needs these locks. It could
+// also read approvals, trust decisions, and what other commands got.
 func (v *View) hideState() {
 	for _, o := range v.in.HostPaths {
 		if o.Kind != OwnState {
@@ -177,7 +176,7 @@ func (v *View) hideState() {
 		}
 		way, why := v.facts.Follow(o.Path), fmt.Sprintf("%s (%s)", o.Attribute, o.Description)
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
-			continue // a log that is no file is refused when it is written to
+			continue // appending to a log that is not a file fails later
 		}
 		v.Deny = append(v.Deny, Quote(way.End))
 		switch there := way.Kind != Absent; {
@@ -186,7 +185,7 @@ func (v *View) hideState() {
 		case there && (v.shown(way.End) || v.inHostView(way.End)):
 			v.hideAt(way.End, why, nil)
 		}
-		// What a bind names in it is hidden there.
+		// Hide it also in a bind of a part of it.
 		for _, e := range slices.Clone(v.entries) {
 			if e.Access.Shows() && e.Source != way.End && paths.Inside(way.End, e.Source) {
 				v.hideAt(e.Source, why, nil)
@@ -195,7 +194,7 @@ func (v *View) hideState() {
 	}
 }
 
-// hideOfHost hides what the view of the whole host would show.
+// hideOfHost hides parts of the whole host's view.
 func (v *View) hideOfHost(found *Found, granted []string) {
 	if v.in.HideSensitive {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
@@ -222,8 +221,8 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 		hide(p, "filesystem: the identity of this machine", File)
 	}
 	if v.in.Unmapped {
-		// Where root is not mapped nothing belongs to it, and ssh refuses to start with "Bad owner or
-		// permissions" for any file that its configuration includes.
+		// If root is not mapped, root's files belong to nobody, and ssh refuses to start with "Bad
+		// owner or permissions" for any file that its configuration includes.
 		hide("/etc/ssh/ssh_config.d", "filesystem: ssh would not start with files of an owner who is unknown inside", Directory)
 	}
 	for _, home := range v.in.Homes {
@@ -233,8 +232,8 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 	}
 }
 
-// coverFor gives the path inside that has to be covered for a path of the host's
-// view, which no entry shows, to be hidden.
+// coverFor returns the path inside that must be covered to hide a path of the host's view that no
+// entry shows.
 func (v *View) coverFor(p string) string {
 	if dir := v.facts.Unsearchable(p); dir != "" {
 		return dir
@@ -242,10 +241,9 @@ func (v *View) coverFor(p string) string {
 	return p
 }
 
-// hideSessions covers what holds sessions, wherever an entry shows it: who reaches
-// the sockets and files of one can have commands run in it, with a network for
-// example, or decide what others find there. A session's own directories are shown
-// within.
+// hideSessions covers the directories of sessions wherever an entry shows them. A process that
+// reaches a session's sockets and files could run commands in it, with a network for example, or
+// choose what others find there. A session's own directories are shown inside.
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
 	for _, base := range v.in.Session.Bases {
@@ -264,10 +262,9 @@ func (v *View) hideSessions() {
 	}
 }
 
-// hideParents hides the directory above each writable root where it would be a
-// part of the private home or of /tmp: what a command puts beside the workspace,
-// such as a worktree, would be gone with the command, while the repository counts
-// on it. The home itself and /tmp stay what they are.
+// hideParents hides the directory above each writable root if it would be part of the private home
+// or of /tmp: files that a command puts beside the workspace, such as a worktree, would go with the
+// command, while the repository still lists them. It does not hide the home itself and /tmp.
 func (v *View) hideParents() {
 	for _, root := range slices.Clone(v.entries) {
 		if root.Access != shared.ReadWrite || root.Why != "workspace" && !strings.HasPrefix(root.Why, "workspace.writable") {
@@ -284,7 +281,7 @@ func (v *View) hideParents() {
 	}
 }
 
-// CheckSessions refuses to show what lies in the directories of sessions.
+// CheckSessions refuses to show the directories of sessions.
 func (v *View) CheckSessions() error {
 	for _, base := range v.in.Session.Bases {
 		for _, e := range v.entries {
@@ -311,8 +308,8 @@ func (v *View) grantedSockets() (list []string, err error) {
 	return list, nil
 }
 
-// refuseControl refuses entries that show a control socket, or a directory above
-// one. A read-only mount does not keep anybody from connecting.
+// refuseControl refuses entries that show a control socket, or a directory above one. A read-only
+// mount does not prevent connections.
 func (v *View) refuseControl(granted []string) error {
 	for _, s := range v.in.Control {
 		dir := strings.HasSuffix(s.Path, "/")
@@ -327,7 +324,7 @@ func (v *View) refuseControl(granted []string) error {
 				continue
 			}
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
-			// One in the workspace itself is found there, and hidden.
+			// The search finds and hides one in the workspace itself.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
 			if (at || above) && !(s.OnRequest && at && slices.Contains(granted, e.Source)) {
 				return controlError(&s, &e, led)
@@ -338,9 +335,9 @@ func (v *View) refuseControl(granted []string) error {
 }
 
 func controlError(s *ControlSocket, e *shared.Entry, led string) error {
-	hint := "bind what is needed of it, and not this"
+	hint := "bind only what is needed of it"
 	if s.OnRequest {
-		hint = fmt.Sprintf("name the socket in unix_sockets if that is meant: %q", led)
+		hint = fmt.Sprintf("to permit it, name the socket in unix_sockets: %q", led)
 	}
 	shows := fmt.Sprintf("%q shows the control socket %q", e.Source, led)
 	if e.Source == led {

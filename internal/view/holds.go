@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// A Hold is what keeps the place of a path of the host that does not exist.
+// A Hold is a stub at a path of the host that does not exist.
 type Hold struct {
 	Path    string // without symlinks
 	File    bool   // else an empty directory
@@ -25,8 +25,8 @@ func (v *View) hold(p string, h *Hold, hides bool) {
 	v.held[p] = v.held[p] || hides
 }
 
-// checkHolds refuses more than can be made before each command: by its configuration and its
-// symlinks one can name any number of places that are not there, each far from what is.
+// checkHolds refuses more stubs than the host can make before each command: a repository's
+// configuration and symlinks can name any number of missing paths in different directories.
 func (v *View) checkHolds() error {
 	missing := map[string]bool{}
 	for _, h := range v.Holds {
@@ -40,13 +40,12 @@ func (v *View) checkHolds() error {
 	return tooMany(slices.Collect(maps.Keys(missing)), maxProtected, "that are not there would have to be held", "protect_paths", "remove the symlinks, or the settings of git, that name them")
 }
 
-// settle says how a place is protected while nothing lies there. A symlink that leads
-// nowhere is a place like any other: a command could make what it leads to. What is there
-// may be another command's hold.
+// settle chooses how to protect a missing path. A symlink that leads nowhere counts by its target,
+// which a command could make. An existing file may be another command's stub.
 func (v *View) settle(p *located) {
 	if len(p.way.Links) > 0 {
 		if p.hold == nil {
-			p.hold = &Hold{File: p.repository != ""} // git's own, but for directories that have a hold
+			p.hold = &Hold{File: p.repository != ""} // git's own stubs, except for directories with a hold
 		}
 		p.ignored = p.ignored || !p.hold.File && v.inWorkTree(p.way.End)
 	}
@@ -54,8 +53,7 @@ func (v *View) settle(p *located) {
 		return
 	}
 	for dir := range paths.Up(path.Dir(p.way.End)) {
-		// Beneath a file nothing can be held, and a command could put a directory in
-		// its place.
+		// Beneath a file nothing can be held, and a command could replace the file by a directory.
 		if way := v.facts.Follow(dir); way.Kind != Absent {
 			if way.Kind != Directory && p.hold != nil {
 				p.way, p.hold = way, nil
@@ -65,8 +63,8 @@ func (v *View) settle(p *located) {
 	}
 }
 
-// inWorkTree reports whether a path lies in the work tree of a repository, and not in its
-// git directory.
+// inWorkTree reports whether a path is in the work tree of a repository, and not in its git
+// directory.
 func (v *View) inWorkTree(p string) bool {
 	for dir := range paths.Up(path.Dir(p)) {
 		if path.Base(dir) == ".git" {
@@ -79,9 +77,9 @@ func (v *View) inWorkTree(p string) bool {
 	return false
 }
 
-// holdIgnored has what holds the place of a directory say to git, in the manner of
-// many tools, that nothing is in it: git clean and git stash -u leave it alone. What
-// is there can be another command's hold; a directory of somebody's is left as it is.
+// holdIgnored makes a stub directory tell git to ignore it, as many tools do: git clean and git
+// stash -u then leave it alone. It does not change a directory that somebody made; another
+// command's stub may exist.
 func (v *View) holdIgnored(p *located) {
 	ignore := path.Join(p.way.End, ".gitignore")
 	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
@@ -89,12 +87,11 @@ func (v *View) holdIgnored(p *located) {
 	}
 }
 
-// gitHold is what holds the place of a part of a git directory, so that git
-// works on while it is there.
+// gitHold is a stub in a git directory with which git still works.
 func gitHold(p string) *Hold {
 	switch path.Base(p) {
 	case "commondir":
-		// An empty one is an error to git, inside and outside.
+		// git fails at an empty one, inside and outside.
 		return &Hold{File: true, Content: workspace.SelfCommonDir}
 	case "config", "config.worktree", "attributes", "gitdir":
 		return &Hold{File: true}
@@ -102,5 +99,5 @@ func gitHold(p string) *Hold {
 	return &Hold{}
 }
 
-// Absent reports whether there was nothing at a path of the host when this view was made.
+// Absent reports whether a path of the host did not exist when this view was made.
 func (v *View) Absent(host string) bool { return v.facts.Follow(host).Kind == Absent }

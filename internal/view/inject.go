@@ -9,31 +9,32 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// OriginInject is the attribute by which credentials are put into requests outside.
+// OriginInject is the attribute for credentials in requests outside.
 const OriginInject = "credentials"
 
-// A Credential is one for Definition.Credentials that is no built-in set, or says Pass of one.
+// A Credential is a set for Definition.Credentials: one of your own, or a built-in set with Pass.
 type Credential struct {
-	// Pass has commands get the variables as they are. A built-in set has nothing else.
+	// Pass passes the variables on to commands. A built-in set has no other field.
 	Pass bool
-	// Hosts are names, without a wildcard. Requests to no other host get it.
+	// Hosts are names, without a wildcard. Only requests to these hosts get the credential.
 	Hosts []string
-	// Header is where it goes; empty means Authorization.
+	// Header is the header for it; empty means Authorization.
 	Header string
-	// Env are variables with what is secret of Value, such as the token in "Bearer TOKEN".
-	// Commands get a [Placeholder] in each, and no other variable with it.
+	// Env are variables with the secret part of Value, such as the token in "Bearer TOKEN".
+	// Commands get a [Placeholder] in each, and the token in no other variable.
 	Env map[string]shared.Secret
-	// Placeholder is what commands send in the place of Value, such as "Bearer PLACEHOLDER".
+	// Placeholder is what commands send in place of Value, such as "Bearer PLACEHOLDER".
 	Placeholder string
-	// Value is the secret. Empty: it is not to be had, and commands are not authenticated.
+	// Value is the secret. If it is empty, the credential is unavailable, and requests are not
+	// authenticated.
 	Value shared.Secret
 }
 
-// Placeholder is the value of a variable for commands that do not get the real one. None has
-// another one in it.
+// Placeholder is the value of a variable for commands that do not get the real one. No placeholder
+// contains another one.
 func Placeholder(variable string) string { return "sbxhost." + variable + ".placeholder" }
 
-// Validate reports the attribute that cannot be as it is.
+// Validate reports an invalid field by its attribute.
 func (c *Credential) Validate() error {
 	if c.Pass {
 		return nil
@@ -54,13 +55,13 @@ func (c *Credential) Validate() error {
 	case strings.ContainsFunc(string(c.Value), func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return Invalid("value", "it has a character in it that no header can have, such as the end of a line", "")
 	case len(c.Env) == 0 || c.Placeholder == "" || strings.Contains(c.Placeholder, string(c.Value)):
-		return Invalid("value", "commands have nothing to send in its place", "let it come of a variable of the environment")
+		return Invalid("value", "commands have nothing to send in its place", "use a variable of the environment")
 	}
 	return nil
 }
 
-// isHeader reports whether a name is that of a header which is the command's own: those that say
-// where a request ends, or goes, are made anew.
+// isHeader reports whether a header may have a credential. Headers that say where a request ends,
+// or goes, are made anew.
 func isHeader(name string) bool {
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
@@ -70,8 +71,8 @@ func isHeader(name string) bool {
 	return !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
 }
 
-// Passed are the credentials that commands get. Own are the sets that are not built in, and those
-// built in that say Pass, by name.
+// Passed are the credentials that commands get. own are the sets that are not built in, and
+// built-in ones with Pass, by name.
 func (d *Definition) Passed(own map[string]Credential) (names []string) {
 	for _, name := range d.Credentials {
 		if name == CredentialSSHAgent || own[name].Pass {
@@ -81,13 +82,13 @@ func (d *Definition) Passed(own map[string]Credential) (names []string) {
 	return names
 }
 
-// Injected are the others, which are put into requests outside.
+// Injected are the other credentials, which the host adds to requests.
 func (d *Definition) Injected(own map[string]Credential) []string {
 	passed := d.Passed(own)
 	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return slices.Contains(passed, name) })
 }
 
-// CheckCredentials reports what of Credentials means nothing.
+// CheckCredentials reports invalid elements of Credentials.
 func (d *Definition) CheckCredentials(own map[string]Credential) error {
 	isGitHub := func(name string) bool { return name == CredentialGitHub || name == CredentialGitHubCLI }
 	for i, name := range d.Credentials {
@@ -102,8 +103,8 @@ func (d *Definition) CheckCredentials(own map[string]Credential) error {
 			return Invalid(attribute, "another set in the list has the same token", "leave one of the two out")
 		case name == CredentialSSHAgent || set.Pass:
 		case d.Network.Names == nil:
-			return Invalid(attribute, fmt.Sprintf("with network = %v no request can be told from another, so that the credential cannot stay outside", d.Network.Host),
-				fmt.Sprintf("list the names that commands reach in network; or have commands get the credential, by pass = true in the block credential %q", name))
+			return Invalid(attribute, fmt.Sprintf("with network = %v requests cannot be told apart, so the credential cannot stay outside", d.Network.Host),
+				fmt.Sprintf("list the names that commands reach in network; or pass the credential to commands, with pass = true in the block credential %q", name))
 		case isOwn:
 			if missing := slices.DeleteFunc(slices.Clone(set.Hosts), d.reaches); len(missing) > 0 {
 				return invalidf(attribute, fmt.Sprintf("add %q to network", missing[0]), "network does not reach %s, a host of credential %q, at port 443", missing[0], name)
@@ -113,13 +114,13 @@ func (d *Definition) CheckCredentials(own map[string]Credential) error {
 	return nil
 }
 
-// reaches reports whether the network is a list that lets commands reach a host by HTTPS.
+// reaches reports whether the network is a list that permits HTTPS to a host.
 func (d *Definition) reaches(host string) bool {
 	rules, err := egress.ParseRules(d.Network.Names)
 	return err == nil && rules.Allow(host, 443)
 }
 
-// GitHubHosts are those of a GitHub server that a definition reaches, by its address.
+// GitHubHosts are the reachable hosts of a GitHub server, by its address.
 func (d *Definition) GitHubHosts(address string) ([]string, error) {
 	hosts := []string{address}
 	if address == "github.com" || strings.HasSuffix(address, ".ghe.com") {
@@ -132,25 +133,24 @@ func (d *Definition) GitHubHosts(address string) ([]string, error) {
 	return hosts, nil
 }
 
-// A Substitute is what commands see in the place of a file of the host's.
+// A Substitute is a file that commands see in place of one of the host.
 type Substitute struct {
-	Path    string // of the host's, resolved; empty: there is none
+	Path    string // of the host, resolved; empty means none
 	At      string // inside
 	Content []byte
 }
 
-// TrustVariables are those by which programs find such a file: each replaces what a program
-// trusts otherwise, or adds to it.
+// TrustVariables name such a file for programs. Each replaces, or extends, what a program trusts.
 func TrustVariables() []string {
 	return []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "PIP_CERT",
 		"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "NIX_SSL_CERT_FILE"}
 }
 
-// OriginAccounts is why there are lines in the files of users and groups that the host's have not.
+// OriginAccounts is why the files of users and groups have additional lines.
 const OriginAccounts = "users of this machine"
 
-// showSubstitutes shows the certificates that are trusted, and the accounts of commands unless the
-// definition has something else there.
+// showSubstitutes shows the trusted certificates, and the commands' accounts, unless the definition
+// shows something else there.
 func (v *View) showSubstitutes() error {
 	if v.in.Trust.Path != "" {
 		if err := v.substitute(&v.in.Trust, OriginInject); err != nil {

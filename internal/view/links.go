@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/scan"
 )
 
-// withLinksIn adds what the symlinks lead to that lie in directories whose reader follows
-// them: a mount protects no more than such a directory itself.
+// withLinksIn adds the targets of symlinks in directories whose reader follows them: a mount
+// protects only such a directory itself.
 func (v *View) withLinksIn(list []protection) []protection {
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
@@ -36,24 +36,23 @@ func (v *View) withLinksIn(list []protection) []protection {
 			}
 		}
 		if !all {
-			v.note("%s: %q has too much in it, or too many symlinks: what they lead to may be writable", p.why, dir.End)
+			v.note("%s: %q has too many entries or symlinks: their targets may be writable", p.why, dir.End)
 		}
 	}
 	return list
 }
 
-// A located protection is one with where it leads.
+// A located protection also has its target.
 type located struct {
 	protection
 	way Way
-	// links are the symlinks on the way, and the directories left by "..", that lie where
-	// commands write.
+	// links are the symlinks on the way, and the directories left by "..", that commands can write.
 	links []string
-	// viaLinks are those of the links for which alone a directory is protected: see holder.
+	// viaLinks are those of links that are the only reason to protect a directory: see holder.
 	viaLinks []string
 }
 
-// locate says where a protection leads.
+// locate finds the target of a protection.
 func (v *View) locate(m protection) located {
 	p := located{protection: m, way: v.facts.Follow(m.path)}
 	for _, link := range p.way.Links {
@@ -68,9 +67,9 @@ func (v *View) locate(m protection) located {
 // isLeft reports whether one of links is a directory that a ".." leaves.
 func (p *located) isLeft(link string) bool { return !slices.Contains(p.way.Links, link) }
 
-// holder is the directory of keep that is protected so that no command replaces one of links; ""
-// where none is. Engines mount on what a symlink leads to: its own directory is protected. A
-// directory that is left can be protected itself.
+// holder is the directory of keep that is protected so that no command replaces one of links, or
+// "". Engines mount on a symlink's target, so the link's own directory is protected. A directory
+// that ".." leaves can be protected itself.
 func (p *located) holder(link string) string {
 	switch dir := path.Dir(link); {
 	case !paths.InsideAny(p.keep, dir):
@@ -82,15 +81,15 @@ func (p *located) holder(link string) string {
 	}
 }
 
-// A Loose path is to be protected, and commands can lead it elsewhere, or write what it leads to.
+// A Loose path should be protected, but commands can lead it elsewhere, or write its target.
 type Loose struct {
 	Path, Why  string
-	Repository string   // whose git obeys it; "" is none's
-	Links      []string // those on the way that commands can replace
+	Repository string   // whose git obeys it; may be empty
+	Links      []string // on the way, replaceable by commands
 }
 
-// judge asks the table, which is complete, what it holds of the paths that lead through
-// links. Nothing runs if it does not hold what must be held; of the rest notes tell.
+// judge checks with the complete table that it protects the paths that lead through links. If it
+// does not protect one with mustHold, nothing runs; notes report the others.
 func (v *View) judge(linked []located) error {
 	var kept, led, open []string
 	add := func(list *[]string, p string) {
@@ -99,7 +98,7 @@ func (v *View) judge(linked []located) error {
 		}
 	}
 	for _, p := range linked {
-		var loose []string // of its links
+		var loose []string // the replaceable ones of its links
 		for _, link := range p.links {
 			if v.Creatable(link) && !v.inReserved(link) && !v.pinned(link) {
 				loose = append(loose, link)
@@ -118,7 +117,7 @@ func (v *View) judge(linked []located) error {
 			case p.isLeft(link):
 				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without it", p.why, link)
 			case p.why == "git hooks" && p.way.Err == nil:
-				// A word of a shell: whoever made the link chose the name.
+				// Quote it for a shell: somebody else chose the name.
 				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))
 				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
 			default:
@@ -139,31 +138,30 @@ func (v *View) judge(linked []located) error {
 		v.Loose = append(v.Loose, Loose{p.path, protected + p.why, p.repository, loose})
 	}
 	if len(led) > 0 {
-		v.claim("a command can replace symlinks on the way to these, and what they lead to is protected: %s", hostpath.QuoteList(led))
+		v.claim("a command can replace symlinks on the way to these; only their targets are protected: %s", hostpath.QuoteList(led))
 	}
 	if len(open) > 0 {
-		v.note("a command can write or replace what these lead to, and they are not protected: %s", hostpath.QuoteList(open))
+		v.note("these are not protected; a command can write or replace their targets: %s", hostpath.QuoteList(open))
 	}
 	return nil
 }
 
-// refuseLink is why nothing runs where commands could replace a link.
+// refuseLink is the error for a link that commands could replace.
 func (v *View) refuseLink(p *located, link string) error {
 	what, leads := "the symlink", "which is on the way to what must be protected"
 	if p.isLeft(link) {
 		what = "the directory"
 	}
-	hint := "remove the link, or have it lead to what is there"
+	hint := "remove the link, or let it lead to an existing file"
 	if p.way.Err == nil {
 		leads = fmt.Sprintf("which leads to %q", strings.TrimPrefix(p.path, v.root()+"/"))
-		hint = fmt.Sprintf("name what it leads to, %q, or replace the link by that", p.way.End)
+		hint = fmt.Sprintf("name its target, %q, or replace the link by that", p.way.End)
 	}
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
-// Linked gives rules for files that are protected and have further names, and for directories
-// with such files in them: by one of those that lies where commands can write, they could change
-// them. Their text says what they are.
+// Linked returns rules for other names of protected files, and of files in protected directories,
+// that commands could write. The rule's Text says which file it is.
 func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 	if len(v.Writable()) == 0 {
 		return nil, nil
@@ -196,7 +194,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 		r := v.repository(dir)
 		for _, p := range r.Layout.Protected {
-			// Git says itself which hooks have further names, and modules have the parts of their own.
+			// Git itself reports hooks with other names, and modules have their own protections.
 			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
 				add(p, "git "+name)
 			}

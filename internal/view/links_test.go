@@ -105,7 +105,7 @@ func heldLinks(t *testing.T, lines []string) {
 				if writable(p) {
 					t.Errorf("%q: %q can be written: %s\n%s", lines, p, note, text(v))
 				}
-			case strings.Contains(note, "they are not protected") || strings.HasSuffix(note, "can be written by a command"):
+			case strings.Contains(note, "these are not protected") || strings.HasSuffix(note, "can be written by a command"):
 				open = append(open, p)
 				if way.Err == nil && !writable(way.End) && !slices.ContainsFunc(links, writable) {
 					t.Errorf("%q: %q cannot be written: %s\n%s", lines, p, note, text(v))

@@ -9,20 +9,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// hostProtections are what the host itself runs and obeys.
+// hostProtections protect what the host itself runs and obeys.
 func (v *View) hostProtections() (list []protection) {
 	for _, o := range v.in.HostPaths {
 		way := v.facts.Follow(o.Path)
 		writable := way.Err == nil && v.writer(way.End) != nil
-		// Also where an entry shows no more than a part of one.
+		// Also if an entry shows only a part of one.
 		inPart := writable || way.Err == nil && v.writesIn(way.End)
 		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != OwnVetted}
 		switch o.Kind {
 		case OwnConfig, OwnVetted:
 			p.path, p.mustHold = o.Path, true
 		case OwnProgram:
-			// Whatever is not there yet cannot be mounted on, and is not run before it
-			// has been checked.
+			// A path that does not exist cannot be mounted on, and the host checks it before it
+			// runs it.
 			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
 				continue
 			}
@@ -31,8 +31,8 @@ func (v *View) hostProtections() (list []protection) {
 				continue
 			}
 		case OwnEngine, OwnState:
-			// That no engine is started which lies in the workspace is not enough: for the
-			// next run, this may be none.
+			// It is not enough that the host starts no engine from a workspace: for the next run,
+			// this may not be one.
 			if !inPart || o.File || o.Kind == OwnState && way.End == "/" {
 				continue
 			}
@@ -62,9 +62,9 @@ func (v *View) placeProtections(o *HostPath, dir string) (list []protection) {
 	return list
 }
 
-// checkTrusted refuses a definition that would let commands replace a symlink on
-// the way to what the host obeys or runs, or to where it would look for it. An
-// entry protects what a path leads to, and cannot lie on a symlink on the way.
+// checkTrusted refuses a definition that would let commands replace a symlink on the way to what
+// the host obeys or runs. An entry protects the target of a path, and cannot lie on a symlink on
+// the way.
 func (v *View) checkTrusted() error {
 	if v.in.Unisolated {
 		return nil
@@ -78,7 +78,7 @@ func (v *View) checkTrusted() error {
 			return err
 		}
 		if dir == "" || v.writer(dir) == nil {
-			continue // nor are the names in it
+			continue // the same applies to the names in it
 		}
 		for _, name := range o.Names {
 			if _, err := v.checkWay(path.Join(o.Path, name), o.Description); err != nil {
@@ -89,8 +89,7 @@ func (v *View) checkTrusted() error {
 	return nil
 }
 
-// checkWay does so for one path, and gives what it leads to; "" where it cannot
-// be followed.
+// checkWay does so for one path, and returns its target; "" if it cannot be followed.
 func (v *View) checkWay(spelled, what string) (end string, err error) {
 	way := v.facts.Follow(spelled)
 	for _, link := range way.Links {
@@ -110,7 +109,7 @@ func (v *View) checkWay(spelled, what string) (end string, err error) {
 	return way.End, nil
 }
 
-// inReserved reports whether a path lies in what is protected as the host's own.
+// inReserved reports whether a path is protected as the host's own.
 func (v *View) inReserved(p string) bool {
 	return slices.ContainsFunc(v.in.HostPaths, func(o HostPath) bool {
 		if o.Kind != OwnPlace {

@@ -11,14 +11,14 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// MaxHidden is how many paths are hidden from one command, and maxProtected how
-// many are protected. Each costs a mount or two, some 50 microseconds.
+// MaxHidden is how many paths are hidden from one command, and maxProtected how many are protected.
+// Each costs one or two mounts of some 50 microseconds.
 const (
 	MaxHidden    = 2000
 	maxProtected = 2000
 )
 
-// tooMany refuses a definition by which more paths than there may be would have to be something.
+// tooMany refuses a definition that needs too many paths of one kind.
 func tooMany(paths []string, most int, be, attribute, hint string) error {
 	if len(paths) <= most {
 		return nil
@@ -27,20 +27,20 @@ func tooMany(paths []string, most int, be, attribute, hint string) error {
 	return invalidf(attribute, hint, "%d paths %s, more than %d; %d of them lie in %s", len(paths), be, most, n, hostpath.Quote(dir))
 }
 
-// Found is what a search through what is shown has found.
+// Found is the result of a search through what is shown.
 type Found struct {
 	Deny, Protect []Rule
 	Linked        []Rule // of View.Linked
-	// Trees is what lies in View.Trees - of Deny, with sensitive names, sockets, repositories and what
-	// ActsOnHost -, of Deny in what the entries do not show, and of sensitive names and sockets in the
-	// operating system's view.
+	// Trees are finds of Deny, sensitive names, sockets, repositories and ActsOnHost in View.Trees;
+	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
+	// view.
 	Trees     *scan.Result
 	Protected *scan.Result // of Protect, then of Linked
-	// Sockets are socket files that the kernel lists: of the whole host where that is shown.
+	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
 
-// Restrict adds what is protected and what is hidden, of all that the table shows.
+// Restrict adds what is protected and what is hidden in all that the table shows.
 func (v *View) Restrict(found *Found) error {
 	granted, err := v.grantedSockets()
 	if err != nil {
@@ -82,23 +82,24 @@ func (v *View) Restrict(found *Found) error {
 
 // A protection is a path of the host that commands must not write, or not see.
 type protection struct {
-	path string // as it is spelled
+	path string // as spelled
 	why  string
-	hold *Hold // what holds its place, without the path; nil: nothing does
-	// mustHold says that nothing runs where commands can replace a symlink on the way. No mount can lie on
-	// one: else what it leads to is protected where that can be, and a note says the rest.
+	hold *Hold // the stub, without its path; nil means none
+	// mustHold says that nothing runs if commands can replace a symlink on the way, because no
+	// mount can lie on one. Otherwise the target is protected if possible, and a note reports the
+	// rest.
 	mustHold bool
-	// repository is the top of the one whose git obeys it; "" is none's.
+	// repository is the top of the repository whose git obeys it; may be empty.
 	repository string
-	// keep are directories in which a symlink's own directory is protected, too.
+	// keep are directories in which a symlink's own directory is protected too.
 	keep []string
-	// always says that it is protected where an entry shows it by itself, too.
+	// always protects it also where an entry shows the path itself.
 	always bool
-	// leads says that what reads it as a directory follows the symlinks in it.
+	// leads says that the reader of this directory follows the symlinks in it.
 	leads bool
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
-	// ignored says that what holds its place tells git to ignore it.
+	// ignored makes its stub tell git to ignore it.
 	ignored bool
 }
 
@@ -125,9 +126,9 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 	return list
 }
 
-// protect makes what the protections name read-only wherever a writable entry shows it: of
-// a symlink, what it leads to in the end. It gives those that commands could lead elsewhere
-// or whose place is not protected by that, for judge.
+// protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
+// returns, for judge, those that commands could lead elsewhere, or whose target is not protected by
+// that.
 func (v *View) protect(protections []protection) (linked []located, err error) {
 	var list []located
 	var ends []string
@@ -142,7 +143,7 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 			}
 		}
 		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
-			continue // nobody who runs as the caller gets there, unless by another link
+			continue // the caller's user cannot get there, except through another link
 		}
 		ends = append(ends, p.way.End)
 		v.settle(&p)
@@ -158,13 +159,13 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 	return linked, v.protectPlaces(list)
 }
 
-// protectPlaces protects each place once, what lies in another one after that.
+// protectPlaces protects each path once, the contents of another one after that.
 func (v *View) protectPlaces(list []located) error {
 	slices.SortStableFunc(list, func(a, b located) int { return paths.Compare(a.way.End, b.way.End) })
 	places := list[:0]
 	for _, p := range list {
-		// Of two for one place the one that is held counts: what is there may be another
-		// command's hold, and gone in a moment.
+		// Of two for one path the one with a hold counts: an existing file may be another command's
+		// stub, and gone soon.
 		if n := len(places) - 1; n < 0 || places[n].way.End != p.way.End {
 			places = append(places, p)
 		} else {
@@ -201,12 +202,12 @@ func (v *View) writableEntries() (list []shared.Entry) {
 	return list
 }
 
-// protectPlace protects one, given what is wanted to be writable.
+// protectPlace protects one path; wanted are the writable entries.
 func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 	host := p.way.End
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
-		// Nothing can be mounted there, nor need be: the directory is hidden,
-		// and what is hidden can be neither written nor renamed.
+		// Nothing can be mounted there. It is not necessary: the directory is hidden, so commands
+		// can neither write nor rename its contents.
 		v.hideAt(host, protected+p.why, nil)
 		return nil
 	}
@@ -217,7 +218,7 @@ func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 	}
 	for _, at := range v.places(host) {
 		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.always {
-			continue // something else is there, or a git directory with protections of its own
+			continue // something else is there, or a git directory with its own protections
 		}
 		missing := shared.MissingRefuse
 		if p.hold != nil {
@@ -237,9 +238,8 @@ func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 	return nil
 }
 
-// unprotectable reports whether to protect what a path leads to would protect what commands
-// are to write: the workspace, or for a link that a command can have made, anything else
-// that somebody wants to be writable.
+// unprotectable reports whether protection of a path's target would protect what commands must
+// write: the workspace, or, for a link that a command may have made, any other writable entry.
 func (v *View) unprotectable(m *protection, way *Way) bool {
 	switch {
 	case len(way.Links) == 0 && m.repository == "":
@@ -250,16 +250,14 @@ func (v *View) unprotectable(m *protection, way *Way) bool {
 	return len(way.Links) > 0 && !m.mustHold && slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
 }
 
-// holdsRoot reports whether the workspace lies in a path: to protect that would
-// protect all.
+// holdsRoot reports whether the workspace lies in a path: to protect that would protect all.
 func (v *View) holdsRoot(p string) bool {
 	return slices.ContainsFunc(v.in.Roots, func(r workspace.RootDir) bool { return paths.Inside(p, r.Path) })
 }
 
-// LeaveUnprotected gives up what by its Holds a table does not hide, for an engine without
-// mount.nested, and gives what stays unprotected: in a directory that a command can write to a
-// Hold would protect nothing, and be the command's to fill. It refuses where the host would obey
-// or run what lies there: the next command would have no sandbox.
+// LeaveUnprotected removes protections that an engine without mount.nested cannot enforce, and
+// returns them: in a writable directory a stub would protect nothing, and a command could fill it.
+// It fails if the host would obey or run the path: the next command would have no sandbox.
 func (v *View) LeaveUnprotected(table []shared.Entry) (left []shared.Entry, err error) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
 	v.Notes = slices.DeleteFunc(v.Notes, func(note string) bool { return slices.Contains(v.claims, note) })

@@ -8,7 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// InsidePath gives the path inside at which an entry shows a path of the host.
+// InsidePath returns the path inside at which an entry shows a path of the host.
 func InsidePath(spec *shared.Spec, host string) (at string, ok bool) {
 	deepest := -1
 	for _, e := range spec.Table {
@@ -23,10 +23,9 @@ func InsidePath(spec *shared.Spec, host string) (at string, ok bool) {
 	return at, deepest >= 0
 }
 
-// Shows gives the path inside at which a command of spec sees a path of the host:
-// that itself, where it shows there or something else does; "" where nothing does. Of
-// what lies beneath the table it knows the directories and not what of them an
-// engine leaves out.
+// Shows returns the path inside at which a command of spec sees a path of the host: the same path,
+// if that or something else shows there; "" if none does. Beneath the table it knows the
+// directories, but not what an engine omits of them.
 func Shows(spec *shared.Spec, p string) string {
 	if cover, _ := shared.Cover(spec.Table, p); cover != nil && cover.Access.Shows() {
 		return p
@@ -35,16 +34,15 @@ func Shows(spec *shared.Spec, p string) string {
 	} else if cover == nil && beneathTable(spec.Filesystem, spec.Home, p) {
 		return p
 	}
-	// A directory on the way to an entry is there as well.
+	// A directory above an entry exists too.
 	if slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Access.Shows() && paths.Inside(p, e.Path) }) {
 		return p
 	}
 	return ""
 }
 
-// WritableInside reports whether a command can write at a path inside what is
-// still there for commands of other sessions. A session's overlay is not: what is put
-// there ends with it.
+// WritableInside reports whether a command can write, at a path inside, what commands of other
+// sessions find later. A session's overlay does not count: it ends with the session.
 func WritableInside(spec *shared.Spec, p string) bool {
 	deepest, writable := "", false
 	cover := func(dir string, w bool) {
@@ -52,7 +50,7 @@ func WritableInside(spec *shared.Spec, p string) bool {
 			deepest, writable = dir, w
 		}
 	}
-	// What is in /proc leads wherever a process wants it to.
+	// A process can make entries of /proc lead anywhere.
 	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp"} {
 		cover(scratch, true)
 	}
@@ -78,18 +76,18 @@ func Creatable(spec *shared.Spec, host string) bool {
 	return false
 }
 
-// outlasts reports whether what a command writes in an entry is there for the next one, of
-// whatever session. An overlay that nothing may take the place of is a review's.
+// outlasts reports whether commands of other sessions find what a command writes in an entry. An
+// overlay without a replacement is a review's.
 func outlasts(e *shared.Entry) bool {
 	return e.Access == shared.ReadWrite || e.Access == shared.Overlay && !e.Degradable
 }
 
-// UsableInPath reports whether a directory may stand in a command's PATH: neither
-// it nor what symlinks in it lead to is where a command could plant a program for
-// the next one. follow is Facts.Follow. What cannot be followed is of no use there.
+// UsableInPath reports whether a directory may be in a command's PATH: no command can plant a
+// program for the next one in it, or where its symlinks lead. follow is Facts.Follow. A directory
+// that cannot be followed is useless there.
 func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 	clean := path.Clean(dir)
-	host := dir // as it is written: after a symlink, a ".." is not what Clean takes it for
+	host := dir // as spelled: Clean is wrong for a ".." after a symlink
 	cover, at := shared.Cover(spec.Table, clean)
 	switch {
 	case cover != nil && cover.Access == shared.Hidden:
@@ -102,8 +100,7 @@ func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 
-// HostPaths gives the host's path of what an entry of a table is about; "" where
-// that is nothing of the host's.
+// HostPaths returns the host's path of an entry of a table; "" if it has none.
 func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 	covers := shared.Covers(table)
 	return func(e *shared.Entry) string {
@@ -111,12 +108,12 @@ func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 			return e.Source
 		}
 		if e.Why == OriginAbove {
-			return "" // it lies in the private home, or in /tmp
+			return "" // it is in the private home, or in /tmp
 		}
 		cover, dir := covers(path.Dir(e.Path))
 		switch {
 		case cover == nil:
-			return e.Path // of the operating system's view
+			return e.Path // in the operating system's view
 		case dir == "":
 			return ""
 		}
@@ -124,7 +121,7 @@ func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 	}
 }
 
-// Overlays lists where what is written lasts for the session.
+// Overlays lists the paths whose changes last for the session.
 func Overlays(spec *shared.Spec) (list []string) {
 	for _, m := range spec.Table {
 		if m.Access == shared.Overlay && m.Degradable && !spec.Unconfined { // a review's is kept

@@ -10,15 +10,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// OriginReview is the origin of what a review keeps the writes to.
+// OriginReview is the origin of entries whose writes go to a review.
 const OriginReview = "review"
 
-// Reviewed turns what commands can write of the workspace, and of the git directories that
-// belong to it, into overlays: what is protected and hidden stays so. It refuses, by its
-// attribute, what would be written past them.
+// Reviewed turns what commands can write of the workspace, and of its git directories, into
+// overlays; protected and hidden paths stay so. It refuses, by its attribute, what commands would
+// write without the review.
 //
-// The configuration of a repository can be written in its overlay: what runs nothing of it is
-// taken over when the review is applied. Merged gives these files.
+// Commands can write a repository's configuration in its overlay: the apply takes over settings
+// that run nothing. merged are these files.
 func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string, err error) {
 	var kept []shared.Entry
 	for _, e := range table {
@@ -31,9 +31,9 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 			continue
 		}
 		if i := slices.IndexFunc(kept, func(k shared.Entry) bool { return paths.Inside(k.Source, e.Source) || paths.Inside(e.Source, k.Source) }); i >= 0 {
-			return nil, nil, invalidf("review", "make it read-only, or leave review out", "%s is written to without a review, and it and %q lie in one another", e.Why, kept[i].Source)
+			return nil, nil, invalidf("review", "make it read-only, or leave review out", "commands write to %s without a review, and it and %q are nested", e.Why, kept[i].Source)
 		}
-		v.note("review: what is written to %q (%s) is not in the review", e.Path, e.Why)
+		v.note("review: it does not contain what commands write to %q (%s)", e.Path, e.Why)
 	}
 	out := table[:0:0]
 	cover := shared.Covers(table)
@@ -41,9 +41,9 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 		switch {
 		case v.reviewable(&e):
 			if v.facts.Follow(e.Source).Kind != Directory {
-				return nil, nil, invalidf("review", "leave it out of the workspace", "%s: %q is no directory, so that no overlay can lie over it", e.Why, e.Source)
+				return nil, nil, invalidf("review", "leave it out of the workspace", "%s: %q is not a directory, so it cannot have an overlay", e.Why, e.Source)
 			}
-			// Once more within what shows it already it would be another overlay.
+			// A second one, inside an overlay that already shows it, would be another overlay.
 			if in, host := cover(path.Dir(e.Path)); in != nil && v.reviewable(in) && path.Join(host, path.Base(e.Path)) == e.Source {
 				continue
 			}
@@ -59,20 +59,20 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 	return out, merged, nil
 }
 
-// reviewable reports whether an entry is one that a review keeps the writes to.
+// reviewable reports whether writes to an entry go to the review.
 func (v *View) reviewable(e *shared.Entry) bool {
 	return e.Access == shared.ReadWrite && (e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, originGit))
 }
 
-// isConfiguration reports whether an entry protects the configuration of a repository, which is there.
+// isConfiguration reports whether an entry protects the existing configuration of a repository.
 func (v *View) isConfiguration(e *shared.Entry) bool {
 	const why = protected + "git "
 	return e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, why) && path.Base(strings.TrimPrefix(e.Why, why)) == "config" &&
 		path.Base(e.Source) == "config" && v.FixedContents[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
-// HiddenFrom gives what reports of a path of the host whether it is kept from commands, be anything there
-// or not: an entry hides it, one of the patterns deny does, or no entry shows it.
+// HiddenFrom returns a function that reports whether commands cannot see a path of the host,
+// whether it exists or not: an entry or a pattern of deny hides it, or no entry shows it.
 func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	hostPath := HostPaths(table)
 	seen := map[string]bool{}
@@ -106,8 +106,8 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	}
 }
 
-// Unwritable gives what says of a path of the host why commands cannot change it, or lead it
-// elsewhere, and of one above such paths, what lies beneath it; "" of others.
+// Unwritable returns functions for a path of the host: why commands cannot change it, or lead it
+// elsewhere; and, for a path above such ones, what lies beneath it. Both may return "".
 func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) string) {
 	hostPath := HostPaths(table)
 	why := map[string]string{}
@@ -118,7 +118,7 @@ func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) st
 		case e.Access == shared.Hidden || e.Access == shared.ReadOnly:
 			why[at] = e.Why
 		case why[at] == "":
-			why[at] = "" // what lies in something protected, and is not
+			why[at] = "" // writable inside something protected
 		}
 	}
 	exactly, beneath := map[string]string{}, map[string]string{}

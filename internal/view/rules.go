@@ -11,27 +11,25 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// A Rule is one entry of deny_paths or protect_paths, made absolute.
+// A Rule is one element of deny_paths or protect_paths, made absolute.
 type Rule struct {
 	Attribute string // "deny_paths[0]"
 	Text      string // as written
 	Pattern   *glob.Pattern
-	// Raw is the pattern with the symlinks that were written in it; nil where
-	// there are none.
+	// Raw is the pattern with the symlinks of its text; nil if it has none.
 	Raw *glob.Pattern
-	// Literal is the one path that it matches, and where that leads; empty for
-	// one that has wildcards.
+	// Literal is the only path that it matches, without symlinks; empty if it has wildcards.
 	Literal string
-	way     Way // of Literal, or of what precedes the first wildcard
+	way     Way // of Literal, or of the part before the first wildcard
 }
 
-// Why says what asked for something.
+// Why names the attribute and the text.
 func (r *Rule) Why() string {
 	name, _, _ := strings.Cut(r.Attribute, "[")
 	return fmt.Sprintf("%s %q", name, r.Text)
 }
 
-// cover reports whether rules are about a path of the host, or about what it lies in.
+// cover reports whether rules match a path of the host, or a directory above it.
 func cover(rules []Rule, p string) bool {
 	list := make([]*glob.Pattern, len(rules))
 	for i := range rules {
@@ -40,9 +38,9 @@ func cover(rules []Rule, p string) bool {
 	return glob.NewSet(list...).Covers(strings.TrimPrefix(p, "/"))
 }
 
-// Rules makes the entries of deny_paths and protect_paths absolute. What begins
-// with "**/" is meant wherever commands can see it; all else that is relative is
-// relative to the workspace's root.
+// Rules makes the elements of deny_paths and protect_paths absolute. One that begins with "**/"
+// matches everywhere that commands can see; other relative ones are relative to the workspace's
+// root.
 func (v *View) Rules() (deny, protect []Rule, err error) {
 	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err != nil {
 		return nil, nil, err
@@ -66,8 +64,8 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 				"%q exempts nothing from the elements before it", text)
 		}
 		rules = append(rules, rule)
-		// Relative to the root, it means the same where a command has made another
-		// one by a .git.
+		// If a command makes another root with a .git, a rule relative to the root must still
+		// match.
 		for _, root := range v.in.Outer {
 			wider := Rule{Attribute: rule.Attribute, Text: text}
 			if err := v.parse(&wider, root); err == nil && wider.Pattern.String() != rule.Pattern.String() {
@@ -110,14 +108,14 @@ func (v *View) parse(rule *Rule, root string) error {
 	}
 	end := rule.way.End
 	if rule.way.Err != nil {
-		end = "/" + base // nobody who runs as the caller gets there
+		end = "/" + base // the caller's user cannot get there
 	}
 	if link := v.replaceable(&rule.way); link != "" {
 		hint := "write the path that it leads to"
 		if rule.way.Err == nil {
 			hint = fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(end, v.root()+"/"))
 		}
-		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then be about something else", rule.Text, link)
+		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then match something else", rule.Text, link)
 	}
 	if end != "/"+base {
 		rule.Raw = p
@@ -130,12 +128,12 @@ func (v *View) parse(rule *Rule, root string) error {
 		rule.Literal = end
 	}
 	if !more && paths.Inside(end, v.root()) {
-		return invalidf(rule.Attribute, "name what in it is meant", "%q names the workspace itself", rule.Text)
+		return invalidf(rule.Attribute, "name a path in it", "%q names the workspace itself", rule.Text)
 	}
 	return nil
 }
 
-// Quote gives the pattern that matches one path.
+// Quote returns the pattern that matches one path.
 func Quote(p string) string {
 	names := strings.Split(p, "/")
 	for i := range names {
@@ -157,8 +155,8 @@ func patterns(rules []Rule) []string {
 	return list
 }
 
-// PatternRoots are the directories that lie in none of the trees and in which a
-// pattern can match: of the operating system's view, or of the whole host's.
+// PatternRoots are the directories outside of the trees in which a pattern can match: in the
+// operating system's view, or in the whole host's.
 func PatternRoots(rules []Rule, trees []string) []string {
 	var list []string
 	for _, rule := range rules {
@@ -174,10 +172,10 @@ func PatternRoots(rules []Rule, trees []string) []string {
 
 const originSensitive = "sensitive file"
 
-// Sensitive reports whether a file of this name looks as if it held secrets.
+// Sensitive reports whether a file of this name probably has secrets.
 func Sensitive(name string) bool {
 	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
 }
 
-// sensitivePatterns are the same as patterns, which hide directories of these names, too.
+// sensitivePatterns are Sensitive as patterns, which also hide directories of these names.
 var sensitivePatterns = [...]string{"/**/.env", "/**/.env.*"}

@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// Origins of entries that nobody wrote down.
+// Origins of entries without an attribute.
 const (
 	OriginTemp       = "workspace.temp"
 	OriginHome       = "home of the session"
@@ -22,8 +22,8 @@ const (
 	protected        = "protected: "
 )
 
-// Show begins a table with what the definition and the workspace show. Its errors
-// name the attribute at fault.
+// Show begins a table with what the definition and the workspace show. Its errors name the
+// attribute.
 func Show(in *Input, facts Facts) (*View, error) {
 	v := newView(in, facts)
 	if v.gitWritable {
@@ -85,8 +85,7 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	raw := root.Declared
 	switch {
 	case root.Field == "temp_alias":
-		// Also at the path that those were told who are outside. Without isolation that is all:
-		// the command finds it by TMPDIR.
+		// Also at the host's own path. Without isolation only there: TMPDIR names it.
 		if e.Why, e.Access = OriginTemp, shared.ReadWrite; !v.in.Unisolated {
 			e.Path = "/tmp"
 			if err := v.add(e); err != nil {
@@ -120,10 +119,9 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	return v.addSpelling(e, raw)
 }
 
-// ephemeral makes an entry one that can be written to for as long as the session
-// lasts, the host's files staying as they are. The kernel cannot do so for a
-// file, nor beneath the top level of a tree that is not the command's user's,
-// where the modes of the host's files count.
+// ephemeral makes an entry writable until the end of the session; the host's files do not change.
+// The kernel cannot do that for a file, nor for a tree of another user, where the modes of the
+// host's files count.
 func (v *View) ephemeral(e *shared.Entry) {
 	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
 		return
@@ -135,15 +133,15 @@ func (v *View) ephemeral(e *shared.Entry) {
 	e.Access, e.Degradable = shared.Overlay, true
 }
 
-// inWritableRoot reports whether p lies in a root that commands write to: a
-// readable root there says what of it they cannot.
+// inWritableRoot reports whether p is in a root that commands write to: a readable root there is an
+// exception.
 func (v *View) inWritableRoot(p string) bool {
 	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool {
 		return root.Writable && root.Field != "temp_alias" && paths.Inside(root.Path, p)
 	})
 }
 
-// checkText refuses, of a path as a definition has it, what cannot be meant.
+// checkText refuses a path of a definition that makes no sense.
 func (v *View) checkText(attribute, text string) error {
 	switch {
 	case text == "":
@@ -151,15 +149,15 @@ func (v *View) checkText(attribute, text string) error {
 	case strings.IndexByte(text, 0) >= 0:
 		return Invalid(attribute, "its path contains a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
-		return invalidf(attribute, "write the path that is meant", "%q has a \"..\" component", text)
+		return invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
 	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.User.Home == "":
 		return invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
 	}
 	return nil
 }
 
-// Absolute makes a path of a definition absolute, as it was written: "~/" is of
-// home, and what is relative of root.
+// Absolute makes a definition's path absolute, without other changes: "~/" is relative to home, and
+// other relative paths to root.
 func Absolute(home, root, text string) string {
 	switch {
 	case text == "~" || strings.HasPrefix(text, "~/"):
@@ -219,28 +217,28 @@ func (v *View) showBind(attribute string, b Bind) error {
 	return v.addSpelling(e, raw)
 }
 
-// add adds an entry that somebody has asked for.
+// add adds an entry that somebody asks for.
 func (v *View) add(e shared.Entry) error {
 	if i, taken := v.byPath[e.Path]; taken {
 		have := v.entries[i]
 		if have.Source == e.Source && have.Access == e.Access {
 			return nil
 		}
-		return invalidf(e.Why, "give one of them another place or access", "%q lies at %q inside, where %q (%s) lies already", e.Source, e.Path, have.Source, have.Why)
+		return invalidf(e.Why, "give one of them another destination or access", "%q has the path %q inside, which %q (%s) has already", e.Source, e.Path, have.Source, have.Why)
 	}
 	v.put(e)
 	return nil
 }
 
-// show adds an entry that nobody has asked for, unless something is there.
+// show adds an entry that nobody asks for, unless the path is taken.
 func (v *View) show(e shared.Entry) {
 	if _, taken := v.byPath[e.Path]; !taken {
 		v.put(e)
 	}
 }
 
-// addSpelling shows an entry at raw as well, the spelling its author used, where
-// symlinks made that another path and nothing inside would lead there.
+// addSpelling shows an entry also at raw, its author's spelling, if symlinks made that another path
+// that leads nowhere inside.
 func (v *View) addSpelling(e shared.Entry, raw string) error {
 	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !v.inHome(raw) {
 		return nil
@@ -258,7 +256,7 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	return v.add(e)
 }
 
-// inHome reports whether a path lies in a home, of which nothing shows but what entries are of.
+// inHome reports whether a path is in a home, in which only entries show.
 func (v *View) inHome(p string) bool {
 	return slices.ContainsFunc(v.in.Homes, func(home string) bool {
 		way := v.facts.Follow(home)
@@ -266,16 +264,14 @@ func (v *View) inHome(p string) bool {
 	})
 }
 
-// showToolchain shows one directory or file of a toolchain, if it is there and
-// nothing else is.
+// showToolchain shows a directory or file of a toolchain, if it exists and the path is free.
 func (v *View) showToolchain(dir ToolDir) {
 	way := v.facts.Follow(dir.Path)
 	if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) {
-		return // as most
+		return // as most are
 	}
 	if name := dir.Variable; name != "" && !slices.Contains(v.Variables, name) {
-		// Inside, XDG_CACHE_HOME and its like must be writable for what is no
-		// toolchain's.
+		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
 		if !strings.HasPrefix(name, "XDG_") || v.home() != "" && paths.Inside(v.home(), dir.Value) {
 			v.Variables = append(v.Variables, name)
 		}
@@ -284,9 +280,9 @@ func (v *View) showToolchain(dir ToolDir) {
 
 func (v *View) addToolchain(spelled string, way *Way) bool {
 	if at, host := v.cover(spelled); at != nil && host == way.End {
-		return true // the definition, or another toolchain, shows it already
+		return true // the definition, or another toolchain, shows it
 	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
-		return false // the definition has something else there
+		return false // the definition shows something else there
 	}
 	if link := v.replaceable(way); link != "" || v.tooBroad(way.End) {
 		return false
@@ -294,7 +290,7 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
 	v.ephemeral(&e)
 	if e.Access == shared.ReadOnly && v.inView(way.End) {
-		// There as it is; only its other name may be missing.
+		// Only its other name may be missing.
 		if way.End == spelled {
 			return true
 		}
@@ -302,18 +298,18 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 		v.show(e)
 	}
 	if way.End != spelled {
-		_ = v.addSpelling(e, spelled) // what the definition has there stays
+		_ = v.addSpelling(e, spelled) // what the definition shows there stays
 	}
 	return true
 }
 
-// SecretPlaces are directories, below a home, in which people and tools keep
-// credentials and nothing else: no toolchain lies in them.
+// SecretPlaces are directories, below a home, in which people and tools keep only credentials: no
+// toolchain is in them.
 var SecretPlaces = [...]string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird", ".local/share/keyrings",
 }
 
-// tooBroad reports whether a link has led to what no toolchain is.
+// tooBroad reports whether a link leads to something larger than a toolchain.
 func (v *View) tooBroad(source string) bool {
 	home := v.in.User.Home
 	if home != "" && paths.Inside(source, home) || source == "/" {
@@ -322,11 +318,11 @@ func (v *View) tooBroad(source string) bool {
 	if home != "" && slices.ContainsFunc(SecretPlaces[:], func(place string) bool { return paths.Inside(path.Join(home, place), source) }) {
 		return true
 	}
-	// The project's own entry has to stay what it is.
+	// The project's own entry must not change.
 	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool { return paths.Inside(source, root.Path) })
 }
 
-// showSocket shows a socket that a definition names where nothing else does.
+// showSocket shows a socket that a definition names, if nothing else does.
 func (v *View) showSocket(attribute, text string) error {
 	socket, err := v.grantedSocket(attribute, text)
 	if err != nil || socket == "" || len(v.places(socket)) > 0 {
@@ -339,8 +335,8 @@ func (v *View) showSocket(attribute, text string) error {
 	return v.addSpelling(e, v.absolute(text))
 }
 
-// grantedSocket is the socket that an entry of unix_sockets names, resolved; "" where
-// there is none now. It is then hidden if it comes to be.
+// grantedSocket is the resolved socket of an element of unix_sockets; "" if it does not exist, and
+// then it is hidden if it appears.
 func (v *View) grantedSocket(attribute, text string) (string, error) {
 	if err := v.checkText(attribute, text); err != nil {
 		return "", err
@@ -375,9 +371,8 @@ func (v *View) showAgent() error {
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
 }
 
-// checkPlanted refuses a source whose spelling goes through a symlink in a tree
-// that commands can write to: an earlier one could have put it there, and so
-// have chosen what this one is shown.
+// checkPlanted refuses a source whose spelling goes through a symlink in a writable tree: an
+// earlier command could have put it there, to choose what this one sees.
 func (v *View) checkPlanted() error {
 	check := func(attribute, spelled string) error {
 		way := v.facts.Follow(spelled)

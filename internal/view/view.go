@@ -17,62 +17,62 @@ type View struct {
 	in    *Input
 	facts Facts
 
-	wholeHost   bool // the host's tree lies beneath the table
+	wholeHost   bool // the host's tree is beneath the table
 	gitWritable bool // what git obeys is not protected
 
 	entries         []shared.Entry
 	byPath          map[string]int   // index of an entry, by path inside
-	bySource        map[string][]int // likewise, by path of the host
-	writableSources []string         // what repository goes by
+	bySource        map[string][]int // indexes of entries, by path of the host
+	writableSources []string         // for repository
 	held            map[string]bool  // paths of Holds, and whether they hide
 	hostPaths       []string         // protected paths that the host would obey or run
-	claims          []string         // notes that say that something is protected
+	claims          []string         // notes that claim a protection
 	givenUp         givenUp
-	hiddenAround    map[string]bool // paths of hidden entries in which deeper ones show
+	hiddenAround    map[string]bool // hidden paths in which deeper entries show
 
-	// Workdir is where the workspace's root lies inside.
+	// Workdir is the workspace root's path inside.
 	Workdir string
-	// WantsSession says that with a directory for the session some of what is
-	// read-only is writable.
+	// WantsSession says that some read-only paths could be writable if the session had a directory.
 	WantsSession bool
-	// Variables lead to the toolchains that are shown.
+	// Variables lead to the shown toolchains.
 	Variables []string
-	// Spellings are paths that show an entry once more, where its author has
-	// spelled it through a symlink.
+	// Spellings are additional paths of entries, as their authors spelled them through symlinks.
 	Spellings []string
-	// Notes say what a person should know: what is held less well than the
-	// definition's author may expect.
+	// Notes say what a person should know: protections that are weaker than the definition's author
+	// may expect.
 	Notes []string
-	// Remarks are for people who ask: nothing in them is held less well than
-	// the definition says.
+	// Remarks are for people who ask; they are about nothing that is weaker than the definition
+	// says.
 	Remarks []string
 
-	// Holds are what has to be there while commands run.
+	// Holds are the stubs that must exist while commands run.
 	Holds []Hold
-	// FixedContents are contents of files that are protected, as commands have to see
-	// them; see workspace.GitLayout.
+	// FixedContents are the contents of protected files that commands must see; see
+	// workspace.GitLayout.
 	FixedContents map[string][]byte
-	// ReadOnlyWorktrees says that a repository has worktrees that cannot be written.
+	// ReadOnlyWorktrees says that a repository has read-only worktrees.
 	ReadOnlyWorktrees bool
 	// Shared says that git makes directories of a repository with the set-group-ID bit.
 	Shared bool
-	// Settings are what git in the workspace has been told by its user.
+	// Settings are the user's settings for git in the workspace.
 	Settings workspace.Settings
-	// StateInReach says that what the host remembers lies in what commands can write,
-	// and is kept from them by an entry alone.
+	// StateInReach says that the host's state is in a writable directory, where only an entry hides
+	// it from commands.
 	StateInReach bool
-	// Loose are the paths that are protected less than they should be, as notes say.
+	// Loose are the paths whose protection is weaker than it should be, as notes say.
 	Loose []Loose
-	// GuardedRepositories are the work trees of the repositories of which commands cannot change what git obeys.
+	// GuardedRepositories are the work trees of repositories in which commands cannot change what
+	// git obeys.
 	GuardedRepositories []string
-	// UnreportedDirs are directories besides Tops in which earlier commands could write and nothing was told of it.
+	// UnreportedDirs are directories besides Tops in which earlier commands could write, without a
+	// report.
 	UnreportedDirs []string
-	// GitControlled is what git obeys of the repositories, where commands may write that, and the symlinks
-	// on the way there.
+	// GitControlled is what git obeys in the repositories in which commands may write that, with
+	// the symlinks on the way.
 	GitControlled []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
-	// Deny are the patterns of what is hidden, for what is not there yet.
+	// Deny are the patterns of hidden paths, for paths that appear later.
 	Deny []string
 }
 
@@ -81,11 +81,11 @@ func newView(in *Input, facts Facts) *View {
 		held: map[string]bool{}, hiddenAround: map[string]bool{}, FixedContents: map[string][]byte{}}
 }
 
-// Table gives the entries, sorted.
+// Table returns the entries, sorted.
 func (v *View) Table() []shared.Entry {
 	table := slices.Clone(v.entries)
 	slices.SortFunc(table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
-	// What is hidden hides all beneath it, unless deeper entries are to show in it.
+	// A hidden entry hides all beneath it, except for deeper entries that show.
 	kept := table[:0]
 	hidden := ""
 	for _, e := range table {
@@ -117,8 +117,7 @@ func (v *View) put(e shared.Entry) {
 	}
 }
 
-// hideAround hides a path inside but for what deeper entries show there, unless
-// something is at the path.
+// hideAround hides a path inside, except for deeper entries, unless the path is taken.
 func (v *View) hideAround(p, why string, missing shared.Missing) {
 	if _, taken := v.byPath[p]; taken {
 		return
@@ -127,8 +126,8 @@ func (v *View) hideAround(p, why string, missing shared.Missing) {
 	v.put(shared.Entry{Path: p, Access: shared.Hidden, Missing: missing, Why: why})
 }
 
-// cover is the entry that a path inside lies in, and the host's path of what
-// shows there; "" where that is nothing of the host's.
+// cover is the entry that covers a path inside, and the host's path that shows there; "" if there
+// is none.
 func (v *View) cover(p string) (e *shared.Entry, host string) {
 	for dir := range paths.Up(p) {
 		i, ok := v.byPath[dir]
@@ -143,8 +142,8 @@ func (v *View) cover(p string) (e *shared.Entry, host string) {
 	return nil, ""
 }
 
-// places are the paths inside at which entries show a path of the host, in the
-// order of the entries.
+// places are the paths inside at which entries show a path of the host, in the order of the
+// entries.
 func (v *View) places(host string) (list []string) {
 	var found []int
 	for dir := range paths.Up(host) {
@@ -161,8 +160,7 @@ func (v *View) places(host string) (list []string) {
 	return list
 }
 
-// shown reports whether an entry shows a path of the host, or would, but for what
-// lies over it.
+// shown reports whether an entry shows a path of the host, even if another one covers it.
 func (v *View) shown(host string) bool {
 	for dir := range paths.Up(host) {
 		if len(v.bySource[dir]) > 0 {
@@ -180,7 +178,7 @@ func (v *View) Creatable(host string) bool {
 	})
 }
 
-// writer is the writable entry that shows a path of the host, if any does.
+// writer is the writable entry that shows a path of the host, or nil.
 func (v *View) writer(host string) *shared.Entry {
 	for dir := range paths.Up(host) {
 		for _, i := range v.bySource[dir] {
@@ -199,12 +197,12 @@ func (v *View) writesIn(dir string) bool {
 	})
 }
 
-// beneath reports whether a directory of the host lies beneath one that an entry shows.
+// beneath reports whether a directory of the host is beneath one that an entry shows.
 func (v *View) beneath(dir string) bool {
 	return dir != "/" && v.shown(path.Dir(dir))
 }
 
-// replaceable is the first symlink on a way that commands can replace; "" where there is none.
+// replaceable is the first symlink of a way that commands can replace, or "".
 func (v *View) replaceable(way *Way) (link string) {
 	for _, link := range slices.Concat(way.Links, v.dotDotParents("", way)) {
 		if v.writer(path.Dir(link)) != nil {
@@ -214,9 +212,9 @@ func (v *View) replaceable(way *Way) (link string) {
 	return ""
 }
 
-// left are the directories that a ".." leaves, on the way of a path as it is spelled
-// and of the links on it, and that commands can write beside: with a symlink in the
-// place of "sub", "sub/../file" is another file.
+// dotDotParents are the directories that a ".." leaves, in the spelling of a path and of the links
+// on it, and that commands can replace: with a symlink in place of "sub", "sub/../file" is another
+// file.
 func (v *View) dotDotParents(spelled string, way *Way) (list []string) {
 	all := []string{spelled}
 	for i, link := range way.Links {
@@ -244,8 +242,8 @@ func (v *View) dotDotParents(spelled string, way *Way) (list []string) {
 	return list
 }
 
-// pinned reports whether a directory of the host has entries beneath it wherever it
-// shows, so that no command can replace it.
+// pinned reports whether a directory of the host has entries beneath it wherever it shows, so that
+// no command can replace it.
 func (v *View) pinned(dir string) bool {
 	for _, at := range v.places(dir) {
 		if !slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Path != at && paths.Inside(at, e.Path) }) {
@@ -255,8 +253,8 @@ func (v *View) pinned(dir string) bool {
 	return true
 }
 
-// inHostView reports whether the host's tree alone shows a path, with no entry
-// and none of the engine's own directories over it.
+// inHostView reports whether only the host's tree shows a path, without an entry or a directory of
+// the engine over it.
 func (v *View) inHostView(p string) bool {
 	return v.wholeHost && v.inView(p) && !paths.InsideAny([]string{"/proc", "/dev"}, p)
 }
@@ -264,7 +262,7 @@ func (v *View) inHostView(p string) bool {
 // systemView are the directories of the operating system's view.
 var systemView = [...]string{"/usr", "/opt", "/nix/store"}
 
-// inView reports whether a path of the host is there without any entry.
+// inView reports whether a path of the host shows without any entry.
 func (v *View) inView(p string) bool {
 	if e, _ := v.cover(p); e != nil || v.home() != "" && paths.Inside(v.home(), p) {
 		return false
@@ -275,8 +273,8 @@ func (v *View) inView(p string) bool {
 	return paths.InsideAny(systemView[:], p)
 }
 
-// beneathTable reports whether a path of the host, which no entry has, lies in what
-// there is beneath the table. Of those directories an engine shows what does no harm.
+// beneathTable reports whether a path of the host, which no entry has, shows beneath the table. An
+// engine shows the harmless part of those directories.
 func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	switch {
 	case home != "" && paths.Inside(home, p):
@@ -287,8 +285,8 @@ func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	return p == "/" || paths.InsideAny(systemDirs[:], p) || paths.Inside("/var", p) && curated.Shows(p)
 }
 
-// OmittedSetting reports whether a path of the host, which lies beneath the table, is one of the settings that the
-// minimal view leaves out.
+// OmittedSetting reports whether a path of the host beneath the table is a setting that the minimal
+// view omits.
 func OmittedSetting(spec *shared.Spec, p string) bool {
 	cover, _ := shared.Cover(spec.Table, p)
 	return cover == nil && spec.Filesystem == shared.FilesystemMinimal && paths.Inside("/etc", p) && !curated.Shows(p)
@@ -299,15 +297,15 @@ var systemDirs = [...]string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/dev", "/sys",
 }
 
-// home is the private home directory of commands; empty where there is none.
+// home is the private home directory of commands; may be empty.
 func (v *View) home() string { return Home(v.in.User.Home) }
 
-// fallbackHome is the private home where the user's own cannot be one: nothing of the host shows in
-// /run, so that it can be made there with the host's tree, too.
+// fallbackHome is the private home if the user's own cannot be one: nothing of the host shows in
+// /run, so that it can be made there also over the host's tree.
 const fallbackHome = "/run/home"
 
-// Home gives the place of the private home for a user's home directory, the same one but
-// where that has the operating system in it, as with HOME=/ and some service accounts.
+// Home returns the path of the private home for a user's home directory: the same, unless the
+// operating system is in it, as with HOME=/ and some service accounts.
 func Home(home string) string {
 	if home == "" || !hasSystem(home) {
 		return home
@@ -315,14 +313,14 @@ func Home(home string) string {
 	return fallbackHome
 }
 
-// hasSystem reports whether a home directory has some of the operating system in it, or lies in it.
+// hasSystem reports whether a home directory contains, or is in, a part of the operating system.
 func hasSystem(home string) bool {
 	return slices.ContainsFunc(systemDirs[:], func(dir string) bool { return paths.Inside(home, dir) || paths.Inside(dir, home) })
 }
 
-// Trees are the host's files and directories that the table shows and that are
-// searched, none within another. Toolchains are left out: they are programs and
-// packages that anybody can download, by the hundred thousand.
+// Trees are the host's files and directories that the table shows and that are searched, none
+// within another. They omit toolchains: programs and packages that anybody can download, by the
+// hundred thousand.
 func (v *View) Trees() []string {
 	var all []string
 	for _, e := range v.entries {
@@ -334,8 +332,7 @@ func (v *View) Trees() []string {
 	return paths.Outermost(all)
 }
 
-// Writable are those of the host's directories that commands can write to, none
-// within another.
+// Writable are the host's directories that commands can write to, none within another.
 func (v *View) Writable() []string {
 	var all []string
 	for _, e := range v.entries {
@@ -347,13 +344,12 @@ func (v *View) Writable() []string {
 	return paths.Outermost(all)
 }
 
-// Visible reports whether a path of the host is seen inside, by an entry or as
-// part of the host's tree.
+// Visible reports whether a path of the host shows inside, by an entry or in the host's tree.
 func (v *View) Visible(host string) bool {
 	return v.shown(host) || v.inView(host)
 }
 
-// WritableAt reports whether an entry that is writable shows a path of the host.
+// WritableAt reports whether a writable entry shows a path of the host.
 func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
 
 func (v *View) note(format string, args ...any) {
@@ -362,7 +358,7 @@ func (v *View) note(format string, args ...any) {
 	}
 }
 
-// claim is a note that is true while the table is held.
+// claim is a note that is true while the table is enforced.
 func (v *View) claim(format string, args ...any) {
 	v.claims = append(v.claims, fmt.Sprintf(format, args...))
 	v.note(format, args...)
