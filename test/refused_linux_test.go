@@ -41,7 +41,7 @@ func TestMachineRefuses(t *testing.T) {
 		{name: "a full disk", in: `mount -t tmpfs -o size=16k none $HOME; head -c 16384 /dev/zero >$HOME/fill 2>/dev/null; exec "$@"`, exec: []string{"-session", "s"}, want: `no space left on device`},
 		{name: "a disk of many files", in: `mount -t tmpfs -o nr_inodes=1 none $HOME; exec "$@"`, exec: []string{"-session", "s"}, want: `no space left on device`},
 		{name: "a full disk without a session", in: `mount -t tmpfs -o size=16k none $HOME; head -c 16384 /dev/zero >$HOME/fill 2>/dev/null; exec "$@"`, ran: true},
-		{name: "a full workspace", in: `mount -t tmpfs -o nr_inodes=3 none $HOME/../project; cd $HOME/../project; : >file; exec "$@"`, want: `the place of ".*/\.[a-z]+", which a command must not create, cannot be held: no space left on device`},
+		{name: "a full workspace", in: `mount -t tmpfs -o nr_inodes=3 none $HOME/../project; cd $HOME/../project; : >file; exec "$@"`, want: `no stub can hold the path ".*/\.[a-z]+", which a command must not create: no space left on device`},
 		{name: "10 descriptors", in: `exec prlimit --nofile=10 "$@"`, want: `too many open files`},
 		{name: "16 descriptors", in: `exec prlimit --nofile=16 "$@"`, want: `too many open files`},
 		{name: "20 descriptors", in: `exec prlimit --nofile=20 "$@"`, want: `too many open files`},

@@ -15,34 +15,34 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// accounts are the users and groups of commands that the machine's files do not have: those of a
-// directory (sssd, LDAP) or of systemd's. The services that know them are not reached from inside.
+// accounts are the users and groups of commands that the machine's files lack: those of a directory
+// (sssd, LDAP) or of systemd. Commands cannot reach the services that know them.
 type accounts struct {
 	mu    sync.Mutex
 	lines map[string]account // by "passwd 1000"
 }
 
 type account struct {
-	line  string // "" is none
+	line  string // may be empty
 	until time.Time
 }
 
-// accountFor is how long a Machine remembers one, or that there is none, and accountTimeout what a
+// accountFor is how long a Machine caches an account, or its absence. accountTimeout is how long a
 // command waits for it.
 const (
 	accountFor     = 10 * time.Minute
 	accountTimeout = 2 * time.Second
 )
 
-// databases are the files that have users and groups, with the number of fields of their lines. Of both the
-// third is the number.
+// databases are the files of users and groups, with the number of fields in their lines. In both,
+// the third field is the number.
 var databases = [...]struct {
 	name   string
 	fields int
 }{{"passwd", 7}, {"group", 4}}
 
-// showAccounts gives the files as commands are to see them, where the machine's own lack whom they run as.
-// With planning it runs no program to find out.
+// showAccounts returns the files for commands if the machine's own lack their user. With planning
+// it executes no program.
 func (m *Machine) showAccounts(ctx context.Context, planning bool) (list []view.Substitute) {
 	group := uint32(os.Getegid())
 	var others []uint32
@@ -54,7 +54,7 @@ func (m *Machine) showAccounts(ctx context.Context, planning bool) (list []view.
 		way := Follow(file)
 		content, err := os.ReadFile(way.End)
 		if way.Err != nil || err != nil {
-			continue // inside there is none either
+			continue // the sandbox has none either
 		}
 		var more []string
 		for _, id := range ids {
@@ -73,7 +73,7 @@ func (m *Machine) showAccounts(ctx context.Context, planning bool) (list []view.
 	return list
 }
 
-// hasNumber reports whether a line of a database is about a number.
+// hasNumber reports whether a database has a line for a number.
 func hasNumber(content []byte, number string) bool {
 	for line := range bytes.Lines(content) {
 		if f := bytes.SplitN(line, []byte(":"), 4); len(f) == 4 && string(f[2]) == number {
@@ -83,7 +83,7 @@ func hasNumber(content []byte, number string) bool {
 	return false
 }
 
-// account asks for the line of one number; "" is none.
+// account returns the line of a number, or "".
 func (m *Machine) account(ctx context.Context, database int, number string, planning bool) string {
 	db := databases[database]
 	m.accounts.mu.Lock()
@@ -96,7 +96,7 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	}
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	out, err := getent(ctx, m.written, db.name, number) // with an error there is none of that number
+	out, err := getent(ctx, m.written, db.name, number) // after an error the number has no line
 	line := ""
 	if err == nil {
 		line = checkedLine(out, number, db.fields)
@@ -110,8 +110,8 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	return line
 }
 
-// getent asks for an entry of a database. Nobody has asked for the program by its name: it is the system's, and
-// not one of a directory in PATH that a command of another workspace could have written.
+// getent asks for an entry of a database. It executes only the system's program: a command of
+// another workspace could have written one in PATH.
 func getent(ctx context.Context, written func(string) string, database, key string) (string, error) {
 	program, _, err := (&hostpath.Programs{Written: written}).Find("getent")
 	if err != nil {
@@ -123,7 +123,7 @@ func getent(ctx context.Context, written func(string) string, database, key stri
 	return string(out), err
 }
 
-// lookElsewhere finds an owner whom the machine's files do not have.
+// lookElsewhere finds an owner who is not in the machine's files.
 func (o *Owner) lookElsewhere(written func(string) string) {
 	if !hasOtherSources("passwd") {
 		return
@@ -140,13 +140,13 @@ func (o *Owner) lookElsewhere(written func(string) string) {
 		return
 	}
 	o.Name = f[0]
-	if info, err := os.Stat(f[5]); err == nil && info.IsDir() { // some are made when the user logs in
+	if info, err := os.Stat(f[5]); err == nil && info.IsDir() { // some are made at the user's login
 		o.Home = f[5]
 	}
 	if gid, err := strconv.ParseUint(f[3], 10, 32); err == nil {
 		o.User.GID = uint32(gid)
 	}
-	groups, _ := getent(ctx, written, "initgroups", o.Name) // without them, those of the files do
+	groups, _ := getent(ctx, written, "initgroups", o.Name) // otherwise those of the files
 	for _, group := range strings.Fields(groups) {
 		if gid, err := strconv.ParseUint(group, 10, 32); err == nil && group != o.Name {
 			o.User.Groups = append(o.User.Groups, uint32(gid))
@@ -154,7 +154,7 @@ func (o *Owner) lookElsewhere(written func(string) string) {
 	}
 }
 
-// hasOtherSources reports whether the C library looks for users or groups in anything but the files.
+// hasOtherSources reports whether the C library reads users or groups from anything but the files.
 func hasOtherSources(database string) bool {
 	switched, _ := os.ReadFile("/etc/nsswitch.conf")
 	return switchedElsewhere(switched, database)
@@ -176,8 +176,8 @@ func switchedElsewhere(switched []byte, database string) bool {
 	return false
 }
 
-// checkedLine is a line of what getent prints, without a password and without who else is in a group; "" if it
-// is about another number, or is none.
+// checkedLine is a line of getent's output without the password and a group's members; "" if it is
+// invalid, or about another number.
 func checkedLine(text, number string, fields int) string {
 	text = strings.TrimSuffix(text, "\n")
 	f := strings.Split(text, ":")

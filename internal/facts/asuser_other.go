@@ -4,7 +4,7 @@ package facts
 
 import "github.com/sbxhost/sbxhost/shared"
 
-// asUser finds nothing that another user cannot search: here nothing is mounted.
+// asUser finds nothing that another user cannot search: nothing is mounted on this system.
 type asUser struct{}
 
 func becomeUser(*shared.User) (*asUser, error) { return &asUser{}, nil }

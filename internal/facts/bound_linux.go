@@ -11,18 +11,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// A bound is what the kernel says of a socket that has a file.
+// A bound is the kernel's record of a socket with a file.
 type bound struct {
-	name  string // by which it was bound, wherever that was
-	inode uint32 // of the file; of a longer number the end
+	name  string // at its bind, relative to any directory
+	inode uint32 // of the file; the low bits of a longer number
 	dev   uint64 // of its file system
 }
 
-// boundSockets gives the socket files in some directories, or in the whole host, to which sockets of
-// this network namespace are bound. all says that there are no others in the directories: a server
-// chooses the name, and a command can have moved what it leads through since, so that each file is
-// asked whether it is the one. Of a name outside of the directories that leads to it no more, it is gone:
-// engines' own are, once they are connected to.
+// boundSockets returns the socket files in some directories, or in the whole host, that sockets of
+// this network namespace use. all says that the directories have no others. A server chooses the
+// name, and a command may have moved its directories since, so each file must have the right inode.
+// If a name outside of the directories does not lead to its socket any more, the file is gone:
+// engines remove their own after a connection.
 func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all bool) {
 	list, err := unixSockets()
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 	if err != nil {
 		return nil, false
 	}
-	// What of which file system is seen in the directories, and where.
+	// The file systems that show in the directories, and where.
 	var seen []mount
 	for _, dir := range dirs {
 		on := mountOf(table, dir)
@@ -65,7 +65,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		case is, !filepath.IsAbs(s.name), paths.Inside("/proc", s.name), f.through(s.name, dirs):
 			all = false
 			continue
-		default: // nothing, or another one, is there now: the server has gone on without it
+		default: // nothing, or another file, is there now; the server has removed its own
 			continue
 		}
 		at := mountOf(table, way.End).in(way.End)
@@ -78,7 +78,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 	return files, all
 }
 
-// through reports whether a path leads through some directories, as far as it leads.
+// through reports whether a path leads through some directories, as far as it exists.
 func (f *lookup) through(p string, dirs []string) bool {
 	for at := range paths.Up(p) {
 		if way := f.Follow(at); way.Err == nil {
@@ -88,7 +88,7 @@ func (f *lookup) through(p string, dirs []string) bool {
 	return true
 }
 
-// unixSockets has the kernel list those of this network namespace that have a file.
+// unixSockets reads the kernel's list of sockets of this network namespace that have a file.
 func unixSockets() (list []bound, err error) {
 	const showName, showFile, attributeName, attributeFile, header = 1, 2, 0, 1, 16
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
@@ -129,7 +129,7 @@ func unixSockets() (list []bound, err error) {
 			switch {
 			case kind == unix.NLMSG_DONE:
 				return list, nil
-			case kind != unix.SOCK_DIAG_BY_FAMILY || len(message) < header: // such as that this kernel lists none
+			case kind != unix.SOCK_DIAG_BY_FAMILY || len(message) < header: // such as that this kernel has no such list
 				return nil, unix.EPROTO
 			}
 			var one bound
@@ -141,9 +141,9 @@ func unixSockets() (list []bound, err error) {
 				}
 				switch value := a[4:size]; {
 				case le.Uint16(a[2:]) == attributeName:
-					one.name = unix.ByteSliceToString(value) // "" of one that lies in no directory
+					one.name = unix.ByteSliceToString(value) // "" for one in no directory
 				case le.Uint16(a[2:]) == attributeFile && len(value) >= 8:
-					dev := le.Uint32(value[4:]) // twelve bits of a major number, twenty of a minor
+					dev := le.Uint32(value[4:]) // twelve bits of major number, twenty of minor
 					file, one.inode, one.dev = true, le.Uint32(value), unix.Mkdev(dev>>20, dev&(1<<20-1))
 				}
 				a = a[min(len(a), (size+3)&^3):]

@@ -2,5 +2,5 @@
 
 package facts
 
-// boundSockets knows of none: all is searched for them.
+// boundSockets finds none: the caller must search for them.
 func (f *lookup) boundSockets([]string, bool) (files []string, all bool) { return nil, false }

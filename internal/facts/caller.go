@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/approvals"
 )
 
-// Caller is what is known of the program and person that commands are run for.
+// Caller is the program and person that commands run for.
 type Caller struct {
 	UID     int
 	Home    string // absolute, or empty
@@ -20,8 +20,8 @@ type Caller struct {
 // LookupEnv reads the caller's environment.
 func (c *Caller) LookupEnv(name string) (string, bool) { return c.Environ.Lookup(name) }
 
-// An Environment is a caller's. It notes which variables are read: what was made by them is for callers who
-// have the same values. Nil is empty.
+// An Environment is a caller's environment. It records which variables are read: results from them
+// are valid for callers with the same values. Nil is empty.
 type Environment struct {
 	list []string // "name=value"
 
@@ -29,7 +29,7 @@ type Environment struct {
 	read map[string]bool
 }
 
-// NewEnvironment makes one of "name=value".
+// NewEnvironment makes an Environment from "name=value".
 func NewEnvironment(list []string) *Environment {
 	return &Environment{list: list, read: map[string]bool{}}
 }
@@ -45,7 +45,7 @@ func (e *Environment) Lookup(name string) (string, bool) {
 	return valueIn(e.list, name)
 }
 
-// Differs gives a variable that was read and has another value in an environment, or "".
+// Differs returns a variable that was read and has another value in list, or "".
 func (e *Environment) Differs(list []string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,8 +71,7 @@ func valueIn(list []string, name string) (string, bool) {
 	return "", false
 }
 
-// StateDir is where sbxhost keeps what must outlast it, for this user alone; empty where
-// nothing says where.
+// StateDir is the directory for sbxhost's lasting state, for this user alone; "" if it is unknown.
 func (c *Caller) StateDir() string {
 	return approvals.Dir(func(name string) string {
 		if name == "HOME" {
@@ -83,30 +82,28 @@ func (c *Caller) StateDir() string {
 	})
 }
 
-// A RepositoryReport is a git repository that came to be in a writable directory
-// while a command ran, or in which something came to be that git continues, and
-// what git would run or read because of it.
+// A RepositoryReport is a git repository in a writable directory that appeared while a command ran,
+// or in which it began an operation that git will continue, with what git would run or read there.
 type RepositoryReport struct {
 	Path string `json:"path"`
-	// Hooks are executable files in its hooks directory, and Keys the keys of its
-	// configuration that name commands or further configuration: the first 20 of
-	// each. More is how many there are besides.
+	// Hooks are executable files in its hooks directory, and Keys are keys of its configuration
+	// that name commands or further configuration: the first 20 of each. More counts the rest.
 	Hooks []string `json:"hooks"`
 	Keys  []string `json:"config_keys"`
 	More  int      `json:"more"`
 	// Alternates says that it takes objects from elsewhere.
 	Alternates bool `json:"alternates"`
-	// Pending are the directories of what it is in the middle of since the command:
-	// a rebase, an am, a cherry-pick or a revert. What they list can name commands.
+	// Pending are directories of operations in progress since the command: a rebase, an am, a
+	// cherry-pick or a revert. Their lists can name commands.
 	Pending []string `json:"pending"`
-	// Unclear says why it is not known what else git would act on, or write to, in one
-	// line; empty if it is.
+	// Unclear says, in one line, why git may act on, or write to, more than the report lists; else
+	// empty.
 	Unclear string `json:"unclear"`
-	// Superproject is the user's repository whose next git status goes into this one, as a
-	// submodule, and acts on what is reported here. Such reports come first. Empty for others.
+	// Superproject is the user's repository whose next git status enters this one, as a submodule,
+	// and acts on what the report lists. Such reports come first. Empty for others.
 	Superproject string `json:"superproject"`
-	// Existing says that it was there before, and was that submodule already: Pending and
-	// Unclear are told of such a one, and with Definition.Git "full" those of Hooks, Keys and
-	// Alternates that changed.
+	// Existing says that the repository existed before, and already as that submodule. Its report
+	// can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks, Keys and
+	// Alternates.
 	Existing bool `json:"existing"`
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// pending looks for what the repositories that commands can write to are in the
-// middle of, and says what makes git act there on something else: links, and a git
-// directory that is none, for which git takes another one.
+// pending finds the operations in progress in the writable repositories. odd are other reasons why
+// git may act there on something else: links, and an invalid git directory, instead of which git
+// uses another one.
 func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
 	p = workspace.Pending{}
 	for _, top := range repositories {
@@ -48,7 +48,7 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 	return p, odd
 }
 
-// taken says which repository git takes in a directory.
+// taken describes the repository that git uses in a directory.
 func (l *layouts) taken(top string) string {
 	layout, err := l.of(top)
 	if err != nil {
@@ -57,32 +57,32 @@ func (l *layouts) taken(top string) string {
 	return fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
 }
 
-// baseline is what was there when a command started, of what is reported when it
-// comes to be. A mark keeps it until that was told.
+// baseline is the state before a command of all whose changes the host reports. A mark keeps it
+// until that report.
 type baseline struct {
 	Began               time.Time
 	Tops                []string // where commands can write
-	UserRepositories    []string // repositories whose submodules git goes into
+	UserRepositories    []string // repositories whose submodules git enters
 	GuardedRepositories []string // the user's among them
 	Repositories        []string
-	Pending             workspace.Pending // what they were in the middle of
-	Odd                 []string          // what else there was to say of them
+	Pending             workspace.Pending // the operations in progress
+	Odd                 []string          // other odd facts about them
 	Instructions        []string
 	Unread              []string // directories that cannot be listed
 	Unprotected         []unprotected
 	Submodules          map[string]submodule
-	Open                []string             // repositories of which a command may change what git acts on
+	Open                []string             // repositories in which a command may change what git acts on
 	Actions             workspace.GitActions // what git acts on in those
-	Layouts             map[string]string    // which repository git takes in each of Repositories
-	HeadLogSize         int64                // math.MaxInt64 where no commit would be signed
-	Lost                []string             // where recorded worktrees are not
-	writable            []string             // where commands can write, for what git says of them
+	Layouts             map[string]string    // the repository that git uses in each of Repositories
+	HeadLogSize         int64                // math.MaxInt64 if no commit would be signed
+	Lost                []string             // paths of recorded worktrees that are missing
+	writable            []string             // where commands can write, to judge git's answers
 }
 
-// look gives what is there now.
+// look returns the current state.
 func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b baseline) {
 	b.Began, b.Tops, b.GuardedRepositories = time.Now().Add(-tick), out.ReportTops(), out.userRepositories()
-	// Of any other repository that is told of, too: editors run git status there.
+	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found, nil)
 	b.UserRepositories = slices.Concat(out.Tops(), out.userRepositories(), nested)
 	b.Submodules = look.submodules(b.UserRepositories)
@@ -127,8 +127,8 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	return b
 }
 
-// since has count as what was there only what was there at an earlier look as well, and so, wherever
-// that looked: what a command has made of the rest, or made again, was not told.
+// since removes from b what an earlier look did not find in the same state: a command has made it,
+// and nobody reported that.
 func (b *baseline) since(earlier *baseline) {
 	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
 	same := func(now, was []string) []string {
@@ -152,7 +152,7 @@ func (b *baseline) since(earlier *baseline) {
 		}
 	}
 	for dir, acts := range earlier.Actions {
-		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked of it now
+		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked about it now
 			b.Actions[dir] = acts
 		}
 	}
@@ -166,19 +166,19 @@ func (b *baseline) since(earlier *baseline) {
 	}
 	b.Began, b.HeadLogSize = earlier.Began, min(b.HeadLogSize, earlier.HeadLogSize)
 	b.Tops, b.Open = join(earlier.Tops, b.Tops), join(earlier.Open, b.Open)
-	b.UserRepositories, b.GuardedRepositories = join(earlier.UserRepositories, b.UserRepositories), join(earlier.GuardedRepositories, b.GuardedRepositories) // the user can have made one since
+	b.UserRepositories, b.GuardedRepositories = join(earlier.UserRepositories, b.UserRepositories), join(earlier.GuardedRepositories, b.GuardedRepositories) // the user may have made one since
 }
 
-// looksUnknown is how nothing looks.
+// looksUnknown is an unknown state.
 const looksUnknown = "unknown"
 
-// join gives what is in either of two lists.
+// join returns the elements of both lists.
 func join(a, b []string) []string {
 	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(p string) bool { return slices.Contains(a, p) }))
 }
 
-// ContinueFrom has what is there at the end of the command before this one count as what was there before
-// this one, in a session whose processes go on: what they make between the two is told.
+// ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
+// processes go on: this command reports what they make in between.
 func (out *Resolved) ContinueFrom(last *Resolved) {
 	if last == nil || last.lastLook == nil {
 		return
@@ -189,7 +189,7 @@ func (out *Resolved) ContinueFrom(last *Resolved) {
 	out.leaveUntold()
 }
 
-// lostWorktrees are where worktrees are not that the workspace's repositories have recorded.
+// lostWorktrees are the missing worktrees that the workspace's repositories list.
 func (m *Machine) lostWorktrees(look *layouts) (places []string) {
 	for _, root := range m.Workspace.Roots() {
 		if layout, err := look.of(root.Path); root.Writable && err == nil {
@@ -199,22 +199,22 @@ func (m *Machine) lostWorktrees(look *layouts) (places []string) {
 	return places
 }
 
-// An unprotected place is one that the engine cannot protect, or that a command can lead
-// elsewhere, and how it looked before.
+// An unprotected path is one that the engine cannot protect, or that a command can lead elsewhere,
+// with its state before the command.
 type unprotected struct {
 	Path, LookedUp string
-	Led            bool // it is only where the path leads that can be another
-	Free           bool // it may be removed
+	Led            bool // only the target of its path can change
+	Free           bool // a command may remove it
 }
 
-// leaveUnprotected has what git obeys of a repository looked at by name where it cannot be asked.
+// leaveUnprotected records by name what git obeys in a repository that cannot be asked.
 func (b *baseline) leaveUnprotected(look *layouts, top string) {
 	if _, err := look.of(top); err == nil {
 		return
 	}
 	for _, dir := range workspace.PointedGitDirs(top) {
 		if slices.Contains(b.Repositories, dir) {
-			continue // it can be asked itself
+			continue // git can be asked about it
 		}
 		for _, name := range view.ObeyedNames() {
 			u := unprotected{Path: filepath.Join(dir, name)}
@@ -232,8 +232,8 @@ func (u *unprotected) looks() string {
 	return looks(u.Path)
 }
 
-// LeaveUnprotected has nothing hold the place of what an engine without mount.nested cannot
-// protect. What a command makes or changes there is reported; of git that is what it acts on.
+// LeaveUnprotected removes the holds that an engine without mount.nested cannot protect. The host
+// reports what a command makes or changes there; for git, what git acts on.
 func (out *Resolved) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	for _, e := range left {
@@ -248,7 +248,7 @@ func (out *Resolved) LeaveUnprotected() error {
 	return err
 }
 
-// looks is workspace.Looks, and "" also for what only holds the place for another command.
+// looks is workspace.Looks, and "" also for another command's stub.
 func looks(p string) string {
 	if holdsPlace(p) {
 		return ""
@@ -256,21 +256,21 @@ func looks(p string) string {
 	return workspace.Looks(p)
 }
 
-// Changes is what came to be while a command ran.
+// Changes is what changed while a command ran.
 type Changes struct {
 	Repositories  []RepositoryReport
 	Instructions  []string
-	LostWorktrees []string // where they were
-	Notes         []string // what is not listed
-	Truncated     []string // what is in none of these, since there are too many
-	Unsigned      bool     // a commit was made that its user would have signed
+	LostWorktrees []string // missing ones
+	Notes         []string // what the lists omit
+	Truncated     []string // paths omitted because there are too many
+	Unsigned      bool     // the user would have signed a commit
 }
 
-// reportable is [view.View.Reportable] without the git directories of worktrees, and without what git passes by: a .git
-// that is empty, which a command may fill.
+// reportable is [view.View.Reportable] without the git directories of worktrees, and without an empty
+// .git, which git ignores but a command may fill.
 func (out *Resolved) reportable(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
 	repositories, instructions, unread = out.Reportable(found)
-	for _, dir := range unread { // which a command can have made so
+	for _, dir := range unread { // a command may have made it unreadable
 		for _, name := range view.ActingNames() {
 			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
 				instructions = append(instructions, p)
@@ -280,7 +280,7 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 			repositories = append(repositories, dir)
 		}
 	}
-	// The user's own are told of at any depth, and what git goes into by itself.
+	// The user's own are reported at any depth, and so is what git enters by itself.
 	for _, p := range slices.Concat(out.userRepositories(), slices.Sorted(maps.Keys(submodules))) {
 		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 			repositories = append(repositories, p)
@@ -288,7 +288,7 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
 		names, err := os.ReadDir(filepath.Join(p, ".git"))
-		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree whatever else a command has put there
+		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
 		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
@@ -296,10 +296,10 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 	return repositories, instructions, unread
 }
 
-// ignored gives those of some paths that git ignored before the command.
+// ignored returns those of some paths that git ignored before the command.
 func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, list []string) (ignored []string) {
 	for _, root := range m.Workspace.Roots() {
-		// At the top nothing is too much to be told.
+		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
 			return !paths.Inside(root.Path, p) || view.ActsOnHost(filepath.Base(p)) && slices.Contains(out.ReportTops(), filepath.Dir(p))
 		})
@@ -310,8 +310,8 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	return ignored
 }
 
-// newInstructions are what was made or changed of what is not protected, and those of
-// the files that were not there before and are not held.
+// newInstructions are the unprotected files that were made or changed, and new ones of files that
+// are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, u := range out.baseline.Unprotected {
 		if slices.Contains(made, u.Path) {
@@ -330,8 +330,8 @@ func (out *Resolved) newInstructions(files []string) (made []string) {
 	return made
 }
 
-// untouched reports whether there is no more at a path than what holds it. Somebody outside of the sandbox can
-// have removed that, and then it is a command's to make.
+// untouched reports whether a path has only its stub. Somebody outside of the sandbox may have
+// removed that, and then a command may make it.
 func untouched(h *view.Hold) bool {
 	if !h.File {
 		return holdsPlace(h.Path)
@@ -345,9 +345,9 @@ func untouched(h *view.Hold) bool {
 	return string(text) == h.Content
 }
 
-// holdsPlace reports whether there is no more at p than a directory that holds the place for
-// another command, whose engine may protect it where that of this one does not. It may have gone
-// since. An empty directory that a command makes itself is told when a later one fills it.
+// holdsPlace reports whether p is only a stub directory of another command, whose engine may
+// protect it though this one's does not. It may be gone by now. If a command itself makes an empty
+// directory, a later command that fills it is reported.
 func holdsPlace(p string) bool {
 	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -359,7 +359,7 @@ func holdsPlace(p string) bool {
 	return err == io.EOF || slices.Equal(names, []string{".gitignore"})
 }
 
-// Changes looks for what is there and was not before the command.
+// Changes finds what changed since the start of the command.
 func (m *Machine) Changes(out *Resolved) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
@@ -376,12 +376,12 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	}
 	made.Unsigned = out.committed()
 	found, err := out.searchAgain()
-	if err == nil && out.Spec.Session.Processes { // before the rest: who comes in between is told twice
+	if err == nil && out.Spec.Session.Processes { // first: a change in between is reported twice, not never
 		after := m.look(out, now, found)
 		out.lastLook = &after
 		var unmarked error
 		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
-			made.Notes = append(made.Notes, "what is left running is not told if its host is killed: "+unmarked.Error())
+			made.Notes = append(made.Notes, "if its host is killed, nothing reports what the processes that still run make: "+unmarked.Error())
 		}
 		now = lookAnew()
 		found, err = out.searchAgain()
@@ -389,7 +389,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		out.unreported = nil   // their marks stay
-		found = &scan.Result{} // what is not protected has known places
+		found = &scan.Result{} // the unprotected files have known paths
 	}
 	m.changesOf(ctx, out, now, found, &made)
 	return made
@@ -402,7 +402,7 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 	repositories, instructions, unread := out.reportable(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
 	changed := m.Workspace.GitActions(ctx, look.of, out.baseline.Open, m.Owner.gitUser()).Since(out.baseline.Actions, out.allOpen)
-	var loose []string // what git may ignore, and git status does not go into
+	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
 		if submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !slices.Contains(out.baseline.Repositories, p)) {
@@ -420,21 +420,21 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 	}
 	unread = slices.DeleteFunc(unread, func(dir string) bool { return slices.Contains(out.baseline.Unread, dir) })
 	for _, dir := range unread[:min(len(unread), maxChanges)] {
-		made.unclear(dir, "it cannot be listed: what a command has put there is not known")
+		made.unclear(dir, "it cannot be listed, so what a command put there is not known")
 	}
 	if n := len(unread) - maxChanges; n > 0 {
-		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d directories more in what the command can write to cannot be listed", n))
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d more writable directories cannot be listed", n))
 		made.Truncated = append(made.Truncated, unread[maxChanges:]...)
 	}
 	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
-		made.unclear(m.Workspace.Root(), fmt.Sprintf("of %d repositories in what commands can write to, git is asked for %d", n, workspace.MaxGitActions))
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
 	}
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.userRepositories()), out.lost)))) {
 		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")
 	}
 	reports, more := m.repositoryReports(ctx, out, look, repositories, submodules, changed)
 	if len(more) > 0 {
-		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d repositories more were made or changed in what the command can write to", len(more)))
+		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d more repositories were made or changed in writable directories", len(more)))
 		made.Truncated = append(made.Truncated, more...)
 	}
 	made.Repositories = append(reports, made.Repositories...)
@@ -475,9 +475,9 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 			}
 			was, known := out.baseline.Layouts[p]
 			if is := look.taken(p); known && report.Existing && was != is && report.Unclear == "" {
-				report.Unclear = fmt.Sprintf("git: the repository that git takes there is another: %s, and was %s", is, was)
+				report.Unclear = fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is, was)
 			}
-			maps.Copy(before, now) // a worktree's lies in the main repository as well
+			maps.Copy(before, now) // a worktree's is in the main repository too
 		}
 		acting, acts := changed[p]
 		switch {
@@ -496,30 +496,30 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 	return reports, more
 }
 
-// ChangesSince looks for what is there and was not at the end of the last command of a session, when nothing
-// of it runs any more.
+// ChangesSince finds what changed since the end of the last command of a session, when nothing of
+// the session runs any more.
 func (m *Machine) ChangesSince(last *Resolved) Changes {
 	last.ContinueFrom(last)
 	last.Spec.Session.Processes = false
 	return m.Changes(last)
 }
 
-// tick is how far the clock of a file system is behind, at most.
+// tick is the maximal delay of a file system's clock.
 const tick = 10 * time.Millisecond
 
-// maxChanges bounds what is reported of one command, of each kind.
+// maxChanges bounds the reported paths of one command, of each kind.
 const maxChanges = 32
 
-// inspecting bounds how long repositories that a command made are looked at.
+// inspecting bounds the time to look at repositories that a command made.
 const inspecting = 10 * time.Second
 
-// Executes reports whether a git that is run there, outside of a sandbox, would
-// execute something of it, or may.
+// Executes reports whether a git outside of a sandbox would or may execute something in the
+// repository.
 func (r *RepositoryReport) Executes() bool {
 	return len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0 || r.Unclear != ""
 }
 
-// String says it in a sentence.
+// String describes it in a sentence.
 func (r *RepositoryReport) String() string {
 	s := fmt.Sprintf("the command made the git repository %q", r.Path)
 	if r.Superproject != "" {
@@ -540,13 +540,13 @@ func (r *RepositoryReport) String() string {
 		s += fmt.Sprintf(keys, r.Keys)
 	}
 	if r.More > 0 {
-		s += fmt.Sprintf(", and %d hooks and keys more", r.More)
+		s += fmt.Sprintf(", and %d more hooks and keys", r.More)
 	}
 	if r.Alternates {
 		s += ", which takes objects from elsewhere"
 	}
 	if n := len(r.Pending); n > 0 {
-		s += fmt.Sprintf(", which since the command is in the middle of %q", r.Pending[:min(n, maxPendingNamed)])
+		s += fmt.Sprintf(", which has operations in progress since the command: %q", r.Pending[:min(n, maxPendingNamed)])
 		if n > maxPendingNamed {
 			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
 		}

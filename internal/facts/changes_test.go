@@ -81,7 +81,7 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !told("is another: plain") {
+	if !told("uses another repository there: plain") {
 		t.Errorf("another one: %+v", m.Changes(out).Repositories)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// HostDir is where on the host a command runs, symlinks resolved: in dir, else in the caller's
-// current directory, else in the root. What a caller names must lie in a root of the
-// workspace, and adds none.
+// HostDir is the resolved directory of a command on the host: dir, else the caller's current
+// directory, else the root. dir must lie in a root of the workspace, and adds none.
 func (m *Machine) HostDir(dir, current string) (string, error) {
 	if dir == "" {
 		resolved, err := m.Workspace.ResolveDir(current)
@@ -32,8 +31,8 @@ func (m *Machine) HostDir(dir, current string) (string, error) {
 	return resolved, nil
 }
 
-// Workdir gives the working directory for a host directory: where it lies inside, or
-// itself for a command that is not confined.
+// Workdir returns the working directory for a host directory: its path inside, or itself for an
+// unconfined command.
 func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
 	resolved, err := m.HostDir(dir, current)
 	if err != nil || r.Spec.Unconfined {
@@ -41,7 +40,7 @@ func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
 	}
 	spelled := filepath.Clean(cmp.Or(dir, current))
 	if e, host := shared.Cover(r.Spec.Table, spelled); e != nil && e.Access.Shows() && host == resolved {
-		return spelled, nil // as its caller is in it
+		return spelled, nil // the caller's spelling
 	}
 	path, ok := view.InsidePath(&r.Spec, resolved)
 	if !ok {
@@ -50,11 +49,11 @@ func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
 	return path, nil
 }
 
-// MachinesTemp is told of a command that is not confined, where /tmp is the session's inside.
+// MachinesTemp is the note for an unconfined command if /tmp inside is the session's.
 const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
 
-// EnvInput is what the environment of a command in a sandbox is computed from, but for what
-// the command itself says; environ is its caller's. With planning it runs no program to find out.
+// EnvInput is the input for a sandboxed command's environment, without the command's own variables;
+// environ is the caller's. With planning it executes no program.
 func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
 	spec := &r.Spec
 	in = env.Input{
@@ -70,7 +69,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	}
 	if spec.Unconfined {
 		if len(d.Injected(m.Sets())) > 0 {
-			notes = append(notes, view.OriginInject+": without a sandbox nothing is put into requests, so that the command is not authenticated")
+			notes = append(notes, view.OriginInject+": without a sandbox nothing adds credentials to requests, so the command is not authenticated")
 		}
 		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {
 			notes = append(notes, MachinesTemp)
@@ -80,7 +79,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 			return way.Err == nil && m.written(filepath.Clean(dir)) == "" && m.written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
-		look := newLookup(ctx, m) // the directories of PATH have much of their ways in common
+		look := newLookup(ctx, m) // the directories of PATH have many parents in common
 		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, look.Follow) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
@@ -98,7 +97,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	return in, notes
 }
 
-// Identity gives the variables of the git identity in force at the workspace's root, "name=value".
+// Identity returns the variables of the git identity at the workspace's root, "name=value".
 func (m *Machine) Identity(ctx context.Context) []string {
 	if m.Env != nil || m.Workspace.Repository() == "" {
 		return nil
@@ -110,7 +109,7 @@ func (m *Machine) Identity(ctx context.Context) []string {
 	return env
 }
 
-// DirNotes says why a command runs elsewhere than where its caller is; see HostDir.
+// DirNotes says why a command runs in another directory than its caller; see HostDir.
 func (m *Machine) DirNotes(dir, current string) []string {
 	if dir != "" {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// useCopies shows configurations as a command has to see them, from copies by their
-// checksums. Who cannot keep any shows them as they are.
+// useCopies shows the configurations that a command must see, from copies named by their checksums.
+// If no copy is possible, the command sees the originals.
 func (m *Machine) useCopies(out *Resolved) {
 	for i := range out.Spec.Table {
 		e := &out.Spec.Table[i]
@@ -25,8 +25,7 @@ func (m *Machine) useCopies(out *Resolved) {
 		if !ok || e.Access != shared.ReadOnly {
 			continue
 		}
-		// Where a command could write to the copy, it could tell another one's git
-		// what to run.
+		// If commands could write to the copy, one could tell another's git what to run.
 		if file := m.copyOf(content); file != "" && !out.WritableAt(file) {
 			if out.Copies == nil {
 				out.Copies = map[string]string{}
@@ -36,8 +35,8 @@ func (m *Machine) useCopies(out *Resolved) {
 	}
 }
 
-// copies is where they are kept; "" is nowhere. Whom commands run as must be able to
-// search it, and another user to neither list nor write it.
+// copies is their directory, or "". The commands' user must be able to search it, and another user
+// may neither list nor write it.
 func (m *Machine) copies() string {
 	if m.Owner != nil {
 		gid := int(m.Owner.User.GID)
@@ -90,9 +89,8 @@ func (m *Machine) copyOf(content []byte) string {
 	return file
 }
 
-// sweepCopies removes copies that are a day old: who is killed leaves the one of its
-// certificates. One that is in use stays mounted where it is, and is made again for the next
-// command.
+// sweepCopies removes copies that are a day old: a killed host leaves that of its certificates. One
+// in use stays mounted, and is made again for the next command.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -22,9 +22,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// Credentials gives the variables of a definition's credential sets, and notes
-// on those that are not to be had. With planning, no program is run, and a token
-// that one would give is empty.
+// Credentials returns the variables of a definition's credential sets, and notes on unavailable
+// ones. With planning it executes no program, and such a program's token is empty.
 func (m *Machine) Credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
 	for _, name := range names {
 		origin := fmt.Sprintf("credentials %q", name)
@@ -58,7 +57,7 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 	return vars, notes
 }
 
-// gitHub gives the variables of a token, and the server's address, or says why there is none.
+// gitHub returns the variables of a token, and the server's address, or why there is none.
 func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (vars []env.Secret, address string, err error) {
 	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
 	token := ""
@@ -84,46 +83,44 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 		}
 		vars = append(vars, secret("GH_TOKEN", token))
 	} else if token == "" {
-		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so that commands are not authenticated")
+		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so commands are not authenticated")
 	}
 	key := "credential.https://" + address + ".helper"
 	if server != "" {
 		vars = append(vars, secret("GITHUB_SERVER_URL", server))
 	}
-	// By a helper, which git asks for that server alone. A header of git's
-	// configuration would go along where the server redirects to another one, and
-	// a URL is given to git's programs as an argument. The empty helper before it
-	// takes those away that a bound configuration has: they would be told the
-	// token, to keep it in a file.
+	// A helper, which git asks only for that server. A header in git's configuration would follow a
+	// redirect to another server, and git passes a URL to its programs as an argument. The empty
+	// helper before it removes the helpers of a bound configuration, which would receive the token
+	// and store it in a file.
 	for i, helper := range [...]string{"", gitHubHelper} {
 		vars = append(vars, secret(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key), secret(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper))
 	}
 	return append(vars, secret("GIT_CONFIG_COUNT", "2")), address, nil
 }
 
-// tokenVariables are those of a token, in the order in which gh looks.
+// tokenVariables are the variables of a token, in gh's order.
 var tokenVariables = [...]string{"GH_TOKEN", "GITHUB_TOKEN"}
 
-// gitHubHelper is a credential helper of git, a shell's function that reads the
-// token from its environment. What it prints goes to git by a pipe.
+// gitHubHelper is a credential helper of git, a shell function that reads the token from its
+// environment. Its output goes to git through a pipe.
 const gitHubHelper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "${GH_TOKEN:-$GITHUB_TOKEN}"; }; f`
 
-// gitHubHost is the address of a GitHub server, by its URL, as CI systems give
-// it; empty is github.com.
+// gitHubHost is the address of a GitHub server, from its URL, as CI systems set it; empty means
+// github.com.
 func gitHubHost(server string) (string, error) {
 	if server == "" {
 		return "github.com", nil
 	}
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
-		strings.ContainsAny(u.Host, "*\"\\") { // a URL in a key of git's has wildcards
+		strings.ContainsAny(u.Host, "*\"\\") { // in a key of git, a URL has wildcards
 		return "", errors.New("GITHUB_SERVER_URL is not of the form https://HOST, and the token goes nowhere else")
 	}
 	return u.Host, nil
 }
 
-// ghToken is what `gh auth token` gave, which is kept for a while: it takes
-// longer than a command.
+// ghToken caches the output of `gh auth token`, which takes longer than a command.
 type ghToken struct {
 	mu    sync.Mutex
 	token string
@@ -161,21 +158,21 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("gh auth token: %w", ctx.Err())
 	case err != nil:
-		return "", errors.New("gh auth token gave none for " + server + ": log in with gh auth login") // not its output, which may be the token
+		return "", errors.New("gh auth token gave none for " + server + ": log in with gh auth login") // never show the output: it may be the token
 	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
-		return "", errors.New("gh auth token printed something that is no token")
+		return "", errors.New("gh auth token printed something that is not a token")
 	}
 	g.token, g.until = token, time.Now().Add(ghTokenFor)
 	return token, nil
 }
 
-// Search looks for programs that run outside of sandboxes.
+// Search finds programs that run outside of sandboxes.
 func (m *Machine) Search() *hostpath.Programs {
 	path, _ := m.Caller.LookupEnv("PATH")
 	return &hostpath.Programs{Path: path, Written: m.written}
 }
 
-// written says where commands can write, of a path that lies there; "" of another.
+// written describes where commands can write, for a path that is there; else "".
 func (m *Machine) written(p string) (where string) {
 	if m.CommandsWrite == nil {
 		return "" // there are none
@@ -189,7 +186,7 @@ func (m *Machine) agentSocket() (string, error) {
 	socket, _ := m.Caller.LookupEnv("SSH_AUTH_SOCK")
 	switch {
 	case socket == "":
-		return "", errors.New("SSH_AUTH_SOCK is not set: no ssh-agent is at hand")
+		return "", errors.New("SSH_AUTH_SOCK is not set, so there is no ssh-agent")
 	case !filepath.IsAbs(socket):
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %q is not absolute", socket)
 	}

@@ -50,7 +50,7 @@ func TestInjectUnset(t *testing.T) {
 	m := newTree(t).machine(t)
 	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Env: map[string]shared.Secret{"SET": "secret", "UNSET": ""}}}
 	out, err := m.resolve(t.Context(), "s", view.Definition{Credentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}})
-	const want = "credentials: npm: UNSET not set, so that commands are not authenticated"
+	const want = "credentials: npm: UNSET not set, so commands are not authenticated"
 	if err != nil || !slices.Contains(out.Notes, want) {
 		t.Errorf("%v, %+v", err, out)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// NeverPropose says what a path gives that no command should be shown for a failure of its own:
-// credentials, or a way out of the sandbox. It is "" for every other.
+// NeverPropose says why no hint may propose a path after a failure: it gives credentials, or a way
+// out of the sandbox. It is "" for every other path.
 func (m *Machine) NeverPropose(p string) string {
 	for _, home := range [...]string{m.home(), m.Caller.Home} {
 		for _, place := range view.SecretPlaces {
@@ -35,14 +35,14 @@ func (m *Machine) NeverPropose(p string) string {
 	return ""
 }
 
-// credentialFiles are names of files in which tools keep credentials, wherever they lie.
+// credentialFiles are names of files in which tools keep credentials, in any directory.
 var credentialFiles = [...]string{
 	".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".vault-token", ".terraformrc",
 	"credentials", "credentials.toml", "credentials.json", "credentials.tfrc.json", "hosts.yml", "settings.xml", "gradle.properties", "id_rsa", "id_ed25519",
 	"shadow", "gshadow", "sudoers", "krb5.keytab",
 }
 
-// Program finds a program as a shell of the caller's would; "" where there is none.
+// Program finds a program as the caller's shell would, or "".
 func (c *Caller) Program(name string) string {
 	path, _ := c.LookupEnv("PATH")
 	dirs := filepath.SplitList(path)
@@ -58,8 +58,8 @@ func (c *Caller) Program(name string) string {
 	return ""
 }
 
-// listens reports whether something listens on a TCP port of this machine's loopback, where
-// the system tells.
+// listens reports whether a process listens on a TCP port of this machine's loopback, if the system
+// says.
 func listens(port uint16) bool {
 	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
 	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -78,10 +78,10 @@ func listens(port uint16) bool {
 	return false
 }
 
-// Witness tells of this machine what a denial depends on.
+// Witness answers questions about this machine for denials.
 type Witness struct {
 	*Machine
-	Given   []string // its caller's environment
+	Given   []string // the caller's environment
 	Environ []string // the command's
 	Notes   []string // of DroppedFromPath
 }
@@ -90,8 +90,7 @@ func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
 func (w *Witness) Program(name string) string { return w.Caller.Program(name) }
 func (w *Witness) Listens(port uint16) bool   { return listens(port) }
 
-// Dropped says why a directory of the caller's PATH is not in the command's; "" where
-// it is.
+// Dropped says why a directory of the caller's PATH is not in the command's; else "".
 func (w *Witness) Dropped(dir string) string {
 	i := slices.IndexFunc(w.Notes, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })
 	if i < 0 {
@@ -100,7 +99,7 @@ func (w *Witness) Dropped(dir string) string {
 	return w.Notes[i]
 }
 
-// Variable reports whether the caller has a variable that the command has not.
+// Variable reports whether the caller has a variable that the command lacks.
 func (w *Witness) Variable(name string) bool {
 	_, has := valueIn(w.Given, name)
 	_, passed := valueIn(w.Environ, name)

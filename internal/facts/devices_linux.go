@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// device looks at what a definition names in devices.
+// device describes an element of a definition's devices.
 func device(p string) (d view.Device) {
 	way := Follow(p)
 	if d.Path, d.Err = way.End, way.Err; d.Err != nil {
@@ -25,7 +25,7 @@ func device(p string) (d view.Device) {
 	return d
 }
 
-// driverOf is the kernel's name for who has a major number of character devices; "" if none is known.
+// driverOf is the kernel's name for the driver with a major number of character devices, or "".
 func driverOf(major uint32) string {
 	text, _ := os.ReadFile("/proc/devices")
 	characters, _, _ := strings.Cut(string(text), "\nBlock devices:")

@@ -8,5 +8,5 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// device knows no devices of this system's: none has been tried.
+// device knows no devices of this system: none was tested.
 func device(p string) view.Device { return view.Device{Path: p, Err: errors.ErrUnsupported} }

@@ -9,13 +9,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// Findings are what of made acts outside, for the list of what a person is to see.
+// Findings are the changes that act outside, for the list that a person must see.
 func (made *Changes) Findings() (list []approvals.Finding) {
 	now := time.Now().UTC()
 	for _, r := range made.Repositories {
 		what := "a git repository, in which a git outside of a sandbox would act on what a command made"
 		if r.Unclear != "" {
-			what = "where it is not clear on what a git outside of a sandbox would act: " + r.Unclear
+			what = "a git repository; what a git outside of a sandbox would act on is not clear: " + r.Unclear
 		}
 		if r.Executes() {
 			list = append(list, approvals.Finding{Path: r.Path, Description: what, At: now})
@@ -30,5 +30,5 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 	return list
 }
 
-// StillPresent reports whether what was told is still there. What a later command changes in it stays told.
+// StillPresent reports whether a finding still exists. A later change does not end it.
 func StillPresent(t *approvals.Finding) bool { return Follow(t.Path).Kind != view.Absent }

@@ -20,11 +20,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Hold makes sure that what is missing can be mounted on until the command has
-// ended. What a command cannot create either is taken out of the Spec. The rest
-// is refused: of two commands, the first could see to it that nothing can be held
-// - by filling a disk, by a directory's mode -, and the second undo that and
-// create what it likes.
+// Hold makes stubs for missing paths, on which an engine can mount until the command's end. It
+// removes from the Spec paths that a command cannot create either, and refuses the rest. Otherwise
+// the first of two commands could prevent a stub, with a full disk or a directory's mode, and the
+// second could undo that and create the path.
 func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) {
 	hold := m.Stubs.Hold(ctx, stubsOf(out.Holds))
 	if err := ctx.Err(); err != nil {
@@ -34,7 +33,7 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 	if out.StateInReach {
 		if err := hold.SuspendCache(ctx); err != nil {
 			hold.Release()
-			return nil, view.Invalid("bind_paths", fmt.Sprintf("what is remembered about sandboxes lies in what a command can write to, and there it cannot be said that one runs: %v", err),
+			return nil, view.Invalid("bind_paths", fmt.Sprintf("the state about sandboxes is in a writable directory, and cannot record that a command runs: %v", err),
 				"bind less, or set XDG_STATE_HOME to another directory")
 		}
 	}
@@ -44,16 +43,16 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 	for _, p := range slices.Sorted(maps.Keys(hold.Unheld)) {
 		if cause := hold.Unheld[p]; m.canCreate(p, cause) {
 			if errors.Is(cause, syscall.ENOTDIR) {
-				// Above it is a file, which is a command's to replace.
-				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should be kept from it: %v", hostpath.Quote(p), cause))
+				// Above it is a file, which a command may replace.
+				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should not exist for it: %v", hostpath.Quote(p), cause))
 				continue
 			}
 			hold.Release()
 			if hint := shortageHint(cause); hint != "" {
-				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the place of %s, which a command must not create, cannot be held: %v", hostpath.Quote(p), cause), Hint: hint}
+				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("no stub can hold the path %s, which a command must not create: %v", hostpath.Quote(p), cause), Hint: hint}
 			}
-			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must be kept from it, and nothing can hold its place: %v", hostpath.Quote(p), cause),
-				"see to it that something can be created there, say read_only = true, or leave it out")
+			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must not exist for it, and no stub can hold the path: %v", hostpath.Quote(p), cause),
+				"make it possible to create a file there, say read_only = true, or leave it out")
 		}
 	}
 	dropMissing(&out.Spec, hold.Unheld)
@@ -68,7 +67,7 @@ func stubsOf(holds []view.Hold) []stubs.Stub {
 	return list
 }
 
-// originOf is what asked for a path to be protected or hidden.
+// originOf is the reason to protect or hide a path.
 func originOf(spec *shared.Spec, p string) string {
 	hostPath := view.HostPaths(spec.Table)
 	for i := range spec.Table {
@@ -79,7 +78,7 @@ func originOf(spec *shared.Spec, p string) string {
 	return "workspace"
 }
 
-// dropMissing takes what does not exist and is not held out of the Spec.
+// dropMissing removes missing paths without a stub from the Spec.
 func dropMissing(spec *shared.Spec, unheld map[string]error) {
 	hostPath := view.HostPaths(spec.Table)
 	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
@@ -92,15 +91,14 @@ func dropMissing(spec *shared.Spec, unheld map[string]error) {
 	})
 }
 
-// canCreate reports whether a command could create p, of which cause says why
-// it could not be created now: by its permissions, if need be after it has
-// changed those of its own directories or made room.
+// canCreate reports whether a command could create p, which could not be created now because of
+// cause: by its permissions, perhaps after it changes modes of its own directories or frees space.
 func (m *Machine) canCreate(p string, cause error) bool {
 	switch {
 	case errors.Is(cause, syscall.EROFS), errors.Is(cause, syscall.ENAMETOOLONG), errors.Is(cause, syscall.EPERM):
-		return false // a file system that is read-only, a directory that is immutable
+		return false // the file system is read-only, or a directory immutable
 	case errors.Is(cause, syscall.ELOOP):
-		return true // a directory on the way became a symlink at this moment
+		return true // a directory on the way has just become a symlink
 	}
 	for dir := filepath.Dir(p); ; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(dir)
@@ -113,8 +111,8 @@ func (m *Machine) canCreate(p string, cause error) bool {
 		if !ok || st.Uid == m.uid() || m.uid() == 0 {
 			return true
 		}
-		// Of another's directory the caller's own attempt has told, unless
-		// commands are somebody else.
+		// The caller's own attempt answers for another user's directory, unless commands have
+		// another user.
 		return m.Owner != nil && info.Mode().Perm()&0o022 != 0 || !errors.Is(cause, fs.ErrPermission)
 	}
 }

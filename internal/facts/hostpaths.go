@@ -12,19 +12,19 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// HostPaths is what sbxhost obeys and runs itself.
+// HostPaths is what sbxhost itself obeys and runs.
 type HostPaths struct {
-	Configs      []string          // in force, as they are spelled
-	TrustChecked bool              // of another text of these nothing is obeyed
-	EngineDir    string            // the one of engines that were installed with it, where that is not its own
+	Configs      []string          // in force, as spelled
+	TrustChecked bool              // sbxhost obeys only texts of these that it has checked
+	EngineDir    string            // the directory of engines that were installed with it, if it is not its own
 	Engines      []string          // names of engines
 	Programs     []string          // executables that it may run outside of sandboxes
-	Sources      map[string]string // paths of engines that are declared, by name
+	Sources      map[string]string // paths of declared engines, by name
 	Records      []view.HostPath   // of its decisions
 }
 
-// All lists it, and what sbxhost would run, or take for its user's word, if it were
-// there the next time: no command must put it there. Relative paths begin at dir.
+// All lists them, and what sbxhost would run, or believe, if it were there at its next start: no
+// command may put it there. Relative paths begin at dir.
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.OwnKind, p, what string, names ...string) {
@@ -32,8 +32,8 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names})
 		}
 	}
-	// A command that replaces a symlink on the way to these leads the next sbxhost to what it
-	// has made itself.
+	// A command that replaces a symlink on the way to these leads the next sbxhost to its own
+	// files.
 	for _, p := range o.Configs {
 		add(view.OwnWay, p, inForce)
 	}
@@ -79,7 +79,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	if caller.Home != "" {
 		add(view.OwnPlace, filepath.Join(caller.Home, ".config"), config, "sbxhost")
 	}
-	// Another one may be in force for this command.
+	// Another configuration may be in force for this command.
 	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
@@ -112,8 +112,8 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	return list, nil
 }
 
-// programsRun are the programs that this one looks for in PATH, and its own name:
-// who finds another there the next time runs that.
+// programsRun are the programs that sbxhost finds in PATH, and its own name: a command could put
+// another one there for the next time.
 func programsRun() []string {
 	names := []string{"git", "gh", "less", "sbxhost"}
 	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {

@@ -26,8 +26,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// inject finds the credentials that a definition has put into requests, what commands have in
-// their place, and an authority that commands trust. The notes are about those that are not to be had.
+// inject finds the credentials that a definition adds to requests, the placeholders for commands,
+// and an authority that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
 	var hosts []string
@@ -71,20 +71,20 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 	return notes, nil
 }
 
-// unset is the note about a set that is not to be had.
+// unset is the note about an unavailable set.
 func unset(name string, set *view.Credential) string {
 	variables := maps.Clone(set.Env)
 	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
-	return fmt.Sprintf("%s: %s: %s not set, so that commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
+	return fmt.Sprintf("%s: %s: %s not set, so commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 }
 
-// withhold has commands get a placeholder.
+// withhold gives commands a placeholder.
 func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
 	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
 	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
-// injectGitHub does so for the token of a GitHub server. The note says why there is none.
+// injectGitHub is inject for the token of a GitHub server. The note says why there is none.
 func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved, add func(shared.Credential)) (note string, err error) {
 	vars, address, err := m.gitHub(ctx, origin, ask, q.Planning)
 	if err != nil {
@@ -105,15 +105,15 @@ func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *
 	return "", nil
 }
 
-// trustCopied makes sure that commands see the authority: who cannot keep a copy of the file
-// shows it as it is.
+// trustCopied makes sure that commands see the authority: without a copy of the file they would see
+// the original.
 func (m *Machine) trustCopied(in *view.Input, out *Resolved) error {
 	for _, e := range out.Spec.Table {
 		if in.Trust.Path == "" || e.Path != in.Trust.Path {
 			continue
 		}
 		if out.Copies[e.Source] != in.Trust.Path {
-			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands are to trust can be kept nowhere but where commands can write",
+			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust can only be stored where commands can write",
 				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
 		}
 		m.trusted.keep(e.Source)
@@ -121,8 +121,8 @@ func (m *Machine) trustCopied(in *view.Input, out *Resolved) error {
 	return nil
 }
 
-// authorities have issued certificates for hosts of credentials, each for one list of them. The
-// keys that they did that with are gone: no other certificate can be had by them.
+// authorities have issued certificates for hosts of credentials, each for one list of hosts. Their
+// keys are gone, so nobody can issue another certificate.
 type authorities struct {
 	mu     sync.Mutex
 	byHost map[string]*authority
@@ -151,7 +151,7 @@ func (as *authorities) of(hosts []string) (*authority, error) {
 	return as.byHost[key], nil
 }
 
-// keep notes a file of theirs.
+// keep records a file of theirs.
 func (as *authorities) keep(file string) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -160,7 +160,7 @@ func (as *authorities) keep(file string) {
 	}
 }
 
-// Close removes files of certificates.
+// Close removes the files of certificates.
 func (m *Machine) Close() {
 	as := &m.trusted
 	as.mu.Lock()
@@ -170,12 +170,11 @@ func (m *Machine) Close() {
 	}
 }
 
-// bundles are where distributions keep the certificates that programs trust, as package
-// crypto/x509 knows them.
+// bundles are where distributions keep the trusted certificates, as in package crypto/x509.
 var bundles = [...]string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/cacert.pem",
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"}
 
-// newAuthority makes one that can name these hosts alone.
+// newAuthority makes an authority for these hosts only.
 func newAuthority(hosts []string) (*authority, error) {
 	a := &authority{}
 	for _, file := range bundles {
@@ -224,7 +223,7 @@ func newAuthority(hosts []string) (*authority, error) {
 	return a, nil
 }
 
-// issue makes a certificate; by nobody else where by is nil.
+// issue makes a certificate, signed by by, or by itself if by is nil.
 func issue(form, by *x509.Certificate, of *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

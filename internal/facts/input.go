@@ -20,7 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// input is what a definition's table is made for.
+// input is the input for a definition's table.
 func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
@@ -28,8 +28,8 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
 		HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
-	// A workspace that its own user may not write to is left alone: a command could change that,
-	// and nothing could hold the place of what it would then create.
+	// If the workspace's own user cannot write to it, leave it: a command could change that, and no
+	// stub could hold what it would then create.
 	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.User.UID {
 		in.ReadOnly = true
 	}
@@ -44,7 +44,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	}
 	if m.toolchains != nil {
 		for _, dir := range m.toolchains.dirs {
-			if way := look.Follow(dir.Path); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 { // most are not there
+			if way := look.Follow(dir.Path); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 { // most do not exist
 				in.Toolchain = append(in.Toolchain, dir)
 			}
 		}
@@ -69,8 +69,8 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	return in
 }
 
-// homes are those of the caller and of whom commands run as, by HOME and by the
-// account, and root's.
+// homes are those of the caller and of the commands' user, from HOME and from the account, and
+// root's.
 func (m *Machine) homes() []string {
 	homes := []string{"/root"}
 	for _, home := range [...]string{m.home(), m.Caller.Home, accountHome(m.Caller.UID)} {
@@ -81,7 +81,7 @@ func (m *Machine) homes() []string {
 	return homes
 }
 
-// accountHome is the home directory of a user's account; "" where there is none.
+// accountHome is the home directory of a user's account, or "".
 func accountHome(uid int) string {
 	account, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
@@ -90,8 +90,8 @@ func accountHome(uid int) string {
 	return account.HomeDir
 }
 
-// prepare makes what a command could make otherwise, or what has to be there to be
-// hidden: the host's records, its state, directories of sessions.
+// prepare makes directories that a command could make otherwise, or that must exist to be hidden:
+// the host's records, its state, sessions.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	for _, o := range m.HostPaths {
 		switch o.Kind {
@@ -101,7 +101,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 			}
 		case view.OwnState:
 			if way := look.Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
-				_ = makeToHide(way.End) // else nobody makes it
+				_ = makeToHide(way.End) // an error means that nobody can make it
 				look.forget()
 			}
 		}
@@ -114,7 +114,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	}
 	for i, base := range in.Session.Bases {
 		if look.Follow(base).Kind == view.Absent && v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
-			_ = sessiondir.MakeBase(base) // else nobody makes it
+			_ = sessiondir.MakeBase(base) // an error means that nobody can make it
 			look.forget()
 		}
 		if way := look.Follow(base); way.Err == nil && way.Kind != view.Absent {
@@ -127,8 +127,8 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	return nil
 }
 
-// makeToHide makes a directory, and what is missing above it, for the owner of the directory that it comes to lie in:
-// nobody could use ~/.local otherwise but root.
+// makeToHide makes a directory and its missing parents, with the owner of the directory above: else
+// only root could use ~/.local.
 func makeToHide(dir string) error {
 	above := filepath.Dir(dir)
 	for Follow(above).Kind == view.Absent {
@@ -154,7 +154,7 @@ func makeToHide(dir string) error {
 	return hostpath.MakePoint(root, name, true, 0o700, uid, gid)
 }
 
-// uid is whom commands run as.
+// uid is the commands' user.
 func (m *Machine) uid() uint32 {
 	if m.Owner != nil {
 		return m.Owner.User.UID
@@ -162,8 +162,8 @@ func (m *Machine) uid() uint32 {
 	return uint32(m.Caller.UID)
 }
 
-// makeRecord makes what keeps the host's decisions where an entry would let a
-// command write it. A command could make it otherwise, and would have approved itself.
+// makeRecord makes a record of the host's decisions where an entry would let a command make it, and
+// so approve itself.
 func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
 	if !v.WritableAt(existing(record.Path)) {
 		return nil
@@ -175,7 +175,7 @@ func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
 	}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil && record.File {
-		// What is there is not opened: a fifo would hold us up.
+		// It does not open an existing one: a fifo would block.
 		var f *os.File
 		if f, err = os.OpenFile(record.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 			f.Close()
@@ -184,12 +184,12 @@ func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
 		}
 	}
 	if err != nil {
-		return view.Invalid(record.Attribute, fmt.Sprintf("%s lies where commands can write, and cannot be protected from them: %v", hostpath.Quote(record.Path), err), "")
+		return view.Invalid(record.Attribute, fmt.Sprintf("%s is in a writable directory, and cannot be protected there: %v", hostpath.Quote(record.Path), err), "")
 	}
 	return nil
 }
 
-// existing resolves the deepest part of a path that is there.
+// existing resolves the deepest existing part of a path.
 func existing(path string) string {
 	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
 		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {

@@ -18,9 +18,9 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// lookup looks at the machine for one table, and at each path once.
+// lookup looks at the machine for one table, at each path once.
 type lookup struct {
-	ctx          context.Context // of the command that it is for
+	ctx          context.Context // of the command
 	m            *Machine
 	ways         map[string]*view.Way
 	unsearchable map[string]string // by directory
@@ -28,16 +28,15 @@ type lookup struct {
 	layouts      layouts
 	workTrees    map[string]workTrees
 	links        map[string]view.Links
-	as           *asUser // nil: commands run as the caller, or nothing was asked yet
-	failure      error   // of as
+	as           *asUser // nil: commands run as the caller, or nobody has asked yet
+	failure      error   // the error of as
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
 	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, links: map[string]view.Links{}}
 }
 
-// Follow implements view.Facts. Most paths that are asked for lie in the same
-// directories, so that each directory is walked to once.
+// Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
 func (f *lookup) Follow(p string) view.Way {
 	if known := f.ways[p]; known != nil {
 		return *known
@@ -51,14 +50,14 @@ func (f *lookup) Follow(p string) view.Way {
 	} else if dir.Kind == view.Directory {
 		way = follow(dir.End, name)
 		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
-	} else { // nothing lies beneath what is missing, or a file
+	} else { // nothing lies beneath a missing path, or a file
 		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
 	}
 	f.ways[p] = &way
 	return way
 }
 
-// forget makes f look again at what it knows of paths.
+// forget drops all that f knows about paths.
 func (f *lookup) forget() {
 	clear(f.ways)
 	clear(f.links)
@@ -66,13 +65,13 @@ func (f *lookup) forget() {
 
 var _ view.Facts = (*lookup)(nil)
 
-// Follow is where an absolute path of the host leads.
+// Follow returns where an absolute path of the host leads.
 func Follow(p string) view.Way { return follow("/", p) }
 
 // follow walks along a path from a directory without symlinks.
 func follow(from, p string) (way view.Way) {
 	end, info, err := hostpath.Follow(from, p, func(link string) {
-		target, _ := os.Readlink(link) // one that is gone by now is looked at again
+		target, _ := os.Readlink(link) // if it is gone, the loop looks again
 		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
 	})
 	switch way.End = end; {
@@ -100,9 +99,8 @@ func follow(from, p string) (way view.Way) {
 	return way
 }
 
-// Unsearchable implements view.Facts. A caller whose commands run as himself
-// cannot search such a directory either, and finds nothing in it; only root's run as
-// somebody else.
+// Unsearchable implements view.Facts. A caller with commands of the same user cannot search such a
+// directory either, and finds nothing in it; only root's commands have another user.
 func (f *lookup) Unsearchable(p string) string {
 	if f.m.Owner == nil || f.m.Caller.UID != 0 {
 		return ""
@@ -116,7 +114,7 @@ func (f *lookup) Unsearchable(p string) string {
 	}
 	outermost := ""
 	if f.failure == nil && !f.as.searches(dir) {
-		// The outermost one that there is, and that is to blame.
+		// The outermost existing one, which is the cause.
 		for at := dir; at != "/"; at = filepath.Dir(at) {
 			if _, err := os.Lstat(at); err == nil && !f.as.searches(at) {
 				outermost = at
@@ -127,7 +125,7 @@ func (f *lookup) Unsearchable(p string) string {
 	return outermost
 }
 
-// close ends what f has begun, and gives the error of what it could not find out.
+// close ends what f has begun, and returns its error.
 func (f *lookup) close() error {
 	if f.as != nil {
 		f.as.close()
@@ -135,7 +133,6 @@ func (f *lookup) close() error {
 	return f.failure
 }
 
-// Empty implements view.Facts.
 func (f *lookup) Empty(dir string) bool {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -146,10 +143,9 @@ func (f *lookup) Empty(dir string) bool {
 	return len(names) == 0 || len(names) == 1 && names[0] == ".git"
 }
 
-// maxLooked is how many entries of one directory, and of those in it, LinksIn looks at.
+// maxLooked is how many entries of a directory and its subdirectories LinksIn reads.
 const maxLooked = 10_000
 
-// LinksIn implements view.Facts.
 func (f *lookup) LinksIn(dir string) view.Links {
 	known, ok := f.links[dir]
 	if !ok {
@@ -168,7 +164,6 @@ func (f *lookup) LinksIn(dir string) view.Links {
 	return known
 }
 
-// Repository implements view.Facts.
 func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	r, ok := f.repos[dir]
 	if !ok {
@@ -184,7 +179,6 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	return r
 }
 
-// WorkTrees implements view.Facts.
 func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
 	known, ok := f.workTrees[top]
 	if !ok {
@@ -200,13 +194,13 @@ type workTrees struct {
 }
 
 // A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
-// status goes there from that repository, and acts on its configuration.
+// status in that repository enters it, and acts on its configuration.
 type submodule struct {
 	From   string // the outermost of those repositories
-	DotGit string // where its .git leads, and what that says if it is a file
+	DotGit string // where its .git leads, and its text if it is a file
 }
 
-// submodules gives the submodules of some repositories, and theirs in turn.
+// submodules returns the submodules of some repositories, recursively.
 func (f *lookup) submodules(own []string) map[string]submodule {
 	found := map[string]submodule{}
 	var enter func(dir, from string)
@@ -235,7 +229,7 @@ func (f *lookup) submodules(own []string) map[string]submodule {
 	return found
 }
 
-// layouts is what workspace.GitDirs says of each directory, which it looks at once.
+// layouts caches workspace.GitDirs by directory.
 type layouts struct {
 	writable []string
 	known    map[string]layoutOf
@@ -258,7 +252,7 @@ func (l *layouts) of(dir string) (workspace.GitLayout, error) {
 	return known.GitLayout, known.err
 }
 
-// askGit asks what git goes by besides the layout of a repository.
+// askGit asks what git obeys besides the layout of a repository.
 func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
 	r.Shared, r.Settings, r.AskError = o.Shared, o.Settings, o.Failed
@@ -268,7 +262,7 @@ func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 		file bool
 	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.NamedFiles, true}, {"hook", o.Linked, true}} {
 		for _, p := range paths.list {
-			// A hook that is a directory is one that fails.
+			// git fails at a hook that is a directory.
 			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
 			r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: paths.what, File: paths.file || ofHooks})
 		}

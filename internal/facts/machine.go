@@ -21,13 +21,12 @@ import (
 // Owner is the user that a root caller's commands run as.
 type Owner struct {
 	User shared.User
-	Name string // empty for a uid without an account
-	Home string // likewise
+	Name string // empty without an account
+	Home string // empty without an account
 }
 
-// LookupOwner finds whom a root caller's commands run as: the owner of the
-// workspace, so that what they create is the user's. It is nil for any other
-// caller, who can only be himself.
+// LookupOwner finds the user for a root caller's commands: the owner of the workspace, so that new
+// files belong to that user. It is nil for any other caller.
 func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	uid, gid := ws.Owner()
 	if c.UID != 0 || uid == 0 {
@@ -36,7 +35,7 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	o := &Owner{User: shared.User{UID: uid, GID: gid}}
 	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		// Without an account at all, as in containers, there is neither a home nor a name.
+		// Without any account, as in containers, there is neither a home nor a name.
 		o.lookElsewhere(func(p string) string {
 			_, dir := (&Writable{Roots: OnlyWritable(ws)}).First([]string{p})
 			return dir
@@ -57,7 +56,7 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	return o
 }
 
-// ForFiles is who is to own what is made for commands, nil for the caller.
+// ForFiles is the owner of files that are made for commands, nil for the caller.
 func (o *Owner) ForFiles() *sessiondir.User {
 	if o == nil {
 		return nil
@@ -65,7 +64,7 @@ func (o *Owner) ForFiles() *sessiondir.User {
 	return &sessiondir.User{UID: o.User.UID, GID: o.User.GID}
 }
 
-// HomeDir is the owner's home, "" where there is none.
+// HomeDir is the owner's home, or "".
 func (o *Owner) HomeDir() string {
 	if o == nil {
 		return ""
@@ -73,7 +72,7 @@ func (o *Owner) HomeDir() string {
 	return o.Home
 }
 
-// gitUser is whom git runs as, nil for the caller.
+// gitUser is the user for git, nil for the caller.
 func (o *Owner) gitUser() *workspace.User {
 	if o == nil {
 		return nil
@@ -81,32 +80,32 @@ func (o *Owner) gitUser() *workspace.User {
 	return &workspace.User{UID: o.User.UID, GID: o.User.GID, Groups: o.User.Groups, Home: o.Home}
 }
 
-// Config is what a Machine is told.
+// Config makes a Machine.
 type Config struct {
 	Caller    Caller
-	Owner     *Owner // whom commands run as, where that is not the caller
+	Owner     *Owner // the commands' user, if it is not the caller
 	Workspace *workspace.Workspace
-	// Discovered says that nobody has named the workspace's root.
+	// Discovered says that nobody named the workspace's root.
 	Discovered bool
-	// SessionBases are directories that hold sessions, of this Host and others.
+	// SessionBases are directories of sessions, of this Host and others.
 	SessionBases []string
-	// ReviewBases are directories that hold reviews.
+	// ReviewBases are directories of reviews.
 	ReviewBases []string
-	// Toolchains says that those of well-known tools are shown.
+	// Toolchains shows directories of well-known tools.
 	Toolchains    bool
 	HideSensitive bool
-	// Env is the workspace's; nil means that of the git identity.
+	// Env is the workspace's; nil means the git identity.
 	Env map[string]string
 	// Credentials are sets that are not built in, by name.
 	Credentials map[string]view.Credential
-	// Stubs hold the places of what does not exist.
+	// Stubs hold missing paths.
 	Stubs *stubs.Registry
 
-	// HostPaths is what the host itself obeys, runs or remembers: see HostPaths.All.
+	// HostPaths is what the host itself obeys, runs or stores: see HostPaths.All.
 	HostPaths []view.HostPath
 
-	// CommandsWrite gives the first of some paths that lies where commands can write,
-	// and what that is; "" where none does.
+	// CommandsWrite returns the first of some paths that is in a writable directory, and that
+	// directory; "" if none is.
 	CommandsWrite func(list []string) (p, dir string)
 	Logger        hclog.Logger
 }
@@ -114,13 +113,13 @@ type Config struct {
 // Machine is what commands of one Host find on this machine.
 type Machine struct {
 	Config
-	outer      []string  // what else would be the workspace's root, but for a .git below
-	toolchains *toolList // nil: none is shown
-	// addOns are where people put programs and data of their own, with settings and
-	// sockets, in the operating system's view. The rest of that is its
-	// distributor's, or too much to be searched for each command.
+	outer      []string  // other roots of the workspace, without a .git below
+	toolchains *toolList // nil shows none
+	// addOns are directories of additional programs and data, with settings and sockets, in the
+	// operating system's view. The rest of that view belongs to the distributor, or is too much to
+	// search for each command.
 	addOns []string
-	// served are further ones, of the host's view alone.
+	// served are further ones, only in the host's view.
 	served             []string
 	scanners           scanners
 	ghToken            ghToken
@@ -129,14 +128,14 @@ type Machine struct {
 	renewedCredentials atomic.Pointer[renewedCredentials]
 }
 
-// renewedCredentials are credentials that have other values than when the Machine was made.
+// renewedCredentials are the values that Renew set.
 type renewedCredentials struct {
 	sets    map[string]view.Credential
 	environ []string
 }
 
-// Renew has sets take the place of Config.Credentials, and each of GH_TOKEN and GITHUB_TOKEN that
-// environ has that of the caller's.
+// Renew replaces Config.Credentials by sets, and the caller's GH_TOKEN and GITHUB_TOKEN by those of
+// environ.
 func (m *Machine) Renew(sets map[string]view.Credential, environ []string) {
 	m.renewedCredentials.Store(&renewedCredentials{sets, environ})
 }
@@ -149,7 +148,7 @@ func (m *Machine) Sets() map[string]view.Credential {
 	return m.Config.Credentials
 }
 
-// token is the value of one of tokenVariables; "" if it is not set.
+// token is the value of one of tokenVariables, or "".
 func (m *Machine) token(name string) string {
 	if r := m.renewedCredentials.Load(); r != nil {
 		if value, _ := valueIn(r.environ, name); value != "" {
@@ -172,12 +171,12 @@ func New(c Config) *Machine {
 	return m
 }
 
-// OnlyCaller is a machine of which nothing but the caller is known.
+// OnlyCaller is a machine that knows only the caller.
 func OnlyCaller(c Caller) *Machine {
 	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}}}
 }
 
-// Outer are the repositories around a root that nobody has named.
+// Outer are the repositories around a root that nobody named.
 func (m *Machine) Outer() []string { return m.outer }
 
 // home is the path of the command's home directory.
@@ -188,8 +187,7 @@ func (m *Machine) home() string {
 	return m.Caller.Home
 }
 
-// OuterRoots are the top levels of the repositories around a root that was
-// discovered, and not said.
+// OuterRoots are the top levels of the repositories around a root that was discovered.
 func OuterRoots(root, home string) (outer []string) {
 	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		found, err := workspace.Discover(dir, home)

@@ -15,12 +15,12 @@ import (
 
 // A mount shows a part of a file system.
 type mount struct {
-	dev  uint64 // of the file system, which is not always that of its files
-	root string // what it shows of that
+	dev  uint64 // of the file system, which may differ from that of its files
+	root string // the part that it shows
 	at   string
 }
 
-// mounts are those of this process, what was mounted later behind what it may lie on.
+// mounts are those of this process, a later mount after the one it may lie on.
 func mounts() (list []mount, err error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -41,7 +41,7 @@ func mounts() (list []mount, err error) {
 	return list, lines.Err()
 }
 
-// unescaped reads what has \040 for a space.
+// unescaped replaces octal escapes, such as \040 for a space.
 func unescaped(field string) string {
 	if text, err := strconv.Unquote(`"` + strings.ReplaceAll(field, `"`, `\"`) + `"`); err == nil {
 		return text
@@ -49,7 +49,7 @@ func unescaped(field string) string {
 	return field
 }
 
-// mountOf gives the mount on which a path without symlinks lies.
+// mountOf returns the mount of a path without symlinks.
 func mountOf(list []mount, p string) (of mount) {
 	for _, m := range list {
 		if paths.Inside(m.at, p) && len(m.at) >= len(of.at) {
@@ -59,17 +59,16 @@ func mountOf(list []mount, p string) (of mount) {
 	return of
 }
 
-// in is where a path on the mount lies in the file system.
+// in is the path in the file system of a path on the mount.
 func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
 
-// mountsBeneath names what is mounted beneath the workspace: an overlay shows what lies under
-// it.
+// mountsBeneath names the mounts beneath the workspace: an overlay shows what is under them.
 func (m *Machine) mountsBeneath() (notes []string) {
 	root := m.Workspace.Root()
 	list, _ := mounts()
 	for _, one := range list {
 		if one.at != root && paths.Inside(root, one.at) {
-			notes = append(notes, "review: what is mounted at "+hostpath.Quote(one.at)+" is not in the review: commands see what lies under the mount")
+			notes = append(notes, "review: the mount at "+hostpath.Quote(one.at)+" is not in the review: commands see the directory under it")
 		}
 	}
 	return notes

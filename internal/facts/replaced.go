@@ -16,18 +16,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Watched is a file or directory of the host that a mount hides or protects
-// while a command runs. The kernel takes a mount away when somebody outside of the
-// sandbox removes what it lies on, or renames something else over it - as editors
-// do to save a file, and git to change its configuration. Nothing can put it
-// back into a sandbox that runs.
+// Watched is a file or directory of the host that a mount hides or protects while a command runs.
+// The kernel removes a mount when somebody outside of the sandbox removes its mount point, or
+// renames another file over it, as editors do to save a file, and git to change its configuration.
+// Nothing can restore the mount in a running sandbox.
 type Watched struct {
-	path, loss, why string // a sentence's parts: there may be thousands, and none is needed
+	path, loss, why string // parts of a sentence: there may be thousands, and mostly none is needed
 	dev, ino        uint64
 }
 
-// Watch notes what is hidden and protected from a command at its start.
-// What the engine does not protect is left out.
+// Watch records what is hidden and protected from a command at its start, without what the engine
+// does not protect.
 func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 	hostPath := view.HostPaths(r.Spec.Table)
 	list = make([]Watched, 0, len(r.Spec.Table))
@@ -48,7 +47,7 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 	return list
 }
 
-// Replaced gives a sentence for each that is not what it was.
+// Replaced returns a sentence for each path that was replaced.
 func Replaced(list []Watched) (notes []string) {
 	for _, w := range list {
 		dev, ino, err := inode(w.path)
@@ -56,8 +55,8 @@ func Replaced(list []Watched) (notes []string) {
 			continue
 		}
 		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
-		if errors.Is(err, fs.ErrPermission) { // a command can change the mode of a directory of its own
-			note = fmt.Sprintf("%s cannot be searched any more: whether what is protected there was replaced while the command ran is not known", filepath.Dir(w.path))
+		if errors.Is(err, fs.ErrPermission) { // a command can change the mode of its own directory
+			note = fmt.Sprintf("%s cannot be searched any more: a protected path in it may have been replaced while the command ran", filepath.Dir(w.path))
 		}
 		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
@@ -72,14 +71,13 @@ func inode(p string) (dev, ino uint64, err error) {
 	return uint64(st.Dev), st.Ino, err
 }
 
-// maxNotes is how many notes a command is told with. A command can make a hundred
-// thousand links of which each is worth one.
+// maxNotes bounds a command's notes. A command can make a hundred thousand links, each with a note.
 const maxNotes = 50
 
-// FewNotes is the beginning of too many, and says how many more there are.
+// FewNotes keeps the first notes, and counts the rest.
 func FewNotes(notes []string) []string {
 	if len(notes) <= maxNotes {
 		return notes
 	}
-	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d notes more, which explain lists", len(notes)-maxNotes))
+	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d more notes, which explain lists", len(notes)-maxNotes))
 }

@@ -39,7 +39,7 @@ func TestReplaced(t *testing.T) {
 		top + "/other was removed or replaced from outside while the command ran; from then on it was not hidden (deny_paths)",
 	}
 	if os.Geteuid() != 0 {
-		want = append(want, shut+" cannot be searched any more: whether what is protected there was replaced while the command ran is not known")
+		want = append(want, shut+" cannot be searched any more: a protected path in it may have been replaced while the command ran")
 	}
 	if got := Replaced(list); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -16,57 +16,55 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Request is what a definition is resolved for.
+// Request is the context in which a definition is resolved.
 type Request struct {
 	Name string
 	view.Definition
 	Session shared.Session
-	// SessionHome is the session's home directory, a path of the host; "" leaves the
-	// home to the engine.
+	// SessionHome is the session's home directory, a path of the host; "" leaves the home to the
+	// engine.
 	SessionHome string
-	// Unisolated says that commands run without isolation, so that nothing is searched
-	// or hidden.
+	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
 	Unisolated bool
-	// Planning says that no program is run to find out; see Machine.Credentials.
+	// Planning says to execute no program; see Machine.Credentials.
 	Planning bool
 }
 
-// Resolved is a definition carried through to absolute paths.
+// Resolved is a definition with absolute paths.
 type Resolved struct {
 	*view.View
 	Spec shared.Spec
-	// Copies says of a source that is a copy what it stands for.
+	// Copies maps a copy that is a source to its original.
 	Copies map[string]string
-	// Configurations are files of git's that commands write to in a review alone.
+	// Configurations are files of git that commands write to only in a review.
 	Configurations []string
-	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees where
-	// these repositories are checked out, by their git directories; for a review.
+	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees the
+	// checkouts of these repositories, by git directory; both for a review.
 	Submodules []string
 	WorkTrees  map[string]string
-	// Inject has the credentials that are put into requests. Spec lacks them: it is shown to people.
+	// Inject has the credentials to add to requests. Spec lacks them: people see it.
 	Inject shared.Injection
-	// instead are variables that commands get for them, and withheld is in none.
+	// instead are variables for commands with placeholders; withheld must be in none.
 	instead         []env.Secret
 	withheldSecrets []shared.Secret
-	// gitConfig is a file that git inside reads in the place of the system's; "" is none.
+	// gitConfig is a file that git inside reads as the system's configuration, or "".
 	gitConfig string
-	// baseline is what was there, and searchAgain looks once more.
+	// baseline is the state before the command, and searchAgain searches again.
 	baseline    baseline
 	searchAgain func() (*scan.Result, error)
 	allOpen     bool   // a command may change what git acts on in all repositories
 	headLog     string // see [Machine.headLog]
-	// lastLook is what was there when it was last looked, for what processes of a session that
-	// outlive their command make until the next one.
+	// lastLook is the latest state, for processes of a session that outlive their command and make
+	// changes until the next one.
 	lastLook   *baseline
 	afterMark  *mark
-	unreported []*mark  // of earlier commands, of which nothing was told
-	owned      []string // repositories that were the user's then and are, and that this definition does not guard
-	lost       []string // and those that are the user's no more
+	unreported []*mark  // of earlier commands without a report
+	owned      []string // repositories that were and are the user's, and that this definition does not guard
+	lost       []string // repositories that are not the user's any more
 	mark       *mark
 }
 
-// Resolve looks at the machine for a definition, and has package view decide what
-// its commands see.
+// Resolve looks at the machine for a definition. Package view decides what its commands see.
 func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	out := &Resolved{Spec: shared.Spec{
 		Sandbox: q.Name,
@@ -130,7 +128,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
-		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // nothing may protect it then
+		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // then nothing may protect it
 		out.headLog = m.headLog(out, in, &look.layouts)
 		for _, k := range out.unreported {
 			out.wereOwn(look, k.GuardedRepositories)
@@ -158,9 +156,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 	return m.trustCopied(in, out)
 }
 
-// AsHost gives the Spec for an engine that shows every path where the host has
-// it, and what a person should know of that: the host's own links lead to
-// second spellings there, or nothing does.
+// AsHost returns the Spec for an engine that shows every path at its place on the host, with notes:
+// second spellings work there only by the host's own links.
 func (r *Resolved) AsHost() (shared.Spec, []string) {
 	spec := r.Spec
 	var notes []string
@@ -171,10 +168,10 @@ func (r *Resolved) AsHost() (shared.Spec, []string) {
 	}
 	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
 		if e.Why == view.OriginAbove {
-			return true // it is the host's there
+			return true // the host shows it there
 		}
 		if e.Path != e.Source && (e.Why == view.OriginHome || e.Why == view.OriginTemp) {
-			return true // such an engine keeps a home of its own, and TMPDIR is the host's path
+			return true // such an engine has its own home, and TMPDIR is the host's path
 		}
 		if !slices.Contains(r.Spellings, e.Path) {
 			return false
@@ -187,5 +184,5 @@ func (r *Resolved) AsHost() (shared.Spec, []string) {
 	return spec, notes
 }
 
-// systemLinks are the links at the top of a macOS, which work inside as well.
+// systemLinks are the links at the top of macOS, which work inside as well.
 var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}

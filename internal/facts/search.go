@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// search looks through what a definition shows. For what it asks to be hidden that is all; else it is no
-// more than where commands are told of what they make, which told has of what it finds.
+// search searches all that a definition shows for paths to hide; otherwise only where the host
+// reports what commands make. told are the finds there.
 func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
 	found = &view.Found{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
@@ -37,9 +37,9 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	}
 	sockets, listed := look.boundSockets(slices.Concat(trees, addOns), host)
 	if found.Sockets = sockets; host && sockets == nil {
-		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets: none is hidden but in `+strings.Join(slices.Concat(trees, addOns), ", "))
+		out.Notes = append(out.Notes, `filesystem = "host": the kernel does not list its sockets, so they are hidden only in `+strings.Join(slices.Concat(trees, addOns), ", "))
 	}
-	more := socketsIn(addOns, sockets) // besides what lies in trees
+	more := socketsIn(addOns, sockets) // besides those in trees
 	if m.HideSensitive || !listed {
 		inAddOns, err := m.scanners.scanner(nil, "add-ons", q).Scan(addOns...)
 		if err != nil {
@@ -65,11 +65,11 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		return nil, nil, searchError(err)
 	}
 	told = found.Trees
-	if out.unreported != nil { // whose commands could write also what this one does not show
+	if out.unreported != nil { // their commands could also write what this one does not show
 		now := out.searchAgain
 		out.searchNear(m.scanners.scanner(nil, "near", q), out.ReportTops())
 		if told, err = out.searchAgain(); err != nil {
-			out.Notes = append(out.Notes, "what earlier commands have made cannot be looked for: "+err.Error())
+			out.Notes = append(out.Notes, "the search for what earlier commands made failed: "+err.Error())
 			told, out.searchAgain, out.unreported, out.UnreportedDirs = found.Trees, now, nil, nil
 		}
 	}
@@ -81,8 +81,8 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		more = slices.Concat(more, inElsewhere.Found)
 	}
 	found.Trees = found.Trees.With(more)
-	// A look of its own: what lies beneath a match is not looked at, and there
-	// can be something to hide beneath what is to be protected.
+	// A separate search: it does not look beneath a match, and beneath protected paths there may be
+	// paths to hide.
 	if found.Linked, err = out.Linked(found.Trees); err != nil {
 		return nil, nil, err
 	}
@@ -101,20 +101,20 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	return found, told, nil
 }
 
-// searchNear has searchAgain search what is told in some directories.
+// searchNear makes searchAgain search the reported part of some directories.
 func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
 	tops = paths.Outermost(slices.SortedFunc(slices.Values(tops), paths.Compare))
 	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(tops), tops...) }
 }
 
-// searchTrees searches some trees now, and what is told of them once more after the command.
+// searchTrees searches some trees now, and their reported part again after the command.
 func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
 	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees), trees...) }
 	found.Trees, err = s.Scan(trees...)
 	return err
 }
 
-// socketsIn gives those of some socket files that lie in some directories.
+// socketsIn returns the socket files that are in some directories.
 func socketsIn(trees, sockets []string) (found []scan.Found) {
 	for _, p := range sockets {
 		if paths.InsideAny(trees, p) {
@@ -124,20 +124,20 @@ func socketsIn(trees, sockets []string) (found []scan.Found) {
 	return found
 }
 
-// searchError says of a search that could not be made what it was for.
+// searchError adds the purpose to the error of a search.
 func searchError(err error) error {
 	if hint := shortageHint(err); hint != "" {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "what is to be hidden and protected cannot be looked for: " + err.Error(), Hint: hint}
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the search for paths to hide and protect failed: " + err.Error(), Hint: hint}
 	}
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
 	if errors.Is(err, scan.ErrTooLarge) {
-		e.Hint = "show less: bind the directories that are needed, or choose a smaller workspace"
+		e.Hint = "show less: bind only the directories that are needed, or choose a smaller workspace"
 	}
 	return e
 }
 
-// shortageHint is what to do about a shortage of descriptors, processes, memory or disk,
-// which no definition is the cause of, or "" where err is none.
+// shortageHint is what to do about a shortage of descriptors, processes, memory or disk, which no
+// definition causes; "" for other errors.
 func shortageHint(err error) string {
 	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
 	case syscall.EMFILE, syscall.ENFILE:
@@ -145,18 +145,18 @@ func shortageHint(err error) string {
 	case syscall.ENOMEM, syscall.EAGAIN:
 		return "try again when less runs here, or raise the limits of memory and processes"
 	case syscall.ENOSPC, syscall.EDQUOT:
-		return "make room on that disk"
+		return "free space on that disk"
 	}
 	return ""
 }
 
-// scanners keeps what is known of trees from one command to the next. The zero value is empty.
+// scanners keeps results of searches for the next commands. The zero value is empty.
 type scanners struct {
 	mu    sync.Mutex
 	known map[string]*scan.Scanner
 }
 
-// scanner gives the Scanner for those rules. key stands for all else that q asks.
+// scanner returns the Scanner for those rules. key stands for the rest of q.
 func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
 	list := make([]*glob.Pattern, len(rules))
 	for i, rule := range rules {
@@ -175,6 +175,5 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 	return s.known[key]
 }
 
-// maxScanners bounds what is remembered: symlinks in patterns can lead elsewhere
-// for every command.
+// maxScanners bounds them: symlinks in patterns can lead elsewhere for every command.
 const maxScanners = 64

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// SensitiveFiles names ten files of the workspace, not deep in it, that look as if they held secrets.
+// SensitiveFiles names ten files near the top of the workspace that look as if they held secrets.
 func (m *Machine) SensitiveFiles() (list []string) {
 	var roots []string
 	for _, root := range m.Workspace.Roots() {

@@ -21,11 +21,12 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// originSettings is where the settings of git's that commands get come from.
+// originSettings is the origin of git's settings for commands.
 const originSettings = "git: your settings"
 
-// showSettings shows what git inside goes by in the place of the system's configuration, so that a repository's
-// own goes before it: the user's settings, and what is neither to be added nor an error, which is what is hidden.
+// showSettings shows the configuration that git inside reads as the system's, so that a
+// repository's own has precedence: the user's settings, and excludes for hidden files, which git
+// must neither add nor report.
 func (m *Machine) showSettings(out *Resolved) {
 	config, excludes := out.Settings.Config, m.excludes(out)+out.hiddenFromGit()
 	if config == "" && excludes == "" {
@@ -41,8 +42,8 @@ func (m *Machine) showSettings(out *Resolved) {
 	out.gitConfig = m.showCopy(out, "[include]\n\tpath = /etc/gitconfig\n"+config)
 }
 
-// excludes is what stands in the file of patterns that the user's git ignores. One that commands can write, or lead
-// elsewhere, says nothing: it could be any file of the user's.
+// excludes is the content of the user's core.excludesFile. If commands can write it, or lead it
+// elsewhere, it is empty: it could be any file of the user.
 func (m *Machine) excludes(out *Resolved) string {
 	p := out.Settings.Excludes
 	way := Follow(p)
@@ -62,8 +63,8 @@ func (m *Machine) excludes(out *Resolved) string {
 	return string(bytes.TrimRight(text, "\n")) + "\n"
 }
 
-// headLog is where git notes each commit that is made in the workspace's root; "" where its
-// user would have none signed, or a definition says what git does.
+// headLog is git's log of commits in the workspace's root; "" if its user would sign none, or the
+// definition configures git.
 func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) string {
 	l, err := look.of(m.Workspace.Root())
 	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
@@ -88,7 +89,7 @@ func (out *Resolved) committed() bool {
 	return bytes.Contains(text, []byte("\tcommit"))
 }
 
-// showCopy shows a text where it is kept; "" is nowhere.
+// showCopy keeps a copy of a text and returns its path, or "".
 func (m *Machine) showCopy(out *Resolved, text string) string {
 	file := m.copyOf([]byte(text))
 	if file == "" || out.WritableAt(file) {
@@ -101,7 +102,8 @@ func (m *Machine) showCopy(out *Resolved, text string) string {
 	return file
 }
 
-// hiddenFromGit are patterns for what is hidden in the work trees of the workspace's repositories.
+// hiddenFromGit are patterns for the hidden paths in the work trees of the workspace's
+// repositories.
 func (r *Resolved) hiddenFromGit() string {
 	var list strings.Builder
 	for _, e := range r.Spec.Table {
@@ -118,5 +120,5 @@ func (r *Resolved) hiddenFromGit() string {
 	return list.String()
 }
 
-// patternOf makes a name a pattern of gitignore.
+// patternOf quotes a name for gitignore.
 var patternOf = strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[", " ", "\\ ")

@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// controlSockets are those of this caller. A path that ends in a slash is a
-// directory of sockets.
+// controlSockets are those of this caller. A path with a slash at its end is a directory of
+// sockets.
 func (m *Machine) controlSockets() []view.ControlSocket {
 	const containers = "containers that mount the whole host, as root"
 	list := []view.ControlSocket{
@@ -76,8 +76,8 @@ func (m *Machine) controlSockets() []view.ControlSocket {
 	return list
 }
 
-// socketIn finds the path in what a variable holds: "unix:///path", a path, or a
-// D-Bus address such as "unix:path=/path,guid=1".
+// socketIn finds the path in a variable's value: "unix:///path", a path, or a D-Bus address such as
+// "unix:path=/path,guid=1".
 func socketIn(value string) string {
 	p := value
 	if i := strings.Index(value, "path="); strings.HasPrefix(value, "unix:") && i >= 0 {

@@ -2,27 +2,24 @@
 
 package facts
 
-// toolchain is a row of the table of toolchains: where one tool keeps programs,
-// libraries and what it has downloaded.
+// toolchain is a row of the table: where one tool keeps programs, libraries and downloads.
 type toolchain struct {
 	tool string
-	// variables move base, the first that is set counts. What they say takes
-	// the place of base as a whole.
+	// variables move base; the first that is set counts. Its value replaces all of base.
 	variables []string
-	// base is "~/..." for the home directory, "$cache/..." and "$data/..." for
-	// the user's cache and data directories, an absolute path, or "" where
-	// only a variable can say.
+	// base is "~/..." for the home directory, "$cache/..." and "$data/..." for the user's cache and
+	// data directories, an absolute path, or "" if only a variable names it.
 	base string
-	// within are what is shown of base, directories or files; nil means all of it.
+	// within are the shown directories or files of base; nil means all of it.
 	within []string
-	// narrow says why nothing secret is among what is shown.
+	// narrow says why nothing that is shown is secret.
 	narrow string
 }
 
-// toolchains is the table. A row must not show a directory in which a tool, or
-// its user, keeps credentials: what lies beside the named directories stays out,
-// and a directory is named as a whole only where its tool has nothing to log in
-// to. What somebody has put into a directory of programs by hand is not known.
+// toolchains is the table. A row must not show a directory in which a tool, or its user, keeps
+// credentials: it leaves out what is beside the named directories, and shows a whole directory only
+// if its tool needs no login. It cannot know what somebody puts into a directory of programs by
+// hand.
 var toolchains = [...]toolchain{
 	// Languages and their version managers.
 	{"rbenv", []string{"RBENV_ROOT"}, "~/.rbenv", nil, "a git checkout and compiled rubies; gem's credentials are in ~/.gem"},
@@ -86,9 +83,8 @@ var toolchains = [...]toolchain{
 
 var homebrew = []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt", "Cellar", "Caskroom", "Frameworks", "Homebrew", "Library", "etc/openssl@3", "etc/ca-certificates"}
 
-// mixedPlaces are directories, below home, in which people and tools keep credentials
-// among other things. What a variable says is not believed where it would show all
-// of one.
+// mixedPlaces are directories, below home, in which people and tools keep credentials and other
+// files. A variable may not name one as a whole.
 var mixedPlaces = [...]string{
 	".config", ".local/share", ".local/state", ".cache", ".gradle", ".m2", ".cargo", ".gem", ".bundle", ".ivy2", ".npm",
 	"Library", "Library/Keychains", "Library/Application Support", "Library/Caches",

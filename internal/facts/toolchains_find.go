@@ -13,14 +13,14 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// toolPlaces is what the places of toolchains depend on.
+// toolPlaces is the input for the paths of toolchains.
 type toolPlaces struct {
 	goos, home string
-	lookupEnv  func(string) (string, bool) // nil: nothing is known, as of another user
+	lookupEnv  func(string) (string, bool) // nil: unknown, as for another user
 }
 
-// list gives where the table's rows may be, and the variables that were not
-// believed. It looks at nothing but its receiver.
+// list returns the possible paths of the table's rows, and the refused variables. It reads only its
+// receiver.
 func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 	for i := range toolchains {
 		t := &toolchains[i]
@@ -51,7 +51,7 @@ func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable, Value: value})
 		}
 	}
-	// What holds another comes first and makes it needless.
+	// A directory around another one comes first, and makes that unnecessary.
 	slices.SortStableFunc(dirs, func(a, b view.ToolDir) int { return cmp.Compare(len(a.Path), len(b.Path)) })
 	return dirs, refused
 }
@@ -63,7 +63,7 @@ func (p *toolPlaces) env(name string) (string, bool) {
 	return p.lookupEnv(name)
 }
 
-// expand gives a row's base as a path, "" where there is none.
+// expand returns a row's base as a path, or "".
 func (p *toolPlaces) expand(base string) (dir, variable string) {
 	place, rest, _ := strings.Cut(base, "/")
 	switch place {
@@ -92,9 +92,8 @@ func (p *toolPlaces) expand(base string) (dir, variable string) {
 	return filepath.Join(p.home, rest), ""
 }
 
-// safe reports whether what a variable says is a place that can be shown, as a
-// whole or in part: the system's own, what holds the home directory and where
-// credentials are kept is none.
+// safe reports whether a variable's directory may be shown, as a whole or in part: not the system's
+// own, none above the home directory, and none with credentials.
 func (p *toolPlaces) safe(dir string, whole bool) bool {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.IndexByte(dir, 0) >= 0 {
 		return false
@@ -122,17 +121,17 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 	return !whole || !slices.ContainsFunc(mixedPlaces[:], func(place string) bool { return paths.Inside(dir, filepath.Join(p.home, place)) })
 }
 
-// toolList is where toolchains may be for a Host.
+// toolList has the possible paths of a Host's toolchains.
 type toolList struct {
 	dirs    []view.ToolDir
-	refused []string // variables that were not believed
+	refused []string // refused variables
 }
 
-// findToolchains says where commands of this caller may have toolchains.
+// findToolchains returns the possible toolchains of this caller's commands.
 func findToolchains(c *Caller, owner *Owner) *toolList {
 	places := toolPlaces{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
 	if owner != nil {
-		// The variables are those of another user.
+		// The variables belong to another user.
 		places.home, places.lookupEnv = owner.Home, nil
 	}
 	var l toolList

@@ -25,15 +25,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// A killed host tells nothing of what its commands have made, and what they have made is then
-// there before the next command. So each command has a mark: a file in the directory untold of
-// the user's state, named by its workspace, and locked while its host lives. Where nobody has one
-// locked, the next command in that workspace tells what changed since.
+// A killed host cannot report what its commands have made, which then exists before the next
+// command. So each command has a mark: a file in the directory untold of the user's state, named by
+// its workspace, which its host locks while it lives. If nobody has locked it, the next command in
+// that workspace reports the changes since.
 //
-// A mark says that something may be made that was not told, and what was there before.
+// A mark has the state before unreported changes.
 type mark struct {
 	baseline
-	away []string // of Tops, those that are no directories now
+	away []string // those of Tops that are not directories now
 
 	name string
 	file *os.File // locked
@@ -52,7 +52,7 @@ func (m *Machine) markPrefix() string {
 	return fmt.Sprintf("%016x-", hash.Sum64())
 }
 
-// newMark makes a mark of what was there; nil where nothing is remembered.
+// newMark makes a mark of a state; nil if there is no state directory.
 func (m *Machine) newMark(b *baseline) (*mark, error) {
 	dir := m.markDir()
 	if dir == "" {
@@ -68,8 +68,8 @@ func (m *Machine) newMark(b *baseline) (*mark, error) {
 	return k, nil
 }
 
-// write puts the mark in its place, locked and whole: who finds one that nobody has locked takes it
-// for a dead host's.
+// write puts the mark into its directory, locked and complete: an unlocked one belongs to a dead
+// host.
 func (k *mark) write() error {
 	var text bytes.Buffer
 	if err := gob.NewEncoder(&text).Encode(k.baseline); err != nil {
@@ -94,7 +94,7 @@ func (k *mark) write() error {
 	return nil
 }
 
-// end removes the mark if all was told; else the next command tells it.
+// end removes the mark if everything was reported; else the next command reports it.
 func (k *mark) end(told bool) {
 	if k == nil {
 		return
@@ -102,24 +102,24 @@ func (k *mark) end(told bool) {
 	if told {
 		os.Remove(k.name)
 	}
-	// A child that this process has just forked has it open, too, until it executes.
+	// A child that this process has just forked also has it open, until it executes.
 	_ = unix.Flock(int(k.file.Fd()), unix.LOCK_UN)
 	k.file.Close()
 }
 
-// Begin marks that a command may make something from now on.
+// Begin records that a command may make changes from now on.
 func (m *Machine) Begin(out *Resolved) {
 	if out.Spec.Unconfined {
 		return
 	}
 	var err error
 	if out.mark, err = m.newMark(&out.baseline); err != nil {
-		out.Notes = append(slices.Clip(out.Notes), "what this command makes is not told if its host is killed: "+err.Error())
+		out.Notes = append(slices.Clip(out.Notes), "if its host is killed, nothing reports what this command makes: "+err.Error())
 	}
 }
 
-// End is for when nothing is made any more by the command: whether it ran, and whether what was
-// made by it, and by those before it, was told.
+// End is called when the command can make no more changes. ran says whether it ran; told, whether
+// its changes, and those of earlier commands, were reported.
 func (out *Resolved) End(ran, told bool) {
 	if told {
 		for _, k := range out.unreported {
@@ -135,10 +135,11 @@ func (out *Resolved) End(ran, told bool) {
 	out.mark = nil
 }
 
-// HasLastLook reports whether there was a look at the end of the command, which can go on. Nil is none.
+// HasLastLook reports whether there is a look from the end of the command to continue from. out may
+// be nil.
 func (out *Resolved) HasLastLook() bool { return out != nil && out.lastLook != nil }
 
-// EndAfter is End of what the command has left running. Nil is allowed.
+// EndAfter is End for processes that the command left running. out may be nil.
 func (out *Resolved) EndAfter(told bool) {
 	if out != nil {
 		out.afterMark.end(told)
@@ -146,14 +147,14 @@ func (out *Resolved) EndAfter(told bool) {
 	}
 }
 
-// readMarks finds the marks of commands in this workspace of which nothing was told. Where those
-// could write, this one's look is to look, too, whatever its definition shows. A mark stays of what
-// is no directory now: it can come back.
+// readMarks finds the marks of this workspace's commands without a report. This command looks also
+// where those could write, whatever its definition shows. A mark of a missing directory stays: the
+// directory can come back.
 func (m *Machine) readMarks(out *Resolved) {
 	dir, prefix := m.markDir(), m.markPrefix()
 	unreadable := func(err error) {
-		if !errors.Is(err, fs.ErrNotExist) { // its command has ended just now
-			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("what an earlier command made is not told: the record of what was there before cannot be read (%v); look for it, and remove the record", err))
+		if !errors.Is(err, fs.ErrNotExist) { // its command has just ended
+			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("nothing reports what an earlier command made: the record of the state before it cannot be read (%v); look for it yourself, and remove the record", err))
 		}
 	}
 	entries, err := os.ReadDir(dir)
@@ -170,7 +171,7 @@ func (m *Machine) readMarks(out *Resolved) {
 	}
 }
 
-// readMark takes up a mark, unless the host of its command lives or has just removed it.
+// readMark takes over a mark, unless the host of its command lives or has just removed it.
 func (out *Resolved) readMark(name string) error {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -199,19 +200,19 @@ func (out *Resolved) readMark(name string) error {
 	return nil
 }
 
-// leaveAway leaves of a mark what is away: what else it says does not count any more.
+// leaveAway keeps only the missing directories of a mark.
 func (k *mark) leaveAway() {
 	k.Tops, k.HeadLogSize = k.away, math.MaxInt64
 	k.Unprotected = slices.DeleteFunc(k.Unprotected, func(u unprotected) bool { return !paths.InsideAny(k.away, u.Path) })
 }
 
-// userRepositories are the user's repositories, also where this definition shows none.
+// userRepositories are the user's repositories, also those that this definition does not show.
 func (out *Resolved) userRepositories() []string {
 	return slices.Concat(out.GuardedRepositories, out.owned)
 }
 
-// wereOwn notes repositories that were the user's. Those that are no more, but are there, a command
-// can have made so.
+// wereOwn records repositories that were the user's. If they exist but are not the user's any more,
+// a command may have caused it.
 func (out *Resolved) wereOwn(now view.Facts, list []string) {
 	lost := out.Dropped(now, list)
 	for _, p := range list {
@@ -225,8 +226,8 @@ func (out *Resolved) wereOwn(now view.Facts, list []string) {
 	}
 }
 
-// leaveUntold takes out of what was there before what has changed since a command of which
-// nothing was told, so that it is told with the next one.
+// leaveUntold removes from the baseline what has changed since a command without a report, so that
+// this command reports it.
 func (out *Resolved) leaveUntold() {
 	if len(out.unreported) == 0 {
 		return
@@ -235,7 +236,7 @@ func (out *Resolved) leaveUntold() {
 	for _, k := range out.unreported { // the oldest counts
 		out.baseline.since(&k.baseline)
 	}
-	if note := fmt.Sprintf("what an earlier command made was not told: what has changed since %s is told after this command", out.baseline.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	if note := fmt.Sprintf("nothing reported what an earlier command made: this command's report has the changes since %s", out.baseline.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
 }

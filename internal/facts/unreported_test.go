@@ -69,7 +69,7 @@ func TestUnreadableMarks(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := strings.Join(out.Notes, "\n")
-				if !strings.Contains(said, "what an earlier command made is not told") || !strings.Contains(said, m.markDir()) {
+				if !strings.Contains(said, "nothing reports what an earlier command made") || !strings.Contains(said, m.markDir()) {
 					t.Errorf("%q", said)
 				}
 				out.End(true, true)

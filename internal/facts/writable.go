@@ -17,14 +17,14 @@ import (
 // Writable is where commands can write on the host.
 type Writable struct {
 	Roots    []workspace.RootDir // of the workspace
-	Outer    []string            // repositories around one that nobody has named: in another directory they are the workspace
-	Binds    []string            // what definitions bind writable
-	Sessions []string            // directories with the files of sessions
-	Reviews  []string            // and of reviews
+	Outer    []string            // repositories around a root that nobody named: in another directory they are the workspace
+	Binds    []string            // writable binds
+	Sessions []string            // directories of sessions
+	Reviews  []string            // directories of reviews
 }
 
-// First gives the first of some paths that lies where commands can write, and what that is;
-// "" where none does.
+// First returns the first of some paths that is in a writable directory, and that directory; "" if
+// none is.
 func (w *Writable) First(list []string) (p, dir string) {
 	for _, p := range list {
 		if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
@@ -44,23 +44,23 @@ func (w *Writable) First(list []string) (p, dir string) {
 	return "", ""
 }
 
-// inRoot reports whether a path lies in a root, by whichever of its spellings.
+// inRoot reports whether a path lies in a root, in any of its spellings.
 func inRoot(p string) func(workspace.RootDir) bool {
 	return func(r workspace.RootDir) bool { return paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) }
 }
 
-// OnlyWritable gives the writable roots of a workspace.
+// OnlyWritable returns the writable roots of a workspace.
 func OnlyWritable(ws *workspace.Workspace) []workspace.RootDir {
 	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
 }
 
-// WritableRoots gives the roots that commands could write to with a workspace at root, or
-// around dir, and writable besides.
+// WritableRoots returns the roots that commands could write to with a workspace at root, or around
+// dir, and the extra ones in writable.
 func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.RootDir {
 	if root == "" {
 		root, _ = workspace.Discover(dir, c.Home)
 	}
-	// What is no workspace has no commands either: a home directory, say.
+	// A directory that cannot be a workspace, such as a home, has no commands.
 	for _, writable := range [][]string{writable, nil} {
 		ws, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: c.Home, LookupEnv: c.LookupEnv})
 		if err == nil {
@@ -70,8 +70,8 @@ func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.
 	return nil
 }
 
-// WritableBinds gives the directories of the host, without symlinks, that are bound writable
-// with a workspace at root.
+// WritableBinds returns the writable binds, as directories of the host without symlinks, with a
+// workspace at root.
 func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) {
 	for _, b := range binds {
 		if !b.Writable {
@@ -84,8 +84,8 @@ func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) 
 	return dirs
 }
 
-// DroppedFromPath says which directories of the caller's PATH a command's environment has not,
-// since they lie in some roots.
+// DroppedFromPath lists the directories of the caller's PATH that are not in a command's
+// environment because they lie in some roots.
 func (c *Caller) DroppedFromPath(environ []string, roots []workspace.RootDir) (notes []string) {
 	given, _ := c.LookupEnv("PATH")
 	kept, _ := valueIn(environ, "PATH")
