@@ -2,23 +2,23 @@ package cgroup
 
 import "slices"
 
-// Limits bound all processes of a group together. Zero is no limit.
+// Limits bound all processes of a group together. Zero means no limit.
 type Limits struct {
-	Memory uint64  // bytes, swap included
+	Memory uint64  // bytes, with swap
 	CPUs   float64 // processors' worth of time
 	PIDs   uint64  // processes and threads at once
 }
 
-// Controller is the part of the kernel that holds one kind of limit.
+// Controller is the part of the kernel that enforces one kind of limit.
 type Controller string
 
 const (
 	Memory Controller = "memory" // bytes
-	CPU    Controller = "cpu"    // time of processors
+	CPU    Controller = "cpu"    // processor time
 	PIDs   Controller = "pids"   // processes and threads
 )
 
-// needs are the controllers that hold what is set.
+// needs are the controllers for the limits that are set.
 func (l Limits) needs() []Controller {
 	var out []Controller
 	if l.Memory > 0 {
@@ -33,41 +33,40 @@ func (l Limits) needs() []Controller {
 	return out
 }
 
-// A Place is a directory of the cgroup file system in which this process can
-// make groups.
+// A Place is a directory of the cgroup file system in which this process can make groups.
 type Place struct {
-	Version     int          // of the interface: 1 or 2
-	Dir         string       // a directory of the control groups
-	Controllers []Controller // that work in groups made there
+	Version     int // of the interface: 1 or 2
+	Dir         string
+	Controllers []Controller // they work in groups made there
 }
 
-// Manager is the systemd of a user, which makes groups on request.
+// Manager is a user's systemd, which makes groups on request.
 type Manager struct {
 	Bus         string       // the busctl program
-	RuntimeDir  string       // XDG_RUNTIME_DIR, by which it finds the manager
-	Controllers []Controller // that it lets its user have
+	RuntimeDir  string       // XDG_RUNTIME_DIR, with which busctl finds the manager
+	Controllers []Controller // those that its user may use
 }
 
 // Host is what a machine offers to this process. The zero value offers nothing.
 type Host struct {
 	Places  []Place  // the best first
-	Manager *Manager // of the user, by systemd; nil where there is none
+	Manager *Manager // the user's systemd; may be nil
 }
 
-// Decision is what holds which limits of a command.
+// Decision says what enforces which limits of a command.
 type Decision struct {
 	limits Limits
 	parts  []part
 	via    *Manager
 }
 
-// part is what one place holds.
+// part is the part of one place.
 type part struct {
 	place Place
 	hold  []Controller
 }
 
-// Decide finds what holds most of the limits. It changes nothing.
+// Decide finds what enforces most of the limits. It changes nothing.
 func (h Host) Decide(l Limits) Decision {
 	d := Decision{limits: l}
 	left := l.needs()
@@ -95,20 +94,20 @@ func (h Host) Decide(l Limits) Decision {
 		}
 	}
 	if managed > needed-len(left) {
-		// Not beside groups of our own: a process is in one group of version 2.
+		// Not beside our own groups: a process is in one group of version 2.
 		d.parts, d.via = nil, h.Manager
 	}
 	return d
 }
 
-// WithMore is d for a command that n processes and threads more than the limit belong to.
+// WithMore is d for a command whose group has n processes and threads that the limit must not
+// count.
 func (d Decision) WithMore(n uint64) Decision {
 	d.limits.PIDs += n
 	return d
 }
 
-// Mechanism names what holds the limits of c, for people; it is empty where
-// nothing does.
+// Mechanism names what enforces the limits of c, for people; "" if nothing does.
 func (d Decision) Mechanism(c Controller) string {
 	if !slices.Contains(d.limits.needs(), c) {
 		return ""
@@ -127,5 +126,5 @@ func (d Decision) Mechanism(c Controller) string {
 	return ""
 }
 
-// Empty reports whether no group is needed, or none can be had.
+// Empty reports whether no group is needed, or none is possible.
 func (d Decision) Empty() bool { return len(d.parts) == 0 && d.via == nil }

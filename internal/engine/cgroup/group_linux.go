@@ -18,20 +18,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Group is the group of one command, in one or more hierarchies, or a scope of systemd's.
+// Group is the group of one command, in one or more hierarchies, or a scope of systemd.
 type Group struct {
 	members []member
 	scope   *scope
 }
 
-// member is the group's directory in one hierarchy, locked for as long as it is open.
+// member is the group's directory in one hierarchy. It is locked while it is open.
 type member struct {
 	part part
 	dir  string
 	lock *os.File
 }
 
-// New makes the group. It is nil where the Decision needs none.
+// New makes the group. It returns nil if the Decision needs none.
 func (d Decision) New() (*Group, error) {
 	if d.Empty() {
 		return nil, nil
@@ -57,8 +57,8 @@ func (d Decision) New() (*Group, error) {
 	return g, nil
 }
 
-// newMember makes a directory and locks it. One that another engine takes for
-// abandoned in between is given up for the next.
+// newMember makes a directory and locks it. If another engine removes it before the lock, it tries
+// the next one.
 func newMember(p part) (member, error) {
 	for range 64 { // many may sweep at this moment
 		m := member{part: p, dir: filepath.Join(p.place.Dir, newName())}
@@ -77,7 +77,7 @@ func newMember(p part) (member, error) {
 	return member{}, fmt.Errorf("no group could be kept in %s", p.place.Dir)
 }
 
-// lock opens dir and keeps others from taking it for abandoned.
+// lock opens and locks dir, so that nobody takes it for abandoned.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -85,7 +85,7 @@ func lock(dir string) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		// A sweep may have had it, and removed it, in between.
+		// A sweep may have locked and removed it before.
 		_, err = os.Lstat(dir)
 	}
 	if err != nil {
@@ -95,15 +95,14 @@ func lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// period is the time, in microseconds, over which processor time is counted: the
-// kernel's own default.
+// period is the time, in microseconds, over which processor time is counted: the kernel's default.
 const period = 100_000
 
 func (l Limits) write(version int, dir string, c Controller) error {
 	set := func(name, value string) error {
 		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
 	}
-	// The kernel takes no less than a millisecond.
+	// The kernel accepts at least a millisecond.
 	quota := strconv.FormatUint(uint64(max(1000, math.Floor(l.CPUs*period))), 10)
 	bytes := strconv.FormatUint(l.Memory, 10)
 	switch {
@@ -120,8 +119,8 @@ func (l Limits) write(version int, dir string, c Controller) error {
 		if err := set("cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
 			return err
 		}
-		// More than a group around this one has, as in a container, could never be used:
-		// version 1 refuses it, and that group holds the limit.
+		// More than a group around this one has, as in a container, is unusable: version 1 refuses
+		// it, and that group enforces the limit.
 		if err := set("cpu.cfs_quota_us", quota); !errors.Is(err, unix.EINVAL) {
 			return err
 		}
@@ -130,7 +129,7 @@ func (l Limits) write(version int, dir string, c Controller) error {
 	if err := set("memory.limit_in_bytes", bytes); err != nil {
 		return err
 	}
-	// Memory and swap together. A kernel that does not count swap is kept from using it.
+	// Memory and swap together. A kernel that does not count swap gets none to use.
 	err := set("memory.memsw.limit_in_bytes", bytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return unlessAbsent(set("memory.swappiness", "0"))
@@ -145,8 +144,8 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// Directory is the group's in the hierarchy of version 2, in which a process can be
-// born, and nil where it has none there.
+// Directory is the group's in the hierarchy of version 2, in which a process can begin; nil if it
+// has none there.
 func (g *Group) Directory() *os.File {
 	if g != nil {
 		for _, m := range g.members {
@@ -158,8 +157,9 @@ func (g *Group) Directory() *os.File {
 	return nil
 }
 
-// Hierarchies names those that the group is in: controllers of version 1 as their directory has them,
-// such as "cpu,cpuacct", or else "cgroup2". Beside a group of version 1, that of version 2 can be the engine's.
+// Hierarchies names the group's hierarchies: controllers of version 1 in their directory's form,
+// such as "cpu,cpuacct", or "cgroup2". Beside a group of version 1, that of version 2 can be the
+// engine's.
 func (g *Group) Hierarchies() (names []string) {
 	if g == nil {
 		return nil
@@ -180,9 +180,9 @@ func (g *Group) Hierarchies() (names []string) {
 	return names
 }
 
-// Start calls start with attributes by which the process that it starts is born inside
-// the group. Where that fails, as before Linux 5.7 or by a filter around this process
-// that lets no clone3 through, it is started outside, and Add moves it.
+// Start calls start with attributes that make the process begin inside the group. If that fails, as
+// before Linux 5.7 or under a filter that refuses clone3, the process begins outside, and Add moves
+// it.
 func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
 	dir := g.Directory()
 	if dir == nil {
@@ -197,10 +197,9 @@ func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
 	return err
 }
 
-// Add moves pid, a process that is not reaped yet, and all that it has forked into the
-// hierarchies in which it was not born. None of these processes may run a
-// command's code yet. What they fork meanwhile is found: a child that is born
-// after its parent was moved is born inside, and one that was born before is seen by then.
+// Add moves pid, which is not reaped yet, and all that it has forked into the hierarchies in which
+// it did not begin. None of these processes may run a command's code yet. It finds what they fork
+// meanwhile: a child of a moved parent begins inside, and earlier children are visible by then.
 func (g *Group) Add(pid int) error {
 	if g == nil {
 		return nil
@@ -210,7 +209,7 @@ func (g *Group) Add(pid int) error {
 	}
 	for _, m := range g.members {
 		if m.has(pid) {
-			continue // it was born there, which saves the cost of a move
+			continue // it began there, which saves a move
 		}
 		moved := map[int]bool{}
 		for {
@@ -219,14 +218,14 @@ func (g *Group) Add(pid int) error {
 				return err
 			}
 			if len(moved) == before {
-				break // also of what was orphaned meanwhile nobody is left
+				break // nobody is left, not even orphans
 			}
 		}
 	}
 	return nil
 }
 
-// has reports whether pid is in the group. That of version 1 is as empty as it was made.
+// has reports whether pid is in the group. A new one of version 1 is empty.
 func (m member) has(pid int) bool {
 	if m.part.place.Version != 2 {
 		return false
@@ -238,7 +237,7 @@ func (m member) has(pid int) bool {
 // maxTree bounds a walk that only a process which is no launcher could make long.
 const maxTree = 1000
 
-// add moves those who are not in moved yet of pid and its descendants.
+// add moves pid and its descendants, unless moved has them.
 func (m member) add(pid int, moved map[int]bool) error {
 	if !moved[pid] {
 		if len(moved) >= maxTree {
@@ -261,8 +260,8 @@ func (m member) add(pid int, moved map[int]bool) error {
 	return nil
 }
 
-// Killed is how many processes the kernel has killed in the group because its
-// memory was used up. It is zero once a scope is gone, with the last process in it.
+// Killed is how many processes the kernel has killed in the group for lack of memory. It is zero
+// when a scope is gone, with its last process.
 func (g *Group) Killed() uint64 {
 	if g == nil {
 		return 0
@@ -294,9 +293,9 @@ func (g *Group) Killed() uint64 {
 	return 0
 }
 
-// Usage is what the group's processes have used: time of processors, and the most bytes of
-// memory at once. Each is zero where no file of the group's counts it. A scope is
-// gone with its last process, and tells neither.
+// Usage is the use of the group's processes: processor time, and the peak of memory in bytes. Each
+// is zero if no file of the group counts it. A scope goes with its last process, and then has
+// neither.
 func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	if g == nil {
 		return 0, 0
@@ -319,8 +318,8 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	return cpu, memory
 }
 
-// Remove ends what is left in the group and removes it. What the kernel does
-// not let go of in time is left to a sweep.
+// Remove ends the group's processes and removes it. A later sweep removes what the kernel does not
+// release in time.
 func (g *Group) Remove() {
 	if g == nil {
 		return
@@ -338,7 +337,7 @@ func (g *Group) Remove() {
 // oomKills finds the count in memory.events of version 2, or memory.oom_control of version 1.
 func oomKills(text string) uint64 { return field(text, "oom_kill") }
 
-// field finds a number by its name, in a file with one of each a line.
+// field finds a number by its name, in a file with one on each line.
 func field(text, name string) uint64 {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) == 2 && f[0] == name {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look finds out what this process may use, by making groups and removing them.
+// Look finds out what this process may use. It makes groups and removes them.
 func Look() Host {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -40,7 +40,7 @@ func Look() Host {
 	return h
 }
 
-// limitFile is the file by which a controller is told its limit.
+// limitFile is the file for the limit of a controller.
 func limitFile(version int, c Controller) string {
 	switch {
 	case c == PIDs:
@@ -53,14 +53,13 @@ func limitFile(version int, c Controller) string {
 	return "cpu.cfs_quota_us"
 }
 
-// try gives the controllers that work in groups made in dir.
+// try returns the controllers that work in groups made in dir.
 func try(version int, dir string) []Controller {
-	// Whoever moves a process into a group must be able to write to the one
-	// that both are in.
+	// To move a process into a group needs write permission for the group around both.
 	if unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 		return nil
 	}
-	// Another process sweeps meanwhile, and takes a group without a lock for abandoned.
+	// Another process may sweep meanwhile, and would take a group without a lock for abandoned.
 	m, err := newMember(part{place: Place{Version: version, Dir: dir}})
 	if err != nil {
 		return nil
@@ -86,7 +85,7 @@ func present(version int, group string) []Controller {
 	return out
 }
 
-// prefix marks the groups that are this package's.
+// prefix marks this package's groups.
 const prefix = "sbxhost-"
 
 func newName() string { return prefix + strconv.FormatUint(rand.Uint64(), 36) }
@@ -94,7 +93,7 @@ func newName() string { return prefix + strconv.FormatUint(rand.Uint64(), 36) }
 // manager finds the systemd of an ordinary user.
 func manager(uid int, root bool) *Manager {
 	if root {
-		return nil // whose groups are in reach without
+		return nil // root needs no systemd for its groups
 	}
 	m := Manager{RuntimeDir: "/run/user/" + strconv.Itoa(uid)}
 	for _, program := range [...]string{"/usr/bin/busctl", "/bin/busctl"} {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Look finds nothing: control groups are Linux's own.
+// Look finds nothing: only Linux has control groups.
 func Look() Host { return Host{} }
 
-// Sweep has nothing to do here.
+// Sweep does nothing.
 func (Host) Sweep() int { return 0 }
 
 // Group is never made here.

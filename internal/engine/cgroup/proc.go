@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hierarchy is one mounted cgroup file system and this process's place in it.
+// hierarchy is one mounted cgroup file system with this process's group in it.
 type hierarchy struct {
 	version     int
 	controllers []Controller // of version 1, where they belong to the mount
@@ -14,8 +14,8 @@ type hierarchy struct {
 	ownGroup    string // this process's group, beneath mount
 }
 
-// hierarchies finds, in the contents of /proc/self/mountinfo and
-// /proc/self/cgroup, the hierarchies in which this process's own group can be seen.
+// hierarchies finds, in the contents of /proc/self/mountinfo and /proc/self/cgroup, the hierarchies
+// that show this process's own group.
 func hierarchies(mountinfo, cgroups string) []hierarchy {
 	var out []hierarchy
 	for line := range strings.Lines(mountinfo) {
@@ -59,7 +59,7 @@ func hierarchies(mountinfo, cgroups string) []hierarchy {
 	return out
 }
 
-// groupIn gives this process's group in h.
+// groupIn returns this process's group in h.
 func groupIn(cgroups string, h hierarchy) (string, bool) {
 	for line := range strings.Lines(cgroups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -76,8 +76,8 @@ func groupIn(cgroups string, h hierarchy) (string, bool) {
 	return "", false
 }
 
-// beneath gives group as seen from root, unless it lies outside: in a namespace of
-// cgroups such paths begin with "/..".
+// beneath returns group relative to root, unless it is outside: in a cgroup namespace such paths
+// begin with "/..".
 func beneath(root, group string) (string, bool) {
 	if slices.Contains(strings.Split(group, "/"), "..") || slices.Contains(strings.Split(root, "/"), "..") {
 		return "", false

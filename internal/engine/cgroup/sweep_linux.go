@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep removes the groups whose owners have died, and ends what runs in them.
-// It reports how many there were.
+// Sweep removes the groups whose owners have died, with their processes. It returns the number of
+// those groups.
 func (h Host) Sweep() int {
 	removed := 0
 	for _, p := range h.Places {
@@ -26,7 +26,7 @@ func (h Host) Sweep() int {
 			dir := filepath.Join(p.Dir, e.Name())
 			f, err := lock(dir)
 			if err != nil {
-				continue // in use, or another's
+				continue // in use, or another user's
 			}
 			if empty(dir) {
 				removed++
@@ -38,13 +38,13 @@ func (h Host) Sweep() int {
 }
 
 const (
-	// rounds are how often a group is tried to be removed: for about a second.
+	// rounds is how often a removal is tried: for about a second.
 	rounds = 20
-	// patience, in milliseconds, is what one process may take to end.
+	// patience, in milliseconds, is how long one process may take to end.
 	patience = 2000
 )
 
-// empty removes a group, and first whoever is in it.
+// empty ends the processes of a group, and removes it.
 func empty(dir string) bool {
 	for round := range rounds {
 		switch err := unix.Rmdir(dir); err {
@@ -55,16 +55,15 @@ func empty(dir string) bool {
 			return false
 		}
 		if end(dir) == 0 {
-			// The kernel lets go of the dead a moment after they are seen no
-			// more, and, in version 1, no event tells when.
+			// The kernel releases the dead a moment after they disappear, and, in version 1, no
+			// event reports it.
 			unix.Poll(nil, 1<<min(round, 6))
 		}
 	}
 	return false
 }
 
-// end kills the processes of a group, waits for them to be gone, and reports
-// how many there were.
+// end kills the processes of a group, waits until they are gone, and returns their number.
 func end(dir string) (ended int) {
 	list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -79,7 +78,7 @@ func end(dir string) (ended int) {
 		if err != nil {
 			continue
 		}
-		// Looked at again: the number may have passed to another's process.
+		// Check again: the number may belong to another process now.
 		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(strings.Fields(string(again)), id) {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 			await(fd)

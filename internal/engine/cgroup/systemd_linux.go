@@ -17,22 +17,22 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// managerStep is how often it is looked whether the manager has put processes into a
-// scope: nobody tells.
+// managerStep is how often to check whether the manager has put processes into a scope: nothing
+// reports it.
 const managerStep = time.Millisecond
 
-// managerPatience is what the manager may take for that, on a machine that is busy.
+// managerPatience is how long the manager may take for it on a busy machine.
 var managerPatience = 30 * time.Second
 
-// scope is a unit of the manager's, with the launcher in it.
+// scope is a unit of the manager with the launcher in it.
 type scope struct {
 	manager *Manager
 	limits  Limits
 	unit    string
-	events  *os.File // memory.events: the group goes with the last process in it
+	events  *os.File // memory.events: the group goes with its last process
 }
 
-// adopt has the manager put a launcher and all that it has forked into the scope.
+// adopt makes the manager put a launcher and all that it has forked into the scope.
 func (s *scope) adopt(launcher int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), managerPatience)
 	defer cancel()
@@ -97,8 +97,8 @@ func groupsOf(pid int) string {
 func (s *scope) start(pids []int) []string {
 	properties := [][]string{
 		append([]string{"PIDs", "au"}, counted(pids)...),
-		// A scope that is not delegated is stopped as a whole, the launcher and the init with
-		// it, as soon as the kernel kills one process for want of memory (OOMPolicy=).
+		// systemd stops a scope that is not delegated, with the launcher and the init, when the
+		// kernel kills one of its processes for lack of memory (OOMPolicy=).
 		{"Delegate", "b", "true"},
 		{"CollectMode", "s", "inactive-or-failed"},
 	}
@@ -119,12 +119,12 @@ func (s *scope) start(pids []int) []string {
 	return append(append(words, slices.Concat(properties...)...), "0")
 }
 
-// attach is the call for what was forked while the scope was made.
+// attach is the call for processes that were forked while the scope was made.
 func (s *scope) attach(pids []int) []string {
 	return append([]string{"AttachProcessesToUnit", "ssau", s.unit, ""}, counted(pids)...)
 }
 
-// counted is an array as busctl takes it.
+// counted is an array in busctl's form.
 func counted(pids []int) []string {
 	words := []string{strconv.Itoa(len(pids))}
 	for _, pid := range pids {
