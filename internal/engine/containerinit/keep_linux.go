@@ -13,16 +13,16 @@ import (
 
 // keeper is pid 1 of a namespace in which one command runs after another.
 type keeper struct {
-	initArg string // argv[1] of an init
-	// begun has an entry once there may be children to wait for.
+	initArg string
+	// begun has an entry when there may be children to wait for.
 	begun chan struct{}
 
 	mu      sync.Mutex
 	running map[int]handed // by the pid of its init
-	leaving bool           // to end with the last command
+	leaving bool           // end with the last command
 }
 
-// handed is a command that a client has handed over.
+// handed is a command that a client has passed.
 type handed struct {
 	client *client
 	number uint64
@@ -31,7 +31,7 @@ type handed struct {
 // client is an engine.
 type client struct {
 	line line
-	gone bool // the keeper's lock holds it
+	gone bool // guarded by the keeper's lock
 }
 
 func newKeeper(initArg string) *keeper {
@@ -57,8 +57,7 @@ func runKeep(path, initArg string) int {
 		case err == io.EOF:
 			return 0
 		case err != nil:
-			// The engine sees it, and everything inside ends: nobody waits for
-			// a command of which nothing is known.
+			// The engine notices, and everything inside ends: nobody waits for an unknown command.
 			return proc.Complain("starting an init", err)
 		}
 	}
@@ -79,7 +78,7 @@ func (k *keeper) begin(c *client, number uint64, fds []int) error {
 	return nil
 }
 
-// reap collects the inits, and the orphans of those that did not live to do it.
+// reap collects the inits, and the orphans of inits that died first.
 func (k *keeper) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -112,8 +111,8 @@ func (k *keeper) ended(pid int) {
 	}
 }
 
-// killTheRest kills every process of the namespace but pid 1, and returns once
-// they are gone. It must not run while an init does.
+// killTheRest kills every process of the namespace except pid 1, and returns when they are gone. No
+// init may run meanwhile.
 func killTheRest() {
 	for {
 		unix.Kill(-1, unix.SIGKILL)

@@ -13,8 +13,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Main is the life of a process that [Requested] its arguments. It returns the exit status.
-// What it starts, or becomes, is the init: argv[1] of one, and what one does with its control socket.
+// Main is the life of a process whose arguments are [Requested]. It returns the exit status. The
+// arguments are those of the init that it starts, or becomes: its argv[1], and its life with a
+// control socket.
 func Main(args []string, initArg string, runInit func(control int) int) int {
 	switch args[1] {
 	case fetchArg:
@@ -47,8 +48,8 @@ func runFetch(path string, runInit func(control int) int) int {
 // line is the connection to the socket of FetchArgv or KeepArgv.
 type line int
 
-// dial connects. The process is closed to the command's eyes first: from now on
-// it has what is none of the command's business.
+// dial connects. First it hides the process from the command: from now on it has descriptors that
+// the command must not see.
 func dial(path string) (l line, code int) {
 	if err := proc.Hide(); err != nil {
 		return -1, proc.Complain("hiding", err)
@@ -68,8 +69,8 @@ func dial(path string) (l line, code int) {
 	return line(fd), 0
 }
 
-// ended tells the engine that a handover is done with. It ignores failure: the engine is
-// gone then, which the reader sees.
+// ended tells the engine that a handover has ended. It ignores failure: the engine is gone then,
+// which the reader sees.
 func (l line) ended(number uint64) {
 	for {
 		err := unix.Sendmsg(int(l), binary.BigEndian.AppendUint64(nil, number), nil, nil, unix.MSG_NOSIGNAL)
@@ -79,10 +80,10 @@ func (l line) ended(number uint64) {
 	}
 }
 
-// How many descriptors a handover has, the control socket, and how many a settlement.
+// The number of descriptors of a handover, the control socket, and of a settlement.
 const handedOver, settlementFDs = 1, 2
 
-// receive reads one message and gives its descriptors, of which there must be so many.
+// receive reads one message and returns its descriptors, which must be this many.
 func (l line) receive(files int) (number uint64, fds []int, err error) {
 	message := make([]byte, HandoverSize)
 	from := frame.Receiver{Socket: int(l)}

@@ -8,7 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Main is of use where there are namespaces.
+// Main fails: there are no namespaces on this system.
 func Main([]string, string, func(int) int) int {
 	return proc.Complain("starting in a container", errors.ErrUnsupported)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// runOwn is the whole life of a process that OwnArgv starts.
+// runOwn is the whole life of a process with OwnArgv.
 func runOwn(owner string, dirs []string) int {
 	o, ok := parseOwner(owner)
 	if !ok {
@@ -25,7 +25,7 @@ func runOwn(owner string, dirs []string) int {
 }
 
 func (o Owner) take(dir string) error {
-	// Not through a symlink of the image's.
+	// Not through a symlink of the image.
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -45,6 +45,6 @@ func parseOwner(s string) (Owner, bool) {
 	u, err := strconv.ParseUint(uid, 10, 32)
 	g, err2 := strconv.ParseUint(gid, 10, 32)
 	o := Owner{UID: uint32(u), GID: uint32(g)}
-	// The highest number means to leave as it is.
+	// The highest number would mean no change.
 	return o, ok && err == nil && err2 == nil && o.UID+1 != 0 && o.GID+1 != 0 && o.String() == s
 }

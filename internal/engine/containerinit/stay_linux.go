@@ -38,7 +38,7 @@ func runStay(path, initArg string) int {
 	}
 }
 
-// serve takes the commands of one engine, until it is gone.
+// serve accepts the commands of one engine until it is gone.
 func (k *keeper) serve(l line) {
 	c := &client{line: l}
 	for {
@@ -61,13 +61,13 @@ func (k *keeper) serve(l line) {
 	}
 }
 
-// removalCheck is how often to look whether a file is still there, in
-// milliseconds, should nobody tell.
+// removalCheck is how often to check whether a file still exists, in milliseconds, if inotify does
+// not report it.
 const removalCheck = 10_000
 
-// awaitRemoval ends everything once a file has no name any more and no command runs.
+// awaitRemoval ends everything when a file has no name any more and no command runs.
 func (k *keeper) awaitRemoval(file int) {
-	// A user has few of these. Without one, what follows takes longer.
+	// A user has few inotify instances. Without one, the check takes longer.
 	told, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err == nil {
 		_, err = unix.InotifyAddWatch(told, "/proc/self/fd/"+strconv.Itoa(file), unix.IN_ATTRIB|unix.IN_DELETE_SELF)
@@ -96,7 +96,7 @@ func (k *keeper) awaitRemoval(file int) {
 
 func dialKeeper(path string) (l line, code int) {
 	if os.Getpid() != 1 {
-		// It kills all that it can see, which must be its own namespace alone.
+		// It kills all that it can see, so that must only be its own namespace.
 		return -1, proc.Complain("keeping a namespace", syscall.EPERM)
 	}
 	if l, code = dial(path); code != 0 {
@@ -105,7 +105,7 @@ func dialKeeper(path string) (l line, code int) {
 	if err := proc.CloseOnExecFrom(3); err != nil {
 		return -1, proc.Complain("setting fds close-on-exec", err)
 	}
-	// Any command could otherwise end the others with one kill of pid 1.
+	// Otherwise any command could end the others with one signal to pid 1.
 	proc.IgnoreSignals()
 	return l, 0
 }
