@@ -1,4 +1,4 @@
-// Package gated carries out the network of a Spec by a gate (package egress/gate), for engines
+// Package gated implements the network of a Spec with a gate (package egress/gate), for engines
 // whose sandboxes have a network of their own, or none.
 package gated
 
@@ -16,18 +16,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Network is what a Spec lets a sandbox reach and be reached by, but for the host's network
-// as a whole.
+// A Network is what a sandbox can reach, and be reached by, except with the host's whole network.
 type Network struct {
-	named     bool // a list of names is asked for
+	named     bool // the Spec has a list of names
 	rules     egress.Rules
 	hostPorts []uint16
 	publish   []egress.Publish
-	inject    *gate.Injection // nil where no credentials are
-	memory    uint64          // the limit of it, 0 for none
+	inject    *gate.Injection // nil without credentials
+	memory    uint64          // its limit in bytes, 0 for none
 }
 
-// Read gives nil where nothing is passed.
+// Read returns nil if there is nothing to pass.
 func Read(of *shared.Spec) (*Network, error) {
 	spec := &of.Network
 	if !spec.Gated() {
@@ -49,7 +48,7 @@ func Read(of *shared.Spec) (*Network, error) {
 	return n, err
 }
 
-// injection gives nil where there are no credentials.
+// injection returns nil if there are no credentials.
 func injection(spec *shared.Injection) (*gate.Injection, error) {
 	if len(spec.Credentials) == 0 {
 		return nil, nil
@@ -69,8 +68,7 @@ func credentials(list []shared.Credential) (out []gate.Credential) {
 	return out
 }
 
-// Renew gives the credentials, which are these in all else, other values, also in gates that have
-// begun. Nil has none.
+// Renew replaces the values of the credentials, also in gates that have begun. n may be nil.
 func (n *Network) Renew(list []shared.Credential) {
 	if n != nil && n.inject != nil {
 		n.inject.Renew(credentials(list))
@@ -79,28 +77,28 @@ func (n *Network) Renew(list []shared.Credential) {
 
 // A Way is how a gate and a sandbox meet.
 type Way struct {
-	// Sockets makes sockets inside; see Inside. Nil where sandboxes have no network of their own.
+	// Sockets makes sockets inside; see Inside. Nil if sandboxes have no network of their own.
 	Sockets gate.Sockets
 	// Proxy is for sandboxes in which addresses cannot stand for names.
 	Proxy *gate.Proxy
-	// Resets says that Sockets gives one of [sandboxinit.Resets].
+	// Resets says that Sockets can make [sandboxinit.Resets].
 	Resets bool
 }
 
-// ByProxy is what a Probe tells of an engine that claims [shared.FeatureNetworkProxy].
-const ByProxy = "a list of names is held by a proxy: programs that ignore HTTP_PROXY and ALL_PROXY reach nothing"
+// ByProxy is a Probe's note for an engine that claims [shared.FeatureNetworkProxy].
+const ByProxy = "a proxy enforces a list of names: programs that ignore HTTP_PROXY and ALL_PROXY have no network"
 
-// A Gate is one of a sandbox, of which events tell.
+// A Gate is the gate of a sandbox; events report its connections.
 type Gate struct {
 	*gate.Gate
 	notes []shared.Event
 }
 
-// Resets reports whether there are connections that the gate hears of by its sandbox's resets alone.
+// Resets reports whether the gate needs its sandbox's resets to learn of some connections.
 func (n *Network) Resets() bool { return n != nil && n.named && len(n.rules) > 0 }
 
-// Hear has emit told of what is reached and refused from now on, until stop or the gate's end, and
-// of each refusal once. In a session several commands hear of one gate.
+// Hear makes emit receive the connections made and refused, until stop or the gate's end, each
+// refusal once. In a session several commands hear of one gate.
 func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
 	for _, note := range g.notes {
 		emit(note)
@@ -133,8 +131,8 @@ func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
 	}
 	for i, p := range n.publish {
 		switch _, err := g.Publish(p); {
-		case errors.Is(err, syscall.EADDRINUSE): // mostly the same definition's, whose server runs
-			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: another program listens on %s of this machine, so that nothing leads to port %d of this command", i, p.Listen, p.Inside)})
+		case errors.Is(err, syscall.EADDRINUSE): // mostly a server of the same definition
+			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: another program listens on %s of this machine, so nothing leads to port %d of this command", i, p.Listen, p.Inside)})
 		case err != nil:
 			g.Close()
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
@@ -144,8 +142,8 @@ func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
 	return &Gate{g, notes}, nil
 }
 
-// Environment is a command's, with the variables by which programs find the proxy of a gate in
-// the place of others of these names.
+// Environment is a command's, in which the variables of a gate's proxy replace others with these
+// names.
 func (n *Network) Environment(env []string, g *Gate) []string {
 	if !n.named {
 		return env
@@ -153,7 +151,7 @@ func (n *Network) Environment(env []string, g *Gate) []string {
 	return With(env, g.Environment())
 }
 
-// With gives env the variables of more, "name=value", in the place of those of these names.
+// With adds the variables of more, "name=value", to env, in place of those with these names.
 func With(env, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

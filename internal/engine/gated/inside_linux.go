@@ -8,10 +8,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
 
-// Inside has an init make the sockets of a gate.
+// Inside makes an init make the sockets of a gate.
 func Inside(sockets *sandboxinit.Sockets) gate.Sockets {
 	return func(_ context.Context, kind gate.Kind) (*os.File, error) { return sockets.New(kinds[kind]) }
 }
 
-// kinds are the init's words for those of the gate.
+// kinds maps the gate's kinds to the init's.
 var kinds = map[gate.Kind]sandboxinit.SocketKind{gate.TCP4: sandboxinit.TCP4, gate.TCP6: sandboxinit.TCP6, gate.UDP4: sandboxinit.UDP4, gate.Resets4: sandboxinit.Resets}
