@@ -1,4 +1,4 @@
-// Package orphans kills what a launcher that was killed leaves of a sandbox.
+// Package orphans kills what a killed launcher leaves of a sandbox.
 package orphans
 
 import (
@@ -13,20 +13,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Kill kills what launchers that were killed have left of sandboxes in
-// which the init does not run yet, and reports how many there were. It is for
-// whoever finds that an engine was killed: it looks at every process, for as
-// long as patience lets launchers take that are dying.
+// Kill kills what killed launchers left of sandboxes in which the init does not run yet, and
+// returns their number. It is for a process that finds that an engine was killed. It looks at every
+// process, as long as patience permits dying launchers to take.
 //
-// It is needed for one moment of bubblewrap's: between the birth of its child
-// and the moment at which that asks to die with its parent, the child waits for
-// a word from the parent. Where the parent dies then, it waits for ever, as pid 1
-// of a namespace, with the command's files open. A process is taken for one
-// only if it is pid 1 of a namespace, its command line is that of a launcher of
-// an init, and its parent is no such launcher. The two lines need not be equal: what
-// a launcher starts may execute another one on the way to the init. An engine can
-// start a launcher as pid 1 of a namespace. Such a launcher is no orphan: it leads the
-// session that the engine began for it, which bubblewrap's child does not do so early.
+// It is needed for one moment of bubblewrap: before its child asks to die with its parent, the
+// child waits for a message from the parent. If the parent dies then, it waits forever, as pid 1 of
+// a namespace, with the command's files open. A process counts as one only if it is pid 1 of a
+// namespace, its command line is that of a launcher of an init, and its parent is no such launcher.
+// The two command lines may differ: what a launcher starts may execute another one on the way to
+// the init.
+// An engine can start a launcher as pid 1 of a namespace. It is no orphan: it leads the session that
+// the engine began for it, and bubblewrap's child does not lead one that early.
 func Kill(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
@@ -44,8 +42,8 @@ func Kill(patience time.Duration) {
 	}
 }
 
-// end kills a process if it is one of these still, of which its number is looked at again while it
-// is held: it may have ended since, and the number be another's.
+// end kills a process if it is still one of these. It checks its number again while it holds it:
+// the process may have ended, and the number be another's.
 func end(pid int, is func(pid int) bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -57,8 +55,8 @@ func end(pid int, is func(pid int) bool) {
 	}
 }
 
-// findLaunchers gives the launchers that have not executed their init yet, or
-// never will, and what other launchers have left.
+// findLaunchers returns the launchers that have not executed their init yet, or never will, and
+// what other launchers have left.
 func findLaunchers() (launchers, orphans []int) {
 	for _, pid := range proc.All() {
 		switch launcher, orphan := look(pid); {
@@ -90,13 +88,13 @@ func look(pid int) (launcher, orphan bool) {
 	return false, err == nil && !launchesInit(above)
 }
 
-// launchesInit reports whether a command line, as /proc has it, is a launcher's.
+// launchesInit reports whether a command line, in /proc's form, is a launcher's.
 func launchesInit(line []byte) bool {
 	return sandboxinit.IsLauncher(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
 }
 
-// parseStatus gives the parent of a process and whether the process is the
-// first one of a pid namespace below this one, born there by a launcher.
+// parseStatus returns the parent of a process, and whether the process is the first one of a pid
+// namespace below this one, born there by a launcher.
 func parseStatus(status string) (parent int, first bool) {
 	parent, _ = strconv.Atoi(proc.StatusField(status, "PPid"))
 	return parent, isOneBelow(status, "NSpid") && !isOneBelow(status, "NSsid")
@@ -108,7 +106,7 @@ func isOneBelow(status, field string) bool {
 	return len(ids) > 1 && ids[len(ids)-1] == "1"
 }
 
-// awaitAny waits until one of the processes has ended, at the latest after d.
+// awaitAny waits until one of the processes has ended, for at most d.
 func awaitAny(pids []int, d time.Duration) {
 	var fds []unix.PollFd
 	for _, pid := range pids {
@@ -117,7 +115,7 @@ func awaitAny(pids []int, d time.Duration) {
 			defer unix.Close(fd)
 		}
 	}
-	if len(fds) == len(pids) { // else one has ended already
+	if len(fds) == len(pids) { // else one has already ended
 		unix.Poll(fds, int(max(d.Milliseconds(), 1)))
 	}
 }

@@ -1,9 +1,9 @@
 //go:build !linux
 
-// Package orphans kills what a launcher that was killed leaves of a sandbox.
+// Package orphans kills what a killed launcher leaves of a sandbox.
 package orphans
 
 import "time"
 
-// Kill has nothing to do where there are no pid namespaces.
+// Kill does nothing: there are no pid namespaces here.
 func Kill(time.Duration) {}
