@@ -1,13 +1,12 @@
 //go:build unix
 
-// Package scratch makes a command's own directories, for engines without mounts: they take the
-// place of the home and of /tmp by HOME and TMPDIR.
+// Package scratch makes a command's own directories, for engines without mounts: HOME and TMPDIR
+// name them, in place of the home and of /tmp.
 //
-// The promise: what an engine leaves that is killed is removed by the next one that makes a
-// directory there, once it is a minute old. Nothing is removed that a living engine has made,
-// nor another user's.
+// The promise: the next engine that makes a directory there removes what a killed engine left, when
+// it is a minute old. It never removes what a living engine, or another user, has made.
 //
-// The limits: where no file can be locked, what is left stays.
+// The limits: without file locks, what is left stays.
 package scratch
 
 import (
@@ -26,18 +25,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Dir is a directory that is locked for as long as this process lives, or until Remove.
+// A Dir is a directory that is locked while this process lives, or until Remove.
 type Dir struct {
 	Path string
 	user *shared.User
 	lock int
 }
 
-// begins is how a name begins, before that of the engine. Directories for sockets begin with
-// wire.TempDirPrefix, and are swept by age alone.
+// begins is how a name begins, before the engine's. Directories for sockets begin with
+// wire.TempDirPrefix, and only their age decides about a sweep.
 const begins = ".sbxhost-"
 
-// young is far longer than it takes to lock a directory that has just been made.
+// young is far longer than it takes to lock a new directory.
 const young = time.Minute
 
 var sweepOnce sync.Map // by parent and engine: once in each process
@@ -54,7 +53,7 @@ func New(parent, engine string, user *shared.User) (*Dir, error) {
 	}
 	d := &Dir{Path: p, user: user}
 	if d.lock, err = openDir(p); err == nil {
-		_ = hostpath.TryLock(d.lock, unix.LOCK_EX) // else nobody can lock it to remove it
+		_ = hostpath.TryLock(d.lock, unix.LOCK_EX) // after a failure nobody can lock it to remove it
 		err = Give(p, user)
 	}
 	if err != nil {
@@ -68,7 +67,7 @@ func openDir(p string) (int, error) {
 	return unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// sweep removes what engines that were killed have left.
+// sweep removes what killed engines have left.
 func sweep(name string, user *shared.User) {
 	parent, prefix := filepath.Split(name)
 	entries, _ := os.ReadDir(parent)
@@ -96,7 +95,7 @@ func (d *Dir) Make(name string) (string, error) {
 	return p, errors.Join(os.Mkdir(p, 0o700), Give(p, d.user))
 }
 
-// Remove removes it with everything in it. Of nil there is nothing to remove.
+// Remove removes it with all its contents. d may be nil.
 func (d *Dir) Remove() {
 	if d != nil {
 		RemoveTree(d.Path)
@@ -104,7 +103,7 @@ func (d *Dir) Remove() {
 	}
 }
 
-// Give makes a new directory or file the user's, who is to use it.
+// Give gives a new directory or file to the user.
 func Give(p string, user *shared.User) error {
 	if user == nil {
 		return nil
@@ -112,7 +111,7 @@ func Give(p string, user *shared.User) error {
 	return os.Lchown(p, int(user.UID), int(user.GID))
 }
 
-// Link leads from a private home to what is shown in the one that it takes the place of.
+// Link makes links in a private home to what is shown in the real one.
 func Link(private string, spec *shared.Spec) error {
 	home, err := os.OpenRoot(private) // commands of the session may have put symlinks there
 	if err != nil {
@@ -128,7 +127,7 @@ func Link(private string, spec *shared.Spec) error {
 		if !ok || !e.Access.Shows() {
 			continue
 		}
-		// What is in the way is a command's own.
+		// What prevents it belongs to a command.
 		if dir := filepath.Dir(rel); dir != "." && hostpath.MakePoint(home, dir, true, 0o755, uid, gid) != nil {
 			continue
 		}
