@@ -1,9 +1,9 @@
-// Package traced says which system calls of a traced command are looked at, and what is
-// kept of those that fail.
+// Package traced says at which system calls a traced command stops, and what is kept of those that
+// fail.
 //
-// The filter that stops a command at these calls says which one it is by a [Mark], so that
-// whoever traces needs to know no numbers. The package uses the standard library alone: it is
-// part of the init's lean binary.
+// The filter that stops a command at these calls identifies each by a [Mark], so that the tracer
+// needs to know no numbers. The package uses only the standard library: it is part of the init's
+// lean binary.
 package traced
 
 import (
@@ -22,24 +22,24 @@ const (
 	operations
 )
 
-// String is the operation as denials call it.
+// String is the operation in a denial.
 func (o Operation) String() string { return [...]string{"read", "write", "execute", "connect"}[o] }
 
-// None stands for an argument that a call does not have.
+// None means an argument that a call does not have.
 const None = -1
 
-// A Place is where a call's arguments name something.
+// A Place is where a call's arguments name a file.
 type Place struct {
 	Dir  int // the descriptor that a relative path begins at
-	Path int // the path; None where there is no second one
+	Path int // the path; None if there is no second one
 }
 
-// A Syscall call is one that a traced command is stopped at.
+// A Syscall is one at which a traced command stops.
 type Syscall struct {
 	Name   string
 	Wants  Operation
 	Places [2]Place
-	// Flags is the argument with the flags of open, Mode that with the mode of access: both
+	// Flags is the argument with the flags of open, Mode that with the mode of access: both can
 	// make a Read a Write. Address is that with a socket's address.
 	Flags, Mode, Address int
 }
@@ -60,7 +60,7 @@ func (w Syscall) mode(i int) Syscall { w.Mode = i; return w }
 
 func (w Syscall) address(i int) Syscall { w.Address = i; return w }
 
-// at is a path by itself, and from one that begins at a descriptor.
+// at is a path alone, and from one that begins at a descriptor.
 func at(path int) Place { return Place{None, path} }
 
 func from(dir, path int) Place { return Place{dir, path} }
@@ -81,14 +81,14 @@ var Calls = [...]Syscall{
 	newSyscall("connect", Connect, nil).address(1), newSyscall("bind", Write, nil).address(1),
 }
 
-// mark is what makes the data of a filter ours: a command can have filters of its own whose
-// calls somebody else was to see.
+// mark identifies our filter's data: a command can have its own filters, with calls for another
+// tracer.
 const mark = 0x5b00
 
-// Mark is what the filter returns with call i of [Calls].
+// Mark is what the filter returns for call i of [Calls].
 func Mark(i int) uint16 { return mark | uint16(i) }
 
-// Marked is the call of a filter's data; nil for that of another filter.
+// Marked is the call of a filter's data; nil for another filter's.
 func Marked(data uint32) *Syscall {
 	i := int(data) - mark
 	if i < 0 || i >= len(Calls) {
@@ -97,7 +97,7 @@ func Marked(data uint32) *Syscall {
 	return &Calls[i]
 }
 
-// Operation is what a call of the kind wants with these arguments.
+// Operation is what the call wants with these arguments.
 func (w *Syscall) Operation(args *[6]uint64) Operation {
 	const writing = syscall.O_WRONLY | syscall.O_RDWR | syscall.O_CREAT | syscall.O_TRUNC
 	if w.Flags != None && args[w.Flags]&writing != 0 || w.Mode != None && args[w.Mode]&2 != 0 {
@@ -106,7 +106,7 @@ func (w *Syscall) Operation(args *[6]uint64) Operation {
 	return w.Wants
 }
 
-// A Call is one that failed, or several of one kind.
+// A Call is one that failed, or several equal ones.
 type Call struct {
 	Wants Operation
 	// Target is an absolute path as the command sees it, or an address and a port.
@@ -114,7 +114,7 @@ type Call struct {
 	Errno  syscall.Errno
 }
 
-// MayBeSandbox reports whether an error can be the doing of a sandbox.
+// MayBeSandbox reports whether a sandbox can be the cause of an error.
 func MayBeSandbox(errno syscall.Errno) bool {
 	switch errno {
 	case syscall.ENOENT, syscall.ENOTDIR, syscall.ENXIO, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EBUSY, syscall.EXDEV,
@@ -124,7 +124,7 @@ func MayBeSandbox(errno syscall.Errno) bool {
 	return false
 }
 
-// What is kept of one command: the calls that it failed at last.
+// What is kept of one command: the calls that failed last.
 const (
 	MaxCalls  = 4096
 	MaxTarget = 4096
@@ -160,7 +160,7 @@ func (f *Fold) Add(c Call) {
 	}
 }
 
-// Calls are those that are kept, the latest first.
+// Calls returns the calls, the latest first.
 func (f *Fold) Calls() []Call {
 	var out []Call
 	for e := f.order.Back(); e != nil; e = e.Prev() {

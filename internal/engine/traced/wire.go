@@ -2,14 +2,12 @@ package traced
 
 import "github.com/sbxhost/sbxhost/internal/frame"
 
-// Report is the calls of a command as its tracer tells them. Who reads it believes no more
-// of it than of the command.
+// Report has the calls of a command, from its tracer. Trust it no more than the command.
 type Report struct{ Calls []Call }
 
-// MaxReport bounds a report's payload.
+// MaxReport bounds a report's payload, in bytes.
 const MaxReport = 4 + MaxCalls*9 + MaxBytes
 
-// Fields implements [frame.Message].
 func (r *Report) Fields(c *frame.Codec) {
 	bytes := 0
 	frame.List(c, &r.Calls, 9, func(call *Call) {
