@@ -13,12 +13,12 @@ import (
 
 var errBase = errors.New("not an absolute path")
 
-// UserBase returns the directory that holds the user's session directories:
+// UserBase returns the directory of the user's session directories:
 // $XDG_CACHE_HOME/sbxhost/sessions, else ~/.cache/sbxhost/sessions, on macOS
-// ~/Library/Caches/sbxhost/sessions. A relative XDG_CACHE_HOME is ignored, as
-// its specification demands. lookup reads the environment.
+// ~/Library/Caches/sbxhost/sessions. It ignores a relative XDG_CACHE_HOME, as its specification
+// demands. lookup reads the environment.
 //
-// It is not in /tmp, where the names are anybody's to take.
+// It is not in /tmp, where anybody can take the names.
 func UserBase(lookup func(string) (string, bool)) (string, error) {
 	return userBase(runtime.GOOS, lookup)
 }
@@ -39,10 +39,9 @@ func userBase(goos string, lookup func(string) (string, bool)) (string, error) {
 	return filepath.Join(cache, "sbxhost", "sessions"), nil
 }
 
-// SystemBase returns the directory, root's own, that holds a directory
-// by the number of each user for whose commands root has made session directories. It is
-// neither in root's home, which such a user cannot pass through, nor in the
-// user's, where the user could lead root astray by symlinks.
+// SystemBase returns root's directory that has, by user number, the directories in which root has
+// made sessions for a user's commands. It is neither in root's home, which such a user cannot
+// enter, nor in the user's, where the user could lead root astray with symlinks.
 func SystemBase() string { return systemBase(runtime.GOOS) }
 
 func systemBase(goos string) string {
@@ -52,9 +51,9 @@ func systemBase(goos string) string {
 	return "/var/cache/sbxhost"
 }
 
-// MakeBase makes the directory base, which is to hold session directories, and checks
-// that it is this process's user's alone to write. A program that shows part of
-// the host to commands calls it so that it can hide what there is not yet.
+// MakeBase makes the directory base for session directories, and checks that only this process's
+// user can write to it. A program that shows part of the host to commands calls it to be able to
+// hide it.
 func MakeBase(base string) error {
 	base, err := resolveBase(base)
 	if err != nil {
@@ -63,11 +62,10 @@ func MakeBase(base string) error {
 	return private(hostpath.MakePrivate(base, 0o700))
 }
 
-// checkPrivate refuses a directory that is a symlink, another user's, or writable
-// by others.
+// checkPrivate refuses a directory that is a symlink, another user's, or writable by others.
 func checkPrivate(dir string) error { return private(hostpath.CheckPrivate(dir)) }
 
-// private says what to do about an error of hostpath's.
+// private adds to an error of hostpath what to do.
 func private(err error) error {
 	switch {
 	case errors.Is(err, hostpath.ErrNotPrivate):

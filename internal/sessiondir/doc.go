@@ -1,26 +1,23 @@
-// Package sessiondir makes, lists, measures and removes the directories that sessions are
-// kept in.
+// Package sessiondir makes, lists, measures and removes the directories of sessions.
 //
 // # What it promises
 //
-// A [Dir] is the directory of one session: private, made on first use, removed by its
-// owner, and swept by any process of the same user once the owner is dead. A named one
-// outlives its owners, belongs to one workspace, and goes seven days after its last use.
-// No sweep removes a directory whose owner lives.
+// A [Dir] is the directory of one session: private, made on first use, removed by its owner, and
+// swept by any process of the same user after its owner's death. A named one outlives its owners,
+// belongs to one workspace, and is removed seven days after its last use. No sweep removes a
+// directory whose owner lives.
 //
-// What commands have put there is removed whatever it is: of any depth, closed to its
-// owner, or of other users' numbers. No symlink is followed, and nothing that is mounted
-// there is touched.
+// It removes all files of commands: at any depth, unreadable for their owner, or with other users'
+// numbers. It follows no symlink, and does not touch a mount.
 //
 // # What it does not promise
 //
-// On a network file system a session's directory is as exclusive as flock is there.
+// On a network file system a session's directory is as exclusive as flock there.
 //
-// Nothing bounds what is written to a session's directory: it has to outlive every process
-// of the session, so it cannot be memory, and what the kernel has for directories on a disk
-// is root's to set up.
+// Nothing limits the size of a session's directory: it must outlive every process of the session,
+// so it cannot be memory, and only root can set up the kernel's limits for directories on a disk.
 //
-// The package needs flock and the *at system calls, that is, Linux or macOS.
+// The package needs flock and the *at system calls, so Linux or macOS.
 package sessiondir
 
 import (
@@ -28,9 +25,9 @@ import (
 	"time"
 )
 
-// Errors that callers tell apart with errors.Is. See also hostpath.ErrNotPrivate.
+// Errors for errors.Is. See also hostpath.ErrNotPrivate.
 var (
-	// ErrName: a session's name, or that of a directory in it, that is no plain file name.
+	// ErrName: the name of a session, or of a directory in it, is not a plain file name.
 	ErrName = errors.New("invalid session name")
 	// ErrInUse: the named session has a living owner.
 	ErrInUse = errors.New("session is in use")
@@ -40,12 +37,12 @@ var (
 	ErrClosed = errors.New("session is closed")
 )
 
-// Info describes a named session's session directory.
+// Info describes the directory of a named session.
 type Info struct {
 	Name      string
 	Dir       string
-	Workspace string // the root it belongs to; "" if that was never recorded
+	Workspace string // its workspace's root; "" if it was never recorded
 	LastUsed  time.Time
-	InUse     bool  // some process owned it when it was looked at
-	Users     []int // those processes, as far as the system tells
+	InUse     bool  // a process owned it at that time
+	Users     []int // those processes, if the system lists them
 }

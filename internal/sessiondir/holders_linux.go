@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// lockHolders gives the processes that have a lock file open, as far as this one may see that.
+// lockHolders returns the processes that have a lock file open, if this one may see that.
 func lockHolders(path string) (pids []int) {
 	open, _ := filepath.Glob("/proc/[0-9]*/fd/[0-9]*")
 	for _, fd := range open {

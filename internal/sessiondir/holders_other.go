@@ -2,5 +2,5 @@
 
 package sessiondir
 
-// lockHolders: these systems do not list who has a file open.
+// lockHolders returns nil: these systems do not list the users of a file.
 func lockHolders(string) []int { return nil }

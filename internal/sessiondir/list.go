@@ -19,13 +19,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// recordFile holds the root of the workspace that a named session belongs to.
+// recordFile has the root of a named session's workspace.
 const recordFile = "workspace"
 
-// Claim records that the session directory belongs to the workspace at root, and refuses
-// one that belongs to another with ErrWorkspace: what the commands of one
-// project have left in a session must not reach those of another. An unnamed
-// session directory is nobody else's, and is not recorded.
+// Claim records that the session directory belongs to the workspace at root. It refuses another
+// workspace's with ErrWorkspace: files of one project's commands must not reach those of another.
+// An unnamed session directory needs no record.
 func (d *Dir) Claim(ctx context.Context, root string) error {
 	if err := d.enter(ctx); err != nil {
 		return err
@@ -39,21 +38,21 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 		if err := d.record(root); err != nil {
 			return err
 		}
-		owner, err = readRecord(d.dir) // perhaps another was faster
+		owner, err = readRecord(d.dir) // another process may have been faster
 	}
 	switch {
 	case err != nil:
 		return err
 	case owner == "":
-		return fmt.Errorf("session %q: %w that nobody knows any more: its record is empty; remove it first", d.name, ErrWorkspace)
+		return fmt.Errorf("session %q: %w that is unknown: its record is empty; remove the session first", d.name, ErrWorkspace)
 	case owner != root:
-		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove it first", d.name, ErrWorkspace, owner)
+		return fmt.Errorf("session %q: %w, %q; choose another name here, or remove the session first", d.name, ErrWorkspace, owner)
 	}
 	return nil
 }
 
-// record writes the record unless there is one. By a link, which neither replaces
-// another's nor shows half of it; a power cut does not, either.
+// record writes the record unless there is one. It makes a link, which neither replaces another's
+// record nor shows half of it, even after a power cut.
 func (d *Dir) record(root string) error {
 	temp := filepath.Join(d.dir, "."+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -68,7 +67,7 @@ func (d *Dir) record(root string) error {
 			err = nil
 		}
 	}
-	// On a full disk, too, there is half of it by now.
+	// On a full disk, half of it exists by now.
 	err = cmp.Or(err, os.Remove(temp))
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
@@ -76,7 +75,7 @@ func (d *Dir) record(root string) error {
 	return nil
 }
 
-// readRecord gives the root of the workspace that the session directory dir belongs to.
+// readRecord returns the root of the workspace of the session directory dir.
 func readRecord(dir string) (string, error) {
 	root, err := readSmall(filepath.Join(dir, recordFile))
 	if err != nil {
@@ -85,7 +84,7 @@ func readRecord(dir string) (string, error) {
 	return root, nil
 }
 
-// readSmall reads the beginning of a file, which is no symlink.
+// readSmall reads the beginning of a file that is no symlink.
 func readSmall(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -115,7 +114,7 @@ func List(base string) ([]Info, error) {
 		s := Info{Name: name, Dir: filepath.Join(base, e.Name())}
 		fi, err := os.Lstat(filepath.Join(s.Dir, lockFile))
 		if err != nil {
-			continue // removed since, or being made
+			continue // removed meanwhile, or not finished
 		}
 		s.LastUsed = fi.ModTime()
 		s.Workspace, _ = readRecord(s.Dir)
@@ -131,8 +130,8 @@ func List(base string) ([]Info, error) {
 	return list, nil
 }
 
-// Size is the space that the session takes on its file system, in bytes. What
-// changes or cannot be read meanwhile counts as far as it was seen.
+// Size is the space of the session on its file system, in bytes. It counts what it can read of
+// files that change meanwhile.
 func (s *Info) Size(ctx context.Context) (int64, error) {
 	size, err := measureTree(ctx, s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,8 +140,8 @@ func (s *Info) Size(ctx context.Context) (int64, error) {
 	return size, err
 }
 
-// Remove removes the named session's session directory. It is ErrInUse
-// while a process owns it and fs.ErrNotExist if there is none.
+// Remove removes the directory of a named session. It returns ErrInUse while a process owns it, and
+// fs.ErrNotExist if there is none.
 func Remove(base, name string) error {
 	if err := CheckName(name); err != nil {
 		return err

@@ -206,7 +206,7 @@ func TestEmptyRecord(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, recordFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Claim(t.Context(), "/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove it first") {
+	if err := d.Claim(t.Context(), "/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove the session first") {
 		t.Error(err)
 	}
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// measureTree gives the space that what lies in dir takes on its file system, in
-// bytes, a file with several names once.
+// measureTree returns the space of dir's contents on its file system, in bytes, a file with several
+// names once.
 //
-// Commands that nobody has read made the tree, and some may be changing it: no
-// symlink is followed and no other file system entered, and the depth costs
-// memory, not descriptors. What goes meanwhile, or what the caller may not read,
-// counts as far as it was seen.
+// Unknown commands made the tree, and some may be changing it: it follows no symlink and enters no
+// other file system, and the depth costs memory, not descriptors. It counts what it can read of
+// files that go meanwhile, or that the caller may not read.
 func measureTree(ctx context.Context, dir string) (size int64, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -46,9 +45,9 @@ type measure struct {
 
 func (m *measure) add(st *unix.Stat_t) { m.total += int64(st.Blocks) * 512 }
 
-// walk goes through the tree at the directory fd, which it closes. It has one
-// directory open at a time and comes back by "..", where it makes sure that this
-// is where it came from: a command could have moved the directory meanwhile.
+// walk walks the tree at the directory fd, which it closes. It has one directory open at a time and
+// comes back by "..", where it checks that this is the previous directory: a command could have
+// moved it meanwhile.
 func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 	defer func() { unix.Close(fd) }()
 	type level struct {
@@ -79,13 +78,13 @@ func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 		if name == ".." {
 			if err != nil || at != next {
 				unix.Close(sub)
-				return nil // moved: what is above is not known any more
+				return nil // moved: the directory above is unknown
 			}
 			unix.Close(fd)
 			fd = sub
 			continue
 		}
-		// There is no way back from a directory that cannot be passed through.
+		// There is no way back from a directory that cannot be searched.
 		if err != nil || at.dev != m.dev || unix.Faccessat(sub, "..", 0, 0) != nil {
 			unix.Close(sub)
 			continue
@@ -96,7 +95,7 @@ func (m *measure) walk(ctx context.Context, fd int, id inode) error {
 	}
 }
 
-// read counts what the directory fd holds and gives the directories in it.
+// read counts the contents of the directory fd and returns its subdirectories.
 func (m *measure) read(ctx context.Context, fd int) (dirs []string) {
 	own, err := hostpath.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

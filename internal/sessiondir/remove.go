@@ -12,9 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// RemoveTree is hostpath.RemoveTree, but that files of users that the caller's namespaces
-// are mapped to go by way of such a namespace. What is left after that the error names, with
-// who can remove it.
+// RemoveTree is hostpath.RemoveTree that also removes files of users that the caller's namespaces
+// map, in such a namespace. The error names what is left, and who can remove it.
 func RemoveTree(ctx context.Context, base, name string) error {
 	err := hostpath.RemoveTree(ctx, base, name)
 	if !errors.Is(err, hostpath.ErrNotRemoved) {

@@ -6,10 +6,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// removeMapped removes a tree with files of users that this one's user namespaces
-// are mapped to (/etc/subuid), as rootless containers leave them: only in such a
-// namespace has this user rights to them. It needs newuidmap and an unshare that
-// knows of it, and the tree must be out of every other process's reach.
+// removeMapped removes a tree with files of users that this user's namespaces map (/etc/subuid), as
+// rootless containers leave them: only in such a namespace has this user rights to them. It needs
+// newuidmap and an unshare that knows it, and no other process may reach the tree.
 func removeMapped(ctx context.Context, path string) error {
 	unshare, err := hostpath.Installed("/usr/bin/unshare")
 	if err != nil {

@@ -7,5 +7,5 @@ import (
 	"errors"
 )
 
-// removeMapped has nothing to do with: there are no user namespaces.
+// removeMapped fails: there are no user namespaces.
 func removeMapped(context.Context, string) error { return errors.ErrUnsupported }

@@ -19,13 +19,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// Sweep removes, below base, the session directories of this user whose owner is dead and
-// that are unnamed or were last used more than seven days ago. It returns the
-// names of what it removed.
+// Sweep removes, below base, the session directories of this user whose owner is dead and that are
+// unnamed or were last used more than seven days ago. It returns the names of the removed ones.
 //
-// It may run at any time, in any number of processes. It neither waits for
-// locks nor touches what belongs to other users or was not made by this
-// package. What cannot be removed is reported, after the rest has been.
+// It may run at any time, in any number of processes. It neither waits for locks nor touches
+// directories of other users, or that this package did not make. It reports what it cannot remove
+// after it has removed the rest.
 func Sweep(ctx context.Context, base string) (removed []string, err error) {
 	return sweep(ctx, base, time.Now())
 }
@@ -47,8 +46,8 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 		name := e.Name()
 		dir := filepath.Join(base, name)
 		if strings.HasPrefix(name, deadPrefix) {
-			// Left by a sweep that was killed, or being deleted right now; both
-			// of us deleting does no harm.
+			// A killed sweep left it, or another process deletes it right now; two may delete it at
+			// once.
 			if err := RemoveTree(ctx, base, name); err != nil {
 				errs = append(errs, fmt.Errorf("sweep: %w", err))
 			} else {
@@ -58,14 +57,14 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 		}
 		lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
 		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
-			continue // alive, or another's to remove
+			continue // alive, or another process removes it
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		if strings.HasPrefix(name, namedPrefix) {
-			// Asked under the lock: nobody can be reviving it meanwhile.
+			// Checked under the lock: nobody can revive it meanwhile.
 			fi, err := lock.Stat()
 			if err != nil || now.Sub(fi.ModTime()) <= namedMaxAge {
 				release(lock)
@@ -81,8 +80,8 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 	return removed, errors.Join(errs...)
 }
 
-// entries lists what in base is a directory of this user and has a name
-// that this package gives. No base: none.
+// entries lists the directories in base of this user with names of this package. Without base there
+// are none.
 func entries(base string) ([]fs.DirEntry, error) {
 	if err := checkPrivate(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
