@@ -14,12 +14,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Route is how the commands of a definition are run. The zero value is what
-// the definition says.
+// Route is how the commands of a definition run. The zero value is what the definition says.
 type Route struct {
-	Engine string // empty: the definition's
-	// Unconfined says that a decision of its own lets one command run without
-	// its sandbox. The engine is then one that does not isolate.
+	Engine string // empty means the definition's
+	// Unconfined says that a separate decision permits one command without its sandbox. The engine
+	// is then one that does not isolate.
 	Unconfined bool
 }
 
@@ -33,7 +32,7 @@ func (r Route) slot(t *Target) string {
 
 // routes are the ways in which a command of a definition can run sandboxed.
 func (p *Pool) routes(def *view.Definition) []Route {
-	routes := []Route{{}} // the platform's, where it is not named
+	routes := []Route{{}} // the platform's, if none is named
 	if !launch.IsAuto(def.Engine) {
 		return routes
 	}
@@ -41,7 +40,7 @@ func (p *Pool) routes(def *view.Definition) []Route {
 		if engine == launch.PartialEngine && def.Isolation != view.IsolationBestEffort {
 			continue
 		}
-		// Without an image there is nothing that a declared docker could run.
+		// Without an image, a declared docker has nothing to run.
 		if engine != "docker" || p.Engines.Injected(engine) || len(def.Config) > 0 {
 			routes = append(routes, Route{Engine: engine})
 		}
@@ -49,8 +48,8 @@ func (p *Pool) routes(def *view.Definition) []Route {
 	return routes
 }
 
-// forRoute is a definition as a route carries it out: what "auto" is given of
-// options is docker's where that is declared, and else for each engine that it may choose.
+// forRoute is a definition for a route: the options of "auto" are docker's if that is declared, and
+// else for each engine that it may choose.
 func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
 	if via.Unconfined || launch.IsAuto(d.Engine) && via.Engine != "docker" && slices.Contains(p.Engines.Auto(), "docker") {
 		d.Config = nil
@@ -58,7 +57,7 @@ func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
 	return d
 }
 
-// Facts are what is known of the commands of a definition before an engine was spoken to.
+// Facts are what is known about a definition's commands before the engine's answer.
 func (p *Pool) Facts(def view.Definition) policy.Facts {
 	f := p.Policy
 	f.Fallback = policy.Fallback(def.Fallback)
@@ -71,19 +70,19 @@ func (p *Pool) Facts(def view.Definition) policy.Facts {
 	return f
 }
 
-// decide decides about the commands of a definition in an engine that
-// nothing is known against, and makes an error of what denies them.
+// decide decides about the commands of a definition in an engine that may work. It makes an error
+// of a denial.
 func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) (policy.Decision, error) {
 	f := p.Facts(def)
 	f.Engine, f.State = info.Name, policy.EngineIsolates
 	f.Losses = spec.Without(info.Features)
 	for i := range f.Losses {
 		if l := &f.Losses[i]; l.Feature == shared.FeatureRemap && l.Attribute == "workspace" {
-			l.Attribute = "workdir" // which alone moves it
+			l.Attribute = "workdir" // only workdir moves it
 		}
 	}
 	if info.Features.Has(shared.FeatureUnconfined) {
-		// It must go by the name that the definition's author wrote.
+		// It must have the name that the definition's author wrote.
 		f.State, f.EngineNamed = policy.EngineUnconfined, def.Engine == info.Name
 	}
 	d := policy.Decide(f)
@@ -95,12 +94,12 @@ func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) 
 	}
 	hint := d.Hint
 	if d.Rule == policy.RuleUnconfinedAuto && !launch.IsAuto(def.Engine) {
-		hint = fmt.Sprintf("it is known here as %q, and calls itself %q: have its engine block, or its program, and the definition name it so, if that is meant", def.Engine, info.Name)
+		hint = fmt.Sprintf("it is known here as %q, and calls itself %q: if you mean this engine, use its own name in its engine block or program, and in the definition", def.Engine, info.Name)
 	}
 	return d, &RuleError{d.Rule, &shared.Error{Kind: shared.ErrDenied, Attribute: "engine", Message: d.Reason, Hint: hint}}
 }
 
-// RuleError is an error of a definition that a rule of the policy denies.
+// RuleError is the error of a definition that a rule of the policy denies.
 type RuleError struct {
 	Rule policy.Rule
 	error
@@ -108,13 +107,13 @@ type RuleError struct {
 
 func (e *RuleError) Unwrap() error { return e.error }
 
-// FirstUsable tries the engines that a definition can run in, in their order, until
-// one of them has not found that it cannot work on this machine; its error is given.
-// Where all have, the facts say so, and the error is that of the first.
+// FirstUsable tries a definition's engines in their order, until one has not found that it cannot
+// work on this machine, and returns its error. If none can, the facts say so, and the error is that
+// of the first.
 //
-// Only shared.ErrUnusable leads on, to the next engine and to a run without a
-// sandbox. A command in another sandbox can use up processes, memory, descriptors or
-// disk, or stop and kill an engine; what fails by that is an error, and runs nowhere.
+// Only after shared.ErrUnusable does it try the next engine, or permit a run without a sandbox. A
+// command in another sandbox can use up processes, memory, descriptors or disk, or stop and kill an
+// engine; such failures are errors, and the command does not run.
 func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, try func(via Route, engine string) error) (first error) {
 	for _, via := range p.routes(&t.Definition) {
 		engine := p.Engines.Resolve(t.Definition.Engine)
@@ -123,14 +122,14 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 		}
 		err := try(via, engine)
 		if errors.Is(err, shared.ErrUnsupported) {
-			// It may be refused before the engine has looked at the machine.
+			// An engine may refuse it before it has looked at the machine.
 			if probe, probeErr := p.Probe(ctx, engine); probeErr == nil && probe.Unusable {
 				err = notReady(t.Name, probe)
 			}
 		}
 		if !errors.Is(err, shared.ErrUnusable) {
 			if err != nil && first != nil {
-				err = fmt.Errorf("%w; it was tried since engine %q does not work here: %s", err, facts.Engine, facts.Reason)
+				err = fmt.Errorf("%w; it was tried because engine %q does not work here: %s", err, facts.Engine, facts.Reason)
 			}
 			facts.State = policy.EngineUnknown
 			return err
@@ -147,14 +146,13 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 		}
 	}
 	if d := &t.Definition; launch.IsAuto(d.Engine) && d.Isolation != view.IsolationBestEffort && slices.Contains(p.Engines.Auto(), launch.PartialEngine) {
-		facts.Fix += fmt.Sprintf("; or say isolation = %q, by which engine %q is tried, that holds less", view.IsolationBestEffort, launch.PartialEngine)
+		facts.Fix += fmt.Sprintf("; or say isolation = %q, which also tries engine %q, which enforces less", view.IsolationBestEffort, launch.PartialEngine)
 	}
 	return first
 }
 
-// Ready gives the sandbox of a definition in an engine that works on this
-// machine, and with an engine that does not, the facts and why. The caller must
-// release it.
+// Ready returns the sandbox of a definition in an engine that works on this machine, or the facts
+// and why no engine does. The caller must release it.
 func (p *Pool) Ready(ctx context.Context, t Target) (opened *Open, facts policy.Facts, err error) {
 	facts = p.Facts(t.Definition)
 	err = p.FirstUsable(ctx, &t, &facts, func(via Route, _ string) (err error) {
@@ -188,8 +186,7 @@ func notReady(sandbox string, probe shared.Probe) error {
 // unconfinedEngine runs the commands that may run without their sandbox.
 const unconfinedEngine = "noop"
 
-// Unconfined gives what runs a command without its sandbox. The cause is why it cannot have
-// one, or nil.
+// Unconfined returns what runs a command without its sandbox. The cause is why it has none, or nil.
 func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Open, error) {
 	if e, ok := errors.AsType[*Error](cause); ok {
 		cause = e.Err
@@ -208,14 +205,13 @@ func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Open, er
 	return nil, &Error{Sandbox: t.Name, Err: fmt.Errorf("%w; nor can it run without a sandbox: %w", cause, err)}
 }
 
-// startTries is how often a sandbox is made for one command at most. While others do nothing
-// but write git's configuration and make and remove worktrees, one start in three fails.
+// startTries is how often at most a sandbox is made for one command. While others do nothing but
+// write git's configuration and make and remove worktrees, one start in three fails.
 const startTries = 5
 
-// Try opens the sandbox and has start begin the command in it. What its engine refused can be
-// what was found on the machine a moment ago, which somebody has removed or replaced meanwhile;
-// an engine that crashed may not have been asked at all. Nothing has run then, and the machine
-// is looked at anew.
+// Try opens the sandbox and calls start. A refusal of its engine can be about a file that somebody
+// has removed or replaced meanwhile; an engine that crashed may not have received the request.
+// Nothing has run then, and Try looks at the machine again.
 func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Open) error) (err error) {
 	for range startTries {
 		var opened *Open
@@ -229,21 +225,21 @@ func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Open) e
 	return err
 }
 
-// passing is an engine's error that may not be met again.
+// passing is an engine's error that may not repeat.
 type passing struct{ error }
 
 func (e *passing) Unwrap() error { return e.error }
 
-// MayPass marks what is told of an engine's err, if that is one which Try tries again after.
+// MayPass marks told, the error for err of an engine, if Try should try again.
 func MayPass(err, told error) error {
-	// Not ErrUnavailable: what is short is made shorter by trying.
+	// Not ErrUnavailable: further tries would make a shortage worse.
 	if launch.NeverRequested(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
 		return &passing{told}
 	}
 	return told
 }
 
-// Probe finds out whether an engine works on this machine, starting it if need be.
+// Probe finds out whether an engine works on this machine. It starts the engine if necessary.
 func (p *Pool) Probe(ctx context.Context, name string) (shared.Probe, error) {
 	e, err := p.Engine(ctx, name)
 	if err != nil {

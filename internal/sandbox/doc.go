@@ -1,4 +1,3 @@
-// Package sandbox opens the sandbox of a definition in an engine, decides which engine
-// that is, and keeps it open for the commands that follow. A command's start, its end and
-// who may approve it are package host's.
+// Package sandbox opens the sandbox of a definition in an engine, chooses that engine, and keeps
+// the sandbox open for later commands. Package host handles a command's start, end and approval.
 package sandbox

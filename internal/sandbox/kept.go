@@ -14,29 +14,29 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// sharedProcesses is what commands have left running in the session, as far as a host knows: by which
-// definition they run, in which slot, and what has to stay in its place for them. With it
-// come commands that are started or run.
+// sharedProcesses is what a host knows about processes that commands left running in the session:
+// their definition, their slot, and the stubs that must stay. It also counts commands that start or
+// run.
 type sharedProcesses struct {
 	pool *Pool
 	name string
 	def  view.Definition
 
-	// under Pool.mu
+	// Guarded by Pool.mu.
 	users  int
 	opened bool
 	idle   *time.Timer   // while there are no users
-	ended  chan struct{} // closed when nothing runs any more; nil while that is not wanted
+	ended  chan struct{} // closed when nothing runs any more; nil if nobody waits for that
 
-	last    *facts.Resolved // of the last command that has ended: what was there then
+	last    *facts.Resolved // of the last command that has ended, with the state then
 	slot    *slot
-	holds   []func() // give up the places that are held, of a table each
-	release func()   // gives up the session's lock; nil before that is had
+	holds   []func() // release the stubs of one table each
+	release func()   // releases the session's lock; nil before that is held
 }
 
-// enterProcesses counts one command more of those that share processes; nil is one that does not.
-// The session is that of one definition for as long as something may run in it: another one's
-// network or limits would not hold there.
+// enterProcesses counts one more command that shares processes; nil means that t does not. While
+// something may run in the session, it belongs to one definition: another one's network or limits
+// would not be enforced there.
 func (p *Pool) enterProcesses(ctx context.Context, t *Target) (*sharedProcesses, error) {
 	if !t.Definition.Session.Processes {
 		return nil, nil
@@ -67,7 +67,7 @@ func (p *Pool) enterProcesses(ctx context.Context, t *Target) (*sharedProcesses,
 		return nil, &Error{Sandbox: t.Name, Err: k.refuse("sandbox", fmt.Sprintf("processes of sandbox %q run in the session", k.name))}
 	}
 	if attribute := k.def.Differs(&t.Definition); attribute != "" {
-		return nil, &Error{Sandbox: t.Name, Err: k.refuse(attribute, "it differs from what the processes that run in the session were started with")}
+		return nil, &Error{Sandbox: t.Name, Err: k.refuse(attribute, "it differs from the running processes of the session")}
 	}
 	k.users++
 	if k.idle != nil {
@@ -77,10 +77,10 @@ func (p *Pool) enterProcesses(ctx context.Context, t *Target) (*sharedProcesses,
 }
 
 func (k *sharedProcesses) refuse(attribute, message string) error {
-	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end these first, or use another session"}
+	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end the session's processes first, or use another session"}
 }
 
-// Claim has the session for the processes of this Host, before one is started.
+// Claim reserves the session for the processes of this Host, before one starts.
 func (sb *Open) Claim() (err error) {
 	k := sb.processes
 	if k == nil {
@@ -94,7 +94,7 @@ func (sb *Open) Claim() (err error) {
 	return err
 }
 
-// keep notes that something can run in a slot, and what stays for it.
+// keep records that processes can run in a slot, with the stubs for them.
 func (k *sharedProcesses) keep(s *slot, releaseHeld func()) {
 	k.pool.mu.Lock()
 	defer k.pool.mu.Unlock()
@@ -102,7 +102,7 @@ func (k *sharedProcesses) keep(s *slot, releaseHeld func()) {
 	k.holds = append(k.holds, releaseHeld)
 }
 
-// goOn has what comes to be between two commands be told with the second. Nil is allowed.
+// goOn makes changes between two commands part of the second's report. k may be nil.
 func (k *sharedProcesses) goOn(now *facts.Resolved) {
 	if k != nil {
 		k.pool.mu.Lock()
@@ -111,7 +111,7 @@ func (k *sharedProcesses) goOn(now *facts.Resolved) {
 	}
 }
 
-// leave counts one command less, of which ended is, if it ran. Nil is allowed.
+// leave counts one command less; ended is that command, if it ran. k may be nil.
 func (k *sharedProcesses) leave(ended *facts.Resolved) {
 	if k == nil {
 		return
@@ -120,7 +120,7 @@ func (k *sharedProcesses) leave(ended *facts.Resolved) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ended.HasLastLook() {
-		k.last.EndAfter(true) // the next look begins with what this one has seen
+		k.last.EndAfter(true) // the next look begins with this state
 		k.last = ended
 	}
 	if k.users--; k.users > 0 || p.processes != k {
@@ -135,7 +135,7 @@ func (k *sharedProcesses) leave(ended *facts.Resolved) {
 		ctx, cancel := context.WithTimeout(p.Life, closeTimeout)
 		defer cancel()
 		if err := p.EndProcesses(ctx); err != nil {
-			p.Logger.Warn("what runs in the session was not ended", "error", err)
+			p.Logger.Warn("the session's processes were not ended", "error", err)
 		}
 	})
 }
@@ -147,8 +147,8 @@ func (p *Pool) HasProcesses() bool {
 	return p.processes != nil
 }
 
-// EndProcesses ends what commands have left running in the session. It ends no command: while one
-// runs it does nothing.
+// EndProcesses ends what commands left running in the session. While a command runs there, it does
+// nothing.
 func (p *Pool) EndProcesses(ctx context.Context) error {
 	p.mu.Lock()
 	k := p.processes
@@ -157,7 +157,7 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 		return nil
 	}
 	k.idle.Stop()
-	k.ended = make(chan struct{}) // for which the next command waits
+	k.ended = make(chan struct{}) // the next command waits for this
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -179,7 +179,7 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 	return s.closeRetired(ctx, true)
 }
 
-// forgetProcesses is for when nothing runs any more.
+// forgetProcesses is called when nothing runs any more.
 func (p *Pool) forgetProcesses() {
 	p.mu.Lock()
 	k := p.processes
@@ -194,7 +194,7 @@ func (p *Pool) forgetProcesses() {
 	}
 }
 
-// report looks at what was made since the last command, when nothing runs any more.
+// report finds what was made since the last command, when nothing runs any more.
 func (k *sharedProcesses) report() {
 	if k.last.HasLastLook() {
 		made := k.pool.Machine.ChangesSince(k.last)

@@ -29,18 +29,18 @@ type Open struct {
 	Resolved     *facts.Resolved
 	Engine       *launch.Engine
 	Decision     policy.Decision
-	Lost         []shared.Event // what the engine does not hold and the definition does without
-	resolvedSpec shared.Spec    // as it was resolved
-	running      *atomic.Int64  // commands, and whatever else holds it
+	Lost         []shared.Event // what the engine cannot enforce and the definition accepts
+	resolvedSpec shared.Spec    // the resolved one
+	running      *atomic.Int64  // commands and other users
 	onLateEvents func(*Open, []shared.Event)
-	processes    *sharedProcesses // nil where nothing goes on after a command
-	// releaseHeld gives up the places that are held for one command.
+	processes    *sharedProcesses // nil if nothing goes on after a command
+	// releaseHeld releases one command's stubs.
 	releaseHeld func()
-	// Ran says that the command may have made something, and Reported that this was looked at and told.
+	// Ran says that the command may have made changes, and Reported that they were reported.
 	Ran, Reported bool
 }
 
-// Release gives up what the Pool gave. Nil is allowed.
+// Release returns sb to the Pool. sb may be nil.
 func (sb *Open) Release() {
 	if sb != nil {
 		sb.releaseHeld()
@@ -66,10 +66,9 @@ func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Res
 	return &one
 }
 
-// Get gives the opened sandbox of a definition, opening it if need be. The
-// definition is resolved for each command: a bind that has come to exist, or a
-// repository that was made or moved, counts from the next one on. The caller
-// must release what it gets.
+// Get returns the opened sandbox of a definition. It resolves the definition for each command: a
+// bind that has appeared, or a repository that was made or moved, counts from the next one on. The
+// caller must release the result.
 func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error) {
 	if p.Session == nil {
 		return nil, ErrNoWorkspace
@@ -105,7 +104,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if sb != nil && !sb.Engine.Usable() {
 		sb = nil
 	}
-	if def.Isolation == view.IsolationBestEffort { // of full isolation, an engine without it is refused
+	if def.Isolation == view.IsolationBestEffort { // full isolation refuses an engine without it
 		var e *launch.Engine
 		if sb != nil {
 			e = sb.Engine
@@ -147,15 +146,15 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 		k.keep(s, held.Release)
 		releaseHeld = func() {}
 	}
-	// Not before: what an engine keeps for a session can go with its last sandbox.
+	// Not earlier: what an engine keeps for a session can go with its last sandbox.
 	s.closeRetired(ctx, false)
 	return opened.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 }
 
-// sameSpec reports whether what was opened for one will do for the other: not by what a definition is
-// called, or prints as.
+// sameSpec reports whether a sandbox opened for a can serve b. It compares all fields, not names or
+// texts.
 func sameSpec(a, b shared.Spec) bool {
-	if !slices.Equal(a.Table, b.Table) { // which is long
+	if !slices.Equal(a.Table, b.Table) { // first, because it is long
 		return false
 	}
 	a.Table, b.Table = nil, nil
@@ -181,11 +180,11 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 			state.ID = p.Session.SharedID(reach)
 		}
 		if request.Session = state.Session; !request.Unisolated {
-			request.SessionHome = state.Home // elsewhere it is the caller's
+			request.SessionHome = state.Home // with an unnamed session it is the caller's
 		}
 		request.Session.Processes = def.Session.Processes
 		var reviewed *review.Use
-		if def.Review != "" && def.Review != view.NewReview { // that is for who only asks what would be
+		if def.Review != "" && def.Review != view.NewReview { // NewReview is for plans
 			if reviewed, err = p.joinReview(ctx, name, &def); err != nil {
 				return nil, &Error{Sandbox: name, Err: err}
 			}
@@ -219,9 +218,9 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		return nil, err
 	}
 	asked := resolved.Spec
-	var decided policy.Decision // denies: that of an unconfined route is made for each command
+	var decided policy.Decision // a denial; each command on an unconfined route gets its own decision
 	if via.Unconfined {
-		// Who approves the run approves that no limit is held; events say so.
+		// The approval includes that no limit is enforced; events say so.
 		resolved.Spec.Unconfined, resolved.Spec.Limits.BestEffort = true, true
 		if err := shared.Refused(engine.Info.Name, resolved.Spec.Without(engine.Info.Features)); err != nil {
 			return nil, err
@@ -236,15 +235,15 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		resolved.Notes = append(resolved.Notes, notes...)
 	}
 	if !engine.Info.Features.Has(shared.FeatureHidden) {
-		// Nobody has asked for it, and nothing of the host shows there.
+		// Nobody asked for it, and nothing of the host shows there.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
 	}
 	if !engine.Info.Features.Has(shared.FeatureFilesystemHost) {
-		// What it shows are an image's users.
+		// It shows the users of an image.
 		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccounts })
 	}
 	if def.Review != "" && via.Unconfined {
-		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Message: "a command without a sandbox writes to the workspace itself, so that it cannot have a review",
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Message: "a command without a sandbox writes to the workspace itself, so it cannot have a review",
 			Hint: "leave the review out, or run it in the sandbox"}
 	}
 	if def.Review != "" && !engine.Info.Features.Has(shared.FeatureOverlayKept) {
@@ -298,7 +297,7 @@ func (sb *Open) close(ctx context.Context) error {
 // engineOf names the engine of a definition on a route.
 func engineOf(def view.Definition, via Route) string { return cmp.Or(via.Engine, def.Engine) }
 
-// Engine gives a living engine of that name and starts it if need be.
+// Engine returns a living engine with that name. It starts one if necessary.
 func (p *Pool) Engine(ctx context.Context, name string) (*launch.Engine, error) {
 	SetStage(ctx, "engine %q was started", p.Engines.Resolve(name))
 	e, err := p.Engines.Get(ctx, name)
@@ -308,8 +307,8 @@ func (p *Pool) Engine(ctx context.Context, name string) (*launch.Engine, error) 
 	return e, err
 }
 
-// engineAhead starts an engine beside its caller, who has a workspace to search
-// meanwhile, and gives what waits for it. Who will not need it any more cancels.
+// engineAhead starts an engine while its caller searches a workspace. wait returns it; a caller
+// that does not need it any more calls cancel.
 func (p *Pool) engineAhead(ctx context.Context, name string) (wait func() (*launch.Engine, error), cancel func()) {
 	ctx, cancel = context.WithCancel(ctx)
 	var e *launch.Engine
@@ -319,7 +318,7 @@ func (p *Pool) engineAhead(ctx context.Context, name string) (wait func() (*laun
 		defer close(done)
 		e, err = p.Engine(ctx, name)
 	}()
-	runtime.Gosched() // it comes first: to wake another thread for it takes half a millisecond
+	runtime.Gosched() // start first: to wake another thread for it takes half a millisecond
 	return func() (*launch.Engine, error) {
 		<-done
 		return e, err

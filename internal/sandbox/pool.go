@@ -22,26 +22,27 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Config is what a Pool opens sandboxes with.
+// Config is the input of a Pool.
 type Config struct {
 	Engines *launch.Engines
 	Machine *facts.Machine
-	Session *session.Session // nil where there is no workspace: no sandbox is opened
-	// Life ends when the Host is closed; Close is called after that.
+	Session *session.Session // nil without a workspace: then no sandbox opens
+	// Life ends when the Host closes; Close is called after that.
 	Life context.Context
-	// Policy has what the policy knows of every command.
+	// Policy has what the policy knows about every command.
 	Policy policy.Facts
-	// Linger is how long the places of missing paths stay held; see session.NewLingerer.
+	// Linger is how long stubs for missing paths stay; see session.NewLingerer.
 	Linger  time.Duration
-	OneShot bool // no empty sandbox is kept for a next command
+	OneShot bool // keep no empty sandbox for the next command
 	Logger  hclog.Logger
-	// OnLateEvents gets what happened in a sandbox that is closed, between its commands.
+	// OnLateEvents receives the events between the commands of a closed sandbox.
 	OnLateEvents func(*Open, []shared.Event)
-	// KeepFindings keeps what was made after the last command of a session, and says why it could not.
+	// KeepFindings records changes after the last command of a session, and returns why it could
+	// not.
 	KeepFindings func(*facts.Changes) string
 }
 
-// Pool has the sandboxes of a Host that are open. It is safe for concurrent use.
+// Pool has the open sandboxes of a Host. It is safe for concurrent use.
 type Pool struct {
 	Config
 	linger *session.Lingerer
@@ -49,32 +50,32 @@ type Pool struct {
 	mu            sync.Mutex
 	slots         map[string]*slot
 	uses          uint64           // of slots
-	implicitBinds []view.Bind      // those that are writable, of late definitions
-	processes     *sharedProcesses // what runs in the session between commands; nil where nothing may
+	implicitBinds []view.Bind      // writable ones of implicit definitions
+	processes     *sharedProcesses // the session's processes between commands; may be nil
 
 	reviews reviewsInUse
 }
 
-// NewPool makes one in which no sandbox is open.
+// NewPool makes a Pool without open sandboxes.
 func NewPool(c Config) *Pool {
 	return &Pool{Config: c, linger: session.NewLingerer(c.Linger), slots: map[string]*slot{},
 		reviews: reviewsInUse{uses: map[string]*review.Use{}}}
 }
 
-// slot holds the opened sandbox of one definition.
+// slot has the opened sandbox of one definition.
 type slot struct {
 	lock     launch.Lock
 	current  *Open   // guarded by lock, as are the next two
-	retired  []*Open // what others took the place of, while commands run in them
+	retired  []*Open // replaced ones, while commands run in them
 	dropped  bool    // it is no slot any more
-	implicit bool    // of a late definition
-	used     uint64  // when it was used last, by Pool.uses; guarded by Pool.mu
+	implicit bool    // of an implicit definition
+	used     uint64  // the last use, in Pool.uses; guarded by Pool.mu
 }
 
-// maxLate is how many sandboxes stay open of late definitions and in which nothing runs.
+// maxLate is how many idle sandboxes of implicit definitions stay open.
 const maxLate = 16
 
-// slot gives the slot of a target, with its lock held.
+// slot returns the slot of a target, with its lock held.
 func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 	key := via.slot(t)
 	for {
@@ -98,7 +99,7 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 		p.mu.Unlock()
 		for _, sb := range idle {
 			if err := sb.close(ctx); err != nil {
-				p.Logger.Warn("a sandbox that is not used any more was not closed", "error", err)
+				p.Logger.Warn("an unused sandbox was not closed", "error", err)
 			}
 		}
 		if err := s.lock.Acquire(ctx); err != nil {
@@ -111,8 +112,8 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 	}
 }
 
-// dropIdle takes the sandbox out of its slot that was used longest ago of those of late
-// definitions, where there are too many: who gets it closes it. p.mu is held.
+// dropIdle removes from its slot the sandbox of an implicit definition that was unused for the
+// longest time, if there are too many. The caller closes it. p.mu is held.
 func (p *Pool) dropIdle() (idle []*Open) {
 	var late []string
 	for key, s := range p.slots {
@@ -137,7 +138,7 @@ func (p *Pool) dropIdle() (idle []*Open) {
 	return idle
 }
 
-// all are the sandboxes of the slot. The caller of this, and of what follows, holds its lock.
+// all are the sandboxes of the slot. The caller of this and the next methods holds its lock.
 func (s *slot) all() []*Open {
 	if s.current == nil {
 		return s.retired
@@ -150,16 +151,15 @@ func (s *slot) busy() bool {
 	return slices.ContainsFunc(s.all(), func(sb *Open) bool { return sb.running.Load() > 0 })
 }
 
-// drop makes it no slot any more. Its caller closes what was open.
+// drop makes it no slot any more. The caller closes what was open.
 func (s *slot) drop() []*Open {
 	all := s.all()
 	s.dropped, s.current, s.retired = true, nil, nil
 	return all
 }
 
-// closeRetired closes the retired sandboxes that nobody uses; with all, those
-// too whose commands it kills by that. The lock is that under which alone somebody
-// begins to use one.
+// closeRetired closes unused retired sandboxes; with all, also the others, which kills their
+// commands. A sandbox comes into use only under this lock.
 func (s *slot) closeRetired(ctx context.Context, all bool) error {
 	var errs []error
 	s.retired = slices.DeleteFunc(s.retired, func(sb *Open) bool {
@@ -172,8 +172,7 @@ func (s *slot) closeRetired(ctx context.Context, all bool) error {
 	return errors.Join(errs...)
 }
 
-// noteBinds notes what can be written from now on, by commands of a late definition. p.mu is
-// held.
+// noteBinds records binds that commands of an implicit definition can write to. p.mu is held.
 func (p *Pool) noteBinds(binds []view.Bind) {
 	for _, b := range binds {
 		if b.Writable && !slices.Contains(p.implicitBinds, b) {
@@ -182,7 +181,7 @@ func (p *Pool) noteBinds(binds []view.Bind) {
 	}
 }
 
-// ImplicitBinds are what commands of late definitions can write to. A nil Pool has none.
+// ImplicitBinds are the writable binds of implicit definitions. p may be nil.
 func (p *Pool) ImplicitBinds() []view.Bind {
 	if p == nil {
 		return nil
@@ -192,12 +191,11 @@ func (p *Pool) ImplicitBinds() []view.Bind {
 	return slices.Clone(p.implicitBinds)
 }
 
-// closeTimeout bounds how long an engine is asked to end its commands, before it is killed
-// and they with it.
+// closeTimeout bounds how long an engine may take to end its commands, before it is killed with
+// them.
 const closeTimeout = 5 * time.Second
 
-// Close kills the commands that still run and stops the engines. It waits for who starts a
-// command for that long.
+// Close kills running commands and stops the engines. It waits that long for commands that start.
 func (p *Pool) Close(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -207,10 +205,10 @@ func (p *Pool) Close(patience time.Duration) error {
 	var errs []error
 	for _, s := range slots {
 		if s.lock.Acquire(ctx) != nil {
-			continue // who has it finds the Host closed
+			continue // its user finds the Host closed
 		}
 		if sb := s.current; sb != nil && (!sb.Engine.HasProcess() || sb.running.Load() > 0 || sb.Definition.Session.Processes) {
-			errs = append(errs, sb.close(context.Background())) // the engine closes others as it ends, and tells of nothing then
+			errs = append(errs, sb.close(context.Background())) // the engine closes others at its end, and then reports nothing
 		}
 		errs = append(errs, s.closeRetired(context.Background(), true))
 		s.current = nil

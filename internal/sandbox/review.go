@@ -36,15 +36,15 @@ func (r *reviewsInUse) close() {
 	clear(r.uses)
 }
 
-// reviewPatience is how long a review that is being listed or applied is waited for, or a
-// process that is ending.
+// reviewPatience is how long to wait for a review that another process lists or applies, or for a
+// process that ends.
 const reviewPatience = 3 * time.Second
 
-// joinReview begins to use a definition's review. It is used until the Host is closed, or opens it.
+// joinReview begins to use a definition's review, until the Host closes, or opens it.
 func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition) (*review.Use, error) {
 	if o := p.Machine.Owner; o != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Hint: "run as that user",
-			Message: fmt.Sprintf("commands run as the workspace's owner, user %d, and a review is of the caller's own commands", o.User.UID)}
+			Message: fmt.Sprintf("commands run as the workspace's owner, user %d, and only the caller's own commands can have a review", o.User.UID)}
 	}
 	p.reviews.mu.Lock()
 	defer p.reviews.mu.Unlock()
@@ -75,7 +75,7 @@ func reviewHint(err error) string {
 	return ""
 }
 
-// addLayers has a review note what the sources of its overlays are like, before commands see them.
+// addLayers records the sources of a review's overlays before commands see them.
 func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error {
 	spec := &out.Spec
 	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
@@ -91,7 +91,7 @@ func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error 
 	return nil
 }
 
-// checkReviewPlace makes sure that an engine keeps a review where it will be looked for.
+// checkReviewPlace makes sure that an engine keeps a review at the expected path.
 func checkReviewPlace(review string, spec *shared.Spec) error {
 	for _, e := range spec.Table {
 		if review == "" || e.Access != shared.Overlay || e.Degradable {
@@ -99,19 +99,18 @@ func checkReviewPlace(review string, spec *shared.Spec) error {
 		}
 		upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
 		if _, err := os.Lstat(upper); err != nil {
-			return &shared.Error{Kind: shared.ErrBroken, Attribute: "review", Message: "the engine does not keep what commands write where it should: " + err.Error()}
+			return &shared.Error{Kind: shared.ErrBroken, Attribute: "review", Message: "the engine does not keep the commands' writes at the expected path: " + err.Error()}
 		}
 	}
 	return nil
 }
 
-// ReviewStore is where the reviews of the workspace lie.
+// ReviewStore is the Store of the workspace's reviews.
 func (p *Pool) ReviewStore() *review.Store {
 	return review.StoreOf(p.Machine.Workspace.Root(), p.Machine.Caller.StateDir())
 }
 
-// OpenReview opens a review that no process uses. target gives the sandbox that its first
-// command had.
+// OpenReview opens a review that no process uses. target returns the sandbox of its first command.
 func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.Review) (Target, error)) (*review.Review, error) {
 	if err := p.leaveReview(ctx, name); err != nil {
 		return nil, err
@@ -148,7 +147,7 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 			continue
 		}
 		p.mu.Lock()
-		holds := p.processes != nil && p.processes.slot == s // what runs there would end
+		holds := p.processes != nil && p.processes.slot == s // its processes would end
 		p.mu.Unlock()
 		if holds || s.busy() {
 			s.lock.Release()
@@ -174,8 +173,8 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// proveUnmounted makes sure that no process has an overlay of the review mounted: the kernel lets
-// nobody mount it a second time. A killed command's may be there for a moment.
+// proveUnmounted makes sure that no process has mounted an overlay of the review: the kernel
+// refuses a second mount. A killed command's may exist for a moment.
 func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review, t *Target) error {
 	engine, err := p.Engine(ctx, t.Definition.Engine)
 	if err != nil {
@@ -186,7 +185,7 @@ func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review, t *Target) 
 	}
 	spec := shared.Spec{Sandbox: t.Name, Session: reviewSession(r)}
 	for _, source := range r.Sources() {
-		// One that lies in another is shown in what the other does not show.
+		// A nested source shows in a part of the other one that does not show.
 		if dir := path.Dir(source); paths.InsideAny(r.Sources(), dir) && !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == dir }) {
 			spec.Table = append(spec.Table, shared.Entry{Path: dir, Source: dir, Access: shared.ReadOnly, Why: view.OriginReview})
 		}
@@ -200,12 +199,12 @@ func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review, t *Target) 
 	return sandbox.Close(ctx)
 }
 
-// reviewSession is what the commands of a review share, in whatever process.
+// reviewSession is what the commands of a review share, in all processes.
 func reviewSession(r *review.Review) shared.Session {
 	return shared.Session{ID: session.ID(r.Dir()), Dir: r.Dir()}
 }
 
-// Changes says what is different in a review. What the definition hides or protects is refused.
+// Changes lists the differences of a review. It refuses what the definition hides or protects.
 func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review.Set, error) {
 	t.Definition.Review = r.Name
 	out, err := p.Machine.Resolve(ctx, facts.Request{Name: t.Name, Definition: t.Definition, Session: reviewSession(r)})

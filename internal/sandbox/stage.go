@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// stageKey is the key of what SetStage tells in a context.
+// stageKey is the context key of SetStage's variable.
 type stageKey struct{}
 
-// WithStage has stage hold, as a string, what SetStage is told.
+// WithStage makes SetStage store its text in stage.
 func WithStage(ctx context.Context, stage *atomic.Value) context.Context {
 	return context.WithValue(ctx, stageKey{}, stage)
 }
 
-// SetStage says what the start of a command is at, for the error of one whose time is over.
+// SetStage records the current step of a command's start, for the error of one that times out.
 func SetStage(ctx context.Context, stage string, a ...any) {
 	if v, ok := ctx.Value(stageKey{}).(*atomic.Value); ok {
 		v.Store(fmt.Sprintf(stage, a...))

@@ -11,16 +11,16 @@ import (
 type Target struct {
 	Name       string
 	Definition view.Definition
-	// ImplicitKey, for a definition that the Host was not given, is what sets it apart from all others.
+	// ImplicitKey identifies a definition that the Host was not given.
 	ImplicitKey string
-	// DefinitionBinds counts the binds of the definition, which those of one command follow.
+	// DefinitionBinds is the number of the definition's binds; those of one command follow.
 	DefinitionBinds int
 	// Planning says that nothing will run in it.
 	Planning bool
 }
 
-// Error says which definition could not be used. It unwraps to the cause: a *shared.Error
-// names the attribute at fault.
+// Error names the definition that failed. It unwraps to the cause: a *shared.Error names the
+// attribute.
 type Error struct {
 	Sandbox string
 	Err     error
@@ -28,8 +28,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("sandbox %q: %v", e.Sandbox, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrNoWorkspace is the error of a Host that has engines alone.
+// ErrNoWorkspace is the error of a Host with EnginesOnly.
 var ErrNoWorkspace = errors.New("host: made with EnginesOnly, it has no workspace to run commands on")
