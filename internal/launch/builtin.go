@@ -9,20 +9,20 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// builtinEnvVar names the engine that a re-executed program is to serve.
+// builtinEnvVar names the engine that a re-executed program must serve.
 const builtinEnvVar = "SBXHOST_BUILTIN"
 
-// Builtins are the engines that this program contains and can serve by
-// executing itself. Only ServeBuiltin makes one that is not empty, so that a
-// Host never re-executes a program whose main is not prepared for it.
+// Builtins are the engines in this program, which serves them by executing itself. Only
+// ServeBuiltin makes a value that is not empty, so that a Host never re-executes a program whose
+// main is not prepared for it.
 type Builtins struct {
 	engines map[string]shared.Engine
 }
 
-// ServeBuiltin must be the first call of a main that links engines. In a
-// process that a Host has started to serve one of them, or that an engine has
-// started as a sandbox's init, it does that and never returns: it ends the
-// process. Everywhere else it returns at once what a Host's Options.Builtins needs.
+// ServeBuiltin must be the first call in the main of a program that links engines. In a process
+// that a Host started as an engine, or that an engine started as a sandbox's init, it serves and
+// then exits; it never returns. In every other process it returns at once with the value for a
+// Host's Options.Builtins.
 func ServeBuiltin(engines ...shared.Engine) Builtins {
 	sandboxinit.Hook()
 	b := Builtins{engines: make(map[string]shared.Engine, len(engines))}
@@ -49,8 +49,7 @@ func ServeBuiltin(engines ...shared.Engine) Builtins {
 	panic("unreachable")
 }
 
-// Info gives what the built-in engine of that name says of itself, without
-// starting a process.
+// Info returns the built-in engine's description of itself, without starting a process.
 func (b Builtins) Info(name string) (shared.Info, bool) {
 	engine, ok := b.engines[Name(name)]
 	if !ok {
@@ -60,8 +59,8 @@ func (b Builtins) Info(name string) (shared.Info, bool) {
 	return info, err == nil
 }
 
-// ForgottenServeBuiltin turns a program that a Host started as an engine, and
-// that did not call ServeBuiltin, into an error rather than a fork bomb.
+// ForgottenServeBuiltin returns an error in a program that a Host started as an engine, but that
+// did not call ServeBuiltin. Otherwise it would be a fork bomb.
 func ForgottenServeBuiltin() error {
 	if name := os.Getenv(builtinEnvVar); name != "" {
 		return fmt.Errorf("this process was started to serve the engine %q: its main must call host.ServeBuiltin before anything else", name)

@@ -14,39 +14,37 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Patience is how long an engine may take to end a command that it was to kill, or to
-// show that it lives. It is twice what an engine needs whose launcher or init is stopped,
-// and leaves two seconds of the five in which a time limit is held.
+// Patience is how long an engine may take to end a command that it must kill, or to show that it
+// lives. It is twice the time of an engine whose launcher or init is stopped, and leaves two of the
+// five seconds in which a time limit is enforced.
 const Patience = 3 * time.Second
 
-// LostPatience is how long an engine may take to end whose connection is gone, or which was
-// asked to leave.
+// LostPatience is how long an engine may take to end after its connection is gone, or after a
+// request to end.
 const LostPatience = time.Second
 
-// orphanPatience is how long the launchers of an engine that was killed may take
-// to end.
+// orphanPatience is how long the launchers of a killed engine may take to end.
 const orphanPatience = 200 * time.Millisecond
 
-// Engine is an engine that can be spoken to.
+// Engine is a connected engine.
 type Engine struct {
 	shared.Engine
-	Info   shared.Info // what it says of itself
-	Source string      // where it came from, for people
-	// Program is what was executed; nil for an engine that is part of this program or was
-	// installed with it, that is injected, or that somebody else has started.
+	Info   shared.Info // its description of itself
+	Source string      // its origin, for people
+	// Program is the executable; nil for an engine that is part of this program, was installed with
+	// it, is injected, or was started by somebody else.
 	Program *Program
 
 	process *dial.Process // nil for an injected or attached engine
-	detach  func()        // from one that somebody else has started; nil for every other
+	detach  func()        // disconnects from one that somebody else started; nil for others
 
-	hung atomic.Bool // it did not answer in time, and was killed for it
+	hung atomic.Bool // it did not answer in time, and was killed
 }
 
 // HasProcess reports whether the engine's process is ours, and ends with what it has opened.
 func (e *Engine) HasProcess() bool { return e.process != nil }
 
-// Doubt has an engine that did not answer in time show that it still does. One that hangs
-// is killed.
+// Doubt checks an engine that did not answer in time, and kills one that hangs.
 func (e *Engine) Doubt() {
 	if e.process == nil {
 		return
@@ -63,14 +61,14 @@ func (e *Engine) Usable() bool {
 	return e.process == nil || !e.hung.Load() && !e.process.Gone() // its end takes a moment
 }
 
-// NeverRequested reports of an error of a command's start that the engine was not asked for it:
-// nothing of it has run.
+// NeverRequested reports whether err, of a command's start, means that the engine never received
+// the request: nothing has run.
 func NeverRequested(err error) bool {
 	_, ok := errors.AsType[*dial.NotAskedError](err)
 	return ok
 }
 
-// Kill kills the engine's process, if that is ours to kill, and is hanging.
+// Kill kills a hanging engine's process, if that is ours.
 func (e *Engine) Kill() {
 	if e.process != nil && !e.process.Gone() {
 		e.hung.Store(true)
@@ -78,8 +76,8 @@ func (e *Engine) Kill() {
 	}
 }
 
-// stop ends the engine and what it has started. One that is asked to leave clears up
-// itself after a start that was given up, unless it hangs.
+// stop ends the engine and what it has started. One that is asked to end cleans up after a start
+// that was given up, unless it hangs.
 func (e *Engine) stop() {
 	if e.detach != nil {
 		e.detach()
@@ -95,8 +93,8 @@ func (e *Engine) stop() {
 	}
 }
 
-// Lost turns the loss of an engine's process into an error that says so with
-// the end of its log, and gives every other error as it is.
+// Lost turns the loss of an engine's process into an error with the end of its log, and returns
+// every other error unchanged.
 func (e *Engine) Lost(err error) error {
 	if e.process == nil || !errors.Is(err, shared.ErrEngineLost) || errors.As(err, new(*Error)) {
 		return err
@@ -108,8 +106,7 @@ func (e *Engine) Lost(err error) error {
 	select {
 	case <-e.process.Exited():
 	case <-time.After(LostPatience):
-		// A process that lives on without its connection is of no use, and must
-		// not make anybody wait.
+		// A process that lives on without its connection is useless, and nobody must wait for it.
 		lived = ": it broke off a call, lived on, and was killed"
 		_ = e.process.Signal(syscall.SIGKILL)
 		select {

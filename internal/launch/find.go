@@ -22,20 +22,20 @@ import (
 // programPrefix begins the name of an engine's executable.
 const programPrefix = "sbxhost-engine-"
 
-// ours are the engines of this project, which installs them beside one another.
+// ours are the engines of this project, which installs them in one directory.
 var ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 
-// Separate are those that are programs of their own and no part of sbxhost.
+// Separate are those that are separate programs and no part of sbxhost.
 var Separate = []string{"docker"}
 
-// PartialEngine is the engine among [Engines.Auto] that does not hold all of the isolation.
+// PartialEngine is the engine among [Engines.Auto] that does not enforce all of the isolation.
 const PartialEngine = "landlock"
 
-// logEnv tells every engine how much to log.
+// logEnv sets the log level of every engine.
 const logEnv = "SBXHOST_LOG"
 
-// ourEnv is what our engines' processes see of the caller's environment. Commands see none
-// of it.
+// ourEnv are the variables of the caller's environment for our engines' processes. Commands see
+// none of them.
 func ourEnv(name string) []string {
 	env := []string{logEnv, "TMPDIR", "XDG_RUNTIME_DIR"}
 	if name == "docker" {
@@ -47,7 +47,7 @@ func ourEnv(name string) []string {
 // IsAuto reports whether a definition leaves the choice of the engine open.
 func IsAuto(engine string) bool { return engine == "" || engine == "auto" }
 
-// Name gives the name an engine has for what a definition may call it.
+// Name returns an engine's name for a definition's name of it.
 func Name(engine string) string {
 	if engine == "bubblewrap" {
 		return "bwrap"
@@ -55,7 +55,7 @@ func Name(engine string) string {
 	return engine
 }
 
-// Resolve is [Name], and for "auto" that of the engine that is tried first.
+// Resolve is [Name]; for "auto" it is the first engine to try.
 func (s *Engines) Resolve(engine string) string {
 	if IsAuto(engine) {
 		return s.Auto()[0]
@@ -63,10 +63,9 @@ func (s *Engines) Resolve(engine string) string {
 	return Name(engine)
 }
 
-// Auto are the engines that "auto" chooses from, the best one first: it
-// takes the first that works on this machine. Docker is among them only where
-// it was declared, since it needs an image to be chosen. Landlock comes last: it holds less,
-// which a definition has to accept.
+// Auto are the engines that "auto" chooses from: the first that works on this machine. Docker is
+// among them only if it was declared, because it needs an image. Landlock comes last: it enforces
+// less, which a definition must accept.
 func (s *Engines) Auto() []string {
 	platform := []string{"native", "bwrap"}
 	if runtime.GOOS == "darwin" {
@@ -74,7 +73,7 @@ func (s *Engines) Auto() []string {
 	}
 	engines := slices.DeleteFunc(slices.Clone(platform), func(name string) bool { return !s.knows(name) })
 	if len(engines) == 0 {
-		engines = platform[:1] // which the error names
+		engines = platform[:1] // the error names it
 	}
 	_, declared := s.o.Declared["docker"]
 	if declared || s.Injected("docker") {
@@ -86,9 +85,9 @@ func (s *Engines) Auto() []string {
 	return engines
 }
 
-// AutoOptions are the options that "auto" takes: those that each engine knows which it may choose, with
-// or without [PartialEngine]. Of docker, which takes a config block for its own, there are none, nor of an
-// engine that tells its options only when it runs.
+// AutoOptions are the options of "auto": those that each possible engine knows, with or without
+// [PartialEngine]. Docker has none, because it takes a config block for its own; nor has an engine
+// that must run to report its options.
 func (s *Engines) AutoOptions(lesser bool) (schema shared.OptionSchema) {
 	for i, name := range s.Auto() {
 		if name == PartialEngine && !lesser {
@@ -109,7 +108,7 @@ func (s *Engines) AutoOptions(lesser bool) (schema shared.OptionSchema) {
 	return schema
 }
 
-// Info is what an engine says of itself that need not be started for it.
+// Info returns an engine's description of itself if that needs no start.
 func (s *Engines) Info(name string) (shared.Info, bool) {
 	if injected, ok := s.o.Inject[name]; ok {
 		info, err := injected.Info(context.Background())
@@ -121,8 +120,8 @@ func (s *Engines) Info(name string) (shared.Info, bool) {
 	return s.o.Builtins.Info(name)
 }
 
-// knows reports whether an engine is a part of this program, or was given to it. In a
-// directory of engines there may be any.
+// knows reports whether an engine is a part of this program, or was given to it. A directory of
+// engines can have others.
 func (s *Engines) knows(name string) bool {
 	_, builtin := s.o.Builtins.engines[name]
 	_, declared := s.o.Declared[name]
@@ -130,13 +129,13 @@ func (s *Engines) knows(name string) bool {
 	return builtin || declared || s.Injected(name) || attached || s.o.Dir != ""
 }
 
-// Injected reports whether an engine runs inside this process.
+// Injected reports whether an engine runs in this process.
 func (s *Engines) Injected(name string) bool {
 	_, ok := s.o.Inject[name]
 	return ok
 }
 
-// Known reports whether there is an engine of that name, here or on another platform.
+// Known reports whether there is an engine with that name, here or on another platform.
 func (s *Engines) Known(name string) bool {
 	return slices.Contains(ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
 }
@@ -144,7 +143,7 @@ func (s *Engines) Known(name string) bool {
 // None reports that there is no engine at all.
 func (s *Engines) None() bool { return len(s.Names()) == 0 && !slices.ContainsFunc(ours, s.beside) }
 
-// beside reports whether an engine's program stands where those do that were installed with
+// beside reports whether an engine's program is in the directory of those that were installed with
 // this one.
 func (s *Engines) beside(name string) bool {
 	dir := s.dir()
@@ -155,7 +154,7 @@ func (s *Engines) beside(name string) bool {
 	return err == nil
 }
 
-// Names lists the engines that are known, sorted.
+// Names lists the known engines, sorted.
 func (s *Engines) Names() []string {
 	names := map[string]bool{}
 	for _, list := range [][]string{
@@ -176,8 +175,8 @@ func (s *Engines) Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// SeparatePrograms lists those of this project's engines that are programs of their own, and
-// where they stand beside this program: "" where they do not.
+// SeparatePrograms lists this project's engines that are separate programs, with their paths beside
+// this program; "" if they are missing.
 func (s *Engines) SeparatePrograms() map[string]string {
 	found := make(map[string]string, len(Separate))
 	for _, name := range Separate {
@@ -192,18 +191,17 @@ func (s *Engines) SeparatePrograms() map[string]string {
 // File is the executable of an engine.
 type File struct {
 	Name string
-	// Path is absolute and resolved. Empty for an engine that this program
-	// serves itself, or that is injected: there is no file of its own.
+	// Path is absolute and resolved. Empty for an engine that this program serves itself, or that
+	// is injected.
 	Path string
-	// Declared says that an engine block, an entry of Options.Declared, names it.
+	// Declared says that an engine block, or Options.Declared, names it.
 	Declared bool
-	// Pinned is the checksum that it must have on this platform, in lower case
-	// hexadecimal; empty means any.
+	// Pinned is the checksum that it must have on this platform, in lower case hexadecimal; empty
+	// permits any.
 	Pinned string
 }
 
-// File finds the executable of an engine, which it neither reads nor
-// starts.
+// File finds the executable of an engine. It neither reads nor starts it.
 func (s *Engines) File(name string) (File, error) {
 	name = s.Resolve(name)
 	file := File{Name: name}
@@ -221,10 +219,9 @@ func (s *Engines) File(name string) (File, error) {
 	return file, nil
 }
 
-// Command gives the command line by which an engine's process would be started, for tools
-// that start one themselves, with dial.Launch. The program is checked as for a start. Who
-// has done with it calls release: with a pinned checksum, what is executed is the file
-// that was verified.
+// Command returns the command line for an engine's process, for tools that start one themselves
+// with dial.Launch. It checks the program as for a start. Call release afterwards: with a pinned
+// checksum, it executes the verified file.
 func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error) {
 	p, err := s.find(s.Resolve(name))
 	if err != nil {
@@ -238,8 +235,8 @@ func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error
 	return cmd, release, nil
 }
 
-// Programs are the executables that may come to run outside of sandboxes: this program,
-// the engines and inits beside it and in Options.Dir, and the declared engines.
+// Programs are the executables that may run outside of sandboxes: this program, the engines and
+// inits beside it and in Options.Dir, and the declared engines.
 func (s *Engines) Programs() []string {
 	var list []string
 	add := func(path string) {
@@ -268,7 +265,7 @@ func (s *Engines) Programs() []string {
 	return list
 }
 
-// Sources are the paths of the declared engines' executables, as they were declared, by name.
+// Sources are the paths of the declared engines' executables, as declared, by name.
 func (s *Engines) Sources() map[string]string {
 	sources := make(map[string]string, len(s.o.Declared))
 	for name := range s.o.Declared {
@@ -285,9 +282,8 @@ func (s *Engines) sourcePath(name string) string {
 	return source
 }
 
-// find says which executable serves an engine: the one that a
-// definition's author declared, the lean one beside this program, or this
-// program itself.
+// find returns the executable of an engine: the declared one, the lean one beside this program, or
+// this program itself.
 func (s *Engines) find(name string) (program, error) {
 	if declared, ok := s.o.Declared[name]; ok {
 		return s.declared(name, declared)
@@ -297,15 +293,15 @@ func (s *Engines) find(name string) (program, error) {
 	if s.o.OneShot {
 		env = append(env, wire.OnceEnv+"=1")
 	}
-	// Of this program's directory only what is part of it: what else lies in such a
-	// directory, which is in PATH as a rule, nobody has installed as an engine.
+	// Only this project's programs in this program's directory: that is usually in PATH, and nobody
+	// has installed its other programs as engines.
 	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
 		file, err := hostpath.Installed(beside)
 		if err == nil {
 			return program{name: name, file: file, source: file.Path(), env: env}, nil
 		}
-		// What is there and unsafe is refused, not passed over in silence.
+		// An unsafe file there is an error, and never skipped.
 		if !errors.Is(err, fs.ErrNotExist) {
 			return program{}, &Error{Engine: name, Source: beside, Err: err}
 		}
@@ -319,7 +315,7 @@ func (s *Engines) find(name string) (program, error) {
 	}
 	if slices.Contains(Separate, name) {
 		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
-			Message: fmt.Sprintf("the engine %q is a program of its own, and is not installed", name),
+			Message: fmt.Sprintf("the engine %q is a separate program, and is not installed", name),
 			Hint: fmt.Sprintf("put sbxhost-engine-%[1]s into %[2]s: "+
 				"CGO_ENABLED=0 go install github.com/sbxhost/sbxhost/plugins/%[1]s/sbxhost-engine-%[1]s@latest", name, hostpath.Quote(s.dir()))}
 	}
@@ -344,8 +340,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	return p, nil
 }
 
-// dir is where engines stand that were installed with this program; "" where that cannot
-// be told.
+// dir is the directory of engines that were installed with this program; "" if it is unknown.
 func (s *Engines) dir() string {
 	if s.o.Dir != "" {
 		return s.o.Dir
@@ -357,7 +352,7 @@ func (s *Engines) dir() string {
 	return filepath.Dir(exe)
 }
 
-// pickEnv gives the variables of the caller's that have one of some names.
+// pickEnv returns those of the caller's variables that have one of some names.
 func (s *Engines) pickEnv(names []string) []string {
 	var picked []string
 	for _, name := range names {
@@ -368,8 +363,7 @@ func (s *Engines) pickEnv(names []string) []string {
 	return picked
 }
 
-// Unconfined reports whether a name is that of a built-in or injected engine that does not
-// isolate.
+// Unconfined reports whether a built-in or injected engine with that name does not isolate.
 func (s *Engines) Unconfined(name string) bool {
 	info, ok := s.Info(name)
 	return ok && info.Features.Has(shared.FeatureUnconfined)

@@ -5,10 +5,9 @@ import "context"
 // Lock is a mutex whose waiters can give up: its holder may hang.
 type Lock chan struct{}
 
-// NewLock makes one that nobody holds.
 func NewLock() Lock { return make(Lock, 1) }
 
-// Acquire waits until nobody else holds the lock. One that is free it gets, ctx ended or not.
+// Acquire waits until nobody else holds the lock. It takes a free one even if ctx has ended.
 func (l Lock) Acquire(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -23,5 +22,4 @@ func (l Lock) Acquire(ctx context.Context) error {
 	}
 }
 
-// Release gives it up.
 func (l Lock) Release() { <-l }

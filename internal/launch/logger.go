@@ -9,18 +9,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// LogGate ends the use of a caller's Logger. An engine that dies, and what reads the end of its
-// log, can have something to say after Close has returned: to a logger that is gone by then.
+// LogGate ends the use of a caller's Logger. A dying engine, and the reader of its log, may log
+// something after Close has returned, when the caller's logger is gone.
 type LogGate struct {
 	mu     sync.RWMutex
 	closed bool
 }
 
-// Logger gives a Logger that ends with the gate.
+// Logger returns a Logger that ends with the gate.
 func (g *LogGate) Logger(of hclog.Logger) hclog.Logger { return gatedLogger{of, g} }
 
-// Close returns when the Logger is not used any more, and after patience where it does not
-// return itself.
+// Close returns when nobody uses the Logger any more, or after patience.
 func (g *LogGate) Close(patience time.Duration) {
 	done := make(chan struct{})
 	go func() {

@@ -13,12 +13,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// Platform is this machine as Source.SHA256 spells it, such as
-// "linux_amd64".
+// Platform is this machine in the form of Source.SHA256, such as "linux_amd64".
 func Platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
-// ErrChecksum is wrapped by the error of an engine whose executable is not the
-// one that was pinned.
+// ErrChecksum is wrapped by the error of an engine whose executable is not the pinned one.
 var ErrChecksum = errors.New("checksum mismatch")
 
 // Checksum is the SHA-256 of a file in lower case hexadecimal.
@@ -39,9 +37,8 @@ func checksum(f *os.File) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// openPinned opens an executable whose checksum is pinned and verifies what was
-// opened, which is what is to be executed: the path could lead to another file
-// a moment later.
+// openPinned opens an executable with a pinned checksum and verifies the opened file, which will be
+// executed: the path could lead to another file a moment later.
 func openPinned(path, want string) (_ *os.File, err error) {
 	f, err := os.Open(path)
 	if err != nil {

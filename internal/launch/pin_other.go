@@ -12,9 +12,8 @@ import (
 	"path/filepath"
 )
 
-// executePinned has cmd execute a copy of what was verified, in a directory that is
-// private to this user: nothing executes a descriptor here, and by its own path another
-// file could be executed than the one that was verified. The caller removes dir.
+// executePinned makes cmd execute a copy of the verified file, in a private directory: this system
+// cannot execute a descriptor, and the path could lead to another file. The caller removes dir.
 func executePinned(cmd *exec.Cmd, verified *os.File) (dir string, err error) {
 	before, err := checksum(verified)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/dial"
 )
 
-// launch starts an engine and speaks to it. Every error is an *Error.
+// launch starts an engine and connects to it. Every error is an *Error.
 func (s *Engines) launch(ctx context.Context, p program) (*dial.Process, error) {
 	cmd, release, err := p.command()
 	if err != nil {
@@ -32,8 +32,7 @@ func (s *Engines) launch(ctx context.Context, p program) (*dial.Process, error) 
 	return process, nil
 }
 
-// socketDirs are the directories that the caller's environment names for files like an
-// engine's socket.
+// socketDirs are the directories of the caller's environment for files such as an engine's socket.
 func (s *Engines) socketDirs() (dirs []string) {
 	for _, entry := range s.pickEnv([]string{"XDG_RUNTIME_DIR", "TMPDIR"}) {
 		name, dir, _ := strings.Cut(entry, "=")

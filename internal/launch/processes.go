@@ -12,23 +12,23 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/orphans"
 )
 
-// ErrClosed is returned by what needs Engines that were closed.
+// ErrClosed is returned by closed Engines.
 var ErrClosed = errors.New("closed")
 
-// processes are the engines that were asked for.
+// processes are the engines that were requested.
 type processes struct {
 	mu     sync.Mutex
 	closed bool
 	slots  map[string]*slot
 }
 
-// slot holds one engine.
+// slot has one engine.
 type slot struct {
 	lock    Lock
 	current *Engine // guarded by lock, and for Pids by mu
 }
 
-// Get gives a living engine of that name, or the first of "auto", and starts it if need be.
+// Get returns a living engine with that name, or the first of "auto". It starts one if necessary.
 func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 	name = s.Resolve(name)
 	s.mu.Lock()
@@ -50,14 +50,14 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 		return nil, err
 	}
 	defer at.lock.Release()
-	if s.isClosed() { // while we waited; Close would not see what is started now
+	if s.isClosed() { // while we waited; Close would not see a later start
 		return nil, ErrClosed
 	}
 	if at.current != nil {
 		if at.current.Usable() {
 			return at.current, nil
 		}
-		at.current.process.Kill() // reaps what is left of the one that died
+		at.current.process.Kill() // reaps the rest of the dead one
 		orphans.Kill(orphanPatience)
 		s.mu.Lock()
 		at.current = nil
@@ -95,8 +95,8 @@ func (s *Engines) isClosed() bool {
 	return s.closed
 }
 
-// Close begins to stop every engine's process, and gives what waits for their ends. One
-// that hangs while it is started holds it up no longer than ctx.
+// Close begins to stop every engine's process, and returns a function that waits for their ends.
+// For one that hangs during its start it waits no longer than ctx.
 func (s *Engines) Close(ctx context.Context) (wait func()) {
 	s.mu.Lock()
 	s.closed = true
@@ -107,7 +107,7 @@ func (s *Engines) Close(ctx context.Context) (wait func()) {
 	for _, at := range slots {
 		ends.Go(func() {
 			if at.lock.Acquire(ctx) != nil {
-				return // who starts it finds these Engines closed
+				return // its starter finds these Engines closed
 			}
 			defer at.lock.Release()
 			if at.current != nil {
@@ -140,12 +140,12 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 		return nil, err
 	}
 	e := &Engine{Engine: process, Source: p.source, Program: made, process: process}
-	// As for the handshake: an engine that listens and does not answer is none.
+	// As for the handshake: an engine that listens and does not answer is useless.
 	begun := time.Now()
 	asked, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()
 	e.Info, err = e.Engine.Info(asked)
-	// By the clock: the engine, which knows the deadline, can give up before the timer here is served.
+	// By the clock: the engine, which knows the deadline, can give up before our timer.
 	if err != nil && time.Since(begun) >= s.o.StartTimeout && ctx.Err() == nil {
 		err = dial.NoAnswer(s.o.StartTimeout)
 	}

@@ -12,10 +12,10 @@ import (
 
 // Program is the executable of an engine.
 type Program struct {
-	Name string `json:"name"` // by which definitions call the engine, whatever it calls itself
+	Name string `json:"name"` // the definitions' name for the engine, whatever it calls itself
 	Path string `json:"path"` // of the host, resolved
-	// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
-	// file cannot be read.
+	// SHA256 is its checksum at its start, in lower case hexadecimal; empty if the file cannot be
+	// read.
 	SHA256 string `json:"sha256"`
 }
 
@@ -24,16 +24,16 @@ type program struct {
 	name   string
 	file   *hostpath.Program
 	source string // for people: "built in", the path
-	// declared says that the user chose it in place of what is built in.
+	// declared says that the user chose it instead of a built-in one.
 	declared            bool
 	self                bool     // this program itself, re-executed
 	separatelyInstalled bool     // not installed with this program
-	pinned              bool     // checksums are declared, if not for this platform
-	sha256              string   // what the executable must have; empty means any
-	env                 []string // "name=value": all that the process sees of the host's environment
+	pinned              bool     // checksums are declared, perhaps not for this platform
+	sha256              string   // the checksum that the executable must have; empty permits any
+	env                 []string // "name=value": all that the process gets of the host's environment
 }
 
-// failed is an error of the program, unless it is one of the definition.
+// failed wraps an error of the program, unless it is one of the definition.
 func (p *program) failed(err error) error {
 	if errors.Is(err, shared.ErrInvalidSpec) {
 		return err
@@ -45,8 +45,8 @@ func invalid(attribute, message, hint string) error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
 }
 
-// command gives the command line of the program, checked against its checksum. Who has
-// started it calls release. Checksums for other platforms alone are an error.
+// command returns the command line of the program, checked against its checksum. Call release after
+// the start. It is an error if there are checksums only for other platforms.
 func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	if p.pinned && p.sha256 == "" {
 		return nil, nil, invalid("engine."+p.name+".sha256", "no checksum is pinned for "+Platform(),
@@ -74,8 +74,8 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	}, nil
 }
 
-// recorded is the program as it is told of; nil for one that was installed with this one, and
-// has its version.
+// recorded is the program for reports; nil for one that was installed with this one, and has its
+// version.
 func (p *program) recorded() *Program {
 	if !p.separatelyInstalled {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// reattach connects to an engine that somebody has started with -debug. It is
-// never stopped from here.
+// reattach connects to an engine that somebody has started with -debug. This process never stops
+// it.
 func (s *Engines) reattach(ctx context.Context, name string, at wire.Reattach) (_ *Engine, err error) {
 	e := &Engine{Source: "attached to " + at.Socket}
-	s.o.Logger.Warn("this engine was not started by this program: whoever did, and whoever knows its token, decides what it isolates", "engine", name, "pid", at.PID, "socket", at.Socket)
+	s.o.Logger.Warn("this program did not start this engine: whoever started it, or knows its token, decides what it isolates", "engine", name, "pid", at.PID, "socket", at.Socket)
 	if err := checkReattach(at); err != nil {
 		return nil, &Error{Engine: name, Source: e.Source, Err: err}
 	}
@@ -35,11 +35,11 @@ func (s *Engines) reattach(ctx context.Context, name string, at wire.Reattach) (
 	return e, nil
 }
 
-const reattachAgain = "if that process has ended, start the engine with -debug again and take the value that it prints, or unset " + wire.ReattachEnv
+const reattachAgain = "if that process has ended, start the engine with -debug again and use the value that it prints, or unset " + wire.ReattachEnv
 
-// checkReattach refuses what no engine of this user has left: it would be shown
-// every command and its variables. The directories that an engine which has ended
-// had its socket in are gone, and in /tmp anybody can make them anew.
+// checkReattach refuses a socket that no engine of this user can have made: it would see every
+// command and its variables. An ended engine's socket directories are gone, and in /tmp anybody can
+// make them again.
 func checkReattach(at wire.Reattach) error {
 	socket, err := filepath.EvalSymlinks(at.Socket)
 	if err != nil {
