@@ -2,7 +2,7 @@ package stdio
 
 import "fmt"
 
-// Ends keeps the beginning and the end of what is written to it.
+// Ends keeps the beginning and the end of the bytes written to it.
 type Ends struct {
 	Limit   int // of each half, in bytes
 	head    []byte
@@ -25,7 +25,7 @@ func (m *Ends) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bytes gives what was kept and says how much was not.
+// Bytes returns the kept bytes, with a note of how many bytes are missing between them.
 func (m *Ends) Bytes() []byte {
 	out := append([]byte(nil), m.head...)
 	if m.skipped > 0 {

@@ -10,36 +10,36 @@ import (
 	"sync"
 )
 
-// feeder copies Stdin to the command. A nil one has nothing to copy.
+// feeder copies Stdin to the command. A nil feeder has nothing to copy.
 type feeder struct {
 	from io.Reader
 	to   *os.File
-	pipe bool // to is a pipe, whose end the command is to see
-	// keyed, if set, is told what was typed.
+	pipe bool // to is a pipe, and the command must see its end
+	// keyed, if set, gets the typed bytes.
 	keyed func([]byte)
 
 	mu      sync.Mutex
-	reading bool // a Read of from is under way
+	reading bool // a Read of from is running
 	stopped bool
 
 	done chan struct{}
-	err  error // of a Read, once done
+	err  error // of a Read, once that has returned
 }
 
 func newFeeder(from io.Reader, to *os.File, pipe bool) *feeder {
 	return &feeder{from: from, to: to, pipe: pipe, done: make(chan struct{})}
 }
 
-// feed copies until either end is reached.
+// feed copies until either side ends.
 func (f *feeder) feed() {
 	defer close(f.done)
-	io.Copy(feederEnd{f}, f) // that the command did not read all is its own affair
+	io.Copy(feederEnd{f}, f) // a command need not read everything
 	if f.pipe {
 		f.to.Close()
 	}
 }
 
-// feederEnd is what feed writes to.
+// feederEnd is the writer that feed copies to.
 type feederEnd struct{ f *feeder }
 
 func (e feederEnd) Write(p []byte) (int, error) {
@@ -50,7 +50,6 @@ func (e feederEnd) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read implements io.Reader for feed.
 func (f *feeder) Read(p []byte) (int, error) {
 	if !f.setReading(true) {
 		return 0, io.EOF
@@ -63,7 +62,7 @@ func (f *feeder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setReading reports whether reading may go on.
+// setReading reports whether feed may read on.
 func (f *feeder) setReading(reading bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,9 +70,8 @@ func (f *feeder) setReading(reading bool) bool {
 	return !f.stopped
 }
 
-// stop ends the copying, once the command has ended. It waits for all but a
-// Read that may block: nobody may be there to end it, as at a terminal. The
-// error is that of a Read that has failed.
+// stop ends the copy after the command has ended. It does not wait for a Read that may block, as at
+// a terminal: perhaps nobody is there to end it. stop returns the error of a failed Read.
 func (f *feeder) stop() error {
 	if f == nil {
 		return nil
@@ -96,8 +94,7 @@ func (f *feeder) stop() error {
 	}
 }
 
-// neverBlocks knows the readers of memory, which callers expect to be able to
-// use again after Wait.
+// neverBlocks recognizes the readers of memory. Callers expect to use these again after Wait.
 func neverBlocks(r io.Reader) bool {
 	switch r.(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedPipe is a pipe that processes can hold open when their command has ended.
+// sharedPipe is a pipe that processes can hold open after their command has ended.
 type sharedPipe struct {
 	read      *os.File
 	afterExit io.Writer
 
 	mu   sync.Mutex
-	over bool // it is nobody's any more but the copy's to late
+	over bool // only the copy to late uses it now
 }
 
-// errStillOpen says that a pipe was copied as far as its command has written to it.
+// errStillOpen says that the copy of a pipe stopped after the last bytes of its command.
 var errStillOpen = errors.New("others have it open")
 
-// copy copies until the pipe ends, or the deadline of its reads: then what is in it by now is the
-// command's, and the rest goes to late.
+// copy copies until the pipe ends, or until the deadline of its reads. At the deadline, the bytes
+// in the pipe belong to the command; all later bytes go to late.
 func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	n, err = io.Copy(w, struct{ io.Reader }{o.read})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -46,11 +46,11 @@ func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	return n, errStillOpen
 }
 
-// maxPipe is more than a pipe has in it, unless its owner has made it larger: what its processes write
-// meanwhile is not waited for.
+// maxPipe is larger than a pipe's buffer, unless the pipe's owner has enlarged it. drain does not
+// wait for bytes that other processes write meanwhile.
 const maxPipe = 1 << 20
 
-// drain copies what is in the pipe by now.
+// drain copies the bytes that are in the pipe now.
 func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	raw, err := o.read.SyscallConn()
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 		got, failed := 0, error(nil)
 		if err := raw.Read(func(fd uintptr) bool {
 			got, failed = unix.Read(int(fd), p)
-			return true // whether or not there is something
+			return true // true in every case
 		}); err != nil {
 			return n, err
 		}
@@ -69,7 +69,7 @@ func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 			continue
 		}
 		if failed != nil || got <= 0 {
-			break // nothing more for now, or ever
+			break // nothing more now
 		}
 		if _, err := w.Write(p[:got]); err != nil {
 			return n, err
@@ -79,7 +79,7 @@ func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// close ends the copying, unless that goes to late.
+// close ends the copy, unless that goes to late.
 func (o *sharedPipe) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,8 +88,7 @@ func (o *sharedPipe) close() {
 	}
 }
 
-// serialized gives what several pipes are copied to, as a Write at a time. What is written to
-// nil is lost.
+// serialized passes one Write at a time from several pipes to w. A nil w discards everything.
 func serialized(w io.Writer) io.Writer {
 	if w == nil {
 		return io.Discard

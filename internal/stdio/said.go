@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSaid bounds what is kept of a command's standard error, in bytes.
+// maxSaid is the limit of the kept standard error, in bytes.
 const maxSaid = 64 << 10
 
-// StderrExcerpt gives the beginning and the end of what a confined command has written to its
-// standard error, and to its standard output where both are one. It is for after End.
+// StderrExcerpt returns the beginning and the end of what a confined command wrote to its standard
+// error, and to its standard output if both are one file. Call it after End.
 func (f *Files) StderrExcerpt() []byte {
 	if f.stderrEnds == nil {
 		return nil
@@ -26,7 +26,7 @@ func (f *Files) StderrExcerpt() []byte {
 	return f.stderrEnds.Bytes()
 }
 
-// keeping writes to w, and keeps the ends of that in said; a nil said keeps nothing.
+// keeping writes to w, and also keeps the ends in said. A nil said keeps nothing.
 func keeping(w io.Writer, said *Ends) io.Writer {
 	if said == nil {
 		return w
@@ -44,8 +44,9 @@ func (k keeper) Write(p []byte) (int, error) {
 	return k.Writer.Write(p)
 }
 
-// follow gives a file to copy what goes to out, where that is a pipe or a socket. A
-// regular file is read later; anything else nobody can know. For these it is nil.
+// follow returns a duplicate of out, if out is a pipe or a socket: the package then copies the
+// command's output to it. For a regular file, which StderrExcerpt reads later, and for anything
+// else, it returns nil.
 func (f *Files) follow(out *os.File) *os.File {
 	info, err := out.Stat()
 	if err != nil {
@@ -57,8 +58,8 @@ func (f *Files) follow(out *os.File) *os.File {
 	if info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return nil
 	}
-	// By a number of its own: where standard output or error is closed, Go's runtime ends
-	// a program that writes to it by that, and the command is to decide.
+	// Use a new descriptor number: a failed write to number 1 or 2 ends a Go program, but here the
+	// command must decide that.
 	again, err := duplicate(out)
 	if err != nil {
 		return nil
@@ -67,21 +68,21 @@ func (f *Files) follow(out *os.File) *os.File {
 	return again
 }
 
-// samePipe reports whether two files are one pipe or one socket.
+// samePipe reports whether two files are the same pipe or socket.
 func samePipe(f, g *os.File) bool {
 	a, errA := f.Stat()
 	b, errB := g.Stat()
 	return errA == nil && errB == nil && a.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 && os.SameFile(a, b)
 }
 
-// appended is what comes to be written to a regular file.
+// appended is the part of a regular file that a command has appended.
 type appended struct {
 	file  *os.File
 	start int64
 }
 
 func appendedTo(file *os.File, size int64) *appended {
-	// A file that is appended to has no position before its first write.
+	// A file in append mode has no position before its first write.
 	at, err := file.Seek(0, io.SeekCurrent)
 	if err != nil || at == 0 || at > size {
 		at = size
@@ -89,7 +90,7 @@ func appendedTo(file *os.File, size int64) *appended {
 	return &appended{file, at}
 }
 
-// read gives the end of it; nil where the file cannot be read.
+// read returns the end of that part; nil if the file cannot be read.
 func (a *appended) read() []byte {
 	info, err := a.file.Stat()
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *appended) read() []byte {
 	text := make([]byte, min(maxSaid, max(0, info.Size()-start)))
 	n, err := a.file.ReadAt(text, start)
 	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
-		// Open for writing alone, as by a shell's redirection.
+		// The file may be open for writing alone, as after a shell's redirection.
 		again, err := reopen(a.file)
 		if err != nil {
 			return nil
@@ -113,8 +114,8 @@ func (a *appended) read() []byte {
 	return text[:n]
 }
 
-// reopen opens a file for reading that may be open for writing alone, where the system
-// has a path for that.
+// reopen opens a file for reading that may be open for writing alone, if the system has a path for
+// it.
 func reopen(f *os.File) (again *os.File, err error) {
 	err = control(f, func(fd int) (err error) {
 		again, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))

@@ -16,40 +16,41 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Streams are a command's standard input and output as its caller gives them.
+// Streams are a command's standard input and output, as the caller gives them.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// TTY has the command write to a terminal of its own, and Stdin typed there.
+	// TTY gives the command a terminal of its own; Stdin is typed there.
 	TTY bool
-	// Size is that terminal's; zero means 24 rows, 80 columns.
+	// Size is the size of that terminal; zero means 24 rows, 80 columns.
 	Size TerminalSize
-	// Suspend, if set, is called when the key that stops jobs was typed and nobody
-	// inside acts on it.
+	// Suspend, if set, is called after the user types the key that stops jobs, if no process inside
+	// handles the key.
 	Suspend func()
-	// Confined says that the command must not open again what it is given.
+	// Confined says that the command must not open its files again by their names in /proc.
 	Confined bool
-	// User is whom the command runs as; nil is the caller.
+	// User is the user of the command; nil means the caller.
 	User *shared.User
-	// MayOutlive says that processes of the command may go on when it has ended, and hold its output
-	// open. Nobody waits for these: what they write goes to Late, nil for nowhere.
+	// MayOutlive says that processes of the command may go on after the command has ended, and may
+	// hold its output open. Nobody waits for them: their later output goes to Late, and is
+	// discarded if Late is nil.
 	MayOutlive bool
 	AfterExit  io.Writer
 }
 
-// Files carry one command's standard input and output. The zero value has none.
+// Files are one command's standard input and output. The zero value has no files.
 type Files struct {
 	made        *shared.Stdio
-	child       []*os.File // closed once the command has started
-	parent      []*os.File // closed once it has ended
-	piped       bool       // one of the pipes was asked for
+	child       []*os.File // closed after the command has started
+	parent      []*os.File // closed after the command has ended
+	piped       bool       // the caller asked for one of the pipes
 	stdin       *feeder    // nil if there is nothing to copy
 	copiers     []func() error
 	copied      chan error    // one from each copier
-	stderrEnds  *Ends         // of the command's standard error; nil where nobody keeps it
-	log         *appended     // that file, where it is a regular one
-	sharedPipes []*sharedPipe // of what is copied, that which others may hold open
-	terminals   []*terminal   // of the command's own; with TTY, the first is what is typed to
+	stderrEnds  *Ends         // of the command's standard error; nil if nobody keeps it
+	log         *appended     // standard error, if it is a regular file
+	sharedPipes []*sharedPipe // the copied pipes that other processes may hold open
+	terminals   []*terminal   // the command's own; with TTY, the first one gets the typed input
 }
 
 // InputPipe makes a pipe whose read end is for the command. End closes write.
@@ -70,15 +71,15 @@ func (f *Files) OutputPipe() (read, write *os.File, err error) {
 	return read, write, err
 }
 
-// Make gives the files for the engine. It makes them at its first call: a command
-// that could not be started may be given the same once more.
+// Make returns the files for the engine. Only its first call makes them: a caller may start a
+// command again with the same files if the first start failed.
 func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	if f.made != nil {
 		return *f.made, nil
 	}
 	var made shared.Stdio
 	var err error
-	// One pipe keeps the order of what is written.
+	// One pipe keeps the order of both outputs.
 	joined := s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout)
 	s.AfterExit = serialized(s.AfterExit)
 	var inStdout, inStderr *Ends
@@ -111,8 +112,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	return made, nil
 }
 
-// Remake forgets what Make has made, with its terminals: the next call makes other
-// files.
+// Remake forgets the files and terminals of Make: the next Make makes new ones.
 func (f *Files) Remake() {
 	f.closeTerminals()
 	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds, f.log = nil, nil, nil, nil, nil, nil, nil
@@ -126,8 +126,8 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 		if isTerminal(stdin) {
 			return nil, nil
 		}
-		// Through /proc/self/fd/0 a command could open a regular file again, and
-		// write to what it was only given to read.
+		// By /proc/self/fd/0 a command could open a regular file again, and write to a file that it
+		// may only read.
 		if info, err := stdin.Stat(); err != nil || !info.Mode().IsRegular() || !s.Confined {
 			return stdin, nil
 		}
@@ -141,8 +141,8 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 	return read, nil
 }
 
-// output gives the file for what goes to w. What passes goes to said as well, unless that
-// is nil: a pipe and a socket of the caller's are then not handed over but copied to.
+// output returns the file for the output to w. If said is not nil, the output also goes to said; a
+// pipe or a socket of the caller is then copied to, and the command does not get it.
 func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 	var followed *os.File
 	switch out := w.(type) {
@@ -180,11 +180,11 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 			}
 			return nil
 		}
-		read.Close() // the command gets SIGPIPE where the writer has failed
+		read.Close() // if the writer failed, the command gets SIGPIPE
 		if followed != nil {
-			followed.Close() // whoever reads that to its end need not call Wait before
+			followed.Close() // who reads that to its end need not call Wait before
 			if errors.Is(err, syscall.EPIPE) {
-				err = nil // the command knows it by its own
+				err = nil // the command sees this error itself
 			}
 		}
 		return err
@@ -192,7 +192,7 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 	return write, nil
 }
 
-// typedTo makes the pair of which the command gets the slave.
+// typedTo makes a terminal pair, and returns the command's side.
 func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
 	if f.piped {
 		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
@@ -214,8 +214,8 @@ func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
 	return t.slave, nil
 }
 
-// screen makes a terminal that the command can only write to, in place of the
-// caller's. Lines end there as they do on the caller's, which sees to that itself.
+// screen makes a terminal in place of the caller's, to which the command can only write. It leaves
+// the ends of lines to the caller's terminal.
 func (f *Files) screen(s *Streams, out *os.File, said *Ends) (*os.File, error) {
 	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, said, openScreen)
 	if err != nil {
@@ -231,7 +231,7 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *End
 	}
 	f.terminals = append(f.terminals, t)
 	if s.User != nil {
-		// As login does: programs reopen their terminal by its name.
+		// As login does: programs open their terminal again by its name.
 		if err := t.slave.Chown(int(s.User.UID), -1); err != nil {
 			return nil, fmt.Errorf("terminal: %w", err)
 		}
@@ -258,7 +258,7 @@ func (f *Files) Resize(size TerminalSize) (err error) {
 	return err
 }
 
-// Copy begins to copy, once the command runs.
+// Copy starts the copies. Call it after the command has started.
 func (f *Files) Copy() {
 	f.copied = make(chan error, len(f.copiers))
 	if f.stdin != nil {
@@ -269,15 +269,15 @@ func (f *Files) Copy() {
 	}
 }
 
-// End waits until the output of a command that has ended is copied, and until more
-// is closed; it then closes everything. It waits no longer than delay, if that is
-// positive, and is exec.ErrWaitDelay then.
+// End waits until the output of an ended command is copied, and until more is closed; then it
+// closes everything. If delay is positive, End waits no longer than delay, and then returns
+// exec.ErrWaitDelay.
 func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 	for _, t := range f.terminals {
 		t.ended()
 	}
 	for _, o := range f.sharedPipes {
-		o.read.SetReadDeadline(time.Unix(1, 0)) // upon which it takes what is there, and no more
+		o.read.SetReadDeadline(time.Unix(1, 0)) // the copy then takes only what is in the pipe
 	}
 	stdinErr := f.stdin.stop()
 	outputErr := f.waitCopied(delay, more)
@@ -298,9 +298,9 @@ func (f *Files) waitCopied(delay time.Duration, more <-chan struct{}) error {
 			continue
 		case <-timeout:
 		}
-		f.Close() // ends the copying, unless a Write blocks
+		f.Close() // ends the copies, unless a Write blocks
 		for ; left > 0; left-- {
-			<-f.copied // or it would still write when Wait has returned
+			<-f.copied // else it could write after Wait has returned
 		}
 		return exec.ErrWaitDelay
 	}
@@ -312,17 +312,17 @@ func (f *Files) waitCopied(delay time.Duration, more <-chan struct{}) error {
 	return first
 }
 
-// Closer gives what closes the pipes that there are now, for who can wait no longer
-// for the use of f by somebody else.
+// Closer returns a function that closes the present pipes. It is for a caller that can no longer
+// wait while another goroutine uses f.
 func (f *Files) Closer() (closePipes func()) {
 	now := slices.Concat(f.child, f.parent)
 	return func() { closeAll(now) }
 }
 
-// CloseChild closes what the command has by now, or will never have.
+// CloseChild closes the command's side of all files.
 func (f *Files) CloseChild() { closeAll(f.child) }
 
-// Close closes everything but what CloseChild closes.
+// Close closes everything except the files of CloseChild.
 func (f *Files) Close() {
 	closeAll(f.parent)
 	for _, o := range f.sharedPipes {
@@ -343,8 +343,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// sameOutput reports whether two writers lead to the same place: what cannot be
-// compared is different, as in os/exec, and two files of one terminal or pipe are one.
+// sameOutput reports whether two writers lead to the same place. As in os/exec, writers that Go
+// cannot compare are different. Two files of one terminal or pipe are the same.
 func sameOutput(a, b io.Writer) bool {
 	if sameWriter(a, b) {
 		return true

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a terminal pair that the host owns. A nil one can be closed.
+// terminal is a terminal pair of the host. A nil terminal can be closed.
 type terminal struct {
 	master, slave *os.File
 	once          sync.Once
@@ -24,8 +24,8 @@ type terminal struct {
 }
 
 func openTerminal(size TerminalSize) (*terminal, error) {
-	// With the runtime's poller: to close one that is being read or written hangs the command
-	// up, now rather than when the read or write ends.
+	// Open it with the runtime's poller: close then interrupts a running read or write and hangs
+	// the command up at once.
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
@@ -57,9 +57,8 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 	return p, nil
 }
 
-// openScreen makes a terminal that can only be written to, and that changes nothing
-// of what is. A program that would read its keys there is told that it cannot, and
-// does not wait for what nobody types.
+// openScreen makes a terminal that takes output only, and that changes no byte of it. A program
+// that reads its keys there gets an error, and does not wait for keys that nobody types.
 func openScreen(size TerminalSize) (*terminal, error) {
 	p, err := openTerminal(size)
 	if err != nil {
@@ -78,8 +77,8 @@ func openScreen(size TerminalSize) (*terminal, error) {
 	return p, nil
 }
 
-// editUTF8 has the line editor of the kernel erase whole characters, which
-// terminal emulators ask for, too: all else it erases a byte at a time.
+// editUTF8 makes the kernel's line editor erase whole characters, as terminal emulators ask for.
+// Without it, the editor erases single bytes.
 func (p *terminal) editUTF8() error {
 	return p.changeModes(func(m *unix.Termios) { m.Iflag |= iUTF8 })
 }
@@ -95,9 +94,9 @@ func (p *terminal) changeModes(change func(*unix.Termios)) error {
 	})
 }
 
-// stops reports whether one of keys stops the foreground job, and that is the
-// command itself. Its process group is orphaned, and the kernel stops no such one.
-// A shell in it that has jobs of its own ignores the signal.
+// stops reports whether one of keys stops the foreground job, and that job is the command itself.
+// The command's process group is orphaned, and the kernel does not stop such a group. A shell there
+// with jobs of its own ignores the signal.
 func (p *terminal) stops(keys []byte) (stops bool) {
 	control(p.master, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
@@ -126,7 +125,7 @@ func isTerminal(f *os.File) bool {
 	}) == nil
 }
 
-// sizeOf is a terminal's size, or zero.
+// sizeOf returns a terminal's size, or zero.
 func sizeOf(f *os.File) (size TerminalSize) {
 	control(f, func(fd int) error {
 		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
@@ -153,15 +152,15 @@ func sameDevice(f, g *os.File) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// resize sets the size; the kernel tells the foreground process group.
+// resize sets the size; the kernel signals the foreground process group.
 func (p *terminal) resize(size TerminalSize) error {
 	return control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
 }
 
-// control is for what has no method of os.File. Its Fd would end the file's use
-// of the poller.
+// control calls do for requests without a method in os.File. Fd would end the file's use of the
+// poller.
 func control(f *os.File, do func(fd int) error) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -174,9 +173,9 @@ func control(f *os.File, do func(fd int) error) error {
 // output reads what the command writes, up to its end.
 func (p *terminal) output() io.Reader { return terminalReader{p} }
 
-// ended tells that the command has ended. With it, its terminal is hung up: what
-// it has left behind where an engine does not isolate can hold that open, but
-// write to it no more. A nil one can be told.
+// ended tells the terminal that the command has ended, and hangs up. Where an engine does not
+// isolate, processes of the command can hold the terminal open, but can no longer write to it. A
+// nil terminal accepts the call.
 func (p *terminal) ended() {
 	if p == nil {
 		return
@@ -198,8 +197,7 @@ func (p *terminal) close() {
 	})
 }
 
-// terminalReader reads EIO, which Linux gives once the last slave is closed, as the
-// end.
+// terminalReader turns EIO into the end: Linux gives it after the last slave is closed.
 type terminalReader struct{ *terminal }
 
 func (r terminalReader) Read(b []byte) (int, error) {
@@ -216,8 +214,8 @@ func (r terminalReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// waiting reads what the kernel has ready, or is the end. A Read of Go's does not
-// look for that once its time is up, which on a busy machine can be before it begins.
+// waiting reads what the kernel has ready, or reports the end. Go's Read does not look at that
+// after its deadline, and on a busy machine the deadline can pass before Read begins.
 func (p *terminal) waiting(b []byte) (n int, err error) {
 	err = control(p.master, func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
@@ -229,9 +227,8 @@ func (p *terminal) waiting(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// WriteTo is what io.Copy calls. Where nobody takes the output any more, it hangs
-// up: the command would otherwise wait for ever in writing to a terminal that
-// nobody reads, as it has no SIGPIPE there.
+// WriteTo is what io.Copy calls. It hangs up if nobody takes the output any more: the command gets
+// no SIGPIPE at a terminal, and would wait forever in its write.
 func (r terminalReader) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, struct{ io.Reader }{r})
 	if err != nil {

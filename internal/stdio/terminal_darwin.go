@@ -9,9 +9,9 @@ import (
 
 const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
 
-// unlockSlave lets the other end of a terminal be opened, by the name that it gives.
+// unlockSlave allows the other side of a terminal to be opened, and returns its name.
 func unlockSlave(master int) (string, error) {
-	var name [128]byte // which the request's number says
+	var name [128]byte // the request's number encodes this size
 	for _, request := range []uintptr{unix.TIOCPTYGNAME, unix.TIOCPTYGRANT, unix.TIOCPTYUNLK} {
 		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), request, uintptr(unsafe.Pointer(&name))); errno != 0 {
 			return "", errno
@@ -22,10 +22,10 @@ func unlockSlave(master int) (string, error) {
 
 const iUTF8 = unix.IUTF8
 
-// noKey stands for a key that a terminal does not have.
+// noKey is the value of a key that a terminal does not have.
 const noKey = 0xff
 
-// ignores reports whether a process ignores a signal. One of which nobody knows does.
+// ignores reports whether a process ignores a signal. It is true if the process is unknown.
 func ignores(pid int, sig syscall.Signal) bool {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	return err != nil || info.Proc.P_sigignore&(1<<(sig-1)) != 0

@@ -12,7 +12,7 @@ import (
 
 const getTermios, setTermios = unix.TCGETS, unix.TCSETS
 
-// unlockSlave lets the other end of a terminal be opened, by the name that it gives.
+// unlockSlave allows the other side of a terminal to be opened, and returns its name.
 func unlockSlave(master int) (name string, err error) {
 	number, err := unix.IoctlGetUint32(master, unix.TIOCGPTN)
 	if err == nil {
@@ -23,10 +23,10 @@ func unlockSlave(master int) (name string, err error) {
 
 const iUTF8 = unix.IUTF8
 
-// noKey stands for a key that a terminal does not have.
+// noKey is the value of a key that a terminal does not have.
 const noKey = 0
 
-// ignores reports whether a process ignores a signal. One of which nobody knows does.
+// ignores reports whether a process ignores a signal. It is true if the process is unknown.
 func ignores(pid int, sig syscall.Signal) bool {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, mask, _ := bytes.Cut(status, []byte("\nSigIgn:\t"))
