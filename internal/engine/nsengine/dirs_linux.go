@@ -13,9 +13,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// SessionDir makes a directory of a session, one for each user, and checks who
-// could have written to it. It follows no link: the directory above may be in a user's
-// reach, and this process may be root's.
+// SessionDir makes a directory of a session, one for each user, and checks who could have written
+// to it. It follows no link: the user may be able to write to the directory above, and this process
+// may be root's.
 func SessionDir(spec *shared.Spec, name string) (string, error) {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if u := spec.User; u != nil && uid == 0 {

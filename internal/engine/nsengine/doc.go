@@ -1,4 +1,4 @@
-// Package nsengine is what the engines made of Linux namespaces have in common: the
-// options of their system call filter, the limits that their init sets, how they are
-// probed, and why a kernel refuses them.
+// Package nsengine has what the engines with Linux namespaces share: the options of their system
+// call filter, the limits that their init sets, their probe, and the reasons for a kernel's
+// refusal.
 package nsengine

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A Kernel is what bears on whether user namespaces can be made here. The strings
-// are the contents of files, empty where there is no such file.
+// A Kernel has the facts that decide whether user namespaces are possible here. The strings are
+// contents of files, empty if there is no such file.
 type Kernel struct {
 	UnprivilegedClone string // /proc/sys/kernel/unprivileged_userns_clone
 	MaxNamespaces     string // /proc/sys/user/max_user_namespaces
 	AppArmorRestrict  string // /proc/sys/kernel/apparmor_restrict_unprivileged_userns
 	Container         bool   // this machine is itself a container
-	Sandbox           bool   // this process is in a sandbox of this project's
+	Sandbox           bool   // this process is in a sandbox of this project
 	Root              bool   // the caller is uid 0
 }
 
@@ -41,7 +41,7 @@ func content(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// What helps, by what is in the way.
+// The fix for each cause.
 const (
 	FixMaxNamespaces = "as root: sysctl -w user.max_user_namespaces=15000, and keep it in /etc/sysctl.d"
 	FixContainer     = "start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined (podman: --security-opt unmask=ALL; Kubernetes: procMount: Unmasked), or use an engine that needs no namespaces"
@@ -50,15 +50,15 @@ const (
 	fixClone         = "as root: sysctl -w kernel.unprivileged_userns_clone=1, and keep it in /etc/sysctl.d"
 )
 
-// Refused says why this kernel refuses user namespaces, and what helps; appArmor is what
-// helps against AppArmor. It is pure.
+// Refused says why this kernel refuses user namespaces, and the fix; appArmor is the fix for
+// AppArmor. It is pure.
 func (k Kernel) Refused(appArmor string) (reason, fix string) {
 	switch {
 	case k.Sandbox && k.Root:
-		// Since Linux 5.12 it takes CAP_SETFCAP to map uid 0, which no command has.
+		// Since Linux 5.12, to map uid 0 needs CAP_SETFCAP, which no command has.
 		return "this is inside a sandbox, where root has no rights in namespaces of its own", "run the sandbox around it as an ordinary user, with config { nested_userns = true }"
 	case k.Sandbox:
-		return "this is inside a sandbox, which lets its commands make no namespaces", FixSandbox
+		return "this is inside a sandbox whose commands may not make namespaces", FixSandbox
 	case k.MaxNamespaces == "0":
 		return "user namespaces are switched off: user.max_user_namespaces is 0", FixMaxNamespaces
 	case k.UnprivilegedClone == "0" && !k.Root:
@@ -71,16 +71,16 @@ func (k Kernel) Refused(appArmor string) (reason, fix string) {
 	return "the kernel refuses new namespaces, or gives no rights in them", FixModule
 }
 
-// NoFreshProc says why there can be no /proc in a new namespace. It is pure.
+// NoFreshProc says why a new namespace cannot have a /proc. It is pure.
 func (k Kernel) NoFreshProc() (reason, fix string) {
 	reason = "a fresh /proc cannot be mounted, because part of the one here is hidden or read-only"
 	if k.Container {
-		reason += ", as containers do it"
+		reason += ", as in containers"
 	}
 	return reason, FixContainer
 }
 
-// What else engines say of a kernel.
+// Other texts of engines about a kernel.
 const (
 	NoPivot    = "the root directory here cannot be replaced, as in an initial ramdisk or a chroot"
 	FixNoPivot = "run on a root file system that is a mount of its own"

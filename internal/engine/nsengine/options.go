@@ -14,20 +14,20 @@ import (
 var Options = []shared.OptionAttribute{
 	{
 		Name: "ptrace", Type: shared.OptionBool, Default: json.RawMessage("false"),
-		Doc: "let debuggers and tracers (gdb, strace) work inside",
+		Doc: "permit debuggers and tracers (gdb, strace) inside",
 	},
 	{
 		Name: "unix_sockets", Type: shared.OptionBool, Default: json.RawMessage("true"),
-		Doc: "let unix sockets be made; without, only connected pairs of stream sockets, and Python's multiprocessing.Manager fails",
+		Doc: "permit unix sockets; without, commands can make only connected pairs of stream sockets, and Python's multiprocessing.Manager fails",
 	},
 	{
 		Name: "nested_userns", Type: shared.OptionBool, Default: json.RawMessage("false"),
-		Doc: "let user namespaces, and mounts in them, be made inside, as sandboxes of browsers want",
+		Doc: "permit user namespaces, and mounts in them, inside; sandboxes of browsers need them",
 	},
 }
 
-// ParseFilter reads [Options] out of an engine's options. A null is the default. Other
-// names are not looked at.
+// ParseFilter reads [Options] out of an engine's options. A null means the default. It ignores
+// other names.
 func ParseFilter(raw json.RawMessage) (seccomp.Options, error) {
 	o := seccomp.Options{UnixSockets: true}
 	for name, option := range map[string]*bool{"ptrace": &o.Ptrace, "unix_sockets": &o.UnixSockets, "nested_userns": &o.NestedUserNamespaces} {
@@ -38,8 +38,8 @@ func ParseFilter(raw json.RawMessage) (seccomp.Options, error) {
 	return o, nil
 }
 
-// Option reads one option into value, which stays as it is where the option is missing or
-// null. kind is what the option must be, for the error.
+// Option reads one option into value, which does not change if the option is missing or null. kind
+// describes the option's type, for the error.
 func Option(raw json.RawMessage, name, kind string, value any) error {
 	if len(raw) == 0 {
 		return nil
@@ -54,8 +54,8 @@ func Option(raw json.RawMessage, name, kind string, value any) error {
 	return nil
 }
 
-// Filter is the filter of system calls that the init loads for a command. groups says that more of the
-// command's groups than its first one have a number in the sandbox.
+// Filter is the filter of system calls that the init loads for a command. groups says that more
+// than the first of the command's groups have a number in the sandbox.
 func Filter(spec *shared.Spec, groups bool) (seccomp.Filter, error) {
 	o, err := ParseFilter(spec.Options)
 	if err != nil {
@@ -77,7 +77,7 @@ func FilterProgram(groups bool) func(*shared.Spec) ([]byte, error) {
 	}
 }
 
-// owners are whom a command can give its files to.
+// owners are the users to whom a command can give its files.
 func owners(spec *shared.Spec, groups bool) *seccomp.Owners {
 	o := &seccomp.Owners{UID: uint32(os.Geteuid()), GIDs: []uint32{uint32(os.Getegid())}}
 	var others []uint32
@@ -96,8 +96,8 @@ func owners(spec *shared.Spec, groups bool) *seccomp.Owners {
 	return o
 }
 
-// TraceProgram is for a cmdengine.Config with [shared.FeatureTrace]. A process has one tracer,
-// and where the command may have its own, it is not told.
+// TraceProgram is for a cmdengine.Config with [shared.FeatureTrace]. It refuses a command that may
+// trace its own processes, because a process has one tracer.
 func TraceProgram(spec *shared.Spec) ([]byte, error) {
 	o, err := ParseFilter(spec.Options)
 	if err != nil {
@@ -107,7 +107,7 @@ func TraceProgram(spec *shared.Spec) ([]byte, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: why, Hint: hint}
 	}
 	if o.Ptrace {
-		return refused("a sandbox with config { ptrace = true } lets its commands trace, and a process has one tracer", "leave out the one or the other")
+		return refused("a sandbox with config { ptrace = true } permits commands to trace, and a process has only one tracer", "leave out the one or the other")
 	}
 	if why := yamaRefuses(content("/proc/sys/kernel/yama/ptrace_scope")); why != "" {
 		return refused(why, "as root: sysctl -w kernel.yama.ptrace_scope=1")
@@ -119,8 +119,8 @@ func TraceProgram(spec *shared.Spec) ([]byte, error) {
 	return f.Bytes(), nil
 }
 
-// yamaRefuses says why nobody can trace its own children with this ptrace_scope; "" if they
-// can. It is pure.
+// yamaRefuses says why nobody can trace their own children with this ptrace_scope; else "". It is
+// pure.
 func yamaRefuses(scope string) string {
 	switch scope {
 	case "", "0", "1":
@@ -131,8 +131,8 @@ func yamaRefuses(scope string) string {
 	return "the security module Yama lets nobody trace here until the next boot: kernel.yama.ptrace_scope is " + scope
 }
 
-// FreshHome is the home directory where it is memory that each command has for itself, or
-// else empty. lasting says that the session keeps it.
+// FreshHome is the home directory if it is memory of each command; else empty. lasting says that
+// the session keeps it.
 func FreshHome(spec *shared.Spec, lasting bool) string {
 	shown := func(e shared.Entry) bool { return e.Path == spec.Home && e.Access != shared.Private }
 	if lasting || slices.ContainsFunc(spec.Table, shown) {

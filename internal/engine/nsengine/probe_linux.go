@@ -13,24 +13,24 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// ReportRooted tells where the kernel does not hold [sandboxinit.Confinement.Rooted].
+// ReportRooted reports if the kernel does not enforce [sandboxinit.Confinement.Rooted].
 func ReportRooted(p *shared.Probe) {
 	if confine.Rooted(nil, false) == nil {
-		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: that takes Linux 5.19 with Landlock to prevent")
+		p.Degraded = append(p.Degraded, "a command can use descriptors of directories that a command of another workspace passes to it: only Linux 5.19 with Landlock prevents that")
 	}
 }
 
 const probeTimeout = 30 * time.Second
 
-// A Prober finds out whether an engine works here. Only success is kept: what
-// failed may have been put right since.
+// A Prober finds out whether an engine works here. It caches only success: somebody may repair a
+// failure.
 type Prober struct {
 	mu     sync.Mutex
 	probed map[any]shared.Probe
 }
 
-// Probe runs the smallest command in the engine's strictest sandbox. key tells what the result
-// holds for; facts are told in any case, and more adds what else is known of an engine that works.
+// Probe runs the smallest command in the engine's strictest sandbox. A result is valid for the same
+// key. It always reports facts, and more adds others about an engine that works.
 func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, key any, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func try(ctx context.Context, e shared.Engine) error {
 	return err
 }
 
-// NotReady is the probe of an engine that failed by err.
+// NotReady is the probe of an engine that failed with err.
 func NotReady(err error) shared.Probe {
 	p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
 	if e, ok := errors.AsType[*shared.Error](err); ok {
@@ -86,7 +86,7 @@ func NotReady(err error) shared.Probe {
 	return p
 }
 
-// reportLimits tells what holds each limit here, and which none can hold.
+// reportLimits reports what enforces each limit here, and which limits nothing can enforce.
 func reportLimits(host cgroup.Host, p *shared.Probe) {
 	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
 	var unheld []string
@@ -101,6 +101,6 @@ func reportLimits(host cgroup.Host, p *shared.Probe) {
 		}
 	}
 	if len(unheld) > 0 {
-		p.Degraded = append(p.Degraded, "no control group is to be had that would hold "+strings.Join(unheld, ", ")+": required, they are refused")
+		p.Degraded = append(p.Degraded, "no control group can enforce "+strings.Join(unheld, ", ")+": if required, they are refused")
 	}
 }
