@@ -10,11 +10,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// admitted checks who connects. The socket can be in a view that a command has,
-// where a read-only mount keeps nobody from connecting, and a command has the
-// holder's uid; but it is in a pid namespace of its own. In the user namespace
-// of a holder that root has started for another user, root is nobody: there the
-// directory, which is root's, keeps others out.
+// admitted checks a connecting process. A command's view can have the socket, where a read-only
+// mount does not prevent connections, and a command has the holder's uid; but it is in a pid
+// namespace of its own. If root started the holder for another user, root is nobody in the holder's
+// user namespace: there the directory, which is root's, keeps others out.
 func (s *server) admitted(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil || cred.Pid <= 0 {
@@ -28,8 +27,8 @@ func (s *server) admitted(fd int) bool {
 	if err != nil || nested(string(status)) {
 		return false
 	}
-	// The number was its own while that was read, if it is still alive now. Kernels
-	// before 6.5 do not tell.
+	// The number was its own during the read, if it is still alive now. Kernels before 6.5 cannot
+	// say.
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err != nil {
 		return err == unix.ENOPROTOOPT
@@ -39,8 +38,8 @@ func (s *server) admitted(fd int) bool {
 	return n == 0 && err == nil
 }
 
-// nested reports whether a process, by its status in /proc, is in a pid namespace
-// below that of this /proc. One that does not say is taken to be.
+// nested reports whether a process, by its status in /proc, is in a pid namespace below that of
+// this /proc. Without an answer it is.
 func nested(status string) bool {
 	return len(strings.Fields(proc.StatusField(status, "NSpid"))) != 1
 }

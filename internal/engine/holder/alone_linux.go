@@ -13,20 +13,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// An Alone is an init without a holder, for a command that shares nothing with others: it makes the
-// tree, too. It is started before there is a command, as the child of who will have one, and dies with that.
+// An Alone is an init without a holder, for a command that shares nothing: it makes the tree too.
+// It starts before its command is known, as the child of the command's starter, and dies with that.
 type Alone struct {
 	*child
-	line *os.File // it ends with that, too, as long as it has not been told what to run
+	line *os.File // its end also ends it, until it knows what to run
 	raw  syscall.RawConn
 }
 
-// aloneNamespaces are those of an Alone, beside a user and a mount namespace. Its command gets a cgroup
-// namespace when it is in its control group.
+// aloneNamespaces are those of an Alone, besides a user and a mount namespace. Its command gets a
+// cgroup namespace when it is in its control group.
 const aloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// StartAlone starts one. arg is the word that makes the program that; network says that it has a network
-// namespace of its own.
+// StartAlone starts one. arg is the word that makes the program an Alone; network gives it a
+// network namespace of its own.
 func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
@@ -43,8 +43,8 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 		unix.Close(ours)
 		return nil, err
 	}
-	if err := unix.SetNonblock(ours, true); err != nil { // so that waiting for it can be given up
-		panic(err) // of a socket of ours
+	if err := unix.SetNonblock(ours, true); err != nil { // so that a wait for it can be given up
+		panic(err) // cannot happen with our socket
 	}
 	go func() {
 		<-c.gone
@@ -86,7 +86,7 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 	return refused, err
 }
 
-// Run has it be the init that words and files make, from descriptor 0 on.
+// Run makes it the init of words and files, from descriptor 0 on.
 func (a *Alone) Run(words []string, files []*os.File) error {
 	defer a.line.Close()
 	fds := make([]int, len(files))
@@ -96,10 +96,9 @@ func (a *Alone) Run(words []string, files []*os.File) error {
 	return frame.Send(a.raw, frame.Encode(msgRun, &run{argv: words, files: uint32(len(fds))}, 256), fds...)
 }
 
-// Pid is its number, until it was waited for.
+// Pid is its number, until Wait returns.
 func (a *Alone) Pid() int { return a.child.Pid }
 
-// Wait waits for its end.
 func (a *Alone) Wait() (syscall.WaitStatus, error) {
 	<-a.gone
 	return a.status, a.err
@@ -112,15 +111,15 @@ func (a *Alone) Discard() {
 	a.Wait()
 }
 
-// Solitude is such an init's end of it.
+// Solitude is the init's end of it.
 type Solitude struct {
 	space    *space
 	failed   *MountError
 	overlays map[string]int // by source
 }
 
-// Settle makes, of a process that [StartAlone] has started, the init that it is to be: while nobody has
-// said yet which, it makes what every tree is made in. It gives the words, and no error.
+// Settle turns a process of [StartAlone] into its init. While nobody has said which, it makes what
+// every tree needs. It returns the words, and no error.
 func Settle() (s *Solitude, words []string) {
 	s = &Solitude{overlays: map[string]int{}}
 	if s.failed = apart([2]int{mountFD, userFD}); s.failed == nil {
@@ -204,7 +203,7 @@ func scratchDir(session string) (int, *MountError) {
 	return makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
 }
 
-// build makes the tree of a plan, and gives the overlays of sources, which were made before.
+// build makes the tree of a plan, and returns the overlays of sources, which exist already.
 func (s *Solitude) build(plan Plan, sources []string) (overlays []int, failed *MountError) {
 	if s.failed != nil {
 		return nil, s.failed

@@ -6,25 +6,23 @@ import (
 	"syscall"
 )
 
-// ErrLost is wrapped by the errors of a [Client] whose holder is gone: it was
-// killed, or crashed, and the inits that it had started died with it.
+// ErrLost is wrapped by the errors of a [Client] whose holder was killed or crashed. Its inits died
+// with it.
 var ErrLost = errors.New("the session's holder died")
 
-// ErrUnavailable is wrapped by the errors of [Connect]: there can be no
-// holder here.
+// ErrUnavailable is wrapped by the errors of [Connect]: no holder is possible here.
 var ErrUnavailable = errors.New("no session holder")
 
-// Place is the directory in a session's that holders keep their things in. No
-// command may see it: there is a socket in it.
+// Place is the directory of holders in a session's directory. No command may see it: it has a
+// socket.
 const Place = "holder"
 
-// Config says whose holder and where.
+// Config describes a holder.
 type Config struct {
-	// Dir is the session's directory, private to its owner. Empty is no session: the holder
-	// has one client, and nothing of it is on a disk.
+	// Dir is the session's directory, private to its owner. Empty means no session: the holder has
+	// one client, and no files on a disk.
 	Dir string
-	// User is who the holder runs as. Nil is the caller's own user; any other
-	// needs a caller who is root.
+	// User is the holder's user. Nil is the caller's own; any other needs a caller that is root.
 	User *syscall.Credential
 	// Executable opens the program that runs as the holder.
 	Executable func() (*os.File, error)

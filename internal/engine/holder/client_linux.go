@@ -18,19 +18,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Client is a connection to a session's holder. Its methods may be called from
-// any goroutine.
+// Client is a connection to a session's holder. Any goroutine may call its methods.
 type Client struct {
 	conn *conn
-	log  func() string // what a holder that crashed has said; once
+	log  func() string // the output of a crashed holder; call it once
 
-	umask uint32 // of this process, when it connected
+	umask uint32 // of this process at the time of the connection
 
 	mu        sync.Mutex
 	next      uint32
 	calls     map[uint32]chan reply
 	launchers map[uint32]*Launcher
-	err       error // why there is no connection any more
+	err       error // why the connection ended
 
 	lost chan struct{} // closed with err
 }
@@ -48,15 +47,14 @@ func newClient(c *conn, log func() string) *Client {
 	return client
 }
 
-// Lost is closed when the holder, or this connection to it, is gone.
+// Lost is closed when the holder, or the connection to it, is gone.
 func (c *Client) Lost() <-chan struct{} { return c.lost }
 
-// Close ends the connection. The holder kills what this client has started and
-// ends, if this was its last client.
+// Close ends the connection. The holder kills this client's inits, and ends after its last client.
 func (c *Client) Close() { c.conn.close() }
 
-// CloseAlone is Close of the only client of a holder that this process has started: it
-// waits until that is gone, so that nobody else has to.
+// CloseAlone is Close for the only client of a holder that this process has started. It waits until
+// the holder is gone.
 func (c *Client) CloseAlone() {
 	c.conn.close()
 	if c.conn.gone == nil {
@@ -69,49 +67,48 @@ func (c *Client) CloseAlone() {
 	}
 }
 
-// Overlay makes the overlay of a directory of the host, which belongs to the
-// session, unless it has been made. With own, each command has one of its own, and this one is not kept.
-// A *[MountError] says why there can be none.
+// Overlay makes the overlay of a directory of the host, unless the session has it. With own, each
+// command has one of its own, and this one is only a trial. A *[MountError] says why it is
+// impossible.
 func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
 	m := &overlayOf{source: source, own: own}
 	return c.call(ctx, msgOverlay, m, &m.request).err
 }
 
-// Prepare has the holder begin with the tree of a plan, that an init will soon be started over.
-// It is looked at again then, as each tree that is there.
+// Prepare makes the holder begin with the tree of a plan, for which an init will soon start. The
+// holder then checks it, like each existing tree.
 func (c *Client) Prepare(plan Plan) {
 	message := frame.Encode(msgTree, &planned{plan.encoded}, len(plan.encoded)+4)
 	if len(message)-frame.HeaderSize > maxPayload {
-		return // which who starts an init is told
+		return // the starter of an init receives it
 	}
 	if c.conn.send(message) != nil {
-		c.conn.close() // half a message may be out; the reader says why
+		c.conn.close() // half a message may be out; the reader reports why
 	}
 }
 
-// A Start asks for an init over the tree of a plan, in namespaces of its own. It must call
+// A Start asks for an init over the tree of a plan, in namespaces of its own. The init must call
 // [Complete].
 type Start struct {
 	Plan       Plan
 	Namespaces uint32
-	// First says that it is pid 1 of namespaces that others join, and Joins is such a one whose
-	// namespaces it is in, but for what Namespaces lists. Its Sandbox is a Member then.
+	// First says that it is pid 1 of namespaces that others join. Joins is such an init, whose
+	// namespaces this one is in, except those in Namespaces. Its Sandbox is then a Member.
 	First bool
 	Joins *Launcher
-	// Ahead says that it waits for a command, before which [Client.Same] is to be asked: in between the
-	// host takes away what holds places for commands that run, and the tree is not looked at.
+	// Ahead says that it waits for a command. Call [Client.Same] before that: meanwhile the host
+	// removes stubs for running commands, and nobody checks the tree.
 	Ahead bool
 	// Overlays are the sources of each [OwnOverlay] of its Sandbox, see [OwnOverlays].
 	Overlays []string
 
-	Argv  []string   // of which the first names its program by descriptor
+	Argv  []string   // the first names its program by descriptor
 	Files []*os.File // its descriptors from 0 on
-	// Group is the directory of the control group that it is born in, unless that is nil or the
+	// Group is the directory of the control group that it begins in, unless that is nil or the
 	// holder may not do that.
 	Group *os.File
 }
 
-// Start starts an init.
 func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
 		umask: c.umask, grouped: s.Group != nil}
@@ -126,7 +123,7 @@ func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 		files = append(slices.Clip(files), s.Group)
 	}
 	if len(files) > frame.MaxFiles {
-		return nil, fmt.Errorf("%d descriptors are more than can be handed over (%d)", len(files), frame.MaxFiles)
+		return nil, fmt.Errorf("%d descriptors are more than can be passed (%d)", len(files), frame.MaxFiles)
 	}
 	m.files = uint32(len(files))
 	fds := make([]int, len(files))
@@ -137,8 +134,7 @@ func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 	return answer.launcher, answer.err
 }
 
-// Same reports whether an init that was started with this plan would be started in the
-// same tree now.
+// Same reports whether an init that started with this plan would start in the same tree now.
 func (c *Client) Same(ctx context.Context, l *Launcher) bool {
 	m := &pair{value: l.request}
 	return c.call(ctx, msgSame, m, &m.request).same
@@ -165,7 +161,7 @@ func (c *Client) call(ctx context.Context, kind byte, m frame.Message, request *
 		return reply{err: &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}}
 	}
 	if err := c.conn.send(message, fds...); err != nil {
-		c.conn.close() // half a message may be out; the reader says why
+		c.conn.close() // half a message may be out; the reader reports why
 	}
 	select {
 	case r := <-answer:
@@ -181,13 +177,13 @@ func (c *Client) call(ctx context.Context, kind byte, m frame.Message, request *
 	}
 }
 
-// abandon ends an init that nobody waits for any more.
+// abandon ends an init that nobody waits for.
 func (c *Client) abandon(l *Launcher) {
 	l.Kill()
 	l.Wait()
 }
 
-// read hands on what the holder says, until it says no more.
+// read handles the holder's messages until the last one.
 func (c *Client) read() {
 	err := c.converse()
 	c.conn.close()
@@ -268,7 +264,7 @@ func (c *Client) hear(kind byte, payload []byte) error {
 	return nil
 }
 
-// launcher gives the init of a request, for the last time where it has ended.
+// launcher returns the init of a request, for the last time if it has ended.
 func (c *Client) launcher(request uint32, ended bool) *Launcher {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +296,7 @@ type Launcher struct {
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
 
-	onRestored func(dest, reason string) // under mu; nil where nobody is told
+	onRestored func(dest, reason string) // guarded by mu; may be nil
 
 	end    sync.Once
 	watch  sync.Once
@@ -309,12 +305,12 @@ type Launcher struct {
 	err    error
 }
 
-// Pid is its number, which may be another's once Wait has returned.
+// Pid is its number, which may be another process's after Wait.
 func (l *Launcher) Pid() int { return l.pid }
 
-// OnRestored has told be called, of an init that is the First of its namespaces, when a mount of the tree that it or
-// one which has joined it was started in was put back, at dest, since somebody on the host
-// had replaced what it lay on. A reason says why it could not be.
+// OnRestored makes told be called when the holder restores a mount at dest, because somebody on the
+// host replaced its mount point, in the tree of this init, which is the First of its namespaces, or
+// of one that has joined it. A reason says why it could not.
 func (l *Launcher) OnRestored(told func(dest, reason string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -330,7 +326,6 @@ func (l *Launcher) reportRestored(dest, reason string) {
 	}
 }
 
-// Kill kills it.
 func (l *Launcher) Kill() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -343,15 +338,15 @@ func (l *Launcher) Kill() error {
 	}
 	l.watch.Do(func() {
 		time.AfterFunc(dyingPatience, func() {
-			l.conn.killStopped() // who is to tell of its end
+			l.conn.killStopped() // the holder must report its end
 			l.finish(0, fmt.Errorf("%w, or does not answer", ErrLost))
 		})
 	})
 	return err
 }
 
-// Wait waits for its end. An error, which wraps [ErrLost], says that it is gone
-// and that nobody is left to tell how it ended.
+// Wait waits for its end. An error, which wraps [ErrLost], says that it is gone and its end
+// unknown.
 func (l *Launcher) Wait() (syscall.WaitStatus, error) {
 	<-l.exited
 	return l.status, l.err
@@ -368,13 +363,12 @@ func (l *Launcher) finish(status syscall.WaitStatus, err error) {
 	})
 }
 
-// dyingPatience bounds the wait for an init that was killed, and for its
-// holder to say so.
+// dyingPatience bounds the wait for a killed init, and for its holder's report.
 const dyingPatience = 2 * time.Second
 
-// lose waits for an init to die, as it does with its holder.
+// lose waits for an init to die with its holder.
 func (l *Launcher) lose(cause error) {
-	l.Kill() // should it have been stopped on its way to asking for that
+	l.Kill() // it may have been stopped before it asked the kernel for that
 	own, err := l.dup()
 	if err != nil {
 		l.finish(0, cause)
@@ -394,7 +388,7 @@ func (l *Launcher) dup() (int, error) {
 	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// hello is what a holder says first.
+// hello is a holder's first message.
 func hello(c *conn) error {
 	kind, payload, err := c.read()
 	switch {
@@ -419,21 +413,21 @@ func hello(c *conn) error {
 	return nil
 }
 
-// ended reports whether an error of hello says that the holder is just going,
-// so that another one has to be started.
+// ended reports whether an error of hello says that the holder is about to end, so that another one
+// must start.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
-// umask is this process's own. It is read and not set: umask(2) does both, and
-// what another thread makes meanwhile would have the wrong one.
+// umask is this process's own. It reads and does not set it: umask(2) does both, and new files of
+// another thread would then have the wrong mode.
 func umask() uint32 {
 	b, _ := os.ReadFile("/proc/self/status")
 	return parseUmask(string(b))
 }
 
-// parseUmask reads /proc/PID/status. Where it does not say, what a command makes
-// is its user's alone.
+// parseUmask reads /proc/PID/status. If that does not say, a command's new files are only for its
+// user.
 func parseUmask(status string) uint32 {
 	n, err := strconv.ParseUint(proc.StatusField(status, "Umask"), 8, 9)
 	if err != nil {

@@ -12,23 +12,22 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// conn is one end of a connection, over which messages and descriptors travel.
+// conn is one end of a connection for messages and descriptors.
 type conn struct {
 	f   *os.File
 	raw syscall.RawConn
-	// holder is the process at the other end, where that is one and known.
+	// holder is the process at the other end, if that is a holder and known.
 	holder *os.Process
-	// gone is closed when that, a child of this process, has been waited for; nil where it
-	// is none.
+	// gone is closed when that process, a child of this one, was reaped; nil if it is no child.
 	gone <-chan struct{}
 
 	writing sync.Mutex
 
-	fds []int // received, not claimed by a message yet; for the one reader
+	fds []int // received, but not claimed by a message yet; for the one reader
 }
 
-// newConn takes over a stream socket. It uses the runtime's poller, so that
-// Close ends what waits.
+// newConn takes over a stream socket. It uses the runtime's poller, so that Close ends a blocked
+// call.
 func newConn(fd int) (*conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -45,12 +44,11 @@ func newConn(fd int) (*conn, error) {
 
 func (c *conn) close() { c.f.Close() }
 
-// killStopped kills a holder that has been stopped, once a wait for it was given up. It
-// would hold up the next command of the session, and has the files of this one in its
-// socket.
+// killStopped kills a stopped holder after the wait for it was given up. It would delay the next
+// command of the session, and its socket holds the files of this one.
 func (c *conn) killStopped() {
 	if c.holder != nil && proc.Stopped(c.holder.Pid) {
-		c.holder.Kill() // by a descriptor: not who has got its number since
+		c.holder.Kill() // by pidfd: its number may be another process's
 	}
 }
 
@@ -65,10 +63,10 @@ func (c *conn) send(message []byte, fds ...int) error {
 	return frame.Send(c.raw, message, fds...)
 }
 
-// read gives the next message. Its descriptors are to be claimed.
+// read returns the next message. The caller must claim its descriptors.
 func (c *conn) read() (kind byte, payload []byte, err error) { return frame.Read(c, maxPayload) }
 
-// Read implements [io.Reader], and keeps the descriptors that come along.
+// Read implements [io.Reader], and keeps the descriptors that come with the data.
 func (c *conn) Read(p []byte) (int, error) {
 	n, fds, err := frame.ReceivePolled(c.raw, p)
 	if c.fds = append(c.fds, fds...); err == nil && len(c.fds) > 4*frame.MaxFiles {
@@ -77,7 +75,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// claim gives the descriptors of the message that was read last, which are the caller's.
+// claim returns the descriptors of the last message; the caller owns them.
 func (c *conn) claim(n uint32) ([]int, error) {
 	if int(n) > len(c.fds) {
 		return nil, frame.Malformed("without its descriptors")
@@ -87,7 +85,7 @@ func (c *conn) claim(n uint32) ([]int, error) {
 	return fds, nil
 }
 
-// discard closes what no message has claimed. The reader must have ended.
+// discard closes descriptors that no message has claimed. The reader must have ended.
 func (c *conn) discard() {
 	frame.CloseAll(c.fds)
 	c.fds = nil

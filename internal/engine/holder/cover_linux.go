@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// covers puts the mounts of a tree back that the host takes away: the kernel unmounts what lies on a
-// file when somebody renames another over that, or removes it. The sandboxes that were made of the
-// tree are slaves of its mounts, and get by propagation what is mounted here.
+// covers restores the mounts of a tree that the host removes: the kernel unmounts what is mounted
+// on a file when somebody removes that, or renames another over it. The tree's sandboxes are slaves
+// of its mounts, and propagation brings new mounts to them.
 type covers struct {
 	server  *server
 	tree    *tree
 	ops     []Op
 	changes *os.File // of the directories, by inotify
 
-	// for the tree's thread
-	watched map[int32]map[string][]int // which steps lie at a name of a directory
+	// For the tree's thread.
+	watched map[int32]map[string][]int // the steps at each name in a directory
 
 	mu     sync.Mutex
 	groups map[*group]bool
 }
 
-// coverMask is what can take a mount away, or put something else in its place.
+// coverMask are the events that can remove a mount, or put another file under it.
 const coverMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 
-// follow has the mounts of a tree followed by those of a group's sandboxes. It must run on the tree's
-// thread, before the first of these.
+// follow makes a group's sandboxes follow the mounts of a tree. It must run on the tree's thread,
+// before the first of these.
 func (t *tree) follow(s *server, g *group) *MountError {
 	if t.covers == nil {
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {
@@ -52,7 +52,7 @@ func (t *tree) follow(s *server, g *group) *MountError {
 		for i := range ops {
 			if err := t.covers.watch(i); err != nil {
 				g.report(ops[i].Dest, mountError("watching", err))
-				break // there are too many, for this user
+				break // too many for this user
 			}
 		}
 		go t.covers.serve()
@@ -69,7 +69,7 @@ func (c *covers) leave(g *group) {
 	delete(c.groups, g)
 }
 
-// covering reports whether a step lays something over what may lie on the host.
+// covering reports whether a step covers something that may exist on the host.
 func covering(o Op) bool {
 	switch o.Kind {
 	case Bind, ReadOnlyBind, Pin, HideFile, HideDirectory:
@@ -78,7 +78,7 @@ func covering(o Op) bool {
 	return false
 }
 
-// watch watches the directory that a step's place lies in.
+// watch watches the directory of a step's path.
 func (c *covers) watch(step int) error {
 	o, b := c.ops[step], c.tree.built
 	if !covering(o) {
@@ -87,12 +87,12 @@ func (c *covers) watch(step int) error {
 	dir, name := path.Split(strings.TrimPrefix(o.Dest, "/"))
 	fd, err := openBeneath(b.trees, strings.TrimSuffix(dir, "/"))
 	if err != nil {
-		return nil // it is not there; its own directory is watched, where that can come
+		return nil // it is missing; another watch covers its own directory, if it can appear
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || b.ownMounts[uint64(st.Dev)] {
-		return err // nobody but commands can rename there
+		return err // only commands can rename there
 	}
 	var wd int
 	raw, err := c.changes.SyscallConn()
@@ -118,7 +118,7 @@ func (c *covers) watch(step int) error {
 	return nil
 }
 
-// serve puts back what is lost until the tree ends.
+// serve restores lost mounts until the tree ends.
 func (c *covers) serve() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -134,8 +134,7 @@ func (c *covers) serve() {
 	}
 }
 
-// putBack looks at the places that events are about, and at what lies in these. It runs on the tree's
-// thread.
+// putBack checks the paths of events, and those in them. It runs on the tree's thread.
 func (c *covers) putBack(events []byte) {
 	places := map[string]bool{}
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -150,7 +149,7 @@ func (c *covers) putBack(events []byte) {
 			places[c.ops[step].Dest] = true
 		}
 		if mask&unix.IN_Q_OVERFLOW != 0 {
-			places["/"] = true // it may be any
+			places["/"] = true // it may be any path
 		}
 		events = events[size:]
 	}
@@ -165,10 +164,10 @@ func (c *covers) putBack(events []byte) {
 		id, known := c.tree.built.mounts[dest]
 		got, err := mountID(c.tree.built.trees, dest)
 		if err != nil || known && got == id {
-			continue // nothing is there to be covered: it is looked at again when something comes
+			continue // nothing is there to cover; another event comes when it appears
 		}
 		failed := c.tree.built.again(o)
-		// Its directory is another, perhaps, and a command has used up what this user may watch.
+		// Its directory may be another one, and a command may have used up this user's watches.
 		if err := c.watch(i); err != nil && failed == nil {
 			failed = mountError("watching", err)
 		}
@@ -185,7 +184,7 @@ func inPlaces(places map[string]bool, dest string) bool {
 	return places["/"]
 }
 
-// again does a step of the tree once more, of what is in its place now.
+// again repeats a step of the tree for what is at its path now.
 func (b *builder) again(o Op) *MountError {
 	if o.Source != "" {
 		source := o.Source[1:]

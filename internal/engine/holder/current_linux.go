@@ -2,7 +2,7 @@ package holder
 
 import "golang.org/x/sys/unix"
 
-// A sourceStamp is what a source was when it was mounted or copied.
+// A sourceStamp is the state of a source when it was mounted or copied.
 type sourceStamp struct {
 	path   string // without the leading slash
 	copied bool
@@ -24,9 +24,9 @@ func stampOf(st *unix.Stat_t, copied bool) stamp {
 	return s
 }
 
-// current reports whether the tree is what its plan says: each source the file that it
-// was, each mount where it was put. Somebody on the host who renames a file over one that
-// is a mount point here takes the mount away, and so does who removes it.
+// current reports whether the tree matches its plan: each source is the same file, and each mount
+// is where it was. If somebody on the host removes a mount point here, or renames a file over it,
+// the kernel removes the mount.
 func (b *builder) current() bool {
 	for i := range b.sources {
 		s := &b.sources[i]

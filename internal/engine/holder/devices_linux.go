@@ -2,8 +2,7 @@ package holder
 
 import "golang.org/x/sys/unix"
 
-// nodes are the devices that every program may use, links what else is in a
-// /dev.
+// nodes are the devices that every program may use, and links the other entries of a /dev.
 var (
 	nodes = [...]string{"null", "zero", "full", "random", "urandom", "tty"}
 	links = [...][2]string{
@@ -12,8 +11,8 @@ var (
 	}
 )
 
-// devices makes what is in /dev, once for all inits. Through them, and a [Device], alone a device can be used. console makes
-// what a terminal is mounted on.
+// devices makes the contents of /dev, once for all inits. Only through them, and a [Device], can a
+// device be used. console makes the mount point of a terminal.
 func (b *builder) devices(dest string, console bool) *MountError {
 	fd, failed := b.memory(dest, 0o755, 64<<10)
 	if failed != nil {
@@ -38,8 +37,8 @@ func (b *builder) devices(dest string, console bool) *MountError {
 	return nil
 }
 
-// device shows one. It can be written to in a read-only mount, but its mode, which is the host's,
-// cannot be changed by a command of root's.
+// device shows one. Commands can write to it in a read-only mount, but a command of root cannot
+// change its mode, which is the host's.
 func (b *builder) device(source, dest string) *MountError {
 	return b.bind(source, dest, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }

@@ -12,21 +12,21 @@ import (
 // groupNamespaces are those that the inits of a group share.
 const groupNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
 
-// A group is the namespaces that several inits share: an OS thread that is in them, and forks
-// these inits over any tree. It cannot leave them, since the host's network namespace is not the
-// holder's to enter.
+// A group is a set of namespaces that several inits share: an OS thread is in them, and forks these
+// inits over any tree. It cannot leave them, because the holder may not enter the host's network
+// namespace.
 type group struct {
 	work    chan func()
 	members sync.WaitGroup // inits that have joined the first
-	// report tells the client of a mount that was put back, or could not be.
+	// report tells the client about a mount that was restored, or could not be.
 	report func(dest string, failed *MountError)
 
 	mu    sync.Mutex
-	trees []*tree // that sandboxes of it follow, those last used at the end
+	trees []*tree // those that its sandboxes follow, the last used at the end
 }
 
-// maxFollowed bounds the trees of a group. What runs in a sandbox of an older one keeps its mounts
-// as long as nobody replaces what they lie on.
+// maxFollowed bounds the trees of a group. A sandbox of an older one loses a mount if somebody
+// replaces its mount point.
 const maxFollowed = 16
 
 // newGroup makes the namespaces. The first process that is forked is pid 1.
@@ -34,7 +34,7 @@ func newGroup(namespaces uint32) (*group, *MountError) {
 	g := &group{work: make(chan func())}
 	ready := make(chan *MountError)
 	go proc.OnOwnThread(func() {
-		// Of its file system the thread has a view of its own, which follows the trees.
+		// The thread has a file system view of its own, which follows the trees.
 		if err := unix.Unshare(int(namespaces&groupNamespaces) | unix.CLONE_FS); err != nil {
 			ready <- mountError("unshare", err)
 			return
@@ -55,7 +55,7 @@ func newGroup(namespaces uint32) (*group, *MountError) {
 	return g, <-ready
 }
 
-// follow keeps a tree for as long as sandboxes of the group may follow it.
+// follow keeps a tree while sandboxes of the group may follow it.
 func (g *group) follow(s *server, t *tree) (failed *MountError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +76,7 @@ func (g *group) follow(s *server, t *tree) (failed *MountError) {
 	return nil
 }
 
-// end gives up what the group has.
+// end releases the group's parts.
 func (g *group) end(s *server) {
 	g.members.Wait() // they have died with the first
 	close(g.work)
@@ -115,8 +115,7 @@ func (g *group) do(s *server, t *tree, fn func()) *MountError {
 	return nil
 }
 
-// enter gives what forks the init of a run: a group where it is the first of one or joins one, and
-// how that is left.
+// enter returns what forks the init of a run, which may be a group, and a function to leave it.
 func (c *client) enter(r *run, t *tree) (do func(func()) *MountError, leave func(), failed *MountError) {
 	switch {
 	case r.first:
@@ -129,7 +128,7 @@ func (c *client) enter(r *run, t *tree) (do func(func()) *MountError, leave func
 			if failed != nil {
 				m.reason = failed.Error()
 			}
-			go c.conn.write(msgRestored, m) // who reads nothing holds up no mount
+			go c.conn.write(msgRestored, m) // a client that does not read must not delay a mount
 		}
 		c.mu.Lock()
 		c.groups[r.request] = g

@@ -2,25 +2,24 @@ package holder
 
 import "strconv"
 
-// Arg is argv[1] of a process that is to be a holder.
+// Arg is argv[1] of a holder.
 const Arg = "sbxhost-holder"
 
-// The descriptors that such a process has beside the standard ones: the first
-// client's connection and its own executable. The holder's directory, where it has one,
-// is its working directory.
+// The descriptors of a holder besides the standard ones: the first client's connection and its own
+// executable. The holder's directory, if it has one, is its working directory.
 const (
 	clientFD = 3
 	binaryFD = 4
-	mountFD  = 5 // the mount and the user namespace of who has started it, which must not
-	userFD   = 6 // be its own
-	lockFD   = 7 // locked for as long as this process lives; where it has a directory
+	mountFD  = 5 // the mount and the user namespace of its starter,
+	userFD   = 6 // which it must not be in
+	lockFD   = 7 // locked while this process lives, if it has a directory
 )
 
-// alone stands for a holder that has one client, and no directory.
+// alone marks a holder with one client, and no directory.
 const alone = "alone"
 
-// argv is the command line of a holder; started by root, it runs as another user
-// perhaps, in whose namespace root has no name.
+// argv is the command line of a holder. If root starts it, it may run as another user, in whose
+// namespace root has no name.
 func argv(byRoot, forOne bool) []string {
 	words := []string{fdPath + strconv.Itoa(binaryFD), Arg, strconv.FormatBool(byRoot)}
 	if forOne {
@@ -29,7 +28,7 @@ func argv(byRoot, forOne bool) []string {
 	return words
 }
 
-// Requested reports whether args are those of a process that is to be a holder.
+// Requested reports whether args are those of a holder.
 func Requested(args []string) bool {
 	return len(args) == 3 && args[1] == Arg && (args[2] == "true" || args[2] == "false" || args[2] == alone)
 }

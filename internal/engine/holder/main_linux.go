@@ -13,10 +13,10 @@ import (
 // processName is the name of a holder in the list of processes.
 const processName = "sbxhost-holder"
 
-// Main is the life of a holder, in a process that [Requested] its arguments. It
-// returns the exit status.
+// Main is the life of a holder, a process whose arguments are [Requested]. It returns the exit
+// status.
 func Main(args []string) int {
-	// First of all: commands have this process's uid, if not its namespaces.
+	// First of all: commands have this process's uid, in other namespaces.
 	if proc.Hide() != nil {
 		return proc.Failed
 	}
@@ -49,8 +49,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// beginAlone makes the file system of a holder that has one client and is known to nobody
-// else.
+// beginAlone makes the file system of a holder with one client, which nobody else knows.
 func (s *server) beginAlone() (e *MountError) {
 	s.over = make(chan struct{})
 	s.space, e = newSpace(-1)
@@ -59,8 +58,8 @@ func (s *server) beginAlone() (e *MountError) {
 
 // Names in the holder's directory.
 const (
-	lockName   = "lock"   // locked for the life of a holder, by who starts it
-	socketName = "socket" // what clients connect to
+	lockName   = "lock"   // locked for the life of a holder, by its starter
+	socketName = "socket" // for clients
 )
 
 // begin makes the file system of the session's holder, which has the lock.
@@ -75,12 +74,11 @@ func (s *server) begin() *MountError {
 	}
 	var e *MountError
 	if s.space, e = newSpace(dir); e == nil {
-		os.RemoveAll(s.space.path(ownDir)) // of a holder that was killed: this one has its lock
+		os.RemoveAll(s.space.path(ownDir)) // of a killed holder: this one has its lock
 	}
 	return e
 }
 
-// listen makes the socket.
 func listen(dir int) (int, error) {
 	if err := unix.Unlinkat(dir, socketName, 0); err != nil && err != unix.ENOENT {
 		return -1, err
@@ -103,9 +101,9 @@ func listen(dir int) (int, error) {
 	return fd, nil
 }
 
-// address is the name by which the socket is bound: its path, if that has room in an address, of 107 bytes.
-// The kernel lists it, and whoever looks for sockets that commands must not reach finds by it where it lies; one
-// that goes through a descriptor has each command search all that it shows.
+// address is the name to bind the socket to: its path, if that fits into an address of 107 bytes.
+// The kernel lists it, and a search for sockets that commands must not reach finds the socket by
+// it; a name through a descriptor makes each command search all visible directories.
 func address(dir int) string {
 	path, err := os.Readlink(fdPath + strconv.Itoa(dir))
 	if path = filepath.Join(path, socketName); err == nil && len(path) < len(unix.RawSockaddrUnix{}.Path) {

@@ -7,53 +7,51 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// Kind is one step that makes a tree.
+// Kind is the kind of a step that makes a tree.
 type Kind uint8
 
 const (
-	// Root makes the directory Dest and a mount of it, to which further steps add.
+	// Root makes the directory Dest and a mount of it, for further steps.
 	Root Kind = iota
-	// Bind shows Source, with what is mounted beneath it.
+	// Bind shows Source, with the mounts beneath it.
 	Bind
-	// ReadOnlyBind is Bind without the right to write.
+	// ReadOnlyBind is Bind without write access.
 	ReadOnlyBind
-	// Overlay shows the overlay of Source, which belongs to the session.
+	// Overlay shows the session's overlay of Source.
 	Overlay
-	// Home shows memory that belongs to the session: the same for each equal
-	// Source (any name), Perms and Size.
+	// Home shows memory that belongs to the session: the same for each equal Source (any name),
+	// Perms and Size.
 	Home
-	// Directory makes an empty directory where there is none; Perms apply.
+	// Directory makes a missing directory; Perms apply.
 	Directory
 	// File makes a copy of the regular file Source, with Perms.
 	File
-	// Text makes a file of the bytes of Source, with Perms.
+	// Text makes a file with the bytes of Source, with Perms.
 	Text
 	// Symlink makes a link with the text Source.
 	Symlink
-	// ReadOnly takes the right to write from the mount at Dest, not from those beneath.
+	// ReadOnly makes the mount at Dest read-only, but not those beneath.
 	ReadOnly
-	// Pin binds the directory Dest onto itself, so that it cannot be renamed.
+	// Pin binds the directory Dest onto itself, so that nobody can rename it.
 	Pin
-	// HideFile and HideDirectory lay something unreadable over Dest.
+	// HideFile and HideDirectory cover Dest with something unreadable.
 	HideFile
 	HideDirectory
-	// Devices makes memory at Dest with the devices that every program may use and
-	// the links that go with them; with a Size, also a
-	// file to mount a terminal on, "console".
+	// Devices makes memory at Dest with the devices that every program may use and their links;
+	// with a Size, also a file "console" as the mount point of a terminal.
 	Devices
-	// Device shows the device Source, which can be used there.
+	// Device shows the device Source, usable.
 	Device
-	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share
-	// it.
+	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share it.
 	Memory
 
-	// What follows is for the steps of a [Sandbox] alone.
+	// The following steps are only for a [Sandbox].
 
-	// OwnOverlay shows an overlay of Source that is the sandbox's alone, and ends with it.
+	// OwnOverlay shows an overlay of Source that belongs to the sandbox, and ends with it.
 	OwnOverlay
 	// Move shows the tree Source, a path in the trees' own space, at Dest.
 	Move
-	// Seal takes the right to write from Dest and all beneath it, by a mount over it.
+	// Seal makes Dest and all beneath it read-only, with a mount over it.
 	Seal
 	// Processes makes a procfs, of the sandbox's own processes, at Dest.
 	Processes
@@ -64,9 +62,8 @@ const (
 	kinds
 )
 
-// An Op is one step. Source is a path of the host, absolute and without symlinks;
-// Dest is a path in the trees' own space, such as "/0/usr". Perms and Size
-// apply where a Kind says so.
+// An Op is one step. Source is a path of the host, absolute and without symlinks; Dest is a path in
+// the trees' own space, such as "/0/usr". Perms and Size apply if the Kind says so.
 type Op struct {
 	Kind   Kind
 	Source string
@@ -75,7 +72,7 @@ type Op struct {
 	Size   uint64
 }
 
-// A Plan is a list of steps, ready to be sent.
+// A Plan is an encoded list of steps.
 type Plan struct{ encoded string }
 
 // NewPlan encodes steps. Equal steps are one prepared tree.
@@ -86,25 +83,23 @@ func (p *Plan) Fields(c *frame.Codec) { c.Text(&p.encoded) }
 
 // A Sandbox is what an init has for itself; see [Make].
 type Sandbox struct {
-	// Namespaces are the CLONE_NEW* flags of the namespaces that it is started in,
-	// beside a mount namespace.
+	// Namespaces are the CLONE_NEW* flags of its new namespaces, besides a mount namespace.
 	Namespaces uint32
-	// Steps are made in its own mount namespace, a copy of that of the tree, in which
-	// "/0" becomes the root directory then.
+	// Steps are made in its own mount namespace, a copy of the tree's, in which "/0" then becomes
+	// the root directory.
 	Steps Plan
-	// Tree is that of an [Alone], which has it from nobody.
+	// Tree is for an [Alone], which makes its own tree.
 	Tree Plan
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool
-	// Resets has a raw socket opened in its network namespace, which sees what comes by TCP: who
-	// passes its connections on sees by it what the kernel refuses.
+	// Resets opens a raw socket in its network namespace, which sees incoming TCP: with it the gate
+	// sees which connections the kernel refuses.
 	Resets bool
-	// Groups are the hierarchies of the control groups that hold the limits of its command, in which it is
-	// by then: "cgroup2", or controllers of version 1 such as "cpu,cpuacct".
+	// Groups are the hierarchies of the control groups that enforce its command's limits, which it
+	// is in by then: "cgroup2", or controllers of version 1 such as "cpu,cpuacct".
 	Groups []string
 }
 
-// Fields implements [frame.Message].
 func (b *Sandbox) Fields(c *frame.Codec) {
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
@@ -117,33 +112,31 @@ func (b *Sandbox) Fields(c *frame.Codec) {
 	}
 }
 
-// Trees is the directory in which an init finds the trees: Dest "/0" is at
-// Trees + "/0".
+// Trees is the directory in which an init finds the trees: Dest "/0" is at Trees + "/0".
 const Trees = "/.tree"
 
-// Null is a file that can be neither read nor written, to hide others with.
+// Null is a file that nobody can read or write, to hide others with.
 const Null = "/.null"
 
 // Host is the directory in which an init finds the host's file system.
 const Host = "/.host"
 
-// CallClone is the Call of a MountError about the start of a holder, in namespaces of
-// its own.
+// CallClone is the Call of a MountError about the start of a holder, in namespaces of its own.
 const CallClone = "starting a process in new namespaces"
 
-// A MountError says which step could not be done.
+// A MountError names the step that failed.
 type MountError struct {
 	Index  int    // of the step in its list
-	Call   string // the system call, or what it was for
+	Call   string // the system call, or its purpose
 	Reason string
-	Errno  syscall.Errno // zero where it was not the kernel that refused
-	Shared bool          // it is one of the tree, not of a sandbox
+	Errno  syscall.Errno // zero if the kernel did not refuse it
+	Shared bool          // the step is one of the tree, not of a sandbox
 }
 
 func (e *MountError) Error() string { return e.Call + ": " + e.Reason }
 
-// OfMachine reports whether the error is about what any sandbox needs of the machine,
-// and not about a path, or about what lies in a session's directory.
+// OfMachine reports whether the error is about something that every sandbox needs of the machine,
+// and not about a path, or the contents of a session's directory.
 func (e *MountError) OfMachine() bool {
 	if e.Call == CallClone {
 		return true
@@ -160,7 +153,7 @@ func (e *MountError) OfMachine() bool {
 	return false
 }
 
-// Unwrap gives the number, where there is one.
+// Unwrap returns the number, if there is one.
 func (e *MountError) Unwrap() error {
 	if e.Errno == 0 {
 		return nil

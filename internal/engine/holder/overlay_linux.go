@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An overlay is one kernel mount for a session, whatever the number of its
-// definitions and commands: two mounts of one upper directory are undefined.
+// An overlay is one kernel mount for a session, for all its definitions and commands: two mounts of
+// one upper directory are undefined.
 type overlay struct {
-	at     string // where the holder has it
+	at     string // the holder's path for it
 	failed *MountError
 }
 
-// overlay gives the path of the overlay of source.
+// overlay returns the path of the overlay of source.
 func (s *space) overlay(source string) (string, *MountError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 		return failed
 	}
 	defer unix.Close(lower)
-	// The name is the source's, so that the next holder of the session finds it.
+	// The name depends on the source, so that the next holder of the session finds it.
 	sum := fnv.New128a()
 	sum.Write([]byte(source))
 	base, failed := makeDirs(s.dir, "overlay", hex.EncodeToString(sum.Sum(nil)))
@@ -78,7 +78,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	return s.attach(fd, at)
 }
 
-// openLower opens the directory that is to have an overlay.
+// openLower opens the directory for an overlay.
 func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
 	fd, err := openSource(source)
 	if err != nil {
@@ -107,12 +107,12 @@ func overlayIn(base, lower int, st *unix.Stat_t, volatile bool) (fd int, failed 
 		return -1, failed
 	}
 	defer unix.Close(work)
-	// The merged root is the upper directory as to owner and mode.
+	// The merged root has the owner and mode of the upper directory.
 	proc := fdPath + strconv.Itoa(upper)
 	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
 		return -1, mountError("chmod of the upper directory", err)
 	}
-	unix.Chown(proc, int(st.Uid), int(st.Gid)) // an ordinary user's stays its own
+	unix.Chown(proc, int(st.Uid), int(st.Gid)) // for an ordinary user it stays the user's
 	err := patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work, volatile)
 		return err
@@ -126,10 +126,9 @@ func overlayIn(base, lower int, st *unix.Stat_t, volatile bool) (fd int, failed 
 	return fd, nil
 }
 
-// claim makes sure that a directory whose name is a hash is that of one source.
-// Only this session's holder does so, but one may be killed at it, or find the disk
-// full: what says whose the directory is has all of it, or is not there. After a power cut
-// it can be empty, which is as if it were not there.
+// claim makes sure that a directory, named by a hash, belongs to one source. Only this session's
+// holder does so, but a holder may be killed or find the disk full: so the record of the source is
+// complete, or missing. After a power cut it can be empty, which counts as missing.
 func claim(base int, source string) *MountError {
 	const name, begun = "source", "source.begun"
 	path := func(name string) string { return fdPath + strconv.Itoa(base) + "/" + name }
@@ -162,7 +161,7 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 		{"lowerdir", fdPath + strconv.Itoa(lower)},
 		{"upperdir", fdPath + strconv.Itoa(upper)},
 		{"workdir", fdPath + strconv.Itoa(work)},
-		// Not trusted.*, which is for the privileged.
+		// Not trusted.*, which needs privileges.
 		{"userxattr", ""},
 		// The kernel then refuses a second mount of the upper directory.
 		{"index", "on"},
@@ -185,8 +184,8 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
-	// The kernel makes these without any permission, and needs none itself. With them their owner
-	// can remove the tree, whatever has become of this process by then.
+	// The kernel makes these without any permissions, and needs none. With permissions their owner
+	// can remove the tree, even if this process is gone.
 	for _, name := range [...]string{"work", "index"} {
 		if err := unix.Fchmodat(work, name, 0o700, 0); err != nil && err != unix.ENOENT {
 			return -1, err
@@ -195,7 +194,7 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
 }
 
-// makeDirs opens a directory beneath dir and makes what is missing of it.
+// makeDirs opens a directory beneath dir and makes its missing parts.
 func makeDirs(dir int, names ...string) (int, *MountError) {
 	current := dir
 	for _, name := range names {
@@ -214,8 +213,8 @@ func makeDirs(dir int, names ...string) (int, *MountError) {
 	return current, nil
 }
 
-// openSource opens a path of the host. No component may be a symlink: the
-// path was resolved before, and what has become one since was planted.
+// openSource opens a path of the host. No component may be a symlink: the path was resolved before,
+// so a symlink was planted since.
 func openSource(path string) (int, error) {
 	relative := path[1:]
 	relative = cmp.Or(relative, ".")

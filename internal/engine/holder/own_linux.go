@@ -13,11 +13,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// ownDir has the layers of overlays that are one command's own.
+// ownDir has the layers of overlays of single commands.
 const ownDir = "own"
 
-// OwnOverlays gives the sources of which a Sandbox with these steps has overlays of its own, each once, in the
-// order of the descriptors that its init finds them at.
+// OwnOverlays returns the sources of own overlays in a Sandbox with these steps, each once, in the
+// order of its init's descriptors.
 func OwnOverlays(steps []Op) (sources []string) {
 	for _, o := range steps {
 		if o.Kind == OwnOverlay && !slices.Contains(sources, o.Source) {
@@ -55,7 +55,8 @@ func (o *ownOverlays) current() bool {
 	return true
 }
 
-// haveOverlay makes the overlay of a directory, or finds out whether commands can have one of their own.
+// haveOverlay makes the overlay of a directory, or finds out whether commands can have one of their
+// own.
 func (s *space) haveOverlay(source string, own bool) *MountError {
 	if !own {
 		_, failed := s.overlay(source)
@@ -229,9 +230,9 @@ func ownedBelow(dir int, relative string) bool {
 // path names what lies in the holder's own directory.
 func (s *space) path(name string) string { return fdPath + strconv.Itoa(s.dir) + "/" + name }
 
-// ownOverlay shows, of those of this sandbox, the one of a source.
+// ownOverlay shows the sandbox's overlay of a source.
 func (b *builder) ownOverlay(source, dest string) *MountError {
-	if at, shown := b.shown[source]; shown { // at another path, too
+	if at, shown := b.shown[source]; shown { // at another path too
 		return b.cloneTo(dest, b.trees, at, true, 0)
 	}
 	if len(b.overlays) == 0 {

@@ -13,19 +13,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// A Making is the sandbox of an init that is being made.
+// A Making is an unfinished sandbox of an init.
 type Making struct {
 	b *builder
-	// Resets is the socket that was asked for, -1 where there is none.
+	// Resets is the requested socket, or -1.
 	Resets int
 }
 
-// Make makes, of the copy of a tree that an init finds itself in, its sandbox: the
-// init is pid 1 there, or a member of a pid namespace that is not the machine's, and has the capabilities of [initCaps] over the namespaces, which it
-// must drop when the sandbox is complete. others are descriptors of the mount and the user
-// namespace of who had it started: in one of these, or as another process than pid 1, it
-// would take the root directory away from a whole machine. stdio are the init's descriptors, and
-// overlays is the first of those of [OwnOverlays]. One that is alone makes these, and the tree, before.
+// Make makes an init's sandbox from the copy of a tree that the init is in. The init is pid 1
+// there, or a member of a pid namespace that is not the machine's, and has [initCaps] over the
+// namespaces, which it must drop when the sandbox is complete. others are descriptors of the mount
+// and the user namespace of its starter: in one of these, or as another process than pid 1, it
+// would remove the root directory of a whole machine. stdio are the init's descriptors, and
+// overlays is the first of those of [OwnOverlays]. An init that is alone makes these, and the tree,
+// before.
 func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude) (_ *Making, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
@@ -48,7 +49,7 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 	}
 	failed = m.b.open()
 	if failed == nil {
-		// What is mounted from here on is this sandbox's own; what of the tree is put back comes to it.
+		// Later mounts are this sandbox's own; restored mounts of the tree come to it.
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
 			failed = mountError("following the mounts of a tree", err)
 		}
@@ -68,7 +69,7 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 		return nil, failed
 	}
 	if box.Resets {
-		// Later the init has no right to. Who asks for it does without.
+		// Later the init has no right to. Without the socket, its user does without.
 		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
 			m.Resets = fd
 		}
@@ -76,16 +77,16 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 	return m, nil
 }
 
-// drawNumber has the numbers of the pid namespace that is this process's go on from any, if the kernel
-// lets them. From 2 on, each command would have the same: and so the same names in the workspace, of
-// files that programs call by their number. Where /proc/sys is read-only they have.
+// drawNumber makes the numbers of the pid namespace begin at random, if the kernel permits it. From
+// 2 on, all commands would have the same numbers, and so the same names in the workspace for files
+// that programs name by number. It fails if /proc/sys is read-only.
 func drawNumber() {
 	fd, err := unix.Open("/proc/sys/kernel/ns_last_pid", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	// Five digits at most, and below 32768: no program of any age has more to expect.
+	// Five digits at most, and below 32768: that is safe for programs of any age.
 	_, _ = unix.Write(fd, strconv.AppendInt(nil, 1000+rand.Int64N(30_000), 10))
 }
 
@@ -101,7 +102,7 @@ func (m *Making) Complete() *MountError {
 	return pivot()
 }
 
-// decodeSteps reads an encoded list of them; an empty one has none.
+// decodeSteps decodes a list of steps, which may be empty.
 func decodeSteps(plan Plan) ([]Op, error) {
 	if plan.encoded == "" {
 		return nil, nil
@@ -109,7 +110,7 @@ func decodeSteps(plan Plan) ([]Op, error) {
 	return decodePlan([]byte(plan.encoded))
 }
 
-// steps does them.
+// steps executes steps.
 func (m *Making) steps(steps []Op) *MountError {
 	umask := unix.Umask(0) // the command's
 	defer unix.Umask(umask)
@@ -121,10 +122,10 @@ func (m *Making) steps(steps []Op) *MountError {
 	return nil
 }
 
-// names gives the namespaces what they lack when they are new.
+// names sets up new namespaces: their host name and loopback.
 func names(box Sandbox) *MountError {
 	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
-		// A name that resolves in every /etc/hosts and says nothing of the host.
+		// A name that resolves in every /etc/hosts and reveals nothing of the host.
 		if err := unix.Sethostname([]byte("localhost")); err != nil {
 			return mountError("sethostname", err)
 		}
@@ -137,11 +138,10 @@ func names(box Sandbox) *MountError {
 	return nil
 }
 
-// namespaceNames are those of the namespaces in which nothing must be mounted by who
-// is still in them.
+// namespaceNames are those of the namespaces in which a process of the starter must mount nothing.
 var namespaceNames = [...]string{"mnt", "user"}
 
-// apart reports, by an error, that this process is in a namespace of its starter's.
+// apart fails if this process is in a namespace of its starter.
 func apart(others [2]int) *MountError {
 	for i, name := range namespaceNames {
 		var of, own unix.Stat_t
@@ -163,8 +163,7 @@ func apart(others [2]int) *MountError {
 	return nil
 }
 
-// OwnNamespaces opens what [Make] is to compare: the mount and the user namespace of
-// this process.
+// OwnNamespaces opens the mount and the user namespace of this process, for [Make] to compare.
 func OwnNamespaces() (files []*os.File, err error) {
 	for _, name := range namespaceNames {
 		f, err := os.Open("/proc/self/ns/" + name)
@@ -179,11 +178,11 @@ func OwnNamespaces() (files []*os.File, err error) {
 	return files, nil
 }
 
-// initCaps is what an init has over its namespaces while it completes them, and until its command has
-// those in which its mounts are locked.
+// initCaps are an init's capabilities over its namespaces until they are complete, and until its
+// command has its own, with locked mounts.
 var initCaps = append([]uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}, LockingCaps...)
 
-// LockingCaps are for a user namespace in which all users are what they are, root too.
+// LockingCaps are for a user namespace in which all users keep their numbers, also root.
 var LockingCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETFCAP}
 
 // pivot makes tree 0 the root directory.
@@ -194,7 +193,7 @@ func pivot() *MountError {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return mountError("pivot_root", err)
 	}
-	// The old root lies over the new one now.
+	// The old root now lies over the new one.
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return mountError("unmounting the old root", err)
 	}
@@ -204,12 +203,12 @@ func pivot() *MountError {
 	return nil
 }
 
-// fresh makes one of the steps that are a sandbox's alone.
+// fresh makes a step that belongs to the sandbox alone.
 func (b *builder) fresh(o Op, dest string) *MountError {
 	switch o.Kind {
 	case Move:
-		// Moved, and not copied: of a copy the kernel leaves out what is mounted on something that
-		// the host has just then moved out of the tree's top, as it does with what holds a place.
+		// Moved, not copied: the kernel omits from a copy the mounts on something that the host has
+		// just moved out of the tree's top, as it does with a stub.
 		fd, err := openBeneath(b.trees, strings.TrimPrefix(o.Source, "/"))
 		if err != nil {
 			return mountError("opening a tree", err)
@@ -245,15 +244,15 @@ func (b *builder) fresh(o Op, dest string) *MountError {
 	return b.console(dest)
 }
 
-// groups shows the control groups that hold the command's limits, each as the top of its hierarchy: by
-// them virtual machines for languages know what they may use. Nothing of other groups shows. A kernel that
-// does not let them be mounted shows none: the limits hold all the same.
+// groups shows the control groups that enforce the command's limits, each as the top of its
+// hierarchy: language runtimes find their limits there. Nothing of other groups shows. If the
+// kernel does not permit the mounts, it shows none; the limits are enforced nevertheless.
 func (b *builder) groups(names []string) {
 	const dest = "0/sys/fs/cgroup"
 	if len(names) == 0 {
 		return
 	}
-	runtime.LockOSThread() // the namespace is a thread's
+	runtime.LockOSThread() // the namespace belongs to a thread
 	defer runtime.UnlockOSThread()
 	if unix.Unshare(unix.CLONE_NEWCGROUP) != nil {
 		return
@@ -286,8 +285,8 @@ func (b *builder) groups(names []string) {
 	unix.MountSetattr(top, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// console shows the terminal that a command is given by a name: its descriptor is of a
-// devpts that the sandbox does not have.
+// console gives a name to the command's terminal: its descriptor is of a devpts that the sandbox
+// does not have.
 func (b *builder) console(dest string) *MountError {
 	if len(b.stdio) < 2 {
 		return mountError("looking for the terminal", unix.EBADF)
@@ -302,7 +301,7 @@ func (b *builder) console(dest string) *MountError {
 	}
 	fd, err := openBeneath(b.host, strings.TrimPrefix(path.Clean(name), "/"))
 	if err != nil {
-		return nil // of another container, perhaps: it has no name here
+		return nil // perhaps of another container: it has no name here
 	}
 	defer unix.Close(fd)
 	if err := unix.Fstat(fd, &have); err != nil || have.Dev != want.Dev || have.Ino != want.Ino {
@@ -311,7 +310,7 @@ func (b *builder) console(dest string) *MountError {
 	return b.cloneTo(dest, fd, "", false, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// loopbackUp is for a network namespace that has nothing else.
+// loopbackUp is for a network namespace without anything else.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -326,8 +325,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
 }
 
-// forInits has what this thread executes get the capabilities that are given it as
-// ambient ones at most, whoever it runs as.
+// forInits limits what this thread executes, as any user, to its ambient capabilities.
 func forInits(caps []uintptr) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData

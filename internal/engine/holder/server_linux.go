@@ -12,17 +12,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// maxTrees is how many trees are kept beside those in use. Each command copies
-// the mounts of one; a session has two or three plans at a time.
+// maxTrees is how many unused trees are kept. Each command copies the mounts of one; a session has
+// two or three plans at a time.
 const maxTrees = 4
 
 // server is the holder's side of all connections.
 type server struct {
 	byRoot   bool
 	listener int
-	incoming *os.File // the listener, for who closes it
+	incoming *os.File // the listener, for its closer
 	space    *space
-	over     chan struct{} // of a holder for one client alone: closed when that is gone
+	over     chan struct{} // for a holder with one client: closed when that is gone
 
 	mu      sync.Mutex
 	clients map[*client]bool
@@ -31,7 +31,7 @@ type server struct {
 	closed  bool
 }
 
-// accept takes clients until the last one has gone.
+// accept accepts clients until the last one has gone.
 func (s *server) accept() {
 	s.mu.Lock()
 	s.incoming = os.NewFile(uintptr(s.listener), "listener")
@@ -79,7 +79,7 @@ type client struct {
 	alive   sync.WaitGroup
 }
 
-// running is a process that a client has had started.
+// running is a process of a client.
 type running struct {
 	pidfd    int
 	tree     *tree
@@ -102,8 +102,7 @@ func (s *server) admit(conn *conn) {
 	go c.serve()
 }
 
-// leave ends the holder with its last client: what connects from then on finds
-// nobody, and starts another.
+// leave ends the holder with its last client: later ones find nobody, and start another holder.
 func (s *server) leave(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +121,7 @@ func (s *server) leave(c *client) {
 	}
 }
 
-// serve answers one client until its connection ends, and then leaves nothing
-// of it.
+// serve answers one client until its connection ends, and then ends all that is its.
 func (c *client) serve() {
 	defer c.server.leave(c)
 	if c.conn.write(msgHello, &pair{value: wireVersion}) == nil {
@@ -152,7 +150,7 @@ func (c *client) listen() {
 	}
 }
 
-// obey begins what a message asks for. The error is that of a message that makes no sense.
+// obey begins what a message asks for. It returns an error for a message that makes no sense.
 func (c *client) obey(kind byte, payload []byte) error {
 	switch kind {
 	case msgRun:
@@ -171,7 +169,7 @@ func (c *client) obey(kind byte, payload []byte) error {
 			return err
 		}
 		c.alive.Go(func() {
-			// One that fails does so again for who starts an init in it, and is told.
+			// A failure repeats for the starter of an init in it, who receives it.
 			if t, failed := c.server.enter(m.plan, false); failed == nil {
 				c.server.exit(t)
 			}
@@ -204,8 +202,7 @@ func (c *client) obey(kind byte, payload []byte) error {
 	return frame.Malformed("unknown")
 }
 
-// same reports whether a process was started in the tree that one like it would be
-// started in now.
+// same reports whether a process started in the tree in which one like it would start now.
 func (c *client) same(of uint32) bool {
 	c.mu.Lock()
 	r, ok := c.running[of]
@@ -222,7 +219,7 @@ func (c *client) same(of uint32) bool {
 	return t == r.tree && r.overlays.current()
 }
 
-// run starts an init, tells of it, waits for it and tells how it ended.
+// run starts an init, reports it, waits for it and reports its end.
 func (c *client) run(r *run, fds []int) {
 	t, failed := c.server.enter(r.plan, !r.ahead)
 	if failed != nil {
@@ -254,7 +251,7 @@ func (c *client) run(r *run, fds []int) {
 		c.conn.write(msgFailed, &refusal{r.request, *failed})
 		return
 	}
-	// A user who has more descriptors on the way than this process may open sends no more.
+	// A user with more descriptors in transit than this process may open sends no more.
 	if err := c.conn.write(msgDone, &pair{r.request, uint32(pid)}, pidfd); err != nil {
 		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 		failed = mountError("handing over the init", err)
@@ -271,8 +268,8 @@ func (c *client) run(r *run, fds []int) {
 	c.conn.write(msgExit, &pair{r.request, uint32(status)})
 }
 
-// fork starts the init with exactly the descriptors that were sent, from 0
-// on, and its overlays behind them. It must run on the tree's thread, or that of a group that has entered the tree.
+// fork starts the init with exactly the descriptors that were sent, from 0 on, and then its
+// overlays. It must run on the tree's thread, or that of a group that has entered the tree.
 func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, pidfd int, failed *MountError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,10 +277,10 @@ func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, p
 		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "its client is gone"}
 	}
 	pidfd = -1
-	// One that joins others dies with their pid 1, and finds no parent that it could compare.
+	// One that joins others dies with their pid 1, and finds no parent to compare.
 	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
 	if r.first {
-		attr.Cloneflags &^= groupNamespaces // in which the thread is
+		attr.Cloneflags &^= groupNamespaces // which the thread is in
 	}
 	if r.joins != 0 {
 		attr.Pdeathsig = 0
@@ -296,8 +293,8 @@ func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, p
 	for _, fd := range slices.Concat(fds, overlays.fds) {
 		files = append(files, uintptr(fd))
 	}
-	// The holder's own is 0, with which a command would make what anybody can
-	// write. A thread with a mount namespace of its own has a umask of its own.
+	// The holder's own is 0, so that everybody could write a command's files. A thread with a mount
+	// namespace of its own has a umask of its own.
 	unix.Umask(int(r.umask))
 	defer unix.Umask(0)
 	start := func() (int, error) {
@@ -311,7 +308,7 @@ func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, p
 	}
 	pid, err := start()
 	if err != nil && r.grouped {
-		attr.UseCgroupFD = false // no clone3, or a group that is not the holder's user's: who asked moves it
+		attr.UseCgroupFD = false // no clone3, or a group that the holder's user does not own: the client moves it
 		pid, err = start()
 	}
 	if err != nil {
@@ -331,8 +328,8 @@ func reap(pid int) (status syscall.WaitStatus) {
 	}
 }
 
-// enter gives the tree of a plan, made now or before, and counts one more who
-// uses it. One that was made before is looked at, if it has to be current.
+// enter returns the tree of a plan, a new or an existing one, and counts one more user. With look,
+// it checks an existing one.
 func (s *server) enter(plan string, look bool) (*tree, *MountError) {
 	for {
 		t, fresh := s.take(plan)
@@ -386,8 +383,7 @@ func (s *server) take(plan string) (t *tree, fresh bool) {
 	return t, true
 }
 
-// evict drops the trees that were not used for the longest time. The caller
-// holds s.mu.
+// evict drops the trees that were not used for the longest time. The caller holds s.mu.
 func (s *server) evict() {
 	for len(s.trees) > maxTrees {
 		var oldest *tree
@@ -419,7 +415,7 @@ func (s *server) forget(t *tree) {
 	}
 }
 
-// stay counts one more who uses a tree, unless that has ended.
+// stay counts one more user of a tree, unless that has ended.
 func (s *server) stay(t *tree) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space is the holder's file system: memory as the root, the host's tree in
-// Host, and what belongs to the session. Trees are made in copies of it.
+// space is the holder's file system: memory as the root, the host's tree in Host, and the session's
+// parts. Trees are made in copies of it.
 type space struct {
 	dir   int // the holder's own directory on the host; negative for none
 	watch *watch
 
 	mu       sync.Mutex
 	overlays map[string]*overlay
-	proven   bool            // that overlays work on the session's file system
-	homes    map[home]string // path
+	proven   bool // overlays work on the session's file system
+	homes    map[home]string
 }
 
 const (
@@ -47,12 +47,11 @@ func errnoOf(err error) (errno syscall.Errno) {
 	return errno
 }
 
-// newSpace turns the root of this process's own mount namespace into one.
-// Nobody can look in from outside, and a recursive bind of Host is the
-// host's tree without anything of the holder's.
+// newSpace turns the root of this process's own mount namespace into one. Nobody can look in from
+// outside, and a recursive bind of Host is the host's tree without the holder's parts.
 func newSpace(dir int) (*space, *MountError) {
-	// The mounts here are the host's slaves. Where the host's root has the rights
-	// of its own namespace, as for a holder without one, they must become so.
+	// The mounts here are the host's slaves. If this namespace owns the host's root, as for a
+	// holder without one, they must become so.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return nil, mountError("making the mounts slaves", err)
 	}
@@ -65,7 +64,7 @@ func newSpace(dir int) (*space, *MountError) {
 		return nil, failed
 	}
 	defer unix.Close(root)
-	// Any directory will do: it is uncovered again by what follows.
+	// Any directory will do: the next steps uncover it again.
 	const at = "/tmp"
 	if err := unix.MoveMount(root, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return nil, mountError("mounting the root", err)
@@ -117,7 +116,7 @@ func topLevel() ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// locked are the attributes of every mount that a command gets to see.
+// locked are the attributes of every mount that a command sees.
 const locked = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // memory makes a detached file system in memory.
@@ -161,8 +160,8 @@ func bindPath(source, at string, attributes uint64) *MountError {
 	return nil
 }
 
-// setAttributes gives attributes to the mount of fd or, recursive, to all mounts of
-// a copy, which nothing reaches by propagation then.
+// setAttributes sets attributes on the mount of fd or, recursive, on all mounts of a copy, which
+// then receives no propagation.
 func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
 	flags, attr := uint(unix.AT_EMPTY_PATH), unix.MountAttr{Attr_set: attributes}
 	if recursive {
@@ -175,7 +174,7 @@ func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
 	return nil
 }
 
-// home gives the path of memory that lives as long as the holder.
+// home returns the path of memory that lives as long as the holder.
 func (s *space) home(name string, perms uint32, size uint64) (string, *MountError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +198,8 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 	return at, nil
 }
 
-// detachShared takes what the session shares out of the caller's copy of the space,
-// where the tree has its own mounts of it: each init copies every mount.
+// detachShared removes the session's shared mounts from the caller's copy of the space, in which
+// the tree has its own: each init copies every mount.
 func (s *space) detachShared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +238,7 @@ const (
 	busyStep     = 5 * time.Millisecond
 )
 
-// patiently repeats what fails only because an earlier mount is still going.
+// patiently repeats what fails only because an earlier mount still exists.
 func patiently(try func() error) error {
 	for deadline := time.Now().Add(busyPatience); ; {
 		err := try()

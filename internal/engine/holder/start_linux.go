@@ -17,8 +17,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Connect gives a connection to the session's holder, which it starts where
-// there is none. Without a session it starts one for this connection alone.
+// Connect returns a connection to the session's holder. It starts one if there is none. Without a
+// session it starts one for this connection alone.
 func Connect(ctx context.Context, config Config) (*Client, error) {
 	if config.Dir == "" {
 		c, log, err := begin(ctx, -1, nil, config)
@@ -45,7 +45,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 	}
-	defer lock.Close() // a holder that is started here has it, too
+	defer lock.Close() // a holder that starts here has it too
 	for {
 		c, err := dial(ctx, dir, uid)
 		log := func() string { return "" }
@@ -62,8 +62,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 		case err != unix.EAGAIN && !ended(err):
 			return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 		}
-		// Somebody else has the lock: one who starts a holder, or a holder that is about to
-		// end.
+		// Another process has the lock: it starts a holder, or is a holder that is about to end.
 		select {
 		case <-time.After(lockRetry):
 		case <-ctx.Done():
@@ -100,7 +99,7 @@ func directory(config Config, uid int) (int, error) {
 		if config.User == nil || os.Geteuid() != 0 {
 			err = unix.EPERM
 		} else {
-			// The session's directory keeps the user out; the holder gets a descriptor.
+			// The user cannot enter the session's directory; the holder gets a descriptor.
 			err = unix.Fchownat(dir, "", uid, int(config.User.Gid), unix.AT_EMPTY_PATH)
 		}
 	}
@@ -111,13 +110,13 @@ func directory(config Config, uid int) (int, error) {
 	return dir, nil
 }
 
-// dial connects to a holder that is there and waits for its first word.
+// dial connects to an existing holder and waits for its first message.
 func dial(ctx context.Context, dir, uid int) (*conn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	// EAGAIN: as many wait for it as can.
+	// EAGAIN: the queue of connections is full.
 	err = retry(ctx, func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)}) })
 	if err != nil {
 		unix.Close(fd)
@@ -132,17 +131,17 @@ func dial(ctx context.Context, dir, uid int) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cred.Pid > 0 { // and not in a namespace that this one is below
+	if cred.Pid > 0 { // and not in a namespace above this one
 		c.holder, _ = os.FindProcess(int(cred.Pid))
 	}
 	return await(ctx, c)
 }
 
-// lockRetry is how often is tried again what somebody else keeps for a moment.
+// lockRetry is how often to try again what another process holds for a moment.
 const lockRetry = 5 * time.Millisecond
 
-// retry does, until ctx ends, what others can be in the way of: the kernel is never
-// asked to wait, as they may be stopped.
+// retry tries, until ctx ends, what other processes can prevent. The kernel never waits, because
+// those may be stopped.
 func retry(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -172,8 +171,8 @@ func await(ctx context.Context, c *conn) (*conn, error) {
 	return c, nil
 }
 
-// begin starts a holder, with a directory and its lock or, where that is negative, for
-// the caller alone.
+// begin starts a holder, with a directory and its lock or, if that is negative, for the caller
+// alone.
 func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn, log func() string, err error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
@@ -192,7 +191,7 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn,
 	c.holder, c.gone = process.Process, process.gone
 	c, err = await(ctx, c)
 	if ended(err) {
-		// Not one that was about to go: this one has just begun.
+		// Not an old one that was about to go: this one has just begun.
 		err = errors.New("it ended before it was ready")
 		if said := log(); said != "" {
 			err = fmt.Errorf("%w; it said: %s", err, said)
@@ -218,9 +217,9 @@ func socketpair() (ours int, theirs *os.File, err error) {
 	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
 }
 
-// spawn executes the holder in namespaces of its own, and more of them where it is an init. One with a
-// directory belongs to all clients, and ends with the last connection. One that is alone dies with this
-// process, even if somebody has stopped it.
+// spawn executes the holder in namespaces of its own, and in more if it is an init. One with a
+// directory belongs to all clients, and ends with the last connection. One that is alone dies with
+// this process, even if it is stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, said func() string, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
@@ -267,7 +266,7 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 	return process, said, nil
 }
 
-// A child is a process that was started here, and how it ended, once gone is closed.
+// A child is a process that was started here; its end is valid after gone is closed.
 type child struct {
 	*os.Process
 	gone   chan struct{}
@@ -276,9 +275,9 @@ type child struct {
 }
 
 // startProcess starts a process on a thread that lives as long: the parent-death signal, which one
-// without a directory has, follows the thread. Else its working directory is dir, whether or not its
-// user could get there. A descriptor would not do: it leads to the mounts of this
-// namespace, of which the new one can use none.
+// without a directory has, follows the thread. Otherwise its working directory is dir, even if its
+// user could not reach it. A descriptor would not do: it leads to mounts of this namespace, and the
+// new namespace can use none of those.
 func startProcess(dir int, words []string, attr *os.ProcAttr) (_ *child, err error) {
 	started, c := make(chan struct{}), &child{gone: make(chan struct{})}
 	go proc.OnOwnThread(func() {
@@ -305,12 +304,11 @@ func startProcess(dir int, words []string, attr *os.ProcAttr) (_ *child, err err
 	return c, err
 }
 
-// ambient is what an ordinary user's holder keeps, over its own namespace
-// alone, when it is executed: to mount, to enter a sandbox that it completes, and
-// for the kernel's work in overlays.
+// ambient is what an ordinary user's holder keeps when it is executed, only over its own namespace:
+// to mount, to enter a sandbox that it completes, and for the kernel's work in overlays.
 var ambient = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
-	unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP, // for the loopback interface of a sandbox, its refused connections, and to give none of these away
+	unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP, // for a sandbox's loopback interface, its refused connections, and to give none of these away
 	unix.CAP_SETUID, unix.CAP_SETGID, // for the users of a command's own namespace
 }
 
@@ -321,7 +319,7 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 	}
 	switch {
 	case user != nil && os.Geteuid() == 0:
-		// That user's rights and no others: root's files are nobody's in there.
+		// That user's rights and no others: root's files belong to nobody in there.
 		attr.UidMappings, attr.GidMappings = one(user.Uid), one(user.Gid)
 		seen := map[uint32]bool{user.Gid: true}
 		for _, g := range user.Groups {
@@ -335,7 +333,7 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 			attr.AmbientCaps = ambient
 		}
 	case os.Geteuid() == 0:
-		// All users, so that the owners of files are what they are.
+		// All users, so that files keep their owners.
 		var err error
 		if attr.UidMappings, err = IdentityMap("/proc/self/uid_map"); err == nil {
 			attr.GidMappings, err = IdentityMap("/proc/self/gid_map")
@@ -343,7 +341,7 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 		if err != nil {
 			return nil, err
 		}
-		// One level down it may be denied for good, as `unshare -r` does it.
+		// One level down it may be denied for good, as by `unshare -r`.
 		allowed, err := os.ReadFile("/proc/self/setgroups")
 		attr.GidMappingsEnableSetgroups = err == nil && string(allowed) == "allow\n"
 	default:
@@ -353,7 +351,7 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// IdentityMap maps every user that there is here to itself.
+// IdentityMap maps every user of this namespace to itself.
 func IdentityMap(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -383,11 +381,10 @@ func parseIDMap(text string) []syscall.SysProcIDMap {
 	return m
 }
 
-// maxSaid is what is quoted of a crash.
+// maxSaid is how much of a crash is quoted, in bytes.
 const maxSaid = 1 << 10
 
-// openLog gives a file in memory for a holder's last words, and reads them, once, as one
-// line.
+// openLog returns a file in memory for a holder's last words. said reads them, once, as one line.
 func openLog() (log *os.File, said func() string, err error) {
 	fd, err := unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// tree is one prepared tree: an OS thread with a mount namespace of its own.
-// Inits are forked by it, so that they see this tree, and die with it.
+// tree is one prepared tree: an OS thread with a mount namespace of its own. It forks inits, so
+// that they see this tree, and die with it.
 type tree struct {
 	plan  string
 	work  chan func()
 	built *builder
-	// covers puts back what the host takes away, where sandboxes follow the tree; for its thread.
+	// covers restores mounts that the host removes, if sandboxes follow the tree; for its thread.
 	covers *covers
 
-	// under server.mu
+	// Guarded by server.mu.
 	ready   chan struct{} // closed when failed is final
 	failed  *MountError
 	running int    // inits, and requests that are about to start one
@@ -23,7 +23,7 @@ type tree struct {
 	dropped bool   // not to be used again: ends with its last init
 }
 
-// start builds the tree and then does what it is told until work is closed.
+// start builds the tree and then runs work until that is closed.
 func (t *tree) start(s *space, ops []Op) {
 	t.failed = s.prepare(ops)
 	if t.failed != nil {
@@ -56,13 +56,11 @@ func (t *tree) serve(s *space, ops []Op) {
 	t.built.close()
 }
 
-// dropAmbient lets nothing that this thread executes have capabilities but those that
-// it is given.
+// dropAmbient limits what this thread executes to capabilities that it is given.
 func dropAmbient() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// do runs fn on the tree's thread.
 func (t *tree) do(fn func()) {
 	done := make(chan struct{})
 	t.work <- func() {

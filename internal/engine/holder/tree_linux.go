@@ -14,22 +14,22 @@ import (
 // builder makes one tree in the mount namespace of its thread.
 type builder struct {
 	space     *space
-	host      int // Host
-	trees     int // Trees
+	host      int // of Host
+	trees     int // of Trees
 	ownMounts map[uint64]bool
 
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
-	stdio   []int // of an init, for whose sandbox this is
-	// overlays are the descriptors of the sandbox's own ones that are not mounted yet, and shown where the others
-	// are, by source.
+	stdio   []int // of the init whose sandbox this is
+	// overlays are the descriptors of the sandbox's own overlays that are not mounted yet, and
+	// shown the paths of the others, by source.
 	overlays []int
 	shown    map[string]string
-	content  []byte // room for that of a file that is copied
+	content  []byte // buffer for a file to copy
 }
 
-// prepare makes what belongs to the session, in the holder's own namespace, of
-// which that of the tree is then a copy.
+// prepare makes the session's parts in the holder's own namespace, which the tree's namespace then
+// copies.
 func (s *space) prepare(ops []Op) *MountError {
 	for i, o := range ops {
 		var failed *MountError
@@ -51,7 +51,7 @@ func at(e *MountError, index int) *MountError {
 	return e
 }
 
-// build must run on a thread that is locked and has a namespace of its own.
+// build must run on a locked thread with a namespace of its own.
 func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 	b := &builder{space: s, host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}}
 	defer func() {
@@ -84,7 +84,7 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 	return b, nil
 }
 
-// open opens what sources and destinations lie in.
+// open opens the parents of sources and destinations.
 func (b *builder) open() *MountError {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	var err error
@@ -107,8 +107,7 @@ func (b *builder) close() {
 	b.host, b.trees = -1, -1
 }
 
-// owns notes that the file system of fd is the holder's, so that mount points
-// may be made in it.
+// owns records that the file system of fd is the holder's, so that mount points may be made in it.
 func (b *builder) owns(fd int) *MountError {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -211,12 +210,12 @@ func (b *builder) symlink(text, dest string) *MountError {
 	return nil
 }
 
-// absentMount is in mounts for what was not there to be hidden.
+// absentMount, in mounts, marks a missing path that had to be hidden.
 const absentMount = 0
 
-// inOwnOverlay reports whether dest lies in an overlay of this command's own. Nobody has written there, so what is
-// not there was taken away on the host since the plan was made. It can be back before the command runs, and nothing
-// would hide it then.
+// inOwnOverlay reports whether dest is in an overlay of this command's own. Nobody has written
+// there, so a missing path was removed on the host since the plan. It can come back before the
+// command runs, and nothing would hide it then.
 func (b *builder) inOwnOverlay(dest string) bool {
 	for _, at := range b.shown {
 		if strings.HasPrefix(dest, at+"/") {
@@ -226,8 +225,8 @@ func (b *builder) inOwnOverlay(dest string) bool {
 	return false
 }
 
-// guard pins or hides what is at dest. In an overlay that can be gone, or have
-// become of another type, since only its lower directory was looked at.
+// guard pins or hides what is at dest. In an overlay that can be missing, or of another type,
+// because only its lower directory was checked.
 func (b *builder) guard(k Kind, dest string) *MountError {
 	fd, err := openBeneath(b.trees, dest)
 	if err == unix.ENOENT && !b.inOwnOverlay(dest) {
@@ -282,8 +281,7 @@ func (b *builder) cloneTo(dest string, dir int, source string, isDir bool, attri
 }
 
 func (b *builder) cloneOnto(dest string, point, dir int, source string, attributes uint64) *MountError {
-	// Recursive also where there is nothing beneath: what was inherited from
-	// the host is locked together.
+	// Recursive even without mounts beneath: mounts inherited from the host are locked together.
 	tree, err := unix.OpenTree(dir, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return mountError("open_tree", err)
@@ -297,7 +295,7 @@ func (b *builder) cloneOnto(dest string, point, dir int, source string, attribut
 	return b.move(tree, dest, point)
 }
 
-// move mounts tree, which is a mount's top, on point, which is at dest.
+// move mounts tree, the top of a mount, on point, which is at dest.
 func (b *builder) move(tree int, dest string, point int) *MountError {
 	id, err := mountID(tree, "")
 	if err != nil {
@@ -325,8 +323,7 @@ func mountID(dir int, path string) (uint64, error) {
 	return st.Mnt_id, nil
 }
 
-// point opens dest to mount on, and makes it where the directory that lacks
-// it is the holder's own memory.
+// point opens dest to mount on. It makes a missing one if its directory is the holder's own memory.
 func (b *builder) point(dest string, isDir bool) (int, *MountError) {
 	fd, err := openBeneath(b.trees, dest)
 	if err == unix.ENOENT {
@@ -350,8 +347,8 @@ func (b *builder) point(dest string, isDir bool) (int, *MountError) {
 	return fd, nil
 }
 
-// parent opens the directory that dest lies in, and makes it, likewise. It
-// refuses one in which nothing may be made.
+// parent opens the directory of dest, and makes it in the same way. It refuses one in which nothing
+// may be made.
 func (b *builder) parent(dest string) (int, string, *MountError) {
 	dir, name := path.Split(dest)
 	dir = strings.TrimSuffix(dir, "/")
@@ -373,7 +370,7 @@ func (b *builder) parent(dest string) (int, string, *MountError) {
 	return fd, name, nil
 }
 
-// memory mounts memory on dest, in which mount points may be made, and gives its top.
+// memory mounts memory on dest, in which mount points may be made, and returns its top.
 func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountError) {
 	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
 	if failed != nil {
@@ -389,7 +386,7 @@ func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountErr
 	return fd, nil
 }
 
-// put mounts fd, which is a mount's top, on dest.
+// put mounts fd, the top of a mount, on dest.
 func (b *builder) put(fd int, dest string, isDir bool) *MountError {
 	point, failed := b.point(dest, isDir)
 	if failed != nil {
@@ -416,7 +413,7 @@ func (b *builder) directory(dest string, perms uint32) *MountError {
 	return nil
 }
 
-// text shows a file that has memory of its own at dest, where there can be another file.
+// text shows a file with memory of its own at dest, where another file may be.
 func (b *builder) text(content, dest string, perms uint32) *MountError {
 	fd, failed := memory("mode", "0755", "size", strconv.Itoa(len(content)))
 	if failed != nil {
@@ -437,7 +434,7 @@ func (b *builder) text(content, dest string, perms uint32) *MountError {
 	return b.cloneTo(dest, fd, name, false, locked|unix.MOUNT_ATTR_RDONLY)
 }
 
-// maxCopy is more than any file that a planner has copied.
+// maxCopy is larger than every file that a planner copies, in bytes.
 const maxCopy = 1 << 20
 
 // copy makes a file of the tree's own.
@@ -464,8 +461,8 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 		return failed
 	}
 	defer unix.Close(parent)
-	// A child that another tree's thread forks has the file, too, until the kernel closes it
-	// at some point of an exec. What somebody can write to cannot be made read-only then.
+	// A child that another tree's thread forks also has the file, until an exec closes it. A file
+	// that somebody can write to cannot become read-only then.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	made, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, perms)
@@ -483,8 +480,8 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 	return nil
 }
 
-// read gives the content of the file whose place fd is, until it is called again. A tree has
-// dozens of such files: a buffer for each, and Go's poller, took as long as its mounts.
+// read returns the content of the file behind the O_PATH descriptor fd, valid until the next call.
+// A tree has dozens of such files: a buffer for each, and Go's poller, took as long as its mounts.
 func (b *builder) read(fd int) ([]byte, error) {
 	from, err := unix.Open(fdPath+strconv.Itoa(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

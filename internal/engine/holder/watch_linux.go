@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watch tells whether the host has mounted or unmounted something. Trees have
-// private copies of the host's mounts: what came to one by propagation would have
-// neither the right nor the lack of it that the tree's step gives, so that a disk
-// that is mounted beneath a read-only bind could be written to. Instead, trees
-// that were made before are made anew.
+// A watch reports whether the host has mounted or unmounted something. Trees have private copies of
+// the host's mounts: a mount that came by propagation would not have the access of the tree's step,
+// so that commands could write to a disk that is mounted beneath a read-only bind. Instead, earlier
+// trees are made again.
 type watch struct {
 	mu      sync.Mutex
 	table   int  // the mount table of the holder's own namespace
-	pending bool // a change that own has met
+	pending bool // a change during ignoreOwn
 }
 
-// newWatch must be called where /proc is the host's. The first thread is never in
-// a tree, and self is its view.
+// newWatch must be called while /proc is the host's. The first thread is never in a tree, and self
+// is its view.
 func newWatch() (*watch, error) {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -28,7 +27,7 @@ func newWatch() (*watch, error) {
 	return &watch{table: fd}, nil
 }
 
-// changed reports whether the table is another one than at the last call.
+// changed reports whether the table differs from the last call's.
 func (w *watch) changed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

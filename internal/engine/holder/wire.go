@@ -25,8 +25,8 @@ const (
 	maxWords   = 10_000
 )
 
-// sandboxNamespaces are those that a sandbox can have for itself: CLONE_NEWNS, NEWCGROUP,
-// NEWUTS, NEWIPC, NEWPID and NEWNET.
+// sandboxNamespaces are those that a sandbox can have for itself: CLONE_NEWNS, NEWCGROUP, NEWUTS,
+// NEWIPC, NEWPID and NEWNET.
 const sandboxNamespaces = 1<<17 | 1<<25 | 1<<26 | 1<<27 | 1<<29 | 1<<30
 
 // steps are those of a plan.
@@ -52,10 +52,10 @@ func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
 
 func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*steps)(&ops)) }
 
-// A pair is a request and one number more.
+// A pair is a request and another number.
 type pair struct {
 	request uint32
-	value   uint32 // of a hello the version, done the pid or 0, exit the wait status, same the request of the run, and back 1 or 0
+	value   uint32 // in hello the version, in done the pid or 0, in exit the wait status, in same the request of the run, and in its answer 1 or 0
 }
 
 func (m *pair) Fields(c *frame.Codec) {
@@ -76,11 +76,11 @@ type run struct {
 	argv    []string
 
 	namespaces uint32   // of its sandbox
-	overlays   []string // of which directories it has overlays of its own
-	files      uint32   // how many come with the message
+	overlays   []string // the directories that it has own overlays of
+	files      uint32   // the number of files that come with the message
 	grouped    bool     // the last of them is the directory of a control group, and not for the init
 	first      bool     // it is pid 1 of namespaces that others join
-	ahead      bool     // it waits for a command, and the tree is looked at when there is one
+	ahead      bool     // it waits for a command, and the tree is checked when there is one
 	joins      uint32   // the request of that one, or 0
 }
 
@@ -101,7 +101,7 @@ func (m *run) Fields(c *frame.Codec) {
 	}
 }
 
-// A refusal says why a request was not carried out, or why a holder could not begin.
+// A refusal says why a request failed, or why a holder could not begin.
 type refusal struct {
 	request uint32
 	why     MountError
@@ -112,7 +112,6 @@ func (m *refusal) Fields(c *frame.Codec) {
 	m.why.Fields(c)
 }
 
-// Fields implements [frame.Message].
 func (e *MountError) Fields(c *frame.Codec) {
 	frame.Int(c, &e.Index)
 	frame.Int(c, &e.Errno)
@@ -121,7 +120,8 @@ func (e *MountError) Fields(c *frame.Codec) {
 	c.Flag(&e.Shared)
 }
 
-// An overlayOf asks for the overlay of a directory or, where each command has its own, whether there can be one.
+// An overlayOf asks for the overlay of a directory or, if each command has its own, whether one is
+// possible.
 type overlayOf struct {
 	request uint32
 	source  string
@@ -166,7 +166,7 @@ func (m *ownMade) Fields(c *frame.Codec) {
 // A covered tells of a mount that was put back where the host had taken it away, or why it could not
 // be.
 type restored struct {
-	request uint32 // of the first init of those that see it
+	request uint32 // of the first of the inits that see it
 	dest    string
 	reason  string
 }
