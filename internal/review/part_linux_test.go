@@ -174,3 +174,65 @@ func TestApplyPartOfNoRepository(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
+
+// Commands that go on in a review write to what was applied of it. An undo is refused as a whole then, and the review
+// stays one that can be used.
+func TestUndoAfterPartWrittenAgain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		again string
+		ok    bool
+	}{
+		{"made/new 7", false}, {"edit 7", false}, {"edit -", false}, {"fresh/deep/more 7", false},
+		{"fresh -", false}, {"fresh 7", false},
+		{"fresh/more 7", true}, {"made/more 7", true}, {"gone 7", true},
+	} {
+		t.Run(tt.again, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t, both...)
+			w.fill()
+			before := w.list(w.root)
+			_, err := w.apply(Choice{Paths: []string{"edit", "made", "fresh/deep", "gone"}})
+			w.check(err)
+			after := w.list(w.root)
+			w.check(os.RemoveAll(filepath.Join(w.upper, strings.Fields(tt.again)[0])))
+			w.write(w.upper, tt.again)
+			_, changed, err := w.shelf.Undo(context.Background())
+			switch got := w.list(w.root); {
+			case tt.ok && (err != nil || got != before):
+				t.Errorf("%v: %q\nwant %q", err, got, before)
+			case !tt.ok && (!errors.Is(err, ErrUndo) || len(changed) == 0 || got != after):
+				t.Errorf("%v, %q: %q\nwant %q", err, changed, got, after)
+			}
+			r := w.open()
+			defer r.Close()
+			w.check(r.Discard(context.Background()))
+		})
+	}
+}
+
+// Directories that somebody shuts after a part was applied: an undo is refused as a whole, but for who may write anyway.
+func TestUndoAfterPartIntoShut(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"upper", "root"} {
+		w := newWorkspace(t, "a/x 1", "b/y 1", "c/z 1")
+		for _, line := range []string{"a/x 2", "b/y 2", "c/z 2"} {
+			w.write(w.upper, line)
+		}
+		before := w.list(w.root)
+		_, err := w.apply(Choice{Paths: []string{"a", "b"}})
+		w.check(err)
+		after := w.list(w.root)
+		dir := filepath.Join(map[string]string{"upper": w.upper, "root": w.root}[in], "a")
+		w.check(os.Chmod(dir, 0o555))
+		t.Cleanup(func() { os.Chmod(dir, 0o755) })
+		_, changed, err := w.shelf.Undo(context.Background())
+		switch got := w.list(w.root); {
+		case os.Geteuid() == 0 && (err != nil || got != before):
+			t.Errorf("%s: %v: %q", in, err, got)
+		case os.Geteuid() != 0 && (!errors.Is(err, ErrUndo) || !slices.Equal(slices.Compact(changed), []string{"a/x"}) || got != after):
+			t.Errorf("%s: %v, %q: %q", in, err, changed, got)
+		}
+		w.open().Close()
+	}
+}

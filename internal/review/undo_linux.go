@@ -48,6 +48,9 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
+	if changed, err = r.rewritten(j); err != nil || len(changed) > 0 {
+		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: something else is in its place by now", ErrUndo))
+	}
 	if last.Complete {
 		// Rename it first: recovery after a kill works only under that name.
 		at := filepath.Join(s.dir, last.Name)
@@ -115,6 +118,45 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 		}
 	}
 	return list, j, nil
+}
+
+// rewritten lists what an undo could not put back: a command of the review has written to the same path since, or somebody
+// has removed or shut the directory. An undo that fails half-way would fail each time that the review is opened.
+func (r *Review) rewritten(j *journal) (list []string, err error) {
+	run := run{trees: r.trees}
+	opens := map[Place]uint32{} // directories that the undo opens, by the permissions that they have to have
+	for i := range j.Steps {
+		if s := &j.Steps[i]; s.Do == "mode" {
+			opens[s.To] = s.Mode
+		}
+	}
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		for _, at := range [...]Place{s.From, s.To} {
+			t := run.tree(at)
+			if s.Do == "mode" || at.Side == Slot || t == nil {
+				continue
+			}
+			above := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
+			dir, err := t.Look(string(above.Path))
+			if err != nil {
+				return nil, err
+			}
+			mode, opened := opens[above]
+			blocked := dir.Kind == Directory && dir.Mode&0o300 != 0o300 && os.Geteuid() != 0 && !(opened && mode == dir.Mode)
+			if at.Side == Upper && !blocked {
+				n, err := t.Look(string(at.Path))
+				if err != nil {
+					return nil, err
+				}
+				blocked = dir.Kind != Directory || n.Kind != Absent
+			}
+			if blocked {
+				list = append(list, r.shown(at.Layer, string(at.Path)))
+			}
+		}
+	}
+	return list, nil
 }
 
 // follow reports whether an index of git has the applied text in a new file, and puts that file
