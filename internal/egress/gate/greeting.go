@@ -22,15 +22,17 @@ const (
 // or how many more bytes it needs at least.
 type greeting struct {
 	parse func(b []byte) (name string, need int, err error)
-	max   int
+	// more reports whether b can say more than its first bytes did, which have been parsed. Nil: it can.
+	more func(b []byte, parsed int) bool
+	max  int
 	// differs is about a name that is not the connection's.
 	differs string
 }
 
 // greetings are by port. Connections to others are not looked at.
 var greetings = map[uint16]*greeting{
-	80:  {requestName, maxRequest, "the Host of the HTTP request is %s"},
-	443: {helloName, maxHello, "the server name in TLS is %s"},
+	80:  {requestName, moreOfRequest, maxRequest, "the Host of the HTTP request is %s"},
+	443: {helloName, nil, maxHello, "the server name in TLS is %s"},
 }
 
 var (
@@ -47,10 +49,13 @@ var (
 // check reads a connection's first bytes and holds them against the name. It gives what it
 // has read in any case.
 func (g *greeting) check(r io.Reader, want string) (read []byte, err error) {
-	name := ""
-	for {
-		var need int
-		if name, need, err = g.parse(read); err != nil {
+	name, need := "", 1
+	for parsed := 0; ; {
+		if parsed == 0 || g.more == nil || g.more(read, parsed) {
+			name, need, err = g.parse(read)
+			parsed = len(read)
+		}
+		if err != nil {
 			return read, err
 		} else if need == 0 {
 			break
@@ -125,11 +130,21 @@ type sent struct {
 func (s sent) Read(b []byte) (int, error) { return s.Reader.Read(b) }
 func (sent) Write(b []byte) (int, error)  { return len(b), nil }
 
+// longestMethod bounds that of an HTTP request, so that what is none is known by its first bytes.
+const longestMethod = 32
+
+// moreOfRequest is true where the method, the request line or the header has ended since: a client can send one
+// byte at a time.
+func moreOfRequest(b []byte, parsed int) bool {
+	since := b[max(0, parsed-2):]
+	return parsed <= longestMethod || bytes.IndexByte(b, '\n') >= parsed || bytes.Contains(since, []byte("\n\n")) || bytes.Contains(since, []byte("\n\r\n"))
+}
+
 // requestName gives the Host of an HTTP/1 request. A target that names a host as well
 // must name the same, since it is the one that counts (RFC 9112, 3.2.2).
 func requestName(b []byte) (name string, need int, err error) {
 	method := bytes.IndexFunc(b, func(c rune) bool { return c < 'A' || c > 'Z' })
-	if method == 0 || method > 0 && b[method] != ' ' || method < 0 && len(b) > 32 {
+	if method == 0 || method > 0 && b[method] != ' ' || method < 0 && len(b) > longestMethod {
 		return "", 0, errNoHTTP
 	}
 	var target, host string

@@ -67,6 +67,28 @@ func named(names ...string) (b []byte) {
 	return append([]byte{0, 0, byte(len(b) >> 8), byte(len(b))}, b...)
 }
 
+// A header that comes byte by byte is not parsed with each of them.
+func TestSlowRequest(t *testing.T) {
+	t.Parallel()
+	for name, field := range map[string]string{"long": "X: " + strings.Repeat("y", 15000), "many": strings.Repeat("a:\r\n", 3000) + "b:"} {
+		for end, want := range map[string]error{"\r\n\r\n": nil, "\n\n": nil, "": io.ErrUnexpectedEOF} {
+			slow, times := *greetings[80], 0
+			slow.parse = func(b []byte) (string, int, error) {
+				times++
+				return greetings[80].parse(b)
+			}
+			sent := "GET / HTTP/1.1\r\nHost: a.example\r\n" + field + end
+			read, err := slow.check(iotest.OneByteReader(strings.NewReader(sent+"body")), "a.example")
+			if end == "" {
+				read, err = slow.check(iotest.OneByteReader(strings.NewReader(sent)), "a.example")
+			}
+			if err != want || string(read) != sent || times > 200 {
+				t.Errorf("%s, %q: parsed %d times, %d bytes, %v", name, end, times, len(read), err)
+			}
+		}
+	}
+}
+
 func TestHello(t *testing.T) {
 	t.Parallel()
 	whole := hello(t, "a.example")
