@@ -182,12 +182,55 @@ const (
 	maxText    = 64 << 20
 )
 
-var (
-	errManyChanges = fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller)
-	errMuchText    = fmt.Errorf("%w: the paths, symlink targets and attributes of its changes have more than %d MiB%s", errTooLarge, maxText>>20, makeSmaller)
-)
+// manyChanges and muchText are the errors beyond these bounds. most is the directory that has the most of it; "." is none.
+func manyChanges(most string) error {
+	return fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller(most))
+}
 
-const makeSmaller = "; remove some files with another command of the review, or discard it"
+func muchText(most string) error {
+	return fmt.Errorf("%w: the paths, symlink targets and attributes of its changes have more than %d MiB%s", errTooLarge, maxText>>20, makeSmaller(most))
+}
+
+func makeSmaller(most string) string {
+	if most == "." {
+		return "; remove some files with another command of the review, or discard it"
+	}
+	return fmt.Sprintf(", most of them in %q; remove some with another command of the review, or discard it and run its commands again with that directory in deny_paths", most)
+}
+
+// most is the deepest directory that has more than half of the changes, by their number or by their text.
+func (c *Comparison) most(weigh func(*Change) int) string {
+	for dir := "."; ; {
+		total, in := 0, map[string]int{}
+		for i := range c.changes {
+			one := &c.changes[i]
+			if !under(dir, one.Path) {
+				continue
+			}
+			n := weigh(one)
+			total += n
+			if name, _, deeper := strings.Cut(strings.TrimPrefix(one.Path, strings.TrimPrefix(dir+"/", "./")), "/"); deeper && one.Path != dir {
+				in[name] += n
+			}
+		}
+		next := ""
+		for name, n := range in {
+			if 2*n > total {
+				next = name
+			}
+		}
+		if next == "" {
+			return dir
+		}
+		dir = path.Join(dir, next)
+	}
+}
+
+func weight(*Change) int { return 1 }
+
+func (c *Change) text() int {
+	return len(c.Path) + len(c.Old.Target) + len(c.New.Target) + len(c.Attributes) + len(c.Refused)
+}
 
 // usage is the used part of these bounds.
 type usage struct{ changes, text int }
@@ -260,12 +303,22 @@ func (c *Comparison) walk(dir string, lower, opaque bool) error {
 		return err
 	}
 	defer release()
+	own := len(c.changes) - 1 // the change of the directory itself, if there is one
+	if own >= 0 && c.changes[own].Path != dir {
+		own = -1
+	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		p := path.Join(dir, name)
 		u, l, err := c.look(p, lower)
 		if err != nil {
 			return c.unread(dir, err)
+		}
+		if u.Kind == Whiteout && l.Kind == Absent {
+			if own >= 0 {
+				c.changes[own].whiteouts = true
+			}
+			continue
 		}
 		if err = c.compare(p, u, l, opaque); err != nil {
 			return err
@@ -297,15 +350,15 @@ func (c *Comparison) unread(dir string, err error) error {
 // append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
-		return errManyChanges
+		return manyChanges(c.most(weight))
 	}
 	c.changes = append(c.changes, *one)
-	return c.useText(len(one.Path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
+	return c.useText(one.text())
 }
 
 func (c *Comparison) useText(n int) error {
 	if c.used.text += n; c.used.text > maxText {
-		return errMuchText
+		return muchText(c.most((*Change).text))
 	}
 	return nil
 }
@@ -330,9 +383,6 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
 	case l.Kind == Absent:
-		if i := slices.IndexFunc(c.changes, func(dir Change) bool { return dir.Path == path.Dir(p) }); i >= 0 {
-			c.changes[i].whiteouts = true
-		}
 		return nil
 	case u.Kind == Absent:
 		// A directory that the review made is opaque. Commands did not remove what the host has put

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // layer is a tree in memory: what lies at each path.
@@ -162,7 +163,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A review with too many changes, or with too long names, is an error that names the bound.
+// A review with too many changes, or with too long names, is an error that names the bound, and the directory that
+// has most of them.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	few := layer{"d": {Kind: Directory, Mode: 0o755}, "d/f": {Kind: File}, "d/l": {Kind: Symlink, Target: "f"}}
@@ -173,7 +175,8 @@ func TestBounds(t *testing.T) {
 	}{
 		{few, layer{}, usage{maxChanges - 3, maxText - 11}, ""},
 		{few, layer{}, usage{maxChanges - 2, 0}, "more than 200000 paths; remove some"},
-		{few, layer{}, usage{0, maxText - 10}, "more than 64 MiB; remove some"},
+		{few, layer{}, usage{0, maxText - 10}, `more than 64 MiB, most of them in "d"; remove some`},
+		{parse("a 644", "m/", "m/d/", "m/d/a 644", "m/d/b 644", "m/d/c/", "m/d/c/d 644", "m/d/e 644", "z 644"), layer{}, usage{maxChanges - 8, 0}, `more than 200000 paths, most of them in "m/d"; remove some`},
 		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{maxChanges - 2, 0}, "more than 200000 paths"},
 		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{0, maxText - 10}, "more than 64 MiB"},
 	} {
@@ -183,6 +186,31 @@ func TestBounds(t *testing.T) {
 		if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || changes != nil) || err == nil && len(changes) != 3 {
 			t.Errorf("%+v: %d changes, %v; want %q", tt.used, len(changes), err, tt.want)
 		}
+	}
+}
+
+// What the host removed as well costs no more than what it did not.
+func TestRemovedByBoth(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	upper, lower := layer{"a": {Kind: Directory, Mode: 0o755}, "z": {Kind: Directory, Mode: 0o755}}, layer{".": {Kind: Directory}, "z": {Kind: Directory, Mode: 0o755}}
+	for i := range n {
+		upper[fmt.Sprintf("a/%d", i)] = Node{Kind: File}
+		upper[fmt.Sprintf("z/%d", i)] = Node{Kind: Whiteout}
+	}
+	took := func() time.Duration {
+		begin := time.Now()
+		if _, err := (&Comparison{Root: "/w", Upper: upper, Lower: lower}).Changes(); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	gone := took()
+	for i := range n {
+		lower[fmt.Sprintf("z/%d", i)] = Node{Kind: File}
+	}
+	if there := took(); gone > 3*there+100*time.Millisecond {
+		t.Errorf("%v, and %v where the host has the files", gone, there)
 	}
 }
 

@@ -107,7 +107,7 @@ func (t *tree) Names(dir string) ([]string, error) {
 	defer f.Close()
 	names, err := f.Readdirnames(maxChanges + 1)
 	if len(names) > maxChanges {
-		return nil, errManyChanges
+		return nil, manyChanges(dir)
 	} else if err == io.EOF {
 		err = nil
 	}
