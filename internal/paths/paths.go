@@ -44,8 +44,19 @@ func Move(p, from, to string) string {
 // it has an end, too.
 func Up(p string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for yield(p) && p != "/" && p != "." {
-			p = path.Dir(p)
+		if !yield(p) || p == "/" || p == "." {
+			return
+		}
+		for p = path.Dir(p); yield(p) && p != "/" && p != "."; {
+			// It is clean now. To clean it for each directory would cost the square of its length.
+			switch i := strings.LastIndexByte(p, '/'); i {
+			case -1:
+				p = "."
+			case 0:
+				p = "/"
+			default:
+				p = p[:i]
+			}
 		}
 	}
 }

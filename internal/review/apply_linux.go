@@ -182,8 +182,12 @@ func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (No
 			applied[Place{Host, i, name(c.Path)}] = c.New
 		}
 	}
+	steps := 0
 	return func(layer int) func(string) (Node, error) {
 		return func(p string) (Node, error) {
+			if steps++; steps > maxSteps {
+				return Node{}, errManySteps
+			}
 			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
 				return n, nil
 			}

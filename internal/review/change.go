@@ -182,6 +182,12 @@ const (
 	maxText    = 64 << 20
 )
 
+// maxSteps bounds how often a look at a review asks what commands see at a path. It follows symlinks by that, and one
+// symlink can lead through 40 others of 2,000 names each.
+const maxSteps = 20 * maxChanges
+
+var errManySteps = errors.New("the symlinks of the review lead through too many directories")
+
 // manyChanges and muchText are the errors beyond these bounds. most is the directory that has the most of it; "." is none.
 func manyChanges(most string) error {
 	return fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller(most))
@@ -249,10 +255,22 @@ type Comparison struct {
 	// Denied says why a path may not be changed; "" if it may.
 	Denied func(path string) string
 
-	changes []Change
-	top     uint32 // the permissions of Root
-	opaque  []opaqueDir
-	used    usage
+	changes   []Change
+	top       uint32 // the permissions of Root
+	opaque    []opaqueDir
+	unreads   map[string]bool // directories of which nobody knows all names
+	whiteouts map[string]bool // directories with a whiteout of nothing
+	used      usage
+	way       []wayStep
+	steps     int
+}
+
+// A wayStep is a directory on the way to what merged was asked for last.
+type wayStep struct {
+	path   string
+	hidden bool // the lower layer, by an upper directory that is opaque or new
+	absent bool // nothing is there
+	lower  bool // the upper layer has nothing there
 }
 
 // An opaqueDir is a directory of an upper layer that hides the contents of the lower one: it has
@@ -265,13 +283,19 @@ type opaqueDir struct {
 
 // Changes returns the changes, a directory before its contents.
 func (c *Comparison) Changes() ([]Change, error) {
-	c.changes = nil
+	c.changes, c.unreads, c.whiteouts = nil, map[string]bool{}, map[string]bool{}
 	root, err := c.Lower.Look(".")
 	if c.top = root.Mode; err == nil {
 		err = c.walk(".", true, false)
 	}
 	if err != nil {
 		return nil, err
+	}
+	for i := range c.changes {
+		c.changes[i].whiteouts = c.whiteouts[c.changes[i].Path]
+	}
+	for i := range c.opaque {
+		c.opaque[i].unread = c.unreads[c.opaque[i].path]
 	}
 	return c.changes, nil
 }
@@ -303,22 +327,12 @@ func (c *Comparison) walk(dir string, lower, opaque bool) error {
 		return err
 	}
 	defer release()
-	own := len(c.changes) - 1 // the change of the directory itself, if there is one
-	if own >= 0 && c.changes[own].Path != dir {
-		own = -1
-	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		p := path.Join(dir, name)
 		u, l, err := c.look(p, lower)
 		if err != nil {
 			return c.unread(dir, err)
-		}
-		if u.Kind == Whiteout && l.Kind == Absent {
-			if own >= 0 {
-				c.changes[own].whiteouts = true
-			}
-			continue
 		}
 		if err = c.compare(p, u, l, opaque); err != nil {
 			return err
@@ -337,9 +351,7 @@ func (c *Comparison) unread(dir string, err error) error {
 	if !ok { // it may not be listed or searched, or was just moved
 		why = &Unread{"it cannot be read"}
 	}
-	for i := range c.opaque {
-		c.opaque[i].unread = c.opaque[i].unread || c.opaque[i].path == dir
-	}
+	c.unreads[dir] = true
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
 		c.changes[n-1].Refused = why.Why
 		return nil
@@ -383,6 +395,7 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	switch {
 	case u.Kind != Whiteout && u.Kind != Absent:
 	case l.Kind == Absent:
+		c.whiteouts[path.Dir(p)] = true
 		return nil
 	case u.Kind == Absent:
 		// A directory that the review made is opaque. Commands did not remove what the host has put
@@ -566,8 +579,11 @@ func leadsOut(root string, one *Change, look func(string) (Node, error)) string 
 		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
 	})
-	if err == nil && paths.Inside(root, end) {
+	switch {
+	case err == nil && paths.Inside(root, end):
 		return ""
+	case errors.Is(err, errManySteps):
+		return err.Error()
 	}
 	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
 }
@@ -577,29 +593,55 @@ func (c *Comparison) merged(p string) (Node, error) {
 	if p == "" {
 		return Node{Kind: Directory}, nil
 	}
-	hidden := false // an upper directory, opaque or new, hides the lower layer
-	at := ""
-	for name := range strings.SplitSeq(path.Dir(p), "/") {
-		if at = path.Join(at, name); at == "." || at == "" {
-			continue
-		}
-		n, err := c.Upper.Look(at)
-		if err != nil || n.Kind == Whiteout {
-			return Node{}, err
-		}
-		if n.Kind == Absent {
-			break
-		}
-		hidden = hidden || n.Opaque
+	if c.steps++; c.steps > maxSteps {
+		return Node{}, errManySteps
+	}
+	in, err := c.wayTo(path.Dir(p))
+	if err != nil || in.absent {
+		return Node{}, err
 	}
 	n, err := c.Upper.Look(p)
 	switch {
 	case err != nil || n.Kind == Whiteout:
 		return Node{}, err
-	case n.Kind != Absent || hidden:
+	case n.Kind != Absent || in.hidden:
 		return n, nil
 	}
 	return c.Lower.Look(p)
+}
+
+// wayTo looks at the directories down to one, but for those that the last way has in common: paths that are asked for one
+// after another are near to each other.
+func (c *Comparison) wayTo(dir string) (in wayStep, err error) {
+	for len(c.way) > 0 && !under(c.way[len(c.way)-1].path, dir) {
+		c.way = c.way[:len(c.way)-1]
+	}
+	for {
+		if n := len(c.way); n > 0 {
+			in = c.way[n-1]
+		}
+		if dir == "." || in.path == dir {
+			return in, nil
+		}
+		end := len(dir)
+		from := 0
+		if in.path != "" {
+			from = len(in.path) + 1
+		}
+		if i := strings.IndexByte(dir[from:], '/'); i >= 0 {
+			end = from + i
+		}
+		next := wayStep{path: dir[:end], hidden: in.hidden, absent: in.absent, lower: in.lower}
+		if !next.absent && !next.lower {
+			n, err := c.Upper.Look(next.path)
+			if err != nil {
+				return wayStep{}, err
+			}
+			next.absent, next.lower = n.Kind == Whiteout, n.Kind == Absent
+			next.hidden = next.hidden || n.Opaque
+		}
+		c.way = append(c.way, next)
+	}
 }
 
 // under reports whether a relative path is dir or lies in it.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // layer is a tree in memory: what lies at each path.
@@ -189,28 +188,65 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What the host removed as well costs no more than what it did not.
-func TestRemovedByBoth(t *testing.T) {
+// countedLayer counts the looks at it.
+type countedLayer struct {
+	layer
+	looks int
+}
+
+func (l *countedLayer) Look(p string) (Node, error) {
+	l.looks++
+	return l.layer.Look(p)
+}
+
+// What is asked for in deep directories costs one look for each that the last question had not in common with it.
+func TestMergedInDeepDirectories(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
-	upper, lower := layer{"a": {Kind: Directory, Mode: 0o755}, "z": {Kind: Directory, Mode: 0o755}}, layer{".": {Kind: Directory}, "z": {Kind: Directory, Mode: 0o755}}
-	for i := range n {
-		upper[fmt.Sprintf("a/%d", i)] = Node{Kind: File}
-		upper[fmt.Sprintf("z/%d", i)] = Node{Kind: Whiteout}
+	const depth = 300
+	upper, lower := &countedLayer{layer: layer{}}, layer{"b": {Kind: Directory}, "b/x": {Kind: File}, "gone/x": {Kind: File}, "gone": {Kind: Directory}}
+	upper.layer["gone"] = Node{Kind: Whiteout}
+	at := "a"
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower}
+	for range depth {
+		upper.layer[at], upper.layer[at+"/HEAD"] = Node{Kind: Directory}, Node{Kind: File}
+		at += "/a"
 	}
-	took := func() time.Duration {
-		begin := time.Now()
-		if _, err := (&Comparison{Root: "/w", Upper: upper, Lower: lower}).Changes(); err != nil {
-			t.Fatal(err)
+	for dir := at; dir != "."; dir = path.Dir(dir) {
+		for range 2 {
+			if n, err := c.merged(dir + "/HEAD"); err != nil || (n.Kind == File) != (dir != at) {
+				t.Fatalf("%s: %v, %v", dir, n, err)
+			}
 		}
-		return time.Since(begin)
+		if n, err := c.merged(dir + "/objects"); err != nil || n.Kind != Absent {
+			t.Fatalf("%s: %v, %v", dir, n, err)
+		}
 	}
-	gone := took()
-	for i := range n {
-		lower[fmt.Sprintf("z/%d", i)] = Node{Kind: File}
+	if upper.looks > 6*depth {
+		t.Errorf("%d looks at %d directories", upper.looks, depth)
 	}
-	if there := took(); gone > 3*there+100*time.Millisecond {
-		t.Errorf("%v, and %v where the host has the files", gone, there)
+	for p, want := range map[string]Kind{"b/x": File, "b/y": Absent, "gone/x": Absent, "a/HEAD": File, "none/b/x": Absent, "b": Directory} {
+		if n, err := c.merged(p); err != nil || n.Kind != want {
+			t.Errorf("%s: %v, %v", p, n, err)
+		}
+	}
+}
+
+// Symlinks that lead through too many names are refused, and keep nothing else from being applied.
+func TestManySteps(t *testing.T) {
+	t.Parallel()
+	upper, lower := parse("d/", "far -> d/../d/../d/../d/../f", "f 644 x", "near -> f"), layer{".": {Kind: Directory}}
+	for _, left := range []int{100, 3} {
+		c := &Comparison{Root: "/w", Upper: upper, Lower: lower, steps: maxSteps - left}
+		changes, err := c.Changes()
+		if err != nil || len(changes) != 4 {
+			t.Fatal(changes, err)
+		}
+		if far := changes[2]; (far.Refused == "") != (left == 100) || left == 3 && far.Refused != errManySteps.Error() {
+			t.Errorf("%d: %q", left, far.Refused)
+		}
+		if f := changes[1]; f.Refused != "" {
+			t.Errorf("%d: %q", left, f.Refused)
+		}
 	}
 }
 

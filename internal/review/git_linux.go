@@ -370,26 +370,26 @@ func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) strin
 	if !ok && path.Base(gitDir) == ".git" {
 		top, ok = path.Dir(gitDir), true
 	}
+	var layers []gitDirs
+	for _, p := range r.trees {
+		if p.upper != nil {
+			layers = append(layers, gitDirs{root: p.source, after: (&Comparison{Upper: p.upper, Lower: p.lower}).merged})
+		}
+	}
 	for _, link := range links {
-		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && r.hasRepository(at) {
+		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && hasRepository(layers, at) {
 			return link
 		}
 	}
 	return ""
 }
 
-// hasRepository reports whether the host or the review has a .git where a path of the host leads.
-func (r *Review) hasRepository(dir string) bool {
+// hasRepository reports whether the host or the review has a .git in what a path of the host leads to, or may have.
+func hasRepository(layers []gitDirs, dir string) bool {
 	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
 		return true
 	}
-	return slices.ContainsFunc(r.trees, func(p pair) bool {
-		if p.upper == nil {
-			return false
-		}
-		g := gitDirs{root: p.source, after: (&Comparison{Upper: p.upper, Lower: p.lower}).merged}
-		return g.now(path.Join(g.follow(dir), ".git"))
-	})
+	return slices.ContainsFunc(layers, func(g gitDirs) bool { return g.now(path.Join(g.follow(dir), ".git")) })
 }
 
 // read returns a file of git, if it and those that were read before are not too large.

@@ -72,7 +72,14 @@ func (t *tree) error(op, p string, err error) error {
 func (t *tree) in(p string) (int, string, error) {
 	dir, name := path.Split(path.Clean(p))
 	if dir = path.Clean(dir); t.fd < 0 || t.dir != dir {
-		fd, err := openBeneath(t.root, dir, unix.O_PATH|unix.O_DIRECTORY)
+		from, rest, err := t.root, dir, error(nil)
+		if below, ok := strings.CutPrefix(dir, t.dir+"/"); ok && t.fd >= 0 { // a deep one costs no more than its name
+			from, rest = t.fd, below
+		}
+		fd := -1
+		if err = unix.ENAMETOOLONG; len(dir) < unix.PathMax { // what a path from the root cannot name is none, from anywhere
+			fd, err = openBeneath(from, rest, unix.O_PATH|unix.O_DIRECTORY)
+		}
 		if err != nil {
 			return -1, "", err
 		}
@@ -93,7 +100,10 @@ func (t *tree) open(p string, flags int) (int, error) {
 }
 
 func (t *tree) Names(dir string) ([]string, error) {
-	fd, err := openBeneath(t.root, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := -1, error(unix.ENAMETOOLONG)
+	if len(dir) < unix.PathMax {
+		fd, err = t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
 	switch err {
 	case nil:
 	case unix.EXDEV:
