@@ -1,8 +1,11 @@
 package review
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,6 +25,16 @@ const maxExported = 16 << 20
 // would read too.
 const maxExportedInAll = 256 << 20
 
+// maxLines bounds the lines of both sides of a file. maxCost bounds the sum, over all files, of lines to
+// the power of 1.5, which is how git's time grows: some ten seconds in all. A command can make a file in
+// which every second byte ends a line, and git needs minutes and a GiB for 16 MiB of these.
+const (
+	maxLines = 400_000
+	maxCost  = 3e9
+)
+
+var errManyLines = errors.New("too many lines to be compared")
+
 // diffPrefix begins the names of directories for diffs.
 const diffPrefix = "diff-"
 
@@ -33,8 +46,8 @@ const maxShownPath = 4000
 // files, and b the review's. A symlink of one layer can have the path that shows a file of another
 // one, so it never mixes layers.
 //
-// done removes the directories. left are the changes that are not in them: large files, those
-// beyond maxExportedInAll, git's objects and indexes, which nobody reads, files of other kinds than
+// done removes the directories. left are the changes that are not in them: large files, files with
+// many lines, those beyond maxExportedInAll or maxCost, git's objects and indexes, which nobody reads, files of other kinds than
 // regular files and symlinks, empty directories, files that have just changed, and paths that are
 // too long. left also has changes of attributes, or of permissions, that git does not show.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
@@ -54,7 +67,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			done()
 		}
 	}()
-	total := int64(0)
+	total, cost := int64(0), 0.0
 	for i := range set.Changes {
 		c := &set.Changes[i]
 		if err := ctx.Err(); err != nil {
@@ -83,7 +96,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			dirs = append(dirs, dir)
 		}
 		if whole {
-			err := r.export(copies[c.Layer], at, c)
+			err := r.export(copies[c.Layer], at, c, &cost)
 			if isShortage(err) {
 				return nil, nil, nil, err
 			}
@@ -109,9 +122,22 @@ func fileSize(n *Node) int64 {
 	return 0
 }
 
-// export copies both sides of a change, or none.
-func (r *Review) export(to *tree, at string, c *Change) error {
+// export copies both sides of a change, or none, and adds to cost what git takes to compare them.
+func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
 	p := r.trees[c.Layer]
+	if c.Op == Modified && c.Old.Kind == File && c.New.Kind == File {
+		before, err := p.lower.lines(c.Path)
+		after, newErr := p.upper.lines(c.Path)
+		n := before + after
+		more := float64(n) * math.Sqrt(float64(n))
+		if err = errors.Join(err, newErr); err == nil && (n > maxLines || *cost+more > maxCost) {
+			err = errManyLines
+		}
+		if err != nil {
+			return err
+		}
+		*cost += more
+	}
 	err := to.copy("a/"+at, p.lower, c.Path, &c.Old)
 	if err != nil {
 		return err
@@ -122,6 +148,25 @@ func (r *Review) export(to *tree, at string, c *Change) error {
 		}
 	}
 	return err
+}
+
+// lines counts the line ends of a file, which has at most maxExported bytes.
+func (t *tree) lines(p string) (n int, err error) {
+	f, err := t.file(p)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 64<<10)
+	for from := io.LimitReader(f, maxExported); err == nil; {
+		var size int
+		size, err = from.Read(buf)
+		n += bytes.Count(buf[:size], []byte("\n"))
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 // copy copies a file or a symlink of a tree to to.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +120,33 @@ func TestExportOfKinds(t *testing.T) {
 	want := "a/ a/emptied/ a/emptied/x=1 a/empty= a/exec=1 a/full/ a/full/x=1 a/g=hi a/mode=1 a/od/ a/od/x=1 b/ b/ed=evil b/exec=1 b/g/ b/g/in=2 b/ld b/made/ b/made/with/ b/made/with/x=1 b/mode=1 b/new=1 b/od=evil"
 	if got := strings.Join(strings.Fields(strings.Join(dirs, "\n")), " "); got != want || !slices.Equal(left, []string{"away/in", "both", "dir", "empty", "made/in", "mode", "new", "shut"}) {
 		t.Errorf("%s, left %q", got, left)
+	}
+}
+
+// What git would compare for minutes is left out: by the lines of one file, or of all.
+func TestExportOfManyLines(t *testing.T) {
+	t.Parallel()
+	ends := func(n int) string { return strings.Repeat("\n", n) }
+	w := newWorkspace(t, "few 1", "gone "+ends(maxLines+1), "many "+ends(maxLines/2), "mode "+ends(maxLines))
+	for _, line := range []string{"few 2", "gone -", "many " + ends(maxLines/2+1), "mode " + ends(maxLines), "new " + ends(maxLines+1)} {
+		w.write(w.upper, line)
+	}
+	w.check(os.Chmod(filepath.Join(w.upper, "mode"), 0o755))
+	dirs, left := w.export()
+	got := strings.Join(strings.Fields(regexp.MustCompile(`=\n+`).ReplaceAllString(strings.Join(dirs, ""), "=")), " ")
+	if want := "a/ a/few=1 a/gone= a/mode= b/ b/few=2 b/mode= b/new="; got != want || !slices.Equal(left, []string{"many"}) {
+		t.Errorf("%s, left %q; want %s", got, left, want)
+	}
+
+	w = newWorkspace(t)
+	const each = maxLines / 2
+	n := int(maxCost/(2*each*math.Sqrt(2*each))) + 2
+	for i := range n {
+		w.write(w.root, fmt.Sprintf("f%02d %s", i, ends(each)))
+		w.write(w.upper, fmt.Sprintf("f%02d %sx", i, ends(each)))
+	}
+	if _, left := w.export(); len(left) != 2 {
+		t.Errorf("of %d files %q are left", n, left)
 	}
 }
 
