@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestApplyPart(t *testing.T) {
@@ -234,5 +236,35 @@ func TestUndoAfterPartIntoShut(t *testing.T) {
 			t.Errorf("%s: %v, %q: %q", in, err, changed, got)
 		}
 		w.open().Close()
+	}
+}
+
+// What cannot be moved as it is, and is made anew, has the attributes that were shown.
+func TestApplyPartWithAttributes(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	for _, line := range []string{"d/x 1", "d/y 1", "f text"} {
+		w.write(w.upper, line)
+	}
+	w.check(os.Link(filepath.Join(w.upper, "f"), filepath.Join(w.upper, "g")))
+	for _, p := range []string{"d", "f"} {
+		w.check(unix.Setxattr(filepath.Join(w.upper, p), "user.one", []byte("1"), 0))
+		w.check(unix.Setxattr(filepath.Join(w.upper, p), "user.overlay.x", []byte("1"), 0))
+	}
+	_, err := w.apply(Choice{Paths: []string{"d/x", "f"}})
+	w.check(err)
+	if got, want := w.list(w.root), "d/ d/x=1 f=text"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r, err := openTree(w.root, false)
+	w.check(err)
+	defer r.close()
+	for _, p := range []string{"d", "f"} {
+		if got, err := r.Attributes(p); err != nil || len(got) != 1 || got["user.one"] != "1" {
+			t.Errorf("%s has %q, %v", p, got, err)
+		}
+		if n, err := unix.Lgetxattr(filepath.Join(w.root, p), "user.overlay.x", nil); err == nil {
+			t.Errorf("%s has the overlay's attribute of %d bytes", p, n)
+		}
 	}
 }

@@ -75,7 +75,8 @@ type Make struct {
 	Slot  string
 	Mode  uint32
 	Gid   uint32
-	Of    *Place // a file to copy; nil for a directory
+	Like  Place // the file or directory of the upper layer whose attributes it gets
+	Copy  bool  // it is a file, and gets the contents too; otherwise a directory
 	MTime int64
 }
 
@@ -239,7 +240,7 @@ func (p *planner) takesAway(c *Change, host Place) {
 // makeDirectory plans a new directory that cannot be moved as a whole.
 func (p *planner) makeDirectory(c *Change, host Place) {
 	p.madeDirs[host] = true
-	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid}
+	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid, Like: Place{Upper, c.Layer, name(c.Path)}}
 	p.plan.Makes = append(p.plan.Makes, m)
 	p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
 	if c.New.Mode != m.Mode {
@@ -267,7 +268,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
 	if made {
-		p.plan.Makes = append(p.plan.Makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Of: &upper})
+		p.plan.Makes = append(p.plan.Makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Like: upper, Copy: true})
 		p.file(c, swap)
 		return nil
 	}

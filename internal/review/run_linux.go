@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -68,7 +69,7 @@ func (r *run) makeAll(ctx context.Context, plan *Plan) error {
 
 func (r *run) make(m *Make) error {
 	at := m.Slot
-	if m.Of == nil {
+	if !m.Copy {
 		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
 			return r.slots.error("mkdir", at, err)
 		}
@@ -80,7 +81,7 @@ func (r *run) make(m *Make) error {
 	}
 	f := os.NewFile(uintptr(fd), at)
 	defer f.Close()
-	from, err := r.tree(*m.Of).file(string(m.Of.Path))
+	from, err := r.tree(m.Like).file(string(m.Like.Path))
 	if err != nil {
 		return err
 	}
@@ -98,13 +99,44 @@ func (r *run) make(m *Make) error {
 	return err
 }
 
-// settle sets the group and permissions of a new file.
+// settle sets the attributes, the group and the permissions of a new file.
 func (r *run) settle(m *Make) error {
+	if err := r.slots.copyAttributes(m.Slot, r.tree(m.Like), string(m.Like.Path)); err != nil {
+		return err
+	}
 	err := unix.Fchownat(r.slots.root, m.Slot, -1, int(m.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil && m.Mode&0o2000 != 0 { // the bit must not be for another group
 		return r.slots.error("chown", m.Slot, err)
 	}
 	return r.slots.chmod(m.Slot, m.Mode)
+}
+
+// copyAttributes copies the extended attributes and access control lists from p of another tree.
+func (t *tree) copyAttributes(to string, of *tree, p string) error {
+	fd, name, err := of.in(p)
+	if err != nil {
+		return of.error("open", p, err)
+	}
+	at := fdPath(fd) + "/" + name
+	list, err := listAttributes(at)
+	if err != nil {
+		return of.error("listxattr", p, err)
+	}
+	for attr := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		if attr == "" || ofSystem(attr) {
+			continue
+		}
+		value, err := readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, attr, to) })
+		if errors.Is(err, unix.EACCES) {
+			continue // its owner may not read it, and it is shown without its value
+		} else if err != nil {
+			return of.error("getxattr", p, err)
+		}
+		if err := unix.Lsetxattr(fdPath(t.root)+"/"+to, attr, []byte(value), 0); err != nil {
+			return t.error("setxattr", to, err)
+		}
+	}
+	return nil
 }
 
 // chmod sets the permissions of a file that is no symlink.
