@@ -325,6 +325,26 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 			return s, err
 		}},
+		"open.04/source": opened(func(s *shared.Spec) {
+			s.Table = slices.Clone(s.Table)
+			for i, e := range s.Table {
+				if e.Access.Shows() && e.Source == "" {
+					s.Table[i].Source = e.Path
+				}
+			}
+		}),
+		"open.04/home": opened(func(s *shared.Spec) {
+			s.Home, _, _ = strings.Cut(s.Home, "\x00")
+			s.Session.Dir, _, _ = strings.Cut(s.Session.Dir, "\x00")
+		}),
+		"open.04/devices": opened(func(s *shared.Spec) { s.Devices = nil }),
+		"open.05/value": {open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			s, err := e.Open(ctx, spec)
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, spec.Options)
+			}
+			return s, err
+		}},
 		"open.04/slash": opened(func(s *shared.Spec) {
 			s.Table = slices.Clone(s.Table)
 			for i := range s.Table {

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,24 +10,29 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // A lie is an engine that isolates, and does not do what one sentence of docs/protocol.md says
 // that an engine with the feature does.
 type lie struct {
-	feature  shared.Feature
-	sentence string // words of it
-	what     string // the engine does
-	cases    string // that can see it; one must
+	feature  shared.Feature // or ofSpec
+	sentence string         // words of it
+	what     string         // the engine does
+	cases    string         // that can see it; one must
 	breakage
 }
 
+// ofSpec stands for a feature where a sentence is about the Spec.
+const ofSpec shared.Feature = ""
+
 // unseen are sentences that no lie is told about, and why.
 var unseen = map[string]string{
-	"is the TLS server of the credentials": "TestNetworkByName: it takes a host at port 443 that the engine trusts",
-	"new values of credentials":            "TestNetworkByName",
-	"by addresses of its own":              "its other sentence is what can be seen",
+	"checks the real host's certificate": "TestNetworkByName: it takes a host at port 443 that the engine trusts",
+	"new values of credentials":          "TestNetworkByName",
+	"by addresses of its own":            "its other sentence is what can be seen",
 }
 
 // lies are all lies. What they keep on the host goes with t.
@@ -129,9 +135,32 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureNetworkNames, "enforces", "tells another port", "net.34", detail("port", "1")},
 		{shared.FeatureNetworkNames, "enforces", "counts no bytes", "net.34", detail("received", "0")},
 		{shared.FeatureNetworkNames, "enforces", "counts no connections", "net.34", detail("connections", "0")},
+		{shared.FeatureNetworkNames, "enforces", "counts no bytes that are sent", "net.34", detail("sent", "0")},
+		{shared.FeatureNetworkNames, "enforces", "leads to all ports of a listed name", "net.37", names(func(rule string) string {
+			name, _, _ := strings.Cut(rule, ":")
+			return name + ":* private"
+		})},
+		{shared.FeatureNetworkNames, "enforces", "leads to private addresses of each listed name", "net.38", names(func(rule string) string {
+			return strings.TrimSuffix(rule, " private") + " private"
+		})},
+		{shared.FeatureNetworkNames, "enforces", "takes a name for listed that ends like one that is", "net.39", names(func(rule string) string {
+			name, _, _ := strings.Cut(rule, ":")
+			if own := machineName(); !strings.HasPrefix(rule, "!") && strings.HasSuffix(own, name) {
+				rule = own + strings.TrimPrefix(rule, name)
+			}
+			return rule
+		})},
+		{shared.FeatureNetworkNames, "enforces", "tells not who it was where commands share the network", "session.06", detail("by", "")},
 		{shared.FeatureNetworkProxy, "implements", "leads nothing out", "net.34", claim(onNetwork(shared.NetworkNames, shared.NetworkNone), shared.FeatureNetworkProxy, shared.FeatureNetworkNames)},
 		{shared.FeatureNetworkProxy, "implements", "gives the host's network", proxied, claim(toHost, shared.FeatureNetworkProxy, shared.FeatureNetworkNames)},
 		{shared.FeatureNetworkProxy, "includes", "tells nothing", "net.27 net.34", claim(silent(shared.EventNetwork), shared.FeatureNetworkProxy, shared.FeatureNetworkNames)},
+		{shared.FeatureNetworkProxy, "implements", "leads everywhere by CONNECT", "net.27 net.41", byProxy(t, "CONNECT")},
+		{shared.FeatureNetworkProxy, "implements", "leads everywhere by URLs", "net.41", byProxy(t, "GET")},
+		{shared.FeatureNetworkProxy, "implements", "leads everywhere by SOCKS", "net.41", byProxy(t, "SOCKS")},
+		{shared.FeatureNetworkProxy, "implements", "sets no HTTP_PROXY", "net.40", byProxy(t, "", "HTTP_PROXY")},
+		{shared.FeatureNetworkProxy, "implements", "sets no HTTPS_PROXY", "net.40", byProxy(t, "", "HTTPS_PROXY")},
+		{shared.FeatureNetworkProxy, "implements", "sets no ALL_PROXY", "net.40", byProxy(t, "", "ALL_PROXY")},
+		{shared.FeatureNetworkInject, "is the TLS server", "leads to the hosts themselves", "command.21", opened(func(s *shared.Spec) { s.Network.Inject = shared.Injection{} })},
 		{shared.FeatureNetworkInject, "Secrets", "has one in a note of the plan", "command.18", withSecret(func(secret string, p *shared.Plan) { p.Notes = append(p.Notes, secret) })},
 		{shared.FeatureNetworkInject, "Secrets", "has one in a document of the plan", "command.18", withSecret(func(secret string, p *shared.Plan) {
 			p.Documents = append(p.Documents, shared.PlanDocument{Name: "rules", Text: secret})
@@ -141,6 +170,8 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureNetworkPorts, "implements", "publishes the first port alone", "net.29", opened(func(s *shared.Spec) { s.Network.Publish = s.Network.Publish[:min(1, len(s.Network.Publish))] })},
 		{shared.FeatureNetworkPorts, "implements", "leads to all ports of the host", "net.30", toHost},
 		{shared.FeatureNetworkPorts, "implements", "publishes nothing", "net.29", opened(func(s *shared.Spec) { s.Network.Publish = nil })},
+		{shared.FeatureNetworkPorts, "implements", "publishes at all addresses", "net.29", published(func(_, port, inside string) string { return "0.0.0.0:" + port + ":" + inside })},
+		{shared.FeatureNetworkPorts, "implements", "takes a published port for the one inside", "net.29", published(func(address, port, _ string) string { return address + ":" + port + ":" + port })},
 		{shared.FeatureNetworkTranslated, "loopback", "leads there", "net.25", claim(breakage{}, shared.FeatureNetworkTranslated)},
 		{shared.FeatureNetworkTCP, "refuses", "keeps them from nothing", "net.01 net.02", claim(onNetwork(shared.NetworkNone, shared.NetworkHost), shared.FeatureNetworkTCP, shared.FeatureNetworkNone)},
 		{shared.FeatureNetworkTCP, "includes", "claims both and keeps them from nothing", "net.01 net.03", claim(onNetwork(shared.NetworkNone, shared.NetworkHost), shared.FeatureNetworkTCP)},
@@ -150,8 +181,10 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureFilesystemMinimal, "implements", "shows the host's /var/log", "read.12", shows("/var/log", "/var/log")},
 		{shared.FeatureFilesystemMinimal, "implements", "shows the workspace's neighbours", "read.01 read.37", beside("outside", "")},
 		{shared.FeatureFilesystemMinimal, "implements", "shows all, writable", "write.01 write.22", outside()},
+		{shared.FeatureFilesystemMinimal, "implements", "shows the host's control groups, writable", "read.19 write.29", roughly(adding("--bind", "/sys/fs/cgroup", "/sys/fs/cgroup"))},
 		{shared.FeatureFilesystemHost, "implements", "shows the minimal view", "read.72", opened(func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal })},
 		{shared.FeatureFilesystemHost, "implements", "shows all, writable", "write.23", outside()},
+		{shared.FeatureFilesystemHost, "implements", "shows the host's /run", "read.11", inHostView("/run")},
 		{shared.FeatureRemap, "shows", "shows it at its own path", "read.73", entries(func(e *shared.Entry) bool {
 			if e.Source != "" {
 				e.Path = e.Source
@@ -167,6 +200,9 @@ func lies(t *testing.T) []lie {
 		})},
 
 		{shared.FeatureDevices, "implements", "leaves them out", "read.77", opened(func(s *shared.Spec) { s.Devices = nil })},
+		{shared.FeatureDevices, "implements", "shows others", "read.78", opened(func(s *shared.Spec) { s.Devices = []string{"/dev/fuse"} })},
+		{shared.FeatureDevices, "may use", "lets none be opened", "read.77", claim(roughly(adding("--bind", "/dev/fuse", "/dev/fuse")), shared.FeatureDevices)},
+		{shared.FeatureDevices, "cannot change", "lets their modes be changed", "write.87", claim(roughly(adding("--dev-bind", "/dev/fuse", "/dev/fuse")), shared.FeatureDevices)},
 
 		{shared.FeatureOverlay, "implements", "writes to the source", "write.44", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlay, "implements", "cannot be written", "write.44", as(shared.Overlay, shared.ReadOnly)},
@@ -178,6 +214,8 @@ func lies(t *testing.T) []lie {
 		})},
 		{shared.FeatureOverlayKept, "keeps an", "writes to the source", "command.17", as(shared.Overlay, shared.ReadWrite)},
 		{shared.FeatureOverlayKept, "keeps an", "loses them", "command.17", inSession("holder/u*/overlay/*/upper/made", func(path string) { os.Remove(path) }, false)},
+		{shared.FeatureOverlayKept, "keeps an", "loses what was removed", "command.17", inSession("holder/u*/overlay/*/upper/file", func(path string) { os.Remove(path) }, false)},
+		{shared.FeatureOverlayKept, "keeps an", "loses that a directory is another", "command.17", inSession("holder/u*/overlay/*/upper/keys", func(path string) { unix.Removexattr(path, "user.overlay.opaque") }, false)},
 		{shared.FeatureOverlayKept, "HASH", "calls it otherwise", "command.17", inSession("holder/u*/overlay/*", func(path string) { os.Rename(path, path+"0") }, false)},
 		{shared.FeatureOverlayKept, "flock", "has no lock", "command.17", inSession("holder/u*/lock", func(path string) {
 			os.Remove(path)
@@ -251,6 +289,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureHomePrivate, "implements", "keeps it for the next command", "read.76", home(dir(), shared.ReadWrite)},
 		{shared.FeatureHomePrivate, "implements", "makes none", "write.42", opened(func(s *shared.Spec) { s.Home = "" })},
 		{shared.FeatureHomePrivate, "empty", "has a .profile in it", "read.81", home(furnished, shared.ReadWrite)},
+		{shared.FeatureHomePrivate, "its session", "forgets it with each command of a session", "read.83", opened(func(s *shared.Spec) { s.Session = shared.Session{} })},
 		{shared.FeatureTempPrivate, "private", "shows the host's /tmp", "read.13 write.41", shows("/tmp", "/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /var/tmp", "read.38 write.41", shows("/var/tmp", "/var/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /dev/shm", "read.39 write.41", roughly(adding("--bind", "/dev/shm", "/dev/shm"))},
@@ -261,6 +300,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureTempPrivate, "private", "keeps /var/tmp for the next command", "read.32", shows(dir(), "/var/tmp")},
 		{shared.FeatureTempPrivate, "private", "keeps /dev/shm for the next command", "read.32", roughly(adding("--bind", dir(), "/dev/shm"))},
 
+		{shared.FeatureTempPrivate, "private", "shows the host's /tmp in the host's view", "read.14", inHostView("/tmp")},
 		{shared.FeatureProcessesHidden, "lets a command", "shows the host's", "read.22 proc.01 proc.08", roughly(func(words []string) []string {
 			return replaced(words, "--unshare-all", "--unshare-user", "--unshare-net", "--unshare-ipc", "--unshare-uts")
 		})},
@@ -271,6 +311,8 @@ func lies(t *testing.T) []lie {
 		})},
 		{shared.FeatureProcessesHidden, "leaves none", "lets a daemon go on", "life.01 life.02", outside()},
 		{shared.FeatureProcessesHidden, "leaves none", "lets it go on after Close", "life.07", outside()},
+		{shared.FeatureProcessesHidden, "leaves none", "lets it go on after the command's time", "life.03", outside()},
+		{shared.FeatureProcessesHidden, "leaves none", "lets it go on after SIGKILL", "life.04", outside()},
 
 		{shared.FeatureProcesses, "share pid", "shares nothing", "session.01", apart},
 		{shared.FeatureProcesses, "share pid", "has a /tmp for each", "session.01", processes(func(s *shared.Spec) { s.Table = with(s.Table, shared.Entry{Path: "/tmp", Access: shared.Private}) })},
@@ -313,6 +355,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureKernelFiltered, "system calls", "lets it make rings and handle faults", "kernel.10 kernel.20 kernel.21", rough},
 		{shared.FeatureKernelFiltered, "system calls", "lets it have rare sockets", "kernel.39 kernel.40 kernel.43", rough},
 
+		{shared.FeatureKernelFiltered, "system calls", "lets it type into the terminal", "kernel.01 kernel.02", outside()},
 		{shared.FeatureTTY, "takes", "gives no controlling terminal", "stream.13", changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false })},
 		{shared.FeatureTTY, "takes", "has a pipe between", "stream.13", alongside(`"$@" | cat`)},
 		{shared.FeatureTTY, "takes", "keeps typed signals back", "stream.13", alongside(`trap '' INT; exec "$@"`)},
@@ -328,6 +371,12 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureTrace, "reports", "tells of one call", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall { return calls[:min(1, len(calls))] })},
 		{shared.FeatureTrace, "reports", "tells of files alone", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall {
 			return slices.DeleteFunc(calls, func(c shared.TracedCall) bool { return c.Wants != "read" })
+		})},
+		{shared.FeatureTrace, "reports", "tells of no address", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall {
+			return slices.DeleteFunc(calls, func(c shared.TracedCall) bool { return c.Wants == "connect" })
+		})},
+		{shared.FeatureTrace, "reports", "tells of no program", "command.16", traced(func(calls []shared.TracedCall) []shared.TracedCall {
+			return slices.DeleteFunc(calls, func(c shared.TracedCall) bool { return c.Wants == "execute" })
 		})},
 		{shared.FeatureTrace, "reports", "tells of no file", "command.16", detail("calls", "[]")},
 		{shared.FeatureUser, "runs", "runs it as its own", "proc.41", opened(func(s *shared.Spec) { s.User = nil })},
@@ -346,6 +395,29 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureLimitTempSize, "enforces", "does not", "write.45 write.46", limits(func(l *shared.Limits) { l.TempSize = 0 })},
 		{shared.FeatureLimitTempSize, "enforces", "does not in /var/tmp", "write.84", shows(dir(), "/var/tmp")},
 		{shared.FeatureLimitTempSize, "enforces", "does not in the home", "write.85", home(dir(), shared.ReadWrite)},
+		{shared.FeatureLimitTempSize, "enforces", "does not in a tmpfs mount", "write.86", entries(func(e *shared.Entry) bool {
+			if e.Access == shared.Private {
+				e.Source, e.Access = private, shared.ReadWrite
+			}
+			return true
+		})},
 		{shared.FeatureLimitTempSize, "enforces", "holds it for all but /dev/shm", "write.46", rough},
+
+		{ofSpec, "`attribute` is the entry's `why`", "names another attribute", "host.13", breakage{open: func(ctx context.Context, e shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
+			s, err := e.Open(ctx, spec)
+			if one, ok := errors.AsType[*shared.Error](err); ok {
+				err = &shared.Error{Kind: one.Kind, Attribute: "table", Message: one.Message}
+			}
+			return s, err
+		}}},
+		{ofSpec, "`missing` decides", "takes each path that is missing", "host.13", missing(shared.MissingRefuse, shared.MissingIgnore)},
+		{ofSpec, "`missing` decides", "takes none", "host.13", missing(shared.MissingIgnore, shared.MissingRefuse)},
+		{ofSpec, "`missing` decides", "takes what the host was to hold", "host.13", missing(shared.MissingHold, shared.MissingIgnore)},
+		{ofSpec, "path of a hidden entry", "takes each hidden path that is missing", "host.13", hiddenAs(func(e *shared.Entry) { e.Missing = shared.MissingIgnore })},
+		{ofSpec, "creates no mount points", "makes one for what is hidden and missing", "write.61", hiddenAs(func(e *shared.Entry) {
+			if f, err := os.OpenFile(e.Path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close()
+			}
+		})},
 	}
 }

@@ -1,11 +1,15 @@
 package enginetest_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,7 +129,7 @@ func closingAll() breakage {
 // roughly has bubblewrap make the sandbox, with words that nobody thought about for long.
 func roughly(change func(words []string) []string) breakage {
 	return breakage{open: func(ctx context.Context, _ shared.Engine, spec shared.Spec) (shared.Sandbox, error) {
-		spec.Limits = shared.Limits{}
+		spec.Limits, spec.Devices = shared.Limits{}, nil
 		return naiveWith(change).Open(ctx, spec)
 	}}
 }
@@ -237,6 +241,147 @@ func unmasked(pattern string) func(*shared.Spec) {
 	r := regexp.MustCompile(pattern)
 	return func(s *shared.Spec) {
 		s.Table = slices.DeleteFunc(slices.Clone(s.Table), func(e shared.Entry) bool { return e.Access == shared.Hidden && r.MatchString(e.Path) })
+	}
+}
+
+// inHostView shows a directory of the host in the host's view, writable.
+func inHostView(path string) breakage {
+	return opened(func(s *shared.Spec) {
+		if s.Filesystem == shared.FilesystemHost {
+			s.Table = with(s.Table, shared.Entry{Source: path, Path: path, Access: shared.ReadWrite})
+		}
+	})
+}
+
+// missing takes one answer to what is missing for another.
+func missing(is, instead shared.Missing) breakage {
+	return entries(func(e *shared.Entry) bool {
+		if e.Missing == is {
+			e.Missing = instead
+		}
+		return true
+	})
+}
+
+// names changes each rule of names.
+func names(change func(rule string) string) breakage {
+	return opened(func(s *shared.Spec) {
+		s.Network.Names = slices.Clone(s.Network.Names)
+		for i, rule := range s.Network.Names {
+			s.Network.Names[i] = change(rule)
+		}
+	})
+}
+
+func machineName() string {
+	name, _ := os.Hostname()
+	return strings.ToLower(name)
+}
+
+// published changes each published port, which has an address and two ports then.
+func published(change func(address, port, inside string) string) breakage {
+	return opened(func(s *shared.Spec) {
+		s.Network.Publish = slices.Clone(s.Network.Publish)
+		for i, p := range s.Network.Publish {
+			parts := strings.Split(p, ":")
+			port, inside := parts[max(0, len(parts)-2)], parts[len(parts)-1]
+			s.Network.Publish[i] = change("127.0.0.1", port, inside)
+		}
+	})
+}
+
+// byProxy has the variables name a proxy, which leads to what is listed, and everywhere if it is asked in one
+// way: SOCKS, or by a method of HTTP. Variables of some names are left out.
+func byProxy(t *testing.T, careless string, without ...string) breakage {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var listed sync.Map
+	leads := func(way, to string) bool {
+		_, ok := listed.Load(to + " private")
+		return ok || way == careless
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go lead(c, leads)
+		}
+	}()
+	at := l.Addr().(*net.TCPAddr)
+	b := alongside(fmt.Sprintf(`export HTTP_PROXY=http://%[1]v HTTPS_PROXY=http://%[1]v ALL_PROXY=socks5h://%[1]v; unset NONE %[2]s; exec "$@"`, at, strings.Join(without, " ")))
+	b.open = opened(func(s *shared.Spec) {
+		if s.Network.Mode == shared.NetworkNames {
+			for _, rule := range s.Network.Names {
+				listed.Store(rule, true)
+			}
+			s.Network.HostPorts = append(slices.Clone(s.Network.HostPorts), uint16(at.Port))
+		}
+	}).open
+	return claim(b, shared.FeatureNetworkProxy, shared.FeatureNetworkNames)
+}
+
+// lead serves one connection to such a proxy.
+func lead(c net.Conn, leads func(way, to string) bool) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	first, err := in.Peek(1)
+	if err != nil {
+		return
+	}
+	way, to, accepted := "SOCKS", "", "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+	send := func(io.Writer) error { return nil }
+	if first[0] == 5 { // RFC 1928, with one method and a name
+		head := make([]byte, 3+5)
+		io.ReadFull(in, head[:3])
+		c.Write([]byte{5, 0})
+		io.ReadFull(in, head[3:])
+		rest := make([]byte, int(head[7])+2)
+		io.ReadFull(in, rest)
+		name, port := rest[:head[7]], rest[head[7]:]
+		to = fmt.Sprintf("%s:%d", name, int(port[0])<<8+int(port[1]))
+	} else {
+		request, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		way, to, accepted = request.Method, request.Host, "HTTP/1.1 200 OK\r\n\r\n"
+		if way != http.MethodConnect {
+			accepted, send = "", request.Write
+		}
+	}
+	if !leads(way, to) {
+		return
+	}
+	out, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	io.WriteString(c, accepted)
+	send(out)
+	go io.Copy(out, in)
+	io.Copy(c, out)
+}
+
+// A proxy that leads to what is listed holds what a list of names asks of it.
+func TestProxiesAreTried(t *testing.T) {
+	t.Parallel()
+	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
+		t.Skipf("native is not ready: %v %s", err, p.Reason)
+	}
+	r := suite(t, &brokenEngine{native.New(), byProxy(t, "")}, enginetest.Options{Run: every("net.40", "net.41")}).Run(t.Context(), nil)
+	for _, one := range r.Results {
+		if one.Status != enginetest.Held {
+			t.Errorf("%+v", one)
+		}
+	}
+	if len(r.Results) != 2 {
+		t.Errorf("%+v", r.Results)
 	}
 }
 
@@ -369,8 +514,8 @@ func inSession(pattern string, do func(path string), atStart bool) breakage {
 	return b
 }
 
-// sentences are what docs/protocol.md says of each feature, in its order.
-func sentences(t *testing.T) (features []shared.Feature, of map[shared.Feature][]string) {
+// sentences are what docs/protocol.md says of each feature, in its order, and what it says of the Spec.
+func sentences(t *testing.T) (features []shared.Feature, of map[shared.Feature][]string, prose string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/protocol.md")
 	if err != nil {
@@ -389,14 +534,16 @@ func sentences(t *testing.T) (features []shared.Feature, of map[shared.Feature][
 			of[f] = regexp.MustCompile(`[.;] `).Split(cells[1], -1)
 		}
 	}
-	return features, of
+	_, prose, _ = strings.Cut(string(page), "### The Spec\n\n")
+	prose, _, _ = strings.Cut(prose, "\n## ")
+	return features, of, strings.Join(strings.Fields(prose), " ")
 }
 
 // Each sentence of the protocol about a feature is one that an engine could lie about, and the kit
 // would see that. The golden file is the table of them.
 func TestEachSentenceHasALie(t *testing.T) {
 	t.Parallel()
-	features, of := sentences(t)
+	features, of, prose := sentences(t)
 	list := lies(t)
 	var table strings.Builder
 	table.WriteString("| feature | the protocol | an engine that | is caught by |\n|---|---|---|---|\n")
@@ -415,12 +562,20 @@ func TestEachSentenceHasALie(t *testing.T) {
 				}
 			}
 			for words, why := range unseen {
-				if rows == 0 && strings.Contains(sentence, words) {
+				if strings.Contains(sentence, words) {
 					row("-", why)
 				}
 			}
 			if rows == 0 {
 				t.Errorf("%s: no lie is about %q", f, sentence)
+			}
+		}
+	}
+	for sentence := range strings.SplitSeq(prose, ". ") {
+		for _, l := range list {
+			if l.feature == ofSpec && strings.Contains(sentence, l.sentence) {
+				told[string(ofSpec)+l.what] = true
+				fmt.Fprintf(&table, "| | %s | %s | %s |\n", sentence, l.what, l.cases)
 			}
 		}
 	}

@@ -2,13 +2,17 @@ package actor
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +21,27 @@ import (
 // networkActions speak to somebody.
 func networkActions() map[string]action {
 	return map[string]action{
-		"dial":         dialOrAsk,
+		"dial": dialOrAsk,
+		"by-each-proxy": func(args []string) (string, error) { // ADDRESS CANARY
+			for _, name := range proxyVariables {
+				if _, err := throughProxy(name, args[0], args[1], ""); err != nil {
+					return "", fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return "it answers through each", nil
+		},
+		"by-any-proxy": func(args []string) (string, error) { // CANARY ADDRESS...
+			return each(args[1:], func(address string) (string, error) {
+				return each(proxyVariables, func(name string) (string, error) {
+					got, err := throughProxy(name, address, args[0], "")
+					if err != nil && name == "HTTP_PROXY" {
+						got, err = fetched(address, args[0])
+					}
+					return got, err
+				})
+			})
+		},
+		"request":      request,
 		"route":        anyOf(route),
 		"interfaces":   interfaces,
 		"resolver":     resolver,
@@ -35,36 +59,161 @@ const netPatience = 10 * time.Second
 // into the variables.
 func dialOrAsk(args []string) (string, error) {
 	got, err := Dial(args)
-	proxy, parsed := url.Parse(os.Getenv("HTTP_PROXY"))
-	if err == nil || parsed != nil || proxy.Host == "" || args[0] != "tcp" {
+	if err == nil || os.Getenv("HTTP_PROXY") == "" || args[0] != "tcp" {
 		return got, err
 	}
-	c, refused := net.DialTimeout("tcp", proxy.Host, netPatience)
+	got, refused := throughProxy("HTTP_PROXY", args[1], args[2], strings.Join(args[3:], ""))
 	if refused != nil {
 		return "", errors.Join(err, refused)
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(netPatience))
-	ask := "CONNECT " + args[1] + " HTTP/1.1\r\nHost: " + args[1] + "\r\n"
-	if password, ok := proxy.User.Password(); ok {
-		ask += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password)) + "\r\n"
-	}
-	if _, err := io.WriteString(c, ask+"\r\n"); err != nil {
-		return "", err
-	}
-	in := bufio.NewReader(c)
-	status, refused := in.ReadString('\n')
-	if refused != nil || !strings.Contains(status, " 200 ") {
-		return "", errors.Join(err, fmt.Errorf("the proxy says %q", status))
-	}
-	for line := status; strings.TrimSpace(line) != "" && refused == nil; {
-		line, refused = in.ReadString('\n')
-	}
-	got, refused = answers(in, args[2])
-	return got + " through the proxy", refused
+	return got + " through the proxy", nil
 }
 
-// Dial connects to NETWORK ADDRESS and reads the CANARY from there.
+// proxyVariables name proxies.
+var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"}
+
+// dialProxy connects to the proxy that a variable names.
+func dialProxy(variable string) (*url.URL, net.Conn, error) {
+	proxy, err := url.Parse(os.Getenv(variable))
+	if err != nil || proxy.Host == "" {
+		return nil, nil, errors.Join(errors.New("it names no proxy"), err)
+	}
+	c, err := net.DialTimeout("tcp", proxy.Host, netPatience)
+	if err == nil {
+		c.SetDeadline(time.Now().Add(netPatience))
+	}
+	return proxy, c, err
+}
+
+// throughProxy has the proxy of a variable connect to an address, as the variable's URL says.
+func throughProxy(variable, address, canary, text string) (string, error) {
+	proxy, c, err := dialProxy(variable)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	ask := askCONNECT
+	if strings.HasPrefix(proxy.Scheme, "socks5") {
+		ask = askSOCKS
+	}
+	if err := ask(proxy, c, in, address); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		return "", err
+	}
+	return answers(in, canary)
+}
+
+// request asks NAME by TLS, whoever serves it, with one more FIELD: it tells the server's certificate
+// by its sum, and the answer.
+func request(args []string) (string, error) {
+	address := args[0] + ":443"
+	c, err := net.DialTimeout("tcp", address, netPatience)
+	if err != nil {
+		proxy, through, refused := dialProxy("HTTP_PROXY")
+		if refused == nil {
+			refused = askCONNECT(proxy, through, bufio.NewReader(through), address)
+		}
+		if c = through; refused != nil {
+			return "", errors.Join(err, refused)
+		}
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(netPatience))
+	secure := tls.Client(c, &tls.Config{ServerName: args[0], InsecureSkipVerify: true})
+	if err := secure.Handshake(); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(secure.ConnectionState().PeerCertificates[0].Raw)
+	fmt.Fprintf(secure, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n\r\n", args[0], args[1])
+	text, _ := io.ReadAll(io.LimitReader(secure, 64<<10))
+	return fmt.Sprintf("%x %q", sum, text), nil
+}
+
+// authorization is the field with the proxy's password, if it has one.
+func authorization(proxy *url.URL) string {
+	password, ok := proxy.User.Password()
+	if !ok {
+		return ""
+	}
+	return "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password)) + "\r\n"
+}
+
+func askCONNECT(proxy *url.URL, c net.Conn, in *bufio.Reader, address string) error {
+	if _, err := fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n%s\r\n", address, authorization(proxy)); err != nil {
+		return err
+	}
+	status, err := in.ReadString('\n')
+	if err != nil || !strings.Contains(status, " 200 ") {
+		return errors.Join(err, fmt.Errorf("the proxy says %q", status))
+	}
+	for line := status; strings.TrimSpace(line) != "" && err == nil; {
+		line, err = in.ReadString('\n')
+	}
+	return err
+}
+
+// askSOCKS asks by RFC 1928, with a password of RFC 1929 if the proxy has one.
+func askSOCKS(proxy *url.URL, c net.Conn, in *bufio.Reader, address string) error {
+	const version, connect, byName, byAddress = 5, 1, 3, 1
+	says := func(ask []byte, n int) ([]byte, error) {
+		if _, err := c.Write(ask); err != nil {
+			return nil, err
+		}
+		reply := make([]byte, n)
+		_, err := io.ReadFull(in, reply)
+		if err == nil && reply[1] != 0 {
+			err = fmt.Errorf("the proxy says %d", reply[1])
+		}
+		return reply, err
+	}
+	counted := func(text string) []byte { return append([]byte{byte(len(text))}, text...) }
+	host, text, err := net.SplitHostPort(address)
+	tried(err)
+	if password, ok := proxy.User.Password(); ok {
+		const method = 2
+		if _, err := c.Write([]byte{version, 1, method}); err != nil {
+			return err
+		}
+		reply := make([]byte, 2)
+		if _, err := io.ReadFull(in, reply); err != nil || reply[1] != method {
+			return errors.Join(err, fmt.Errorf("the proxy says %d", reply[1]))
+		}
+		_, err = says(slices.Concat([]byte{1}, counted(proxy.User.Username()), counted(password)), 2)
+	} else {
+		_, err = says([]byte{version, 1, 0}, 2)
+	}
+	if err != nil {
+		return err
+	}
+	to := append([]byte{byName}, counted(host)...)
+	if ip := net.ParseIP(host).To4(); ip != nil {
+		to = append([]byte{byAddress}, ip...)
+	}
+	_, err = says(binary.BigEndian.AppendUint16(slices.Concat([]byte{version, connect, 0}, to), uint16(number(text))), 10)
+	return err
+}
+
+// fetched asks the proxy for a whole URL.
+func fetched(address, canary string) (string, error) {
+	proxy, c, err := dialProxy("HTTP_PROXY")
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "GET http://%[1]s/ HTTP/1.1\r\nHost: %[1]s\r\n%s\r\n", address, authorization(proxy)); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(c, 64<<10))
+	if !strings.Contains(string(text), canary) {
+		return "", errors.Join(err, fmt.Errorf("the proxy says %q", text))
+	}
+	return "it answers", nil
+}
+
+// Dial connects to NETWORK ADDRESS, sends a text if there is one, and reads the CANARY from there.
 func Dial(args []string) (string, error) {
 	c, err := net.DialTimeout(args[0], args[1], netPatience)
 	if args[0] == "unix" {
@@ -75,10 +224,12 @@ func Dial(args []string) (string, error) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(netPatience))
+	text := strings.Join(args[3:], "")
 	if args[0] == "udp" {
-		if _, err := c.Write([]byte("?")); err != nil {
-			return "", err
-		}
+		text = "?"
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		return "", err
 	}
 	return answers(c, args[2])
 }

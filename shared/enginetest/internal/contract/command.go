@@ -4,11 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,6 +114,7 @@ func commandRules() []Rule {
 		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
 		{ID: "command.20", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: []shared.Feature{shared.FeatureOverlay}, run: ownOverlay},
 		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: []shared.Feature{shared.FeatureNetworkInject}, run: keptSecret},
+		{ID: "command.21", Title: "to a host of a credential, the engine is the server of TLS, and goes on to no host whose certificate nobody trusts", Features: []shared.Feature{shared.FeatureNetworkInject}, run: terminates},
 		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }
@@ -180,7 +184,7 @@ func keptOverlay(s *subject) {
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
-	p, _ := s.started(sandbox, s.sh("echo kept >made && cat made"+forever), nil)
+	p, _ := s.started(sandbox, s.sh("echo kept >made && rm file && rm -r keys && mkdir keys && cat made"+forever), nil)
 	s.Check("the lock", func() {
 		f, err := os.OpenFile(lock, os.O_RDWR, 0)
 		s.Must(err)
@@ -193,6 +197,7 @@ func keptOverlay(s *subject) {
 	if err != nil || string(text) != "kept\n" {
 		s.Failf("there it is %q: %v", text, err)
 	}
+	s.Must(keptAsKernelDoes(upper))
 	if scene.HostHas(s.Path("ws/made")) != nil {
 		s.Failf("it is in the workspace")
 	}
@@ -228,7 +233,7 @@ func ownOverlay(s *subject) {
 // keptSecret looks for a secret where a command, or anybody on the machine, could find it.
 func keptSecret(s *subject) {
 	spec := s.spec()
-	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{Certificate: s.certificate(),
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{Certificate: s.certificate("name.example"),
 		Credentials: []shared.Credential{{Hosts: []string{"name.example"}, Header: "Authorization", Placeholder: "placeholder-of-a-secret", Value: shared.Secret(s.Canary)}}}}
 	sandbox := s.OpenAs(spec)
 	cmd := s.sh("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; echo end" + forever)
@@ -250,11 +255,64 @@ func keptSecret(s *subject) {
 	}
 }
 
-// certificate is one for name.example, issued by itself, and its key.
-func (s *subject) certificate() shared.Secret {
+// terminates has a command make a request to a host of a credential, which is this machine.
+func terminates(s *subject) {
+	name, err := os.Hostname()
+	s.Must(err)
+	name = strings.ToLower(name)
+	addr, err := net.ResolveTCPAddr("tcp4", name+":443")
+	if err != nil {
+		s.End(scene.NotApplicable, "the machine's own name has no address: %v", err)
+	}
+	l, err := net.ListenTCP("tcp4", addr)
+	if err != nil {
+		s.End(scene.NotApplicable, "nothing can listen where hosts of credentials do: %v", err)
+	}
+	defer l.Close()
+	form := func(text shared.Secret) tls.Certificate {
+		pair, err := tls.X509KeyPair([]byte(text), []byte(text))
+		s.Must(err)
+		return pair
+	}
+	real, own := s.certificate(name), s.certificate(name)
+	got := make(chan string, 16)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				c.SetDeadline(time.Now().Add(s.Patience()))
+				text := make([]byte, 4096)
+				if n, _ := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{form(real)}}).Read(text); n > 0 {
+					got <- string(text[:n])
+				}
+			}()
+		}
+	}()
+	const placeholder = "placeholder-of-a-secret"
+	spec := s.spec()
+	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{name + ":443 private"}, Inject: shared.Injection{Certificate: own,
+		Credentials: []shared.Credential{{Hosts: []string{name}, Header: "Authorization", Placeholder: placeholder, Value: shared.Secret(s.Canary)}}}}
+	o := s.run(s.OpenAs(spec), s.inside("request", name, "Authorization: "+placeholder), nil)
+	if want := fmt.Sprintf("%x", sha256.Sum256(form(own).Certificate[0])); !strings.HasPrefix(o.Verdict.Detail, want+" ") {
+		s.Failf("the command finds another certificate, or none: %s", o.Output())
+	}
+	l.Close()
+	select {
+	case text := <-got:
+		s.Failf("a server with a certificate that nobody trusts gets the request: %s", scene.Tail(text))
+	default:
+	}
+}
+
+// certificate is one for a name, issued by itself, and its key.
+func (s *subject) certificate(name string) shared.Secret {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.Must(err)
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"name.example"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
 	s.Must(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
@@ -363,8 +421,14 @@ func plainProcess(s *subject) {
 }
 
 func tracedCommand(s *subject) {
-	long := "/sbxhost-" + strings.Repeat("n", 200)
-	cmd := s.sh("cd / && cat sbxhost-none $1 2>/dev/null; $1 2>/dev/null; exit 6", long)
+	long, nobody := "/sbxhost-"+strings.Repeat("n", 200), "192.0.2.1:9" // to which there is no way
+	dial := s.inside("dial", "tcp", nobody, "nothing")
+	dials := s.spec().Network.Mode == shared.NetworkNone && !strings.Contains(s.once(dial, nil).Verdict.Detail, "socket: ") // where that can be made
+	if !dials {
+		dial = s.sh(":")
+	}
+	cmd := s.sh("cd / && cat sbxhost-none $1 2>/dev/null; $1 2>/dev/null; shift; \"$@\"; exit 6", append([]string{long}, dial.Args...)...)
+	cmd.Env = dial.Env
 	calls := func() (list []shared.TracedCall) {
 		p := s.begin(s.open(), cmd, shared.Stdio{})
 		s.endsBy(p, shared.ExitStatus{Code: 6})
@@ -386,6 +450,9 @@ func tracedCommand(s *subject) {
 				s.Failf("%+v is not among the calls that are told: %+v", call, traced)
 			}
 		}
+	}
+	if dials && !slices.ContainsFunc(traced, func(c shared.TracedCall) bool { return c.Wants == "connect" && c.Target == nobody }) {
+		s.Failf("the address is not among the calls that are told: %+v", traced)
 	}
 }
 

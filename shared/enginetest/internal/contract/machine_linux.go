@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,21 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
+
+// keptAsKernelDoes looks for what the kernel keeps of an overlay in which "file" was removed, and "keys"
+// made anew.
+func keptAsKernelDoes(upper string) error {
+	var file unix.Stat_t
+	if err := unix.Lstat(filepath.Join(upper, "file"), &file); err != nil || file.Mode&unix.S_IFMT != unix.S_IFCHR || file.Rdev != 0 {
+		return fmt.Errorf("a file that was removed is no whiteout there: mode %#o: %v", file.Mode, err)
+	}
+	const attribute = "user.overlay.opaque"
+	value := make([]byte, 16)
+	if n, err := unix.Lgetxattr(filepath.Join(upper, "keys"), attribute, value); err != nil || string(value[:n]) != "y" {
+		return fmt.Errorf("a directory that was made anew does not have %s there: %v", attribute, err)
+	}
+	return nil
+}
 
 // peakMemory is the most that a process ever had in memory at once.
 func peakMemory(pid int) (int64, error) {

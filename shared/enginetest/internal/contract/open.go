@@ -27,10 +27,12 @@ func openRules() []Rule {
 		{ID: "open.02", Title: "what the schema declares is well-formed", run: schemaRule},
 		{ID: "open.03", Title: "a feature that is not claimed is refused", run: unclaimedRule},
 		{ID: "open.04", Title: "a Spec of a bad form is refused as such", run: formRule},
-		{ID: "open.05", Title: "an option that is not declared is refused", run: func(s *subject) {
+		{ID: "open.05", Title: "an option that is not declared is refused, and no error tells its value", run: func(s *subject) {
 			spec := s.spec()
-			spec.Options = json.RawMessage(`{"sbxhost_no_such_option": true}`)
-			s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported)
+			spec.Options = json.RawMessage(`{"sbxhost_no_such_option": "` + s.Canary + `"}`)
+			if told := fmt.Sprint(s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported)); strings.Contains(told, s.Canary) {
+				s.Failf("the error has the option's value: %s", scene.Tail(told))
+			}
 		}},
 		{ID: "open.06", Title: "isolation and its absence are never confused", run: func(s *subject) {
 			spec := s.spec()
@@ -233,6 +235,11 @@ func formRule(s *subject) {
 		"a relative session":         func(s *shared.Spec) { s.Session.Dir = "session" },
 		"a negative number of CPUs":  func(s *shared.Spec) { s.Limits.CPUs = -1 },
 		"options that are not JSON":  func(s *shared.Spec) { s.Options = json.RawMessage("{") },
+		"read-only without a source": with(shared.Entry{Path: s.Shown, Access: shared.ReadOnly}),
+		"a home with a NUL":          func(s *shared.Spec) { s.Home = "/home\x00" },
+		"a session with a NUL":       func(s *shared.Spec) { s.Session.Dir = "/session\x00" },
+		"a device not in /dev":       func(s *shared.Spec) { s.Devices = []string{"/etc/passwd"} },
+		"a device with ..":           func(s *shared.Spec) { s.Devices = []string{"/dev/../dev/null"} },
 		"a destination of no length": with(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
 	} {
 		spec := s.spec()

@@ -20,6 +20,31 @@ func sessionRules() []Rule {
 		{ID: "session.03", Title: "a kill ends what one command has started, and nothing else", Features: claimed, run: killsItsOwn},
 		{ID: "session.04", Title: "limits bound all of it together", Features: append(claimed, shared.FeatureLimitPIDs), run: boundTogether},
 		{ID: "session.05", Title: "a sandbox with another network or limit is refused while one is open", Features: append(claimed, shared.FeatureNetworkHost, shared.FeatureLimitOpenFiles), run: refusesOthers},
+		{ID: "session.06", Title: "an event of the network tells whose it is where commands share that, and not elsewhere", Features: append(claimed, shared.FeatureNetworkNames), run: tellsWhose},
+	}
+}
+
+func tellsWhose(s *subject) {
+	const name = "unlisted.example"
+	cmd := s.inside("dial", "tcp", name+":80", "nothing")
+	for what, spec := range map[string]shared.Spec{"a session": s.oneMachine(), "none": s.spec()} {
+		spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"listed.example"}}
+		s.Check(what, func() {
+			p := s.begin(s.OpenAs(spec), cmd, shared.Stdio{})
+			s.wait(p)
+			heard := false
+			for e := range p.Events() {
+				if e.Kind != shared.EventNetwork || e.Details["name"] != name {
+					continue
+				}
+				if heard = true; (e.Details["by"] != "") != spec.Session.Processes {
+					s.Failf("it is said to be by %q: %s", e.Details["by"], e.Message)
+				}
+			}
+			if !heard {
+				s.Failf("no event tells of %s", name)
+			}
+		})
 	}
 }
 

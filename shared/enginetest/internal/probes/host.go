@@ -2,6 +2,7 @@ package probes
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,26 +30,42 @@ func hostProbes() []Probe {
 		odd("host.10", "a mount whose name is an expression", "$(touch x)`y`${HOME}%s"),
 		odd("host.11", "a mount whose name is in SBPL", `a") (allow default) (x "`),
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
-		{ID: "host.13", Title: "a missing source", Unmodelled: decidedByRequest, custom: missingSource},
+		{ID: "host.13", Title: "what is missing is refused by its name, unless it may be", Unmodelled: decidedByRequest, custom: missing},
 		{ID: "host.26", Title: "a fifo as what is shown does not hang it", Only: OnlyLinux, Refusal: true, Works: true,
 			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
 	}
 }
 
-func missingSource(s *scene.Scene) {
-	t := s.Trying("nothing")
-	if o := s.Attempt(t); o.Verdict.Kind != actor.Got {
-		s.End(scene.ControlFailed, "without it: %v %v %s", o.Refused, o.Broke, o.Output())
+// missing has entries about what is not there.
+func missing(s *scene.Scene) {
+	path := s.Path("missing")
+	with := func(e shared.Entry) *scene.Trial {
+		t := s.Trying("nothing")
+		e.Path, e.Why = path, "bind_paths[1]"
+		t.Add(e)
+		return t
 	}
-	t.Show(s.Path("missing"), shared.ReadOnly)
-	o := s.Attempt(t)
-	if errors.Is(o.Refused, shared.ErrInvalidSpec) {
-		s.End(scene.Held, "%v", o.Refused)
+	for _, e := range []shared.Entry{
+		{Source: path, Access: shared.ReadOnly}, {Source: path, Access: shared.ReadWrite, Missing: shared.MissingHold},
+		{Access: shared.Hidden}, {Access: shared.Hidden, Missing: shared.MissingHold},
+	} {
+		t := with(e)
+		if scene.Missing(s.Kit.Info.Features, Requires(nil, t)) != "" {
+			continue
+		}
+		what := fmt.Sprintf("%v, missing: %v", e.Access, e.Missing)
+		o := s.Attempt(t)
+		if o.Verdict.Kind == actor.Got {
+			s.End(scene.Leaked, "%s: it was taken, and the command ran", what)
+		}
+		if one, ok := errors.AsType[*shared.Error](o.Refused); !ok || !errors.Is(one, shared.ErrInvalidSpec) || one.Attribute != "bind_paths[1]" {
+			s.Failf("%s: not refused as it should be: %v", what, o.Refused)
+		}
+		e.Missing = shared.MissingIgnore // and this is the control
+		if o := s.Attempt(with(e)); o.Verdict.Kind != actor.Got {
+			s.Failf("%s, where that may be: %v %v %s", what, o.Refused, o.Broke, o.Output())
+		}
 	}
-	if o.Verdict.Kind == actor.Got {
-		s.End(scene.Leaked, "it was taken, and the command ran")
-	}
-	s.Failf("not refused as it should be: %v", o.Refused)
 }
 
 // oddName shows a directory of that name: what is in it can be read and not

@@ -1,8 +1,10 @@
 package probes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -30,8 +32,14 @@ func listen(network, address string) func(*scene.Scene) error {
 				if err != nil {
 					return
 				}
-				c.Write([]byte(s.Canary))
-				c.Close()
+				go func() {
+					defer c.Close()
+					io.WriteString(c, cmp.Or(s.Values["answer"], s.Canary))
+					if half, ok := c.(interface{ CloseWrite() error }); ok {
+						half.CloseWrite() // so that nothing which it has sent resets the connection
+					}
+					io.Copy(io.Discard, c)
+				}()
 			}
 		}()
 		return nil
@@ -59,18 +67,24 @@ func listenPacket(s *scene.Scene) error {
 	return nil
 }
 
-// listenOutward has the host serve on an address that is not its loopback.
-func listenOutward(s *scene.Scene) error {
+// outwardAddress is one of the machine that is not its loopback.
+func outwardAddress() (net.IP, error) {
 	addrs, err := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil && !ip.IP.IsLinkLocalUnicast() {
+			return ip.IP, nil
+		}
+	}
+	return nil, errors.Join(err, scene.AbsentError("the machine has no address but its loopback"))
+}
+
+// listenOutward has the host serve there.
+func listenOutward(s *scene.Scene) error {
+	ip, err := outwardAddress()
 	if err != nil {
 		return err
 	}
-	for _, a := range addrs {
-		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil && !ip.IP.IsLinkLocalUnicast() {
-			return listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))(s)
-		}
-	}
-	return scene.AbsentError("the machine has no address but its loopback")
+	return listen("tcp", net.JoinHostPort(ip.String(), "0"))(s)
 }
 
 // onHostNetwork gives the trial the host's network.
@@ -109,8 +123,15 @@ func listenNamed(s *scene.Scene) error {
 	}
 	err = listen("tcp", addr.String())(s)
 	s.Values["name"] = strings.ToLower(name)
+	s.Values["numeric"] = s.Values["addr"]
 	s.Values["addr"] = fmt.Sprintf("%s:%d", s.Values["name"], port(s))
 	return err
+}
+
+// listenWeb is listenNamed with an answer of HTTP.
+func listenWeb(s *scene.Scene) error {
+	s.Values["answer"] = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.Canary), s.Canary)
+	return listenNamed(s)
 }
 
 // freePort finds a port of the loopback that nobody has, for {addr}.
@@ -141,6 +162,20 @@ func eventAbout(s *scene.Scene, e shared.Event, allowed bool) bool {
 	return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == strconv.FormatBool(allowed)
 }
 
+// listed lists {addr}.
+func listed(s *scene.Scene, t *scene.Trial) {
+	t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+}
+
+// refusedWith gives the trial a rule with which {name} is refused still, and looks for the event.
+func refusedWith(rule func(*scene.Scene) string) func(*scene.Scene, *scene.Trial) {
+	return func(s *scene.Scene, t *scene.Trial) {
+		byName(s, t)
+		t.Spec.Network.Names = append(t.Spec.Network.Names, rule(s))
+		t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) && e.Details["reason"] != "" })
+	}
+}
+
 // eventArrived wants hears to have heard it.
 func eventArrived(s *scene.Scene) error {
 	if s.Values["told"] == "" {
@@ -163,6 +198,7 @@ func networkProbes() []Probe {
 	onIt := func(id, title string, act ...string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, trial: onHostNetwork, act: act}
 	}
+	const sent = "a text that is longer than what is received"
 	privilegedPorts := onIt("net.24", "privileged ports of the host", "bind-low")
 	privilegedPorts.ownNetwork = true
 	return []Probe{
@@ -213,9 +249,7 @@ func networkProbes() []Probe {
 		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
 			t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) && e.Details["reason"] != "" })
-		}, act: dial("tcp"), grant: func(s *scene.Scene, t *scene.Trial) {
-			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
-		}, after: eventArrived},
+		}, act: dial("tcp"), grant: listed, after: eventArrived},
 		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
 			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private", "!"+s.Values["name"])
@@ -225,14 +259,15 @@ func networkProbes() []Probe {
 		}, after: eventArrived},
 		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			byName(s, t)
-			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+			listed(s, t)
+			t.Act = append(t.Act, sent)
 			begin, told := time.Now(), 0
 			t.During = hears(s, func(e shared.Event) bool {
 				if eventAbout(s, e, true) {
 					told++
 				}
 				duration, _ := strconv.ParseInt(e.Details["duration_ns"], 10, 64)
-				return eventAbout(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["connections"] == "1" &&
+				return eventAbout(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["sent"] == strconv.Itoa(len(sent)) && e.Details["connections"] == "1" &&
 					told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
 			})
 		}, act: dial("tcp"), after: eventArrived},
@@ -244,14 +279,47 @@ func networkProbes() []Probe {
 			s.Values["other"] = strconv.Itoa(int(port(s)))
 			return errors.Join(err, freePort(s))
 		}, trial: func(s *scene.Scene, t *scene.Trial) {
-			t.Spec.Network.Publish = []string{s.Values["other"], strconv.Itoa(int(port(s)))}
+			t.Spec.Network.Publish = []string{s.Values["other"], fmt.Sprintf("127.0.0.1:%d:%d", port(s), port(s)^1)}
 			t.During = func(shared.Process) {
 				s.Until(func() error {
+					if at, err := outwardAddress(); err == nil {
+						if _, err := actor.Dial([]string{"tcp", fmt.Sprintf("%s:%d", at, port(s)), s.Canary}); err == nil {
+							s.End(scene.Leaked, "it is published at %s, too", at)
+						}
+					}
 					_, err := actor.Dial([]string{"tcp", s.Values["addr"], s.Canary})
 					return err
 				})
 			}
-		}, act: words{"serve", "{addr}", "{canary}"}},
+			t.Do("serve", fmt.Sprintf("127.0.0.1:%d", port(s)^1), s.Canary)
+		}},
+		{ID: "net.37", Title: "a port that no rule lists of a name that one does", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			t.Spec.Network.Names = append(t.Spec.Network.Names, fmt.Sprintf("%s:%d private", s.Values["name"], port(s)^1))
+		}, act: dial("tcp"), grant: listed},
+		{ID: "net.38", Title: "a private address of a name whose rule has none, of which an event tells", prepare: listenNamed, trial: refusedWith(func(s *scene.Scene) string {
+			return s.Values["addr"]
+		}), act: dial("tcp"), grant: listed, after: eventArrived},
+		{ID: "net.39", Title: "a name that ends like one that a rule lists, of which an event tells", prepare: func(s *scene.Scene) error {
+			if err := listenNamed(s); err != nil {
+				return err
+			}
+			if name := s.Values["name"]; len(name) < 2 || strings.Contains("-.", name[1:2]) {
+				return scene.AbsentError("no rule can list the end of the machine's name")
+			}
+			return nil
+		}, trial: refusedWith(func(s *scene.Scene) string {
+			addr := s.Values["addr"]
+			return addr[min(1, len(addr)):] + " private"
+		}), act: dial("tcp"), grant: listed, after: eventArrived},
+		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy}, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			listed(s, t)
+		}, act: words{"by-each-proxy", "{addr}", "{canary}"}},
+		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy}, prepare: listenWeb, trial: func(s *scene.Scene, t *scene.Trial) {
+			byName(s, t)
+			t.Act = append(t.Act, s.Values["numeric"])
+		}, act: words{"by-any-proxy", "{canary}", "{addr}"}, grant: listed},
 		named(toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"))),
 		named(toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward)),
 		named(toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket)),

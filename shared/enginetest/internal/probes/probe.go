@@ -75,6 +75,7 @@ const (
 	decidedByEngine  = "a matter of what the engine hands over, which its other tests hold"
 	decidedByRequest = "a matter of what the engine refuses, before there is a profile"
 	decidedByEnd     = "a matter of what ends when, which no profile says"
+	decidedByProxy   = "a matter of what the proxy leads to, to which profiles only let commands speak"
 	decidedByLimits  = "a matter of limits, of which profiles have none"
 )
 

@@ -2,6 +2,7 @@ package probes
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,12 +49,30 @@ func plantIn(dir string) func(*scene.Scene) error {
 // inHostView tries it in the host's view.
 func inHostView(_ *scene.Scene, t *scene.Trial) { t.Spec.Filesystem = shared.FilesystemHost }
 
-func haveFuse(*scene.Scene) error {
-	if info, err := os.Stat("/dev/fuse"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return scene.AbsentError("the machine has no /dev/fuse")
+// fuse is a device that machines have, and no sandbox by itself.
+const fuse = "/dev/fuse"
+
+// haveFuse wants the device; its {mode} is as the action chmod has one.
+func haveFuse(s *scene.Scene) error {
+	info, err := os.Stat(fuse)
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return scene.AbsentError("the machine has no " + fuse)
 	}
+	s.Values["mode"] = fmt.Sprintf("%04o", info.Mode().Perm())
 	return nil
 }
+
+// openFuse wants the device, and that it can be opened.
+func openFuse(s *scene.Scene) error {
+	f, err := os.Open(fuse)
+	if err != nil {
+		return scene.AbsentError(err.Error())
+	}
+	return errors.Join(f.Close(), haveFuse(s))
+}
+
+// withFuse lists the device.
+func withFuse(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{fuse} }
 
 // readProbes are about what of the host can be read.
 func readProbes() []Probe {
@@ -111,6 +130,13 @@ func readProbes() []Probe {
 			t.Add(shared.Entry{Path: s.Path("ws/sub"), Access: shared.Private})
 			t.First = [][]string{{"create", s.Path("ws/sub/left")}}
 		}, grant: unprotected},
+		{ID: "read.83", Title: "what an earlier command of its session left in the home can be read", Unmodelled: decidedByEngine, Works: true, prepare: func(s *scene.Scene) error {
+			return errors.Join(makeDir("home")(s), makeDir("session")(s))
+		}, act: words{"read-home", "left"}, trial: func(s *scene.Scene, t *scene.Trial) {
+			t.Spec.Home, t.Spec.Session = s.Path("home"), shared.Session{ID: "enginetest-home-" + s.Kit.Random, Dir: s.Path("session")}
+			t.Setenv("HOME", t.Spec.Home)
+			t.First = [][]string{{"write-home", "left"}}
+		}},
 		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: words{"list-home"}, trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Home = s.Path("home")
 			t.Setenv("HOME", t.Spec.Home)
@@ -138,9 +164,8 @@ func readProbes() []Probe {
 		{ID: "read.34", Title: "values of variables in command lines on the host", Only: OnlyLinux, custom: secretInArgv},
 		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: words{"peek", "1"},
 			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("peek", "child") }},
-		{ID: "read.77", Title: "a device that is listed", Only: OnlyLinux, prepare: haveFuse, Works: true, Refusal: true,
-			trial: func(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{"/dev/fuse"} }, act: words{"stat", "/dev/fuse"}},
-		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: []shared.Feature{shared.FeatureMetadata}, prepare: haveFuse, act: words{"stat", "/dev/fuse"}},
+		{ID: "read.77", Title: "a device that is listed can be opened", Only: OnlyLinux, prepare: openFuse, Works: true, Refusal: true, trial: withFuse, act: words{"open", fuse}},
+		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: []shared.Feature{shared.FeatureMetadata}, prepare: haveFuse, act: words{"stat", fuse}},
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: words{"stat", "{outside}/secret"}, grant: showOutside},
 		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: words{"chroot-escape", "{canary}", "{outside}/secret"}},
 	}

@@ -143,6 +143,8 @@ func writeProbes() []Probe {
 		{ID: "write.35", Title: "setgid bits at creation", act: words{"create-mode", "{ws}/new", "2755"}},
 		{ID: "write.36", Title: "character devices", Only: OnlyLinux, act: words{"mknod", "{ws}/null", "char"}, Maybe: true},
 		{ID: "write.37", Title: "block devices", Only: OnlyLinux, act: words{"mknod", "{ws}/disk", "block"}, Maybe: true},
+		{ID: "write.87", Title: "the mode of a device that is listed", Only: OnlyLinux, prepare: haveFuse, Refusal: true, Maybe: true, trial: withFuse,
+			act: words{"chmod", fuse, "{mode}"}, control: controlOutside},
 		{ID: "write.38", Title: "fifos can be made", Works: true, act: words{"mkfifo", "{ws}/pipe"}},
 		{ID: "write.39", Title: "files of other users", Only: OnlyLinux, act: words{"chown", "{ws}/file"}, Maybe: true},
 		{ID: "write.40", Title: "immutable files", Only: OnlyLinux, act: words{"immutable", "{ws}/file"}, Maybe: true},
