@@ -100,7 +100,7 @@ func throughProxy(variable, address, canary, text string) (string, error) {
 	if err := ask(proxy, c, in, address); err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(c, text); err != nil {
+	if err := send(c, text); err != nil {
 		return "", err
 	}
 	return answers(in, canary)
@@ -228,10 +228,19 @@ func Dial(args []string) (string, error) {
 	if args[0] == "udp" {
 		text = "?"
 	}
-	if _, err := io.WriteString(c, text); err != nil {
+	if err := send(c, text); err != nil {
 		return "", err
 	}
 	return answers(c, args[2])
+}
+
+// send sends a text. Of none it says nothing: whoever has answered can be gone.
+func send(c net.Conn, text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(c, text)
+	return err
 }
 
 func answers(r io.Reader, canary string) (string, error) {
