@@ -77,6 +77,11 @@ func TestOverlaysThatCannotBe(t *testing.T) {
 	}
 	inSession := sessionSpec(t)
 	inside.Write(t, inSession.Session.Dir+"/sub/f", "f")
+	open := sessionSpec(t)
+	open.Session.ID = "" // each command has an init of its own
+	if err := os.Chmod(open.Session.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	mounted := "/proc" // has mounts beneath on some machines, and is no lower layer on any
 	for name, tt := range map[string]struct {
 		spec    shared.Spec
@@ -86,6 +91,7 @@ func TestOverlaysThatCannotBe(t *testing.T) {
 		"no session":     {shared.Spec{}, []shared.Entry{overlay(lower)}, 0},
 		"nested":         {sessionSpec(t), []shared.Entry{overlay(lower), overlay(lower + "/in")}, 1},
 		"session inside": {inSession, []shared.Entry{overlay(inSession.Session.Dir + "/sub")}, 0},
+		"others write":   {open, []shared.Entry{overlay(lower)}, 0},
 		"submounts":      {sessionSpec(t), []shared.Entry{{Source: mounted, Path: "/o", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}, 0},
 	} {
 		spec := tt.spec

@@ -59,10 +59,15 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	return a, nil
 }
 
-// Overlays has it make the overlays of directories, with their layers in a session's directory that its user can
-// reach, whose owner removes them. It gives the sources of which there can be none, with a *[MountError].
+// Overlays makes the overlays of directories. Their layers are in a session's directory that its user can
+// reach, and whose owner removes them. It returns the sources that can have none, each with a *[MountError].
 func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
-	if err := frame.Send(a.raw, frame.Encode(msgOwn, &ownOf{scratch, sources}, 1024)); err != nil {
+	dir, st, err := openSession(scratch, os.Geteuid())
+	if err != nil {
+		return nil, err
+	}
+	unix.Close(dir)
+	if err := frame.Send(a.raw, frame.Encode(msgOwn, &ownOf{scratch, nodeOf(&st), sources}, 1024)); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { a.line.SetReadDeadline(time.Unix(1, 0)) })
@@ -84,6 +89,10 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 		}
 	}
 	return refused, err
+}
+
+func nodeOf(st *unix.Stat_t) string {
+	return strconv.FormatUint(st.Dev, 10) + ":" + strconv.FormatUint(st.Ino, 10)
 }
 
 // Run makes it the init of words and files, from descriptor 0 on.
@@ -166,7 +175,7 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 	defer unix.Umask(umask)
 	failed := s.failed
 	if failed == nil && s.space.dir < 0 {
-		s.space.dir, failed = scratchDir(m.scratch)
+		s.space.dir, failed = scratchDir(m.scratch, m.node)
 	}
 	o := &ownOverlays{}
 	if failed == nil {
@@ -193,13 +202,20 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 	return err
 }
 
-// scratchDir opens the holder's own directory in a session's.
-func scratchDir(session string) (int, *MountError) {
+// scratchDir opens the holder's own directory in a session's, which is that of a device and inode.
+func scratchDir(session, node string) (int, *MountError) {
 	dir, err := openSource(session)
 	if err != nil {
 		return -1, mountError("opening the session's directory", err)
 	}
 	defer unix.Close(dir)
+	var st unix.Stat_t
+	if err = unix.Fstat(dir, &st); err == nil && nodeOf(&st) != node {
+		err = unix.ESTALE
+	}
+	if err != nil {
+		return -1, mountError("opening the session's directory", err)
+	}
 	return makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
 }
 

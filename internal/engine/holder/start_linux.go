@@ -76,20 +76,31 @@ func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || ended(err)
 }
 
+// openSession opens a session's directory, to which nobody can write but a user, this process's and root.
+func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
+	fd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, st, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	if err = unix.Fstat(fd, &st); err != nil {
+		err = &os.PathError{Op: "stat", Path: dir, Err: err}
+	} else if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
+		err = fmt.Errorf("the session directory %q is another user's, or others can write to it", dir)
+	}
+	if err != nil {
+		unix.Close(fd)
+		fd = -1
+	}
+	return fd, st, err
+}
+
 // directory opens the holder's own directory in the session's, and makes it.
 func directory(config Config, uid int) (int, error) {
-	session, err := unix.Open(config.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	session, st, err := openSession(config.Dir, uid)
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: config.Dir, Err: err}
+		return -1, err
 	}
 	defer unix.Close(session)
-	var st unix.Stat_t
-	if err := unix.Fstat(session, &st); err != nil {
-		return -1, &os.PathError{Op: "stat", Path: config.Dir, Err: err}
-	}
-	if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() && st.Uid != 0 && int(st.Uid) != uid {
-		return -1, fmt.Errorf("the session directory %q is another user's, or others can write to it", config.Dir)
-	}
 	dir, failed := makeDirs(session, Place, "u"+strconv.Itoa(uid))
 	if failed != nil {
 		return -1, failed

@@ -141,14 +141,16 @@ func absolute(c *frame.Codec, path string) {
 	}
 }
 
-// An ownOf asks for the overlays of directories, with their layers in scratch.
+// An ownOf asks for the overlays of directories, with their layers in the session's directory scratch. node is
+// the device and inode that it must have: somebody can have put another directory there.
 type ownOf struct {
-	scratch string
-	sources []string
+	scratch, node string
+	sources       []string
 }
 
 func (m *ownOf) Fields(c *frame.Codec) {
 	c.Text(&m.scratch)
+	c.Text(&m.node)
 	c.Texts(&m.sources)
 	absolute(c, m.scratch)
 	for _, source := range m.sources {

@@ -42,7 +42,7 @@ func messages(ops []Op) []frame.Message {
 		&run{request: 8, argv: []string{"init"}, joins: 7},
 		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
 		&overlayOf{3, "/s", true},
-		&ownOf{"/scratch", []string{"/a", "/b"}},
+		&ownOf{"/scratch", "1:2", []string{"/a", "/b"}},
 		&ownMade{[]refusal{{1, MountError{Index: -1, Call: "call", Reason: "reason"}}}},
 		&pair{1, 0x8b},
 		&restored{2, "/0/ws/.git/config", "reason"},
