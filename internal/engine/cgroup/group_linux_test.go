@@ -311,3 +311,29 @@ func TestLookWhileOthersSweep(t *testing.T) {
 	stop()
 	sweeping.Wait()
 }
+
+// Beside a group of version 1, wherever that is mounted, the group of version 2 is not the command's to see.
+func TestGroupsHierarchies(t *testing.T) {
+	t.Parallel()
+	group := func(places ...Place) *Group {
+		g := &Group{}
+		for _, place := range places {
+			g.members = append(g.members, member{part: part{place: place}})
+		}
+		return g
+	}
+	two := Place{Version: 2, Dir: "/sys/fs/cgroup/unified/a"}
+	for _, tt := range []struct {
+		group *Group
+		want  []string
+	}{
+		{nil, nil},
+		{group(two), []string{"cgroup2"}},
+		{group(two, Place{Version: 1, Dir: "/sys/fs/cgroup/cpu,cpuacct/a"}), []string{"cpu,cpuacct"}},
+		{group(two, Place{Version: 1, Dir: "/cgroup/memory/a"}), nil},
+	} {
+		if got := tt.group.Hierarchies(); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %q, and not %q", tt.group, got, tt.want)
+		}
+	}
+}
