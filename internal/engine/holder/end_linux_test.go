@@ -1,0 +1,110 @@
+package holder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestEndOfClient(t *testing.T) {
+	t.Parallel()
+	dir := session(t)
+	c, other := connect(t, dir), connect(t, dir)
+	l, r, err := start(t, c, system(), "echo up; exec sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(r, make([]byte, 3))
+	pidfd, err := unix.PidfdOpen(l.Pid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	c.Close()
+	if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+	if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 60_000); n != 1 {
+		t.Error("the launcher lives on")
+	}
+	if got := sh(t, other, system(), "echo still there"); got != "still there\n" {
+		t.Errorf("%q", got)
+	}
+	other.Close()
+	awaitEnd(dir)
+	if _, err := os.Lstat(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid()), socketName)); err == nil {
+		t.Error("the socket was left")
+	}
+}
+
+// holderOf is the process at the other end of a connection.
+func holderOf(t *testing.T, dir string) int {
+	t.Helper()
+	pid, err := listener(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func listener(dir string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	at, err := unix.Open(filepath.Join(dir, "holder", "u"+strconv.Itoa(os.Geteuid())), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(at)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(at)}); err != nil {
+		return 0, err
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+// runs reports whether a process has not ended; who has to reap it may be slow.
+func runs(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	return fields[0] != "Z" && fields[0] != "X"
+}
+
+// A holder without a session has one client, nothing on a disk, and no overlays; it ends
+// with its client, and the client can wait for that.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	c, err := Connect(t.Context(), Config{Executable: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := c.conn.holder.Pid
+	if out := sh(t, c, system(), "echo up"); out != "up\n" {
+		t.Errorf("got %q", out)
+	}
+	if where, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && where != "/" {
+		t.Errorf("it works in %q", where)
+	}
+	if _, refused := errors.AsType[*MountError](c.Overlay(t.Context(), tempDir(t), false)); !refused {
+		t.Error("there is an overlay without a session")
+	}
+	c.CloseAlone()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has not ended, or was not waited for: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The end of the server is the end of its commands, and of nothing else.
+func TestServeKilled(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	const clients = 20
+	word := fmt.Sprintf("4444.%d", os.Getpid())
+	var running []*exec.Cmd
+	var stderr [clients]bytes.Buffer
+	for i := range clients {
+		cmd, stdout := s.begun(t, &stderr[i], "echo begun; exec sleep "+word)
+		running = append(running, cmd)
+		defer io.Copy(io.Discard, stdout)
+	}
+	if other := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve"); true {
+		other.Env = s.env
+		if out, err := other.CombinedOutput(); err == nil || !strings.Contains(string(out), "another sbxhost serve runs") {
+			t.Errorf("a second server: %v, %s", err, out)
+		}
+	}
+	// One that is stopped is not waited for.
+	s.server.Process.Signal(syscall.SIGSTOP)
+	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s.server.Process.Signal(syscall.SIGCONT)
+	s.server.Process.Kill()
+	s.server.Wait()
+	for i, cmd := range running {
+		cmd.Wait()
+		if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(stderr[i].String(), "sbx: sbxhost serve has ended") {
+			t.Errorf("%v, %q", cmd.ProcessState, stderr[i].String())
+		}
+	}
+	for _, pid := range named("sleep\x00" + word) { // who was killed a moment ago
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+			unix.Close(fd)
+		}
+	}
+	if left := named("sleep\x00" + word); len(left) > 0 {
+		t.Errorf("%d live on", left)
+	}
+	// Its socket is there still, and nobody answers.
+	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s.start(t)
+	if out, err := s.sbx("", "--", "echo", "served").Output(); err != nil || string(out) != "served\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	// A signal that ends it ends what it runs as a signal does.
+	cmd, stdout := s.begun(t, nil, "echo begun; exec sleep "+word)
+	s.server.Process.Signal(syscall.SIGTERM)
+	io.Copy(io.Discard, stdout)
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
+		t.Error(cmd.ProcessState)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(s.dir + "/run/sbxhost/serve"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its socket: %v", err)
+	}
+}
+
+// A server that nobody wants ends by itself, and so does one whose executable was replaced.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	s := newServing(t, "-idle", "1s")
+	if out, err := s.sbx("", "--", "echo", "x").Output(); err != nil || string(out) != "x\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+	s.start(t)
+	program := filepath.Join(s.bin, "sbxhost")
+	// Not by this process: one that another test starts then could have the program open to write.
+	if out, err := exec.Command("sh", "-c", `cp "$0" "$0.new" && mv "$0.new" "$0"`, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// Whoever asks it tells it, also who is confined otherwise, or gone before it looks.
+	confined := s.sbx("", "--", "echo", "x")
+	confined.Path, confined.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 500; exec "$0" "$@"`, confined.Path}, confined.Args[1:]...)
+	if out, err := confined.Output(); err != nil || string(out) != "x\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,256 @@
+package test
+
+import (
+	"bufio"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The server runs the command of who has its identity, and nobody else's.
+func TestServeWhom(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	for _, c := range []struct {
+		name, before string
+		args         []string
+		served       bool
+	}{
+		{"plainly", "", nil, true},
+		{"again", "", nil, true},
+		{"another umask", "umask 0027", nil, true},
+		{"another limit", "ulimit -c 0; ulimit -f 123456", nil, true},
+		{"another limit of open files", "ulimit -n 500", nil, false},
+		{"without a server's directory", "unset XDG_RUNTIME_DIR; export SBX_SERVE=off", nil, false},
+		{"another variable", "export STEP=2; cd ..; cd project", nil, true},
+		{"another directory", "mkdir -p sub; cd sub", nil, true},
+		{"another time limit", "", []string{"-timeout", "55s"}, true},
+		{"an audit log", "export SBXHOST_AUDIT=" + s.dir + "/home/audit.log", nil, true},
+		{"it could be confined", "exec setpriv --no-new-privs \"$0\" \"$@\"", nil, false},
+		{"SBX_SERVE=off", "export SBX_SERVE=off", nil, false},
+		{"a session", "", []string{"-session", "x"}, true},
+		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
+	} {
+		served := false
+		for try := 0; try == 0 || try < 20 && c.served && !served; try++ { // see begun
+			cmd := s.sbx(c.before, append(c.args, "-sandbox", "open", "--", "sh", "-c", "echo $PPID; read line; exit 7")...)
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(stdout).ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			pid, _ := strconv.Atoi(strings.TrimSpace(line))
+			served = slices.Contains(parents(pid), s.server.Process.Pid)
+			stdin.Close()
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if served != c.served {
+			t.Errorf("%s: served: %v, want %v", c.name, served, c.served)
+		}
+	}
+}
+
+// The server that runs the commands of sbx holds the processes of all sessions that its callers begin. Who is
+// confined otherwise has his session held by another, and after an upgrade of the programs each session goes on.
+func TestServeHoldsSessions(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	s.server.Process.Kill()
+	s.server.Wait()
+	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-") // below /tmp none is started
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	s.env = append(s.env, "XDG_RUNTIME_DIR="+run)
+	shell := func(before string, args ...string) (string, error) {
+		cmd := exec.Command("/bin/sh", append([]string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbxhost")}, args...)...)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	sbxhost := func(args ...string) string {
+		t.Helper()
+		out, err := shell("", args...)
+		if err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	t.Cleanup(func() { sbxhost("serve", "-stop") })
+	server := func() int {
+		pid, _ := strconv.Atoi(procText(t, run+"/sbxhost/lock"))
+		return pid
+	}
+	const confine = "exec setpriv --no-new-privs \"$0\" \"$@\""
+	begin := func(before, session string) (background int) {
+		t.Helper()
+		if out, err := shell(before, "exec", "-config", s.dir+"/c.hcl", "-session", session, "-keep", "--", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		until(t, "the background process", func() bool {
+			for line := range strings.Lines(sbxhost("sessions", "list", "-v", session)) {
+				if strings.HasSuffix(line, " sleep 1000\n") {
+					background, _ = strconv.Atoi(strings.Fields(line)[1])
+				}
+			}
+			return background != 0
+		}, func() string { return session })
+		return background
+	}
+	t.Cleanup(func() { shell("", "sessions", "rm", "one", "two", "confined") })
+
+	one, two, confined := begin("", "one"), begin("umask 027", "two"), begin(confine, "confined")
+	first := server()
+	for _, pid := range []int{one, two} {
+		if !slices.Contains(parents(pid), first) {
+			t.Errorf("the server %d does not hold %d", first, pid)
+		}
+	}
+	if slices.Contains(parents(confined), first) {
+		t.Error("it holds what somebody has begun who is confined otherwise")
+	}
+	if out, err := shell(confine, "exec", "-config", s.dir+"/c.hcl", "-session", "one", "-keep", "--", "true"); err == nil || !strings.Contains(out, "no_new_privs") {
+		t.Errorf("somebody confined otherwise joins: %v, %s", err, out)
+	}
+	if out, err := s.sbx("", "--", "echo", "served").CombinedOutput(); err != nil || string(out) != "served\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+	// A session that is not kept is the server's, too, and without it as good.
+	const ancestors = `p=$$; while [ $p -gt 1 ]; do echo $p; p=$(cut -d" " -f4 /proc/$p/stat); done`
+	for before, served := range map[string]bool{"": true, "export SBX_SERVE=off": false, confine: false} {
+		out, err := shell(before, "exec", "-config", s.dir+"/c.hcl", "-session", "plain", "-sandbox", "open", "--", "sh", "-c", ancestors)
+		if has := slices.Contains(strings.Fields(out), strconv.Itoa(first)); err != nil || has != served {
+			t.Errorf("%q: %v, %v, %q", before, has, err, out)
+		}
+	}
+	status := sbxhost("serve", "-status")
+	if !strings.Contains(status, "it holds session one ") || !strings.Contains(status, "it holds session two ") || strings.Contains(status, "it holds session confined") {
+		t.Errorf("%s", status)
+	}
+
+	program := filepath.Join(s.bin, "sbxhost")
+	if out, err := exec.Command("sh", "-c", `cp "$0" "$0.new" && mv "$0.new" "$0"`, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := shell("", "exec", "-config", s.dir+"/c.hcl", "-session", "one", "-keep", "--", "true"); err == nil || !strings.Contains(out, "sbxhost sessions rm one ends it") {
+		t.Errorf("another program joins: %v, %s", err, out)
+	}
+	until(t, "another server", func() bool {
+		s.sbx("", "--", "true").Run()
+		return server() != first
+	}, func() string { return sbxhost("serve", "-status") })
+	sbxhost("sessions", "rm", "two")
+	if !gone(two) {
+		t.Error("what ran in a session that was removed is left")
+	}
+	if stat := procFile(one, "stat"); stat == "" {
+		t.Error("and what ran in another one has gone with it")
+	}
+	sbxhost("sessions", "rm", "one")
+	if !gone(one) || !gone(first) {
+		t.Error("the server, or what it held, does not end")
+	}
+	if stat := procFile(confined, "stat"); stat == "" {
+		t.Error("the session of another server has ended")
+	}
+}
+
+func procText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// statOf is a field of a process's stat, counted from 1.
+func statOf(t *testing.T, pid string, field int) string {
+	_, rest, _ := strings.Cut(procText(t, "/proc/"+pid+"/stat"), ") ")
+	return strings.Fields(rest)[field-3]
+}
+
+// A host that is no credential's any more does not get it from a Host that was made before.
+func TestServeFollowsACredential(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	if _, err := os.Stat(trustedFile); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "TOKEN=secret")
+	configure := func(hosts string) {
+		t.Helper()
+		if err := os.WriteFile(s.dir+"/c.hcl", []byte(`credential "c" {
+  hosts = ["`+hosts+`"]
+  value = "Bearer ${env.TOKEN}"
+}
+sandbox "fast" {
+  engine             = "native"
+  network            = ["a.example", "b.example"]
+  credentials = ["c"]
+}
+`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const show = `cat "$SSL_CERT_FILE"`
+	// For whom the engine has a certificate, which is the last one of those that a command trusts.
+	of := func(out []byte, err error) []string {
+		t.Helper()
+		for block, rest := pem.Decode(out); block != nil; block, rest = pem.Decode(rest) {
+			out = block.Bytes
+		}
+		last, parseErr := x509.ParseCertificate(out)
+		if err != nil || parseErr != nil {
+			t.Fatal(err, parseErr)
+		}
+		return last.PermittedDNSDomains
+	}
+	kept := func(script string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "exec", "-config", s.dir+"/c.hcl", "-session", "k", "-keep", "-c", script)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		return cmd
+	}
+	end := func() {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "sessions", "rm", "k")
+		cmd.Env = s.env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	defer end()
+	for _, host := range []string{"a.example", "b.example"} {
+		configure(host)
+		if got := of(s.sbx("", "-c", show).Output()); !slices.Equal(got, []string{host}) {
+			t.Errorf("served: %q, want %q", got, host)
+		}
+		if host == "b.example" {
+			if out, err := kept("true").CombinedOutput(); err == nil || !strings.Contains(string(out), `was begun with another credential "c"`) || !strings.Contains(string(out), "sessions rm k") {
+				t.Errorf("in a session with processes: %v\n%s", err, out)
+			}
+			end()
+		}
+		if got := of(kept("sleep 1000 </dev/null >/dev/null 2>&1 & " + show).Output()); !slices.Equal(got, []string{host}) {
+			t.Errorf("kept: %q, want %q", got, host)
+		}
+	}
+}
