@@ -19,17 +19,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// abandonFor bounds the wait for an engine that is stopped.
+// abandonFor bounds the wait for a stopped engine.
 const abandonFor = time.Second
 
-// Channel is the host's end of the channel to one engine process. Its methods may be
-// called from many goroutines at once.
+// Channel is the host's end of the channel to one engine process. Many goroutines may call its
+// methods at once.
 type Channel struct {
 	socket  channelSocket
-	sending chan struct{} // holds a value while a message is sent: they must not interleave
+	sending chan struct{} // has a value while a message is sent: messages must not interleave
 }
 
-// channelSocket is an *os.File or a *net.UnixConn.
 type channelSocket interface {
 	syscall.Conn
 	Close() error
@@ -40,14 +39,12 @@ func newChannel(socket channelSocket) *Channel {
 	return &Channel{socket: socket, sending: make(chan struct{}, 1)}
 }
 
-// NewChannel makes a channel. The engine process inherits engineEnd and finds
-// its number by [wire.ChannelEnv]; the caller closes its own copy of engineEnd once
-// the process has started, and the host's end, in the end, by [Channel.Close].
-// Closing that, or dying, ends the engine. Both are close-on-exec. The error is the
-// system's: there are too many open files.
+// NewChannel makes a channel. The engine process inherits engineEnd, whose number is in
+// [wire.ChannelEnv]; the caller closes its own copy after the start, and the host's end at last
+// with [Channel.Close]. The end of the host's end, by Close or death, ends the engine. Both are
+// close-on-exec. The error is the system's: there are too many open files.
 func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
-	// Not every unix can make sockets close-on-exec from birth: no fork of
-	// this program may come in between.
+	// Not every unix can make close-on-exec sockets: no fork of this program may come in between.
 	syscall.ForkLock.RLock()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
@@ -58,7 +55,7 @@ func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	for _, fd := range fds { // before they become files, so that the runtime's poller serves them
+	for _, fd := range fds { // before they become files, for the runtime's poller
 		err = errors.Join(err, unix.SetNonblock(fd, true))
 	}
 	if err != nil {
@@ -68,24 +65,23 @@ func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 	return newChannel(os.NewFile(uintptr(fds[0]), "channel (host)")), os.NewFile(uintptr(fds[1]), "channel (engine)"), nil
 }
 
-// Env is what the engine process must have in its environment, where fd is the
-// number under which it inherits its end.
+// Env is the variable for the engine process's environment; fd is the number of its end.
 func (c *Channel) Env(fd int) string { return wire.ChannelEnv + "=" + strconv.Itoa(fd) }
 
-// Close closes the host's end, upon which the engine ends its commands and
-// exits. It does not wait for that. A second one is an error and changes nothing.
+// Close closes the host's end. The engine then ends its commands and exits; Close does not wait for
+// that. A second call returns an error and changes nothing.
 func (c *Channel) Close() error { return c.socket.Close() }
 
-// send sends files under a fresh token. An engine process that is stopped
-// takes nothing; ctx ends the wait for it.
+// send sends files under a fresh token. A stopped engine process receives nothing; ctx ends the
+// wait.
 func (c *Channel) send(ctx context.Context, files []*os.File) (wire.FilesToken, error) {
 	var t wire.FilesToken
 	rand.Read(t[:])
 	return t, c.sendUnder(ctx, t, files)
 }
 
-// abandon takes back what was sent under t and may never be claimed: the
-// engine would hold the caller's pipes open. It is best effort.
+// abandon takes back files that were sent under t and may never be claimed: the engine would hold
+// the caller's pipes open. It is best effort.
 func (c *Channel) abandon(t wire.FilesToken) {
 	ctx, cancel := context.WithTimeout(context.Background(), abandonFor)
 	defer cancel()
@@ -95,8 +91,8 @@ func (c *Channel) abandon(t wire.FilesToken) {
 func (c *Channel) sendUnder(ctx context.Context, t wire.FilesToken, files []*os.File) error {
 	var fds []int
 	for _, f := range files {
-		// As os/exec does in process: puts a pipe of the os package into
-		// blocking mode, which is all that most commands can read and write.
+		// As os/exec does: it makes a pipe of the os package blocking, because most commands can
+		// only use such a pipe.
 		fds = append(fds, int(f.Fd()))
 	}
 	defer runtime.KeepAlive(files)

@@ -16,20 +16,19 @@ import (
 	"google.golang.org/grpc"
 )
 
-// New gives the engine at the other end of conn. The files of a command's stdio are
-// handed over by the channel of the same engine process.
+// New returns the engine at the other end of conn. The channel to the same engine process passes
+// the files of a command's stdio.
 //
-// No engine makes a Wait last for ever: thirty seconds after it was to kill a command
-// whose end it does not tell, the call is given up, with ErrBroken. A status that no
-// process can have is ErrBroken, too.
+// No Wait lasts forever: thirty seconds after the engine must have killed a command whose end it
+// does not report, the call fails with ErrBroken. An impossible status is ErrBroken too.
 //
-// The connection and the channel stay the caller's.
+// The caller owns the connection and the channel.
 func New(conn grpc.ClientConnInterface, ch *Channel) shared.Engine {
 	return &client{engine: pb.NewEngineClient(conn), channel: ch, patience: endPatience}
 }
 
-// endPatience is how long an engine may take to tell the end of a command that it was
-// to kill. One that starts a launcher which clears up gives that twenty seconds.
+// endPatience is how long an engine may take to report the end of a command that it must kill. An
+// engine gives a launcher that clears up twenty seconds of that.
 const endPatience = 30 * time.Second
 
 // client is an Engine behind gRPC.
@@ -56,8 +55,8 @@ func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
 	return probeFromPB(reply), nil
 }
 
-// firstReply makes a call whose stream outlives ctx and waits under ctx for the
-// first message that passing does not take, where it is not nil. On success the stream ends by cancel alone.
+// firstReply makes a call whose stream outlives ctx, and waits under ctx for the first message that
+// passing, which may be nil, does not take. On success only cancel ends the stream.
 func firstReply[M any](ctx context.Context, passing func(*M) bool, call func(context.Context) (grpc.ServerStreamingClient[M], error)) (
 	_ grpc.ServerStreamingClient[M], _ *M, cancel context.CancelFunc, _ error) {
 	if err := ctx.Err(); err != nil {
@@ -74,7 +73,7 @@ func firstReply[M any](ctx context.Context, passing func(*M) bool, call func(con
 		}
 	}
 	if !stop() && err == nil {
-		err = ctx.Err() // which has cancelled what was about to be given
+		err = ctx.Err() // it has cancelled the result
 	}
 	if err == nil {
 		return stream, first, cancel, nil
@@ -116,7 +115,7 @@ type clientSandbox struct {
 	lateEvents []shared.Event
 }
 
-// DrainEvents is as of [shared.EventDrainer].
+// DrainEvents implements [shared.EventDrainer].
 func (s *clientSandbox) DrainEvents() []shared.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,12 +159,12 @@ func errSandboxClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// NotAskedError is of a command that its engine was not asked to start: nothing of it has run.
+// NotAskedError is the error of a command whose engine never received the request: nothing has run.
 type NotAskedError struct{ Err error }
 
 func (e *NotAskedError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *NotAskedError) Unwrap() error { return e.Err }
 
 func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.Stdio) (shared.Process, error) {
@@ -191,14 +190,14 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	}
 	if first.GetStarted() == nil {
 		cancel()
-		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not say that the command was started"}
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not report that the command started"}
 	}
 	p.id, p.cancel = first.GetStarted().GetProcessId(), cancel
 	go p.follow(stream)
 	return p, nil
 }
 
-// sendStdio sends the files ahead of the request that names them.
+// sendStdio sends the files before the request that names them.
 func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared.Stdio) error {
 	var files []*os.File
 	for i, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {

@@ -25,13 +25,13 @@ type clientProcess struct {
 	events *eventBuffer
 
 	patience time.Duration
-	cancel   context.CancelFunc // gives the call of Run up
-	mortal   sync.Once          // SIGKILL was asked for
-	overdue  atomic.Bool        // and the end was not told
+	cancel   context.CancelFunc // gives up the call of Run
+	mortal   sync.Once          // SIGKILL was requested
+	overdue  atomic.Bool        // and the end was not reported
 
 	done   chan struct{}
-	result shared.Result // once done
-	err    error         // likewise
+	result shared.Result // valid after done
+	err    error         // valid after done
 }
 
 // follow reads the call of Run to its end.
@@ -58,7 +58,7 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 		if err != nil {
 			p.err, ended = errorFromStatus(err), true
 			if p.overdue.Load() {
-				p.err = &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine did not tell how the command ended within %v of being asked to kill it", p.patience)}
+				p.err = &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine did not report how the command ended within %v after it was asked to kill it", p.patience)}
 			}
 		}
 	}
@@ -112,8 +112,8 @@ func (p *clientProcess) await() {
 
 func (p *clientProcess) Events() <-chan shared.Event { return p.events.ch }
 
-// brokenFromPB is ErrBroken whatever kind the engine gives: the command was started, and
-// a kind that says that there is none would be told as such.
+// brokenFromPB is ErrBroken, whatever kind the engine sends: the command has started, so a kind
+// such as not found would be wrong.
 func brokenFromPB(detail *pb.Error) error {
 	err := errorFromPB(detail)
 	if errors.Is(err, shared.ErrBroken) {
@@ -122,11 +122,11 @@ func brokenFromPB(detail *pb.Error) error {
 	return &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
 }
 
-// possible refuses what no process ends with: a wait status in place of a code, say,
-// of which whoever exits with it would keep the low byte, and that is 0.
+// possible refuses an impossible status: a wait status in place of a code, say, whose low byte, as
+// an exit status, is 0.
 func possible(s shared.ExitStatus) error {
 	if s.Signal < 0 || s.Signal > 127 || s.Signal == 0 && (s.Code < 0 || s.Code > 255) {
-		return &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine tells of code %d and signal %d, which no process ends with", s.Code, int(s.Signal))}
+		return &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine reported code %d and signal %d, with which no process can end", s.Code, int(s.Signal))}
 	}
 	return nil
 }

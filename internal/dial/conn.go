@@ -14,10 +14,10 @@ import (
 // dialOptions are those of a host's connection.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithStaticStreamWindowSize(64 << 10), // gRPC's own, without its probing for a better one
-		grpc.WithDisableRetry(),                   // would keep a copy of what is sent
+		grpc.WithStaticStreamWindowSize(64 << 10), // gRPC's default, without its search for a better one
+		grpc.WithDisableRetry(),                   // a retry would keep a copy of what is sent
 		grpc.WithDisableServiceConfig(),           // nobody serves one
-		grpc.WithIdleTimeout(0),                   // open sandboxes are tied to the connection
+		grpc.WithIdleTimeout(0),                   // open sandboxes need the connection
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(wire.MaxMessage),
 			grpc.MaxCallSendMsgSize(wire.MaxMessage),
@@ -25,17 +25,16 @@ func dialOptions() []grpc.DialOption {
 	}
 }
 
-// connectTo connects to an engine's socket. Nothing is sent before the first call.
+// connectTo connects to an engine's socket. It sends nothing before the first call.
 func connectTo(socket string, token callToken) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix:"+socket, append(dialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(token))...)
 }
 
-// callToken is what a host's calls carry.
+// callToken is the credential of a host's calls.
 type callToken string
 
-// GetRequestMetadata and RequireTransportSecurity make it gRPC's
-// credentials.PerRPCCredentials.
+// GetRequestMetadata and RequireTransportSecurity make it gRPC's credentials.PerRPCCredentials.
 func (t callToken) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{wire.TokenKey: string(t)}, nil
 }

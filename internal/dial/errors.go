@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// sentinels are the errors that kinds stand for. A kind that is not here is one that this
-// version does not know, or none.
+// sentinels are the errors of kinds. Other kinds are unknown to this version, or none.
 var sentinels = map[pb.Error_Kind]error{
 	pb.Error_KIND_UNSUPPORTED:    shared.ErrUnsupported,
 	pb.Error_KIND_UNAVAILABLE:    shared.ErrUnavailable,
@@ -30,7 +29,7 @@ var sentinels = map[pb.Error_Kind]error{
 	pb.Error_KIND_ENGINE_LOST:    shared.ErrEngineLost,
 }
 
-// tracedError is an error whose whole text says more than the error inside.
+// tracedError is an error whose text says more than its cause.
 type tracedError struct {
 	text  string
 	cause error
@@ -46,7 +45,7 @@ func withText(cause error, text string) error {
 	return &tracedError{text, cause}
 }
 
-// errorFromPB gives the error that an engine has told of.
+// errorFromPB returns the error that an engine sent.
 func errorFromPB(detail *pb.Error) error {
 	kind := sentinels[detail.GetKind()]
 	if detail.GetAttribute() == "" && detail.GetMessage() == "" && detail.GetHint() == "" {
@@ -63,12 +62,11 @@ func errorFromPB(detail *pb.Error) error {
 	}, detail.GetText())
 }
 
-// clientClosing is how gRPC words the end of a connection by this side, which
-// shares its code with a context that was cancelled.
+// clientClosing is gRPC's text for the end of a connection by this side, which has the same code as
+// a cancelled context.
 const clientClosing = "grpc: the client connection is closing"
 
-// errorFromStatus gives the error of a call, and says of the connection's own
-// failures what they mean.
+// errorFromStatus returns the error of a call, and explains the connection's own failures.
 func errorFromStatus(err error) error {
 	if err == nil {
 		return nil

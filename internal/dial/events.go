@@ -12,8 +12,8 @@ import (
 // maxEvents bounds the events that wait for a slow or absent reader.
 const maxEvents = 256 // and one, for the count
 
-// An eventBuffer never makes its writer, of which there is one, wait. Events
-// beyond its bound are counted, and the last event says how many.
+// An eventBuffer never blocks its single writer. It counts events beyond its bound, and the last
+// event has the count.
 type eventBuffer struct {
 	ch      chan shared.Event
 	dropped uint64
@@ -21,7 +21,7 @@ type eventBuffer struct {
 
 func (b *eventBuffer) put(e shared.Event) {
 	if e.Kind == shared.EventDropped {
-		// The engine's own count becomes part of the one given at the end.
+		// The engine's own count becomes part of the final one.
 		if n, err := strconv.ParseUint(e.Details["count"], 10, 64); err == nil {
 			b.dropped += n
 			return

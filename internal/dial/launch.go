@@ -23,39 +23,37 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// LaunchOptions say how an engine's program is launched. The zero value is what most
-// need.
+// LaunchOptions say how to launch an engine's program. The zero value is right for most.
 type LaunchOptions struct {
-	// StartTimeout is how long the engine may take to say that it is ready, and as long
-	// to answer for the first time. Zero is ten seconds.
+	// StartTimeout is how long the engine may take to report that it is ready, and then for its
+	// first answer. Zero is ten seconds.
 	StartTimeout time.Duration
-	// Logger is given what the engine logs. Nil discards it.
+	// Logger receives the engine's logs. Nil discards them.
 	Logger hclog.Logger
-	// SocketDirs are absolute directories to have the engine's socket in, by preference,
-	// before /tmp.
+	// SocketDirs are absolute directories for the engine's socket, in this order, before /tmp.
 	SocketDirs []string
-	// KeepSocket leaves the file of the engine's socket until Kill, for a kit that tries
-	// what an engine makes of strangers.
+	// KeepSocket leaves the file of the engine's socket until Kill, for a kit that tests strangers'
+	// connections.
 	KeepSocket bool
 }
 
-// Process is an engine in a process of its own. Its methods may be called from many
-// goroutines at once. Once the process is gone, those of the Engine, and of what was
-// opened by it, give ErrEngineLost.
+// Process is an engine in a process of its own. Many goroutines may call its methods at once. After
+// the process's end, the methods of the Engine, and of all that it has opened, return
+// ErrEngineLost.
 type Process struct {
 	shared.Engine
-	Conn    grpc.ClientConnInterface // by which the engine is called
+	Conn    grpc.ClientConnInterface // for calls to the engine
 	Address net.Addr                 // of the engine's socket
 
 	runner   *runner
 	channel  *Channel
-	protocol *plugin.GRPCClient // nil until it was spoken to
+	protocol *plugin.GRPCClient // nil until the first answer
 	dir      string
 }
 
-// LaunchError says why an engine's program could not be started.
+// LaunchError says why an engine's program did not start.
 type LaunchError struct {
-	Err error  // the cause
+	Err error  // the end of its log, up to 8 KiB
 	Log string // the end of what it logged, up to 8 KiB
 }
 
@@ -66,19 +64,18 @@ func (e *LaunchError) Error() string {
 	return e.Err.Error() + "; it logged: " + e.Log
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// killTimeout bounds the wait for a process that was killed: the kernel may hold it.
+// killTimeout bounds the wait for a killed process: the kernel may hold it.
 const killTimeout = 5 * time.Second
 
-// Launch starts an engine's program and connects to it. Of cmd it takes the path, the
-// arguments, the environment, the directory and ExtraFiles. The process gets that
-// environment and nothing else but what the protocol needs, a process group of its own,
-// and one more descriptor. Kill must be called in the end; the process ends, too, when
-// this one does.
+// Launch starts an engine's program and connects to it. It uses cmd's path, arguments, environment,
+// directory and ExtraFiles. The process gets that environment, what the protocol needs, a process
+// group of its own, and one more descriptor, and nothing else. Call Kill at the end; the process
+// also ends with this one.
 //
-// ctx covers the start alone. The error is a *LaunchError or that of ctx.
+// ctx covers only the start. The error is a *LaunchError or that of ctx.
 func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -107,7 +104,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 	})}
 	config := &plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig(wire.Handshake),
-		Plugins:          plugin.PluginSet{}, // the engine's calls are made on the connection
+		Plugins:          plugin.PluginSet{}, // calls use the connection directly
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		GRPCDialOptions:  append(dialOptions(), grpc.WithPerRPCCredentials(token)),
 		SkipHostEnv:      true,
@@ -115,15 +112,14 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 		Logger:           o.Logger,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
 		RunnerFunc: func(_ hclog.Logger, pluginCmd *exec.Cmd, _ string) (goplugin.Runner, error) {
-			// Ours come last: package exec keeps the last of duplicates, so that the caller
-			// sets the number of processors and nothing by which we speak to the engine.
+			// Ours come last: package exec keeps the last of duplicates, so the caller can set the
+			// number of processors, but nothing of our protocol.
 			l.runner.cmd.Env = slices.Concat([]string{wire.ProcessorsEnv + "=1"}, cmd.Env, pluginCmd.Env,
 				[]string{channel.Env(2 + len(l.runner.cmd.ExtraFiles)), wire.TokenEnv + "=" + string(token)})
 			return l.runner, nil
 		},
 	}
-	// go-plugin's start knows no context: its end kills the process, which
-	// ends the start.
+	// go-plugin's start has no context: the end of ctx kills the process, which ends the start.
 	stop := context.AfterFunc(ctx, func() { l.runner.Kill(context.Background()) })
 	client := plugin.NewClient(config)
 	l.Address, err = client.Start()
@@ -143,15 +139,14 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 		return nil, &LaunchError{Err: reason, Log: l.Log()}
 	}
 	if !o.KeepSocket {
-		// The connection stands, and nobody else is to make one. It is also one thing
-		// less for a killed host to leave.
+		// The connection exists, and nobody else may make one. A killed host then leaves one file
+		// less.
 		os.RemoveAll(dir)
 	}
 	return l, nil
 }
 
-// connect speaks to the engine for the first time, of which go-plugin waits for
-// some longer than any engine may take.
+// connect makes the first call. go-plugin waits longer for some calls than any engine may take.
 func (l *Process) connect(client *plugin.Client, timeout time.Duration) (err error) {
 	late := time.AfterFunc(timeout, func() { l.runner.Kill(context.Background()) })
 	defer func() {
@@ -163,15 +158,15 @@ func (l *Process) connect(client *plugin.Client, timeout time.Duration) (err err
 	if err != nil {
 		return err
 	}
-	l.protocol = protocol.(*plugin.GRPCClient) // the one protocol that is allowed
+	l.protocol = protocol.(*plugin.GRPCClient) // the only allowed protocol
 	l.Conn = l.protocol.Conn
 	l.Engine = New(l.Conn, l.channel)
 	return nil
 }
 
-// NoAnswer is for an engine that listens, and answers nothing.
+// NoAnswer is the error for an engine that listens, and answers nothing.
 func NoAnswer(timeout time.Duration) error {
-	return fmt.Errorf("said that it is ready, and did not answer within %v: it hangs", timeout)
+	return fmt.Errorf("reported that it is ready, and did not answer within %v: it hangs", timeout)
 }
 
 // Ping returns when the engine has answered, or is gone.
@@ -180,16 +175,15 @@ func (l *Process) Ping() { _ = l.protocol.Ping() }
 // Pid is the number of the engine's process.
 func (l *Process) Pid() int { return l.runner.cmd.Process.Pid }
 
-// Signal sends a signal to the engine and what it has left in its process group. The
-// error is [os.ErrProcessDone] if the engine has ended.
+// Signal sends a signal to the engine and its process group. The error is [os.ErrProcessDone] if
+// the engine has ended.
 func (l *Process) Signal(sig syscall.Signal) error { return l.runner.signal(sig) }
 
-// Disconnect does to the engine what the sudden death of its host does, but for
-// the connection itself: the channel ends.
+// Disconnect closes the channel, like the sudden death of the host, but not the connection.
 func (l *Process) Disconnect() { l.channel.Close() }
 
-// Gone reports whether the engine's process has ended: sooner than Exited, which is closed
-// when all is known of it.
+// Gone reports whether the engine's process has ended. Exited closes a little later, when all about
+// it is known.
 func (l *Process) Gone() bool { return l.runner.gone() }
 
 // Exited is closed when the engine's process has ended.
@@ -202,8 +196,8 @@ func (l *Process) State() *os.ProcessState {
 	return l.runner.state
 }
 
-// Log is the end of what a process that is gone has logged. Somebody that it started may
-// hold the log open, hence the bound.
+// Log is the end of the log of a process that is gone. Its children may hold the log open, so the
+// wait has a bound.
 func (l *Process) Log() string {
 	select {
 	case <-l.runner.drained:
@@ -212,9 +206,8 @@ func (l *Process) Log() string {
 	return l.runner.log.String()
 }
 
-// Leave asks the engine to end by itself, and gives it that long. The end of its process
-// frees all that it has, but leaves processes of its own to whoever is pid 1, which may
-// reap nothing.
+// Leave asks the engine to end by itself, and gives it that long. The end of its process frees its
+// resources, but pid 1 inherits its children, and may reap nothing.
 func (l *Process) Leave(patience time.Duration) {
 	if l.Signal(syscall.SIGTERM) != nil {
 		return
@@ -225,8 +218,8 @@ func (l *Process) Leave(patience time.Duration) {
 	}
 }
 
-// Kill ends the engine, and with it its commands, and removes what Launch has made.
-// It returns when the process is gone. Further calls do nothing.
+// Kill ends the engine with its commands, and removes what Launch has made. It returns when the
+// process is gone. Further calls do nothing.
 func (l *Process) Kill() {
 	l.runner.Kill(context.Background())
 	if l.protocol != nil {
@@ -242,9 +235,8 @@ func (l *Process) Kill() {
 	os.RemoveAll(l.dir)
 }
 
-// Attach connects to an engine that was started with -debug. It outlives the connection,
-// which the caller closes; sandboxes opened by it do not. The error is ErrEngineLost
-// where there is none.
+// Attach connects to an engine that was started with -debug. The engine outlives the connection,
+// which the caller closes; its open sandboxes do not. The error is ErrEngineLost if there is none.
 func Attach(ctx context.Context, r wire.Reattach) (engine shared.Engine, disconnect func(), err error) {
 	socket, err := (&net.Dialer{}).DialContext(ctx, "unix", r.ChannelSocket())
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// maxSocketPath is what sockaddr_un holds on every platform, with its NUL.
+// maxSocketPath is the size of sockaddr_un's path on every platform, with its NUL.
 const maxSocketPath = 104
 
-// socketName is as long as what lies below the base directory: ours, and go-plugin's
+// socketName has the length of the names below the base directory: ours, and go-plugin's
 // "plugin-dir" and "plugin", each with a random uint32.
 const socketName = "/" + wire.TempDirPrefix + "4294967295/plugin-dir4294967295/plugin4294967295"
 
-// privateDir makes a directory that only this user can enter, for sockets that
-// carry no credentials of their own, in the first of some directories, or /tmp.
+// privateDir makes a directory that only this user can enter, for sockets without credentials, in
+// the first usable one of some directories, or /tmp.
 func privateDir(bases []string) (dir string, err error) {
 	bases = append(slices.Clip(bases), "/tmp")
 	if rand.N(sweepOneIn) == 0 {
@@ -46,12 +46,12 @@ func privateDir(bases []string) (dir string, err error) {
 // staleAfter is far longer than a host or an engine needs such a directory.
 const staleAfter = time.Hour
 
-// sweepOneIn is how many starts there are to a sweep: it reads the whole of /tmp,
-// and there is hardly ever anything to remove.
+// sweepOneIn is the number of starts for one sweep: it reads all of /tmp, and there is hardly ever
+// anything to remove.
 const sweepOneIn = 50
 
-// sweepPrivateDirs removes what hosts and engines that were killed at that moment have
-// left: nothing but directories with sockets. Whatever else has such a name stays.
+// sweepPrivateDirs removes what hosts and engines left that were killed at that moment: only
+// directories with sockets. Everything else with such a name stays.
 func sweepPrivateDirs(bases []string) {
 	for _, base := range bases {
 		dirs, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"*"))
@@ -81,7 +81,7 @@ func removeSockets(dir string) {
 	syscall.Rmdir(dir)
 }
 
-// OwnedPrivately reports whether what info tells of is this user's, and nobody else's to enter.
+// OwnedPrivately reports whether a file is this user's, and nobody else can enter it.
 func OwnedPrivately(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 == 0

@@ -24,12 +24,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// runner starts an engine's process for go-plugin, and keeps what is told of it.
+// runner starts an engine's process for go-plugin, and records its state.
 type runner struct {
 	cmd     *exec.Cmd
 	log     tail
 	exited  chan struct{} // closed when the process is reaped
-	drained chan struct{} // closed when all that it logged was read
+	drained chan struct{} // closed when its whole log was read
 
 	stdout, stderr io.ReadCloser
 
@@ -44,8 +44,8 @@ func newRunner(cmd *exec.Cmd) *runner {
 	return &runner{cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
 }
 
-// Start starts the process from a thread that lives until the process is
-// gone: the kernel sends Pdeathsig when the forking *thread* ends.
+// Start starts the process from a thread that lives until the process is gone: the kernel sends
+// Pdeathsig when the forking *thread* ends.
 func (r *runner) Start(context.Context) error {
 	stdoutRead, stdoutWrite, err := os.Pipe()
 	if err != nil {
@@ -89,15 +89,15 @@ func (r *runner) Start(context.Context) error {
 	return nil
 }
 
-// handshakeOnly gives the first line of the process's output and drains the
-// rest: an engine that prints must not block on a full pipe, and one that
-// prints a line without end must not fill memory.
+// handshakeOnly returns the first line of the process's output and drains the rest: an engine that
+// prints must not block on a full pipe, and one that prints a line without end must not fill
+// memory.
 func (r *runner) handshakeOnly(stdout *os.File) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
 		defer stdout.Close()
 		buffered := bufio.NewReaderSize(stdout, 4096)
-		line, _ := buffered.ReadSlice('\n') // an error still gives what was read
+		line, _ := buffered.ReadSlice('\n') // also after an error there is a part
 		r.mu.Lock()
 		r.firstLine = string(line)
 		r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *runner) started() bool {
 	return r.running
 }
 
-// gone reports whether the process has ended, if it is not reaped yet either.
+// gone reports whether the process has ended, even if it is not reaped yet.
 func (r *runner) gone() bool {
 	select {
 	case <-r.exited:
@@ -122,14 +122,13 @@ func (r *runner) gone() bool {
 	default:
 	}
 	ended := false
-	err := r.cmd.Process.WithHandle(func(pidfd uintptr) { // which some systems do not have
+	err := r.cmd.Process.WithHandle(func(pidfd uintptr) { // some systems have no pidfd
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 		ended = n == 1 && err == nil
 	})
-	return ended || errors.Is(err, os.ErrProcessDone) // reaped this moment
+	return ended || errors.Is(err, os.ErrProcessDone) // just reaped
 }
 
-// Wait waits for the process to be reaped.
 func (r *runner) Wait(context.Context) error {
 	<-r.exited
 	return nil
@@ -140,7 +139,7 @@ func (r *runner) Kill(context.Context) error {
 	r.mu.Lock()
 	r.killed = true
 	r.mu.Unlock()
-	// The group: what an engine has started and left in it holds its output.
+	// The group: the engine's children in it hold its output.
 	if err := r.signal(syscall.SIGKILL); err != os.ErrProcessDone {
 		return err
 	}
@@ -168,10 +167,10 @@ func (r *runner) ID() string {
 	return strconv.Itoa(r.cmd.Process.Pid)
 }
 
-// Diagnose is go-plugin's question for more; explain says it better.
+// Diagnose is empty: explain says more.
 func (r *runner) Diagnose(context.Context) string { return "" }
 
-// PluginToHost and HostToPlugin: both live in one file system and network.
+// PluginToHost and HostToPlugin: both use the same file system and network.
 func (r *runner) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
@@ -197,7 +196,7 @@ func (r *runner) explain(err error, timeout time.Duration) error {
 	if strings.HasPrefix(err.Error(), "timeout while waiting for plugin") {
 		state = nil // go-plugin has killed it for this
 	} else if state == nil {
-		// Its end, if it is about to come, says more than go-plugin does.
+		// Its end, if it comes soon, says more than go-plugin does.
 		select {
 		case <-r.exited:
 			r.mu.Lock()
@@ -211,7 +210,7 @@ func (r *runner) explain(err error, timeout time.Duration) error {
 	case first == "" && state != nil:
 		return fmt.Errorf("ended before it was ready: %v", state)
 	case first == "":
-		return fmt.Errorf("did not say that it is ready within %v: it hangs, or is no engine", timeout)
+		return fmt.Errorf("did not report within %v that it is ready: it hangs, or is not an engine", timeout)
 	case len(fields) < 4 || !isNumber(fields[0]) || !isNumber(fields[1]):
 		return fmt.Errorf("does not speak the engine protocol: it printed %q", clip(first, 80))
 	case fields[0] != strconv.Itoa(plugin.CoreProtocolVersion):
@@ -229,7 +228,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// clip shortens text that an engine chose.
+// clip shortens an engine's text.
 func clip(s string, n int) string {
 	if len(s) > n {
 		return s[:n] + "..."
@@ -237,7 +236,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// logReader is an engine's log, the end of which it keeps.
+// logReader is an engine's log. It keeps the end.
 type logReader struct {
 	file    *os.File
 	tail    *tail
@@ -256,7 +255,7 @@ func (l *logReader) Read(b []byte) (int, error) {
 
 func (l *logReader) Close() error { return l.file.Close() }
 
-// tail keeps the end of what an engine logs.
+// tail keeps the end of an engine's log.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -10,8 +10,7 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
-// The translations are total: what an engine sends that this version does not know is
-// for its readers to ignore.
+// The translations are total: readers ignore what this version does not know.
 
 func specToPB(s *shared.Spec) *pb.Spec {
 	out := &pb.Spec{
