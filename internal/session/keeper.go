@@ -10,12 +10,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// keepersDir is the directory, of a base of sessions, of those programs that hold the processes of
-// a named session. No session's directory has such a name.
+// keepersDir is the directory, in a base of sessions, for programs that keep the processes of a
+// named session. No session's directory has such a name.
 const keepersDir = ".kept"
 
-// KeeperDir gives the directory for who holds the processes of a named session of this user, and with
-// create makes it. It is this user's alone, and hidden from commands as directories of sessions are.
+// KeeperDir returns the directory for the keeper of a named session of this user. With create it
+// makes it. Only this user can use it, and commands cannot see it, as directories of sessions.
 func KeeperDir(lookupEnv func(string) (string, bool), name string, create bool) (string, error) {
 	if err := sessiondir.CheckName(name); err != nil {
 		return "", err

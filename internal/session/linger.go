@@ -10,15 +10,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/stubs"
 )
 
-// defaultLinger is long enough for the next command of a program that runs one
-// after another, and too short for a person to meet what lingers.
+// defaultLinger is long enough for the next command of a program that runs one after another, and
+// too short for a person to see the stubs.
 const defaultLinger = 100 * time.Millisecond
 
-// A Lingerer keeps what holds the places of missing paths for some time after
-// its command. Commands often come in a row, and to make and remove a dozen
-// files for each costs more than to mount on them: it takes inodes, makes the
-// directories that they lie in look changed, and takes away the mounts that a
-// session's holder has of them.
+// A Lingerer keeps stubs for missing paths for some time after their command. Commands often come
+// in a row, and to make and remove a dozen files for each costs more than to mount on them: it
+// takes inodes, changes their directories, and removes the mounts of a session's holder.
 type Lingerer struct {
 	linger time.Duration
 
@@ -27,26 +25,25 @@ type Lingerer struct {
 	closed bool
 }
 
-// lingering is what the last command in one sandbox has had.
+// lingering is the hold of the last command in one sandbox.
 type lingering struct {
 	hold  *stubs.Hold
 	timer *time.Timer
 }
 
-// NewLingerer makes one that keeps them for that long; zero means 100 milliseconds,
-// negative not at all.
+// NewLingerer makes a Lingerer that keeps stubs that long; zero means 100 milliseconds, negative
+// not at all.
 func NewLingerer(after time.Duration) *Lingerer {
 	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingering{}}
 }
 
-// GiveUp releases hold, what a command in the sandbox has had, when no further
-// command has come for a while.
+// GiveUp releases hold, of a command in the sandbox, when no further command has come for a while.
 func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 	if hold == nil {
 		return
 	}
 	if l.linger < 0 {
-		hold.Release() // what it cannot remove the next run does
+		hold.Release() // the next run removes the rest
 		return
 	}
 	one := &lingering{hold: hold}
@@ -71,7 +68,7 @@ func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 	})
 }
 
-// Close releases everything now, and what comes later at once.
+// Close releases everything now, and later holds at once.
 func (l *Lingerer) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,9 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// List lists the named sessions of this user, by name. For root these are
-// also those that root has made for the owners of workspaces. lookupEnv reads the
-// user's environment; dir is Options.Dir.
+// List lists this user's named sessions, by name; for root, also those that root has made for
+// owners of workspaces. lookupEnv reads the user's environment; dir is Options.Dir.
 func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string) ([]Info, error) {
 	places, err := findPlaces(lookupEnv, dir)
 	if err != nil {
@@ -40,8 +39,8 @@ func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string
 	return list, nil
 }
 
-// Remove removes a named session and all that it keeps. It is
-// ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
+// Remove removes a named session and all that it keeps. It returns ErrSessionInUse while a process
+// uses it, and fs.ErrNotExist if there is none.
 func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
 	places, err := findPlaces(lookupEnv, dir)
 	if err != nil {
@@ -68,7 +67,7 @@ func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
 	return fmt.Errorf("session %q: there are several, for different users (%s); say which by its directory", name, strings.Join(with, ", "))
 }
 
-// place is a directory of sessions and whose commands they are for.
+// place is a directory of sessions, with the user of their commands.
 type place struct {
 	base string
 	uid  uint32

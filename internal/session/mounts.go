@@ -18,9 +18,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Bases are the directories of this machine that hold sessions which commands of
-// this user could open: base, if there is one, those of the caller, and those of a
-// user with that home, whose environment is not known.
+// Bases are the directories of sessions on this machine that commands of this user could open:
+// base, if not empty, the caller's, and those of a user with that home, whose environment is
+// unknown.
 func Bases(base string, lookupEnv func(string) (string, bool), otherHome string) []string {
 	bases := []string{sessiondir.SystemBase()}
 	if base != "" {
@@ -36,9 +36,9 @@ func Bases(base string, lookupEnv func(string) (string, bool), otherHome string)
 	return slices.Compact(bases)
 }
 
-// Prepare makes what mounts beneath /tmp and the home directory are mounted on, where
-// these are the session's own directories: an engine makes none in a directory of
-// the host. It refuses a size of theirs that nothing can hold.
+// Prepare makes mount points beneath /tmp and the home, if these are the session's own directories:
+// an engine makes none in a directory of the host. It refuses a size limit for them that nothing
+// can enforce.
 func Prepare(spec *shared.Spec) error {
 	if err := checkSize(spec); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Prepare(spec *shared.Spec) error {
 	return nil
 }
 
-// makePoints makes those that lie in dir, a directory of the session.
+// makePoints makes those in dir, a directory of the session.
 func makePoints(table []shared.Entry, dir shared.Entry, user *shared.User) error {
 	root, err := os.OpenRoot(dir.Source) // a command may have put symlinks there
 	if err != nil {
@@ -75,20 +75,20 @@ func makePoints(table []shared.Entry, dir shared.Entry, user *shared.User) error
 			continue
 		}
 		if cover, _ := shared.Cover(table, filepath.Dir(point.Path)); cover == nil || cover.Path != dir.Path {
-			continue // it lies in another entry first
+			continue // it is in another entry
 		}
 		isDir := true
 		if point.Access.Shows() {
 			info, err := os.Stat(point.Source)
 			if err != nil {
-				continue // the engine says of which attribute it is
+				continue // the engine names the attribute
 			}
 			isDir = info.IsDir()
 		}
 		err := hostpath.MakePoint(root, name, isDir, 0o755, uid, gid)
 		switch {
 		case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
-			return view.Invalid(point.Why, fmt.Sprintf("%q lies in %q, where a command of this session has put something else: %v", point.Path, dir.Path, err),
+			return view.Invalid(point.Why, fmt.Sprintf("a command of this session has put something else at %q in %q: %v", point.Path, dir.Path, err),
 				"remove it, or begin a new session")
 		case err != nil:
 			return fmt.Errorf("session: making the mount point %q in %q: %w", point.Path, dir.Source, err)

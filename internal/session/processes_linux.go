@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Processes lists those of sessions whose Host, or whose engine, is the process root.
+// Processes lists those of sessions whose Host or engine is the process root.
 func Processes(root int) ([]Process, error) {
 	self, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -34,7 +34,8 @@ func Processes(root int) ([]Process, error) {
 			return // it has ended
 		}
 		s := parseStatus(string(text))
-		// What a holder has started is an init; what those have, or have taken in, is a command's.
+		// A holder's children are inits; their children, and orphans that they adopted, belong to
+		// commands.
 		if len(parent.pids) > depth && len(s.pids) > depth {
 			cmdline, _ := os.ReadFile(dir + "/cmdline")
 			stat, _ := os.ReadFile(dir + "/stat")
@@ -52,7 +53,7 @@ func Processes(root int) ([]Process, error) {
 	return list, nil
 }
 
-// status is what /proc/PID/status says.
+// status is the content of /proc/PID/status.
 type status struct {
 	pids   []int // in each pid namespace, the outermost first
 	name   string
@@ -71,13 +72,14 @@ func parseStatus(text string) (s status) {
 	return s
 }
 
-// sinceBoot is when a process was started, by /proc/PID/stat.
+// sinceBoot is the start time of a process, from /proc/PID/stat.
 func sinceBoot(stat []byte) time.Duration {
 	ticks, _ := strconv.ParseInt(proc.StatField(string(stat), proc.StatStart), 10, 64)
 	return time.Duration(ticks) * proc.Tick
 }
 
-// commandLine are a process's, by /proc/PID/cmdline; one that has none is told by its name.
+// commandLine is a process's, from /proc/PID/cmdline; an empty one is replaced by the process's
+// name.
 func commandLine(cmdline []byte, name string) []string {
 	if len(cmdline) == 0 {
 		return []string{"[" + name + "]"}

@@ -11,12 +11,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// filled are the directories of the session, by their paths inside, that a command can fill:
-// they last, so that no engine can cap them as it does memory.
+// filled are the session's directories, by path inside, that a command can fill: they last, so an
+// engine cannot limit their size as it does for memory.
 func filled(spec *shared.Spec) []string {
 	var home, temp []string
 	if spec.Unconfined {
-		return nil // what it writes to, it writes to at any rate
+		return nil // its writes have no limit in any case
 	}
 	for _, m := range spec.Table {
 		switch {
@@ -29,18 +29,18 @@ func filled(spec *shared.Spec) []string {
 	return append(home, temp...)
 }
 
-// checkSize refuses a size that is required of a directory where nothing holds it.
+// checkSize refuses a required size limit for a directory without enforcement.
 func checkSize(spec *shared.Spec) error {
 	dirs := filled(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 || spec.Limits.BestEffort {
 		return nil
 	}
 	return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.temp_size",
-		Message: fmt.Sprintf("nothing can hold it for what the session keeps on a disk: %s", names(dirs)),
+		Message: fmt.Sprintf("nothing can enforce it for the session's directories on a disk: %s", names(dirs)),
 		Hint:    `accept that with enforce = "best_effort", or leave temp_size out`}
 }
 
-// UnboundedEvents report a size that is not held for the session's directories.
+// UnboundedEvents report a size limit that is not enforced for the session's directories.
 func UnboundedEvents(spec *shared.Spec) []shared.Event {
 	dirs := filled(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 {
@@ -51,7 +51,7 @@ func UnboundedEvents(spec *shared.Spec) []shared.Event {
 		Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not held"}}}
 }
 
-// UnboundedNotes say to who asks which directories have no size.
+// UnboundedNotes list, for people who ask, the directories without a size limit.
 func UnboundedNotes(spec *shared.Spec) []string {
 	dirs := filled(spec)
 	if len(dirs) == 0 {

@@ -23,34 +23,34 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Directories of a session's directory that commands write to. Each reach but the
-// plain one has a home of its own, and a directory in which its engines keep the
-// rest.
+// Directories of a session's directory that commands write to. Each CredentialKey, except the empty
+// one, has a home of its own, and a directory for its engines.
 const (
 	tempDir  = "tmp"
 	homeDir  = "home"
 	reachDir = "reach"
 )
 
-// CredentialKey is what commands of a definition have besides files: their credentials. It
-// is empty for those that have none. The network does not count: what one command
-// has downloaded into a cache, another builds with offline.
+// CredentialKey identifies what commands of a definition have besides files: their credentials. It
+// may be empty. The network does not count: one command downloads into a cache, and another builds
+// with it offline.
 func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
 	reach := d.Passed(own)
 	for i, name := range reach {
 		reach[i] = "pass-" + name
 	}
 	for _, name := range d.Injected(own) {
-		reach = append(reach, "inject-"+name) // they can be used, if not had
+		reach = append(reach, "inject-"+name) // commands can use them without having them
 	}
-	// As a name of a directory, in which no list is another's: names can have all that a directory's can.
+	// As a directory's name, different for each list: names can have all characters of a
+	// directory's name.
 	for i, name := range reach {
 		reach[i] = strings.ReplaceAll(name, "_", "__")
 	}
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_-")
 }
 
-// reachSub is the name of a directory of the session that is one reach's own.
+// reachSub is the name of a directory of the session for one CredentialKey.
 func reachSub(name, reach string) string {
 	if reach == "" {
 		return name
@@ -60,7 +60,7 @@ func reachSub(name, reach string) string {
 
 // Session is the session of a Host.
 type Session struct {
-	oneShot, needed bool // needed: to fail rather than to do without
+	oneShot, needed bool // needed: fail rather than do without
 	each            bool
 	owner           *sessiondir.User
 	base            string
@@ -70,24 +70,24 @@ type Session struct {
 	root            string // of the workspace
 	logger          hclog.Logger
 
-	lock    chan struct{} // a mutex whose waiters can give up; it guards what follows
+	lock    chan struct{} // a mutex whose waiters can give up; it guards the next fields
 	closed  bool
-	current map[string]State // by reach
+	current map[string]State // by CredentialKey
 
-	stopSweep context.CancelFunc // nil: none was begun
+	stopSweep context.CancelFunc // nil: no sweep has begun
 	sweepDone chan struct{}
 }
 
-// Purpose is what a session is made for.
+// Purpose is the use of a session.
 type Purpose struct {
 	Root      string           // of the workspace
-	Temp      bool             // there is a directory that is /tmp inside
-	Owner     *sessiondir.User // whom commands run as; nil is the caller
+	Temp      bool             // a directory of the session is /tmp inside
+	Owner     *sessiondir.User // the commands' user; nil is the caller
 	LookupEnv func(string) (string, bool)
 	Logger    hclog.Logger
 }
 
-// New prepares a session and makes nothing.
+// New prepares a session. It makes no directory.
 func New(o Options, f Purpose) (*Session, error) {
 	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
 	switch {
@@ -114,7 +114,7 @@ func New(o Options, f Purpose) (*Session, error) {
 // Each reports whether each command has a session of its own.
 func (s *Session) Each() bool { return s.each }
 
-// Base is the directory that holds the session's; empty where there is none.
+// Base is the directory above the session's; may be empty.
 func (s *Session) Base() string { return s.base }
 
 // Name is empty for a Host's own session.
@@ -125,8 +125,8 @@ func (s *Session) Name() string {
 	return s.dir.Name()
 }
 
-// Get gives the session for commands of a reach, with its directory where it has
-// one: one that is asked for, or that write says is needed to keep what it writes.
+// Get returns the session for commands with a CredentialKey, with its directory if there is one: if
+// it is required, or if write says that a command can write to it.
 func (s *Session) Get(ctx context.Context, reach string, write bool) (State, error) {
 	select {
 	case s.lock <- struct{}{}:
@@ -148,7 +148,7 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	state, err := s.open(ctx, reach)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return State{}, context.Cause(ctx) // which says nothing of the next command's session
+		return State{}, context.Cause(ctx) // this says nothing about the next command's session
 	case err == nil && s.stopSweep == nil:
 		s.sweep()
 	case err != nil && s.needed:
@@ -161,8 +161,8 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	return state, nil
 }
 
-// idOf is the ID of a session without a name: empty where commands share nothing, whose engine keeps
-// what each has to itself in the one directory.
+// idOf is the ID of a session without a name: empty if commands share nothing. The engine then
+// keeps each command's own files in the one directory.
 func (s *Session) idOf(reach string) string {
 	if s.oneShot && s.Name() == "" {
 		return ""
@@ -173,7 +173,7 @@ func (s *Session) idOf(reach string) string {
 // SharedID is the ID of a session without a name whose commands share what they write.
 func (s *Session) SharedID(reach string) string { return reachSub(s.id, reach) }
 
-// State is what a command has of its session.
+// State is a command's part of its session.
 type State struct {
 	shared.Session
 	Home string // host directory that is the home inside; "" leaves it to the engine
@@ -208,25 +208,25 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 		return state, nil
 	}
 	state.ID, state.Named = ID(state.Dir), true
-	// The memory that an engine keeps for a home goes with its last command.
+	// An engine's memory for a home ends with its last command.
 	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
 }
 
-// Claim has the processes of a session for the caller: two programs would have two machines with
-// one /tmp.
+// Claim reserves the processes of a session for the caller: two programs would have two sets of
+// processes with one /tmp.
 func Claim(dir string) (release func(), err error) {
 	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, filepath.Join(dir, "processes"), unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("session: its processes are another program's: %w", sessiondir.ErrInUse)
+		return nil, fmt.Errorf("session: its processes belong to another program: %w", sessiondir.ErrInUse)
 	} else if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	return func() { hostpath.Unlock(fd) }, nil
 }
 
-// ID is that of a session whose directory several processes share: the same for all of
-// them, and nobody else's.
+// ID is that of a session whose directory several processes share: the same for all of them, and
+// different from all others.
 func ID(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:16])
@@ -240,15 +240,15 @@ func (s *Session) sweep() {
 		defer close(s.sweepDone)
 		removed, err := sessiondir.Sweep(ctx, s.base)
 		if len(removed) > 0 {
-			s.logger.Debug("removed sessions that nobody uses", "count", len(removed))
+			s.logger.Debug("removed unused sessions", "count", len(removed))
 		}
 		if err != nil && ctx.Err() == nil {
-			s.logger.Warn("removing sessions that nobody uses", "error", err)
+			s.logger.Warn("removing unused sessions", "error", err)
 		}
 	}()
 }
 
-// Close gives the session up, once nothing runs in it any more.
+// Close gives the session up, when nothing runs in it any more.
 func (s *Session) Close() error {
 	if s == nil {
 		return nil
