@@ -22,12 +22,12 @@ func onEachThread(call, a, b uintptr) error {
 	return nil
 }
 
-// dropCapabilities takes all capabilities but those of a mask from every thread. What can be gained by
-// executing something is nothing since the holder emptied the bounding set; see runAlone, too.
+// dropCapabilities drops all capabilities except those of a mask from every thread. Execution can
+// gain none, because the holder emptied the bounding set; see also runAlone.
 func dropCapabilities(kept, control, resets int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {
-		// In a program with C in it. What is executed has no others, and no other thread.
+		// For a program with C in it. What is executed has no others, and no other thread.
 		return dropByExec(kept, control, resets)
 	}
 	return err
@@ -39,7 +39,8 @@ func capsetAll(kept int) error {
 	return onEachThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])))
 }
 
-// dropLocking gives up what a command's namespaces are made with. In a program with C in it the init keeps it.
+// dropLocking gives up the capabilities for a command's namespaces. In a program with C in it the
+// init keeps them.
 func dropLocking() error {
 	if err := capsetAll(0); err != syscall.ENOTSUP {
 		return err
@@ -52,7 +53,7 @@ func dropByExec(kept, control, resets int) error {
 	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
 		return err
 	}
-	// Not os.Args[0]: the descriptor in it is closed then, and its number may be the runtime's.
+	// Not os.Args[0]: its descriptor is closed then, and its number may be the runtime's.
 	const self = "/proc/self/exe"
 	words := []string{self, initRole}
 	for _, fd := range [...]int{control, resets} {
@@ -67,7 +68,7 @@ func dropByExec(kept, control, resets int) error {
 	return syscall.Exec(self, words, []string{"GOMAXPROCS=1"})
 }
 
-// lockingCaps are those that this process has of the ones with which it makes a command's namespaces.
+// lockingCaps are this process's capabilities for a command's namespaces.
 func lockingCaps() (list []uintptr) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData

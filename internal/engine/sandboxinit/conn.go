@@ -18,25 +18,24 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] when the
-// init ended without a report: the launcher failed before the init ran, or
-// something killed it.
+// ErrInitLost is wrapped by the errors of [Conn.Start] and [Conn.Wait] if the init ended without a
+// report: the launcher failed before the init ran, or something killed it.
 var ErrInitLost = errors.New("the sandbox ended without a report")
 
-// requestTimeout bounds a write to an init that does not read: it drains its
-// socket at once unless the command has taken it over.
+// requestTimeout bounds a write to an init that does not read: it reads its socket at once, unless
+// the command has taken it over.
 const requestTimeout = 5 * time.Second
 
-// Pair returns the two ends of a control socket, both close-on-exec. The init's
-// end goes to the launcher (exec.Cmd.ExtraFiles) and must be closed here once
-// the launcher runs, or the end of the init is not seen.
+// Pair returns the two ends of a control socket, both close-on-exec. Pass the init's end to the
+// launcher (exec.Cmd.ExtraFiles) and close it here when the launcher runs, or the end of the init
+// stays invisible.
 func Pair() (engineEnd, initEnd *os.File, err error) {
 	fds, err := socketpair()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	// Non-blocking before NewFile, so that the runtime's poller takes it and
-	// Close wakes a reader. The flag belongs to this end alone.
+	// Non-blocking before NewFile, so that the runtime's poller accepts it and Close wakes a
+	// reader. The flag belongs to this end alone.
 	if err := syscall.SetNonblock(fds[0], true); err != nil {
 		syscall.Close(fds[0])
 		syscall.Close(fds[1])
@@ -45,10 +44,9 @@ func Pair() (engineEnd, initEnd *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init"), nil
 }
 
-// Conn is the engine's end of the control socket of one init, which runs one
-// command. Its methods may be called from any goroutine. What the init sends is
-// taken as the command's word: bounded, checked, and believed only about the
-// command itself.
+// Conn is the engine's end of the control socket of one init, which runs one command. Any goroutine
+// may call its methods. The command may have written what the init sends: it is bounded, checked,
+// and trusted only about the command itself.
 type Conn struct {
 	f *os.File
 
@@ -81,10 +79,9 @@ func NewConn(engineEnd *os.File) *Conn {
 	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Start sends the command and waits until it runs. The error is an *[ExecError]
-// if it could not be started, wraps [ErrInitLost] if there is no init (the
-// launcher's own stderr tells why), and is the context's if that ends first, in
-// which case the sandbox is torn down. A Conn starts one command.
+// Start sends the command and waits until it runs. The error is an *[ExecError] if it could not
+// start, wraps [ErrInitLost] if there is no init (see the launcher's own stderr), and is the
+// context's if that ends first, which ends the sandbox. A Conn starts one command.
 func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	request, err := encodeCommand(&cmd)
 	if err != nil {
@@ -93,8 +90,8 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	return c.begin(ctx, request)
 }
 
-// Reside has the init, which must be pid 1, run no command: it stays, and reaps what others
-// leave in its pid namespace, until it is killed or c is closed. It is like Start otherwise.
+// Reside makes the init, which must be pid 1, run no command: it stays, and reaps what others leave
+// in its pid namespace, until it is killed or c is closed. Otherwise it is like Start.
 func (c *Conn) Reside(ctx context.Context) error {
 	return c.begin(ctx, frame.Encode(kindReside, empty{}, 0))
 }
@@ -114,7 +111,7 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 	}
 
 	go c.read()
-	// Closing is what unblocks a write of 16 MiB to a launcher that hangs.
+	// Close unblocks a write of 16 MiB to a launcher that hangs.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	c.writing.Lock()
 	_, err := c.f.Write(request)
@@ -122,7 +119,7 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 	if err != nil && !gone(err) {
 		c.Close()
 	}
-	// Also after a failed write: an init that stopped reading may have said why.
+	// Also after a failed write: an init that stopped reading may have sent the reason.
 	<-c.started
 	if err == nil || c.startErr != nil {
 		err = c.startErr
@@ -135,8 +132,8 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 	return err
 }
 
-// Make tells an init of [MakingArgv] what to make, before Start. Start returns a
-// *[holder.MountError] for what could not be made.
+// Make sends an init of [MakingArgv], before Start, what it must make. If it cannot, Start returns
+// a *[holder.MountError].
 func (c *Conn) Make(box *holder.Sandbox) error {
 	return c.send(func() error {
 		_, err := c.f.Write(frame.Encode(kindSandbox, box, 4096))
@@ -144,9 +141,9 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 	})
 }
 
-// Confine tells an init, before Complete, what its command will be kept from. The thread that will start
-// the command gives that up at once, which takes a millisecond. The command is then
-// [Command.Confined], and Start gives what the kernel refused.
+// Confine sends an init, before Complete, the confinement of its command. The thread that will
+// start the command applies it at once, which takes a millisecond. The command is then
+// [Command.Confined], and Start returns the kernel's refusal.
 func (c *Conn) Confine(by *Confinement) error {
 	return c.send(func() error {
 		_, err := c.f.Write(frame.Encode(kindConfine, by, by.size()))
@@ -154,14 +151,14 @@ func (c *Conn) Confine(by *Confinement) error {
 	})
 }
 
-// Complete passes an init, before Start, the command's stdio. sockets, if not nil, is the
-// init's end of a [NewSockets], and is closed.
+// Complete passes the command's stdio to an init, before Start. sockets, if not nil, is the init's
+// end of a [NewSockets]; Complete closes it.
 func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 	raw, err := c.f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	// Fd makes a file blocking, which is how a command expects to find it.
+	// Fd makes a file blocking, as a command expects it.
 	files := []int{int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd())}
 	if sockets != nil {
 		defer sockets.Close()
@@ -172,8 +169,8 @@ func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 	})
 }
 
-// GiveUp ends an init that has no command yet, and gives what it has said of what it could not
-// make, a *[holder.MountError], or else nil.
+// GiveUp ends an init that has no command yet. It returns the *[holder.MountError] that the init
+// sent, or nil.
 func (c *Conn) GiveUp() error {
 	c.mu.Lock()
 	fresh := c.state == connNew
@@ -186,7 +183,7 @@ func (c *Conn) GiveUp() error {
 		return nil
 	}
 	c.f.SetReadDeadline(time.Now().Add(requestTimeout))
-	raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // to an init that waits it is the end
+	raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // a waiting init sees the end
 	go c.read()
 	<-c.started
 	if said, ok := errors.AsType[*holder.MountError](c.startErr); ok {
@@ -203,19 +200,18 @@ func (c *Conn) send(write func() error) error {
 	err := write()
 	c.f.SetWriteDeadline(time.Time{})
 	if err != nil && gone(err) {
-		return nil // it has said why, or its launcher has
+		return nil // it, or its launcher, has sent the reason
 	}
 	return err
 }
 
-// Scoped reports, once Start has returned nil, whether the kernel holds what
-// [Command.Scope] asked for.
+// Scoped reports, after Start has returned nil, whether the kernel enforces [Command.Scope].
 func (c *Conn) Scoped() bool { return c.running() && c.is.scoped }
 
-// Rooted is likewise of [Command.Rooted].
+// Rooted reports the same for [Command.Rooted].
 func (c *Conn) Rooted() bool { return c.running() && c.is.rooted }
 
-// running reports whether the init has said that the command was started.
+// running reports whether the init has reported the command's start.
 func (c *Conn) running() bool {
 	select {
 	case <-c.started:
@@ -228,9 +224,9 @@ func (c *Conn) running() bool {
 // Done is closed when [Conn.Wait] will not block.
 func (c *Conn) Done() <-chan struct{} { return c.ended }
 
-// Wait waits for the command to end. An error means that how it ended is
-// unknown. Processes that the command left behind end with pid 1, a moment
-// later: wait for the launcher, too, before what was bound is taken away.
+// Wait waits for the command to end. An error means that its end is unknown. Processes that the
+// command left behind end with pid 1, a moment later: wait for the launcher too before you remove
+// what was bound.
 func (c *Conn) Wait() (Status, error) {
 	c.mu.Lock()
 	state := c.state
@@ -242,8 +238,8 @@ func (c *Conn) Wait() (Status, error) {
 	return c.status, c.endErr
 }
 
-// Traced gives, once Wait has returned nil, the calls at which a command with [Command.Trace]
-// failed, the latest first. One that was killed by [Conn.Kill] tells none.
+// Traced returns, after Wait has returned nil, the failed calls of a command with [Command.Trace],
+// the latest first. After [Conn.Kill] there are none.
 func (c *Conn) Traced() []traced.Call {
 	select {
 	case <-c.ended:
@@ -253,8 +249,8 @@ func (c *Conn) Traced() []traced.Call {
 	}
 }
 
-// Used gives, once Wait has returned, what the command has used. It is zero of one that was
-// killed by [Conn.Kill]: nobody has waited for it.
+// Used returns, after Wait, what the command has used. It is zero after [Conn.Kill]: nobody has
+// waited for the command.
 func (c *Conn) Used() Used {
 	select {
 	case <-c.ended:
@@ -264,8 +260,8 @@ func (c *Conn) Used() Used {
 	}
 }
 
-// Signal sends signal n, by its number on the system that runs the init, to the
-// command's process group. The error is [os.ErrProcessDone] if the command has ended.
+// Signal sends signal n, in the numbers of the init's system, to the command's process group. The
+// error is [os.ErrProcessDone] if the command has ended.
 func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
@@ -273,14 +269,13 @@ func (c *Conn) Signal(n int) error {
 	return c.request(frame.Encode(kindSignal, &signalling{n}, 1))
 }
 
-// Kill asks the init to end at once, which kills every process of the sandbox.
-// Wait then reports death by SIGKILL unless the command was faster. It asks a
-// process that the command may have tampered with: where nothing follows, kill the
-// launcher.
+// Kill asks the init to end at once, which kills every process of the sandbox. Wait then reports
+// death by SIGKILL unless the command was faster. The command may have tampered with the init: if
+// nothing follows, kill the launcher.
 func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, empty{}, 0)) }
 
-// KillAllAtEnd has the end of a command that is [Command.Apart], whatever it comes of, be that of all that it
-// has started.
+// KillAllAtEnd makes the end of a command that is [Command.Apart], for any reason, the end of all
+// that it has started.
 func (c *Conn) KillAllAtEnd() error { return c.request(frame.Encode(kindKillAllAtEnd, empty{}, 0)) }
 
 func (c *Conn) request(message []byte) error {
@@ -302,11 +297,11 @@ func (c *Conn) request(message []byte) error {
 		return nil
 	}
 	if n > 0 {
-		// Half a message is out: nothing after it would be understood.
+		// Half a message is out: the init would not understand another.
 		c.Close()
 	}
 	if gone(err) {
-		// The init is gone; what it said last is on its way to read.
+		// The init is gone; its last message may not be read yet.
 		<-c.ended
 		if c.endErr == nil {
 			return os.ErrProcessDone
@@ -316,8 +311,8 @@ func (c *Conn) request(message []byte) error {
 	return err
 }
 
-// Close gives up the connection. An init that still runs takes it for the end
-// of the engine: it kills everything inside and ends.
+// Close gives up the connection. To an init that still runs it means the end of the engine: it
+// kills everything inside and ends.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	state := c.state
@@ -332,16 +327,15 @@ func (c *Conn) Close() error {
 	return c.f.Close()
 }
 
-// HangUp ends the conversation with an init that is gone, or should be. What that has said before is still read,
-// however late: [Conn.Close] would take it away from a reader who has not got to it.
+// HangUp ends the conversation with an init that is gone, or should be. The reader still gets
+// earlier messages, however late; [Conn.Close] would drop them.
 func (c *Conn) HangUp() {
 	if raw, err := c.f.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 	}
 }
 
-// finish makes the outcome final. Only read calls it after Start, and only the
-// first Close before.
+// finish makes the outcome final. Only read calls it after Start, and only the first Close before.
 func (c *Conn) finish(err error, status Status) {
 	c.status, c.endErr = status, err
 	select {
@@ -361,7 +355,7 @@ func (c *Conn) read() {
 	}
 }
 
-// converse reads what one init may say, in the only order in which it says it.
+// converse reads an init's messages, which have only one order.
 func (c *Conn) converse() (status Status, err error) {
 	k, payload, err := frame.Read(c.f, maxReport)
 	if err != nil {
@@ -413,7 +407,7 @@ func (c *Conn) converse() (status Status, err error) {
 	return status, nil
 }
 
-// lost gives the loss of the peer its sentinel, and leaves out what adds nothing.
+// lost wraps the loss of the peer in its sentinel.
 func lost(err error) error {
 	switch {
 	case errors.Is(err, ErrProtocol):

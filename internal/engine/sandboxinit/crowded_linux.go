@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareThreads is more than what an init can need at a time: one that waits for
-// children, one that waits for requests, and one that the runtime wants idle
-// when those sleep.
+// spareThreads is more than an init can need at a time: one waits for children, one for requests,
+// and the runtime wants one idle while those sleep.
 const spareThreads = 4
 
-// makeThreads leaves n idle threads with the runtime, which keeps them for
-// its next need. A goroutine that is locked to its thread shares it with none.
+// makeThreads leaves n idle threads with the runtime, which keeps them for its next need. A
+// goroutine that is locked to its thread shares it with none.
 func makeThreads(n int) {
 	var ready, gone sync.WaitGroup
 	release := make(chan struct{})
@@ -35,17 +34,16 @@ func makeThreads(n int) {
 	gone.Wait()
 }
 
-// offer is added to the score by which the kernel, when memory is used up,
-// chooses whom to kill: half of what memory there is.
+// offer is added to the score by which the kernel, when memory is used up, chooses a process to
+// kill: half of all memory.
 const offer = 500
 
-// offerChildren makes the processes that are forked before its result is called
-// more likely to be killed for want of memory than the init. A score can
-// be raised by anyone, and taken back to what it was. It is a matter of the kernel's choice
-// alone, so that failure is ignored.
+// offerChildren makes processes that are forked before its result is called more likely than the
+// init to be killed for lack of memory. Anyone can raise a score, and restore it. It ignores
+// failure, because it only helps the kernel to choose.
 func offerChildren() (forked func()) {
-	// A process that is not dumpable cannot open its own files in /proc. Nothing
-	// that could make use of the moment runs inside yet.
+	// A process that is not dumpable cannot open its own files in /proc. No process inside can use
+	// this moment yet.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	fd, err := syscall.Open("/proc/self/oom_score_adj", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -14,10 +14,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 )
 
-// Limits, a namespace of one's own and what a command is kept from belong to a process, so they are
-// made between fork and exec, where Go's own packages do a part of that alone. The child is a copy of
-// one thread of a Go program: it can neither allocate nor call a function that may grow the stack.
-// So everything is prepared before, and the child makes system calls alone, as in syscall.forkAndExecInChild.
+// Limits, a namespace of its own and a confinement belong to a process, so they are made between
+// fork and exec, where Go's own packages do only a part of that. The child is a copy of one thread
+// of a Go program: it can neither allocate nor call a function that may grow the stack. So
+// everything is prepared before, and the child makes only system calls, as in
+// syscall.forkAndExecInChild.
 
 // The Go runtime keeps these names for programs that fork themselves.
 //
@@ -37,22 +38,22 @@ type unborn struct {
 	files     []int // become 0, 1, 2 and so on
 	tty       bool
 	locked    bool
-	mapped    bool // its map is written, or it is traced
-	ruleset   int  // of Landlock, for who is locked; negative for none
+	mapped    bool // it needs a map, or is traced
+	ruleset   int  // a Landlock descriptor for a locked command; negative for none
 	limits    []Rlimit
 	filters   []unix.SockFprog
-	steps     []int32 // what fails with each of filters
+	steps     []int32 // the step that fails with each of filters
 	caps      unix.CapUserHeader
 	none      [2]unix.CapUserData
-	// ours and theirs are a socket, by which the child is told to go on, and says what has failed. It is
-	// close-on-exec: its end is success.
+	// ours and theirs are a socket: the parent tells the child to go on, and the child reports a
+	// failure. It is close-on-exec: its end means success.
 	ours, theirs int
 	pid          int
 	failed       failure
 	name         string // of the file
 }
 
-// A failure is what the child says: the step, what it was about, and the errno.
+// A failure is the child's report: the step, its index, and the errno.
 type failure struct{ step, index, errno int32 }
 
 // The steps at which the child can fail.
@@ -69,8 +70,8 @@ const (
 // ops are the steps for [ExecError].
 var ops = [...]string{OpFork, OpTTY, OpLandlock, OpRlimit, OpFilter, OpTrace, OpExec}
 
-// prepare makes all that the child needs. by is what the thread that forks is kept from; who is
-// locked is kept from it between fork and exec, as under it no namespaces are made.
+// prepare makes all that the child needs. by is the confinement of the thread that forks; a locked
+// command gets it between fork and exec, because it prevents new namespaces.
 func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unborn, refused *ExecError) {
 	u = &unborn{tty: cmd.TTY, locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
 	defer func() {
@@ -103,7 +104,7 @@ func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unbor
 		return u, execError(OpFork, "", err)
 	}
 	u.ours, u.theirs = pair[0], pair[1]
-	for _, fd := range [...]*int{&u.theirs, &u.ruleset} { // not to be closed by what becomes 0, 1, 2 or 3
+	for _, fd := range [...]*int{&u.theirs, &u.ruleset} { // out of the way of 0, 1, 2 and 3
 		if *fd < 0 || *fd > scriptFD {
 			continue
 		}
@@ -123,7 +124,7 @@ func (u *unborn) filter(program []byte, step int32) {
 	}
 }
 
-// close closes what this process has of it.
+// close closes this process's parts of it.
 func (u *unborn) close() {
 	for _, fd := range [...]*int{&u.ours, &u.theirs, &u.ruleset} {
 		if *fd >= 0 {
@@ -133,16 +134,18 @@ func (u *unborn) close() {
 	}
 }
 
-// fork makes the child, which waits to [unborn.begin]. The thread is what the command inherits.
+// fork makes the child, which waits for [unborn.begin]. The command inherits the thread's
+// attributes.
 func (u *unborn) fork() *ExecError {
 	flags := uintptr(unix.SIGCHLD)
 	if u.locked {
-		// The first two at once have the kernel lock the mounts. An init that was started before there was a
-		// control group is not at the top of its cgroup namespace.
+		// The first two together make the kernel lock the mounts. An init from before the control
+		// group is not at the top of its cgroup namespace.
 		flags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP
 	}
-	// What is not dumpable belongs to root, and is traced by nobody: without that, this process could not
-	// write the child's map, nor be its tracer. Other commands are in user namespaces of their own.
+	// A process that is not dumpable belongs to root, and nobody may trace it: this process could
+	// then not write the child's map, nor trace it. Other commands are in user namespaces of their
+	// own.
 	if u.mapped {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
@@ -162,8 +165,8 @@ func (u *unborn) fork() *ExecError {
 	}
 	err := u.identity("uid_map", os.Geteuid())
 	if err == nil {
-		// Without it an ordinary user cannot write the other map, with it a command no longer shed a
-		// group that is kept from a file.
+		// Without it an ordinary user cannot write the other map; with it a command cannot drop a
+		// group that denies it a file.
 		if err = u.write("setgroups", "deny"); err == nil || err == syscall.ENOENT {
 			err = u.identity("gid_map", os.Getegid())
 		}
@@ -175,7 +178,7 @@ func (u *unborn) fork() *ExecError {
 	return nil
 }
 
-// identity maps what a file of /proc maps, or one number alone, to itself.
+// identity maps the contents of a file of /proc, or one number alone, to itself.
 func (u *unborn) identity(file string, own int) error {
 	list, err := holder.IdentityMap("/proc/self/" + file)
 	if err != nil {
@@ -188,7 +191,7 @@ func (u *unborn) identity(file string, own int) error {
 	return u.write(file, string(text))
 }
 
-// write writes a file of the child in /proc, at once.
+// write writes a file of the child in /proc, with one call.
 func (u *unborn) write(file, text string) error {
 	fd, err := syscall.Open("/proc/"+strconv.Itoa(u.pid)+"/"+file, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -199,7 +202,7 @@ func (u *unborn) write(file, text string) error {
 	return err
 }
 
-// begin has the child execute the program.
+// begin makes the child execute the program.
 func (u *unborn) begin() *ExecError {
 	u.proceed()
 	refused := u.outcome()
@@ -212,12 +215,12 @@ func (u *unborn) begin() *ExecError {
 // proceed tells the child to go on.
 func (u *unborn) proceed() { controlSocket(u.ours).send([]byte{0}) }
 
-// outcome waits for the child to report a failure or to be replaced.
+// outcome waits for the child to report a failure or to execute.
 func (u *unborn) outcome() *ExecError {
 	defer u.close()
 	f := &u.failed
 	if _, err := io.ReadFull(controlSocket(u.ours), unsafe.Slice((*byte)(unsafe.Pointer(f)), unsafe.Sizeof(*f))); err != nil {
-		return nil // executed; or dead, as its wait status will tell
+		return nil // executed; or dead, as its wait status will say
 	}
 	errno := syscall.Errno(f.errno)
 	switch f.step {
@@ -242,8 +245,9 @@ func (u *unborn) end() {
 
 // clone is the fork, and in the child all until exec. There it does not return.
 //
-// After runtime_BeforeFork, and in the child to its end, nothing may allocate, nor be called that may grow
-// the stack: with RLIMIT_AS, and in a copy of one thread of many, there is no runtime that could.
+// After runtime_BeforeFork, and in the child to its end, nothing may allocate, or call a function
+// that may grow the stack: with RLIMIT_AS, and in a copy of one thread of many, no runtime could do
+// that.
 //
 //go:noinline
 //go:norace
@@ -263,22 +267,22 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 	}
 	runtime_AfterForkInChild()
 
-	// The end of the parent must be seen here. It gives no answer when it ends, or gives up.
+	// The child must see the end of the parent, which gives no answer when it ends, or gives up.
 	syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(u.ours), 0, 0)
 	r, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(u.theirs), uintptr(unsafe.Pointer(&u.failed)), 1)
 	if errno != 0 || r != 1 {
 		goto exit
 	}
-	// It is a copy of the parent, with its descriptors, and nobody's to look at any more.
+	// It is a copy of the parent, with its descriptors, so nobody may look at it any more.
 	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
 		goto failed
 	}
-	// A session is also the process group that signals are sent to.
+	// A session is also the process group for signals.
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto failed
 	}
 	for i = 0; i < len(u.files); i++ {
-		if u.files[i] == i { // only of what is behind stdio: it is close-on-exec
+		if u.files[i] == i { // only behind stdio: it is close-on-exec
 			_, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(i), syscall.F_SETFD, 0)
 		} else {
 			_, _, errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(u.files[i]), uintptr(i), 0)
@@ -294,8 +298,8 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 		}
 	}
 	if u.locked {
-		// All that it can do in its namespaces goes before the limits, which a capability would pass, and
-		// before anything of the command: it could take the mounts apart.
+		// All that it can do in its namespaces goes before the limits, which a capability would
+		// ignore, and before anything of the command: it could take the mounts apart.
 		step = stepFork
 		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 			goto failed
@@ -303,7 +307,7 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 		for i = 0; ; i++ {
 			_, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(i), 0, 0, 0, 0)
 			if errno == syscall.EINVAL {
-				break // past the last one that this kernel has
+				break // past the last capability of this kernel
 			}
 			if errno != 0 {
 				goto failed
@@ -345,9 +349,9 @@ exit:
 	}
 }
 
-// startersNOFILE is the limit of descriptors that this process was started with, which is the
-// command's: Go's package syscall raises the soft one. It restores it for its own exec alone. So exec
-// nothing, and raise it again.
+// startersNOFILE is the limit of descriptors that this process started with, which is the
+// command's: Go's package syscall raises the soft one, and restores it only for its own exec. So
+// exec nothing, and raise it again.
 func startersNOFILE() Rlimit {
 	var now, before syscall.Rlimit
 	syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now)

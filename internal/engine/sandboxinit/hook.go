@@ -13,25 +13,25 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// The roles of a process of this program, by argv[1]. Numbers of descriptors follow, of which those in
+// The roles of a process of this program, by argv[1], followed by numbers of descriptors. Those in
 // brackets may be missing.
 const (
 	initRole  = "sbxhost-init"       // CONTROL [RESETS]: an init, in the sandbox of its command
-	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: one that makes its sandbox first
-	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, which an init starts
-	// AloneArg is the role of an init that receives words with another role later: see [holder.StartAlone].
+	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: an init that makes its sandbox first
+	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, started by an init
+	// AloneArg is the role of an init that later receives words with another role: see
+	// [holder.StartAlone].
 	AloneArg = "sbxhost-init-alone"
 )
 
-// hooked says that this program's main has called [Hook]. It is process-wide
-// because it is a fact about the process's main: only then is it safe to
-// execute the program again and expect an init.
+// hooked says that this program's main has called [Hook]. It is process-wide because it is about
+// the process's main: only then is it safe to execute the program again and expect an init.
 var hooked atomic.Bool
 
-// Hook makes a program able to serve as the init, as a session's holder and in a
-// container. It must be the first statement of main. In a process that was started to be
-// one of them, by [Argv], package holder or package containerinit, it is that and does
-// not return; otherwise it notes that the program called it and returns at once.
+// Hook prepares a program to be the init, a session's holder, and the init in a container. It must
+// be the first statement of main. In a process that was started as one of them, by [Argv], package
+// holder or package containerinit, it is that and does not return; otherwise it records the call
+// and returns at once.
 func Hook() {
 	if holder.Requested(os.Args) {
 		proc.Exit(holder.Main(os.Args))
@@ -47,7 +47,7 @@ func Hook() {
 	hooked.Store(true)
 }
 
-// parseArgs gives the role that a command line names, and its descriptors; nil for another command line.
+// parseArgs returns the role of a command line, and its descriptors; nil for another command line.
 func parseArgs(args []string) (role string, fds []int) {
 	if len(args) < 3 {
 		return "", nil
@@ -62,16 +62,14 @@ func parseArgs(args []string) (role string, fds []int) {
 	return args[1], fds
 }
 
-// Argv returns the command line that a launcher runs inside the sandbox, with
-// the fd numbers that the launcher's child inherits: the executable from
-// [Binary.Open], and the init's end of the control socket, over which [Conn.Complete] passes the command's
-// stdin, stdout and stderr.
+// Argv returns the command line that a launcher runs inside the sandbox, with the fd numbers that
+// the launcher's child inherits: the executable from [Binary.Open], and the init's end of the
+// control socket, over which [Conn.Complete] passes the command's stdin, stdout and stderr.
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initRole, strconv.Itoa(controlFD)}
 }
 
-// IsLauncher reports whether words are the command line of a launcher to which [Argv]
-// was appended.
+// IsLauncher reports whether words are the command line of a launcher with [Argv] at its end.
 func IsLauncher(words []string) bool {
 	n := len(words)
 	if n < 4 || words[n-2] != initRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
@@ -81,11 +79,10 @@ func IsLauncher(words []string) bool {
 	return ok
 }
 
-// MakingArgv is Argv for an init that makes its sandbox itself, of what a holder has
-// prepared. It is told by [Conn.Make] what there is to make; the descriptors that follow its controlFD are
-// overlays of its own. mountFD and userFD are the
-// descriptors of the mount and the user namespace of who asks for that, which
-// the init must not be in.
+// MakingArgv is Argv for an init that makes its sandbox itself, from a holder's tree. [Conn.Make]
+// sends it what to make; the descriptors after controlFD are its own overlays. mountFD and userFD
+// are the descriptors of the mount and the user namespace of its starter, which the init must not
+// be in.
 func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {
 	argv := append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
 	argv[1] = makeRole

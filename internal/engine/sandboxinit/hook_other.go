@@ -2,5 +2,5 @@
 
 package sandboxinit
 
-// Hook returns: there is no init, since no engine isolates here.
+// Hook returns: no engine isolates here, so there is no init.
 func Hook() {}

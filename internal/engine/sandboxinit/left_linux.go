@@ -11,8 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// fresh is a directory of fresh memory, and what there was in it before the
-// command.
+// fresh is a directory of fresh memory, with its state before the command.
 type fresh struct {
 	path string
 	used uint64
@@ -23,8 +22,7 @@ func freshAt(path string) fresh {
 	return fresh{path, inodesUsed(path)}
 }
 
-// inodesUsed asks the file system, which counts for itself; 0 is one that does not
-// tell.
+// inodesUsed asks the file system, which has a count; 0 if it has none.
 func inodesUsed(path string) uint64 {
 	var st unix.Statfs_t
 	if path == "" || unix.Statfs(path, &st) != nil || st.Type != unix.TMPFS_MAGIC || st.Ffree > st.Files {
@@ -33,11 +31,11 @@ func inodesUsed(path string) uint64 {
 	return st.Files - st.Ffree
 }
 
-// maxLooked is how many names are looked at to tell files from directories, and from what
+// maxLooked is how many names are checked to tell files from directories, and from files that
 // nobody misses: ten milliseconds.
 const maxLooked = 10_000
 
-// countNew counts the files that came to be there, were not removed, and may be missed.
+// countNew counts the new files that still exist and may be missed.
 func (f *fresh) countNew() uint64 {
 	now := inodesUsed(f.path)
 	if f.used == 0 || now <= f.used {
@@ -51,7 +49,8 @@ func (f *fresh) countNew() uint64 {
 	return countFiles(f.path, "", st.Dev, &looked)
 }
 
-// dispensable reports whether nobody misses what lies at a path of a home: caches, logs and histories.
+// dispensable reports whether nobody misses what is at a path of a home: caches, logs and
+// histories.
 func dispensable(rel string) bool {
 	if rel[0] != '.' {
 		return rel == "go/pkg"
@@ -64,7 +63,7 @@ func dispensable(rel string) bool {
 	return strings.HasSuffix(base, "_history") || strings.HasSuffix(base, ".log")
 }
 
-// countFiles counts what is no directory, lies on the file system dev, and is not dispensable.
+// countFiles counts what is not a directory, is on the file system dev, and is not dispensable.
 func countFiles(dir, rel string, dev uint64, looked *int) (n uint64) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -92,11 +91,11 @@ func countFiles(dir, rel string, dev uint64, looked *int) (n uint64) {
 	return n
 }
 
-// killChildren is for an init that is not pid 1, but is a subreaper: the
-// children of what it kills become its own before it learns of the death, so
-// doing this again after each death reaches all descendants in the end.
+// killChildren is for an init that is not pid 1, but a subreaper: the children of what it kills
+// become its own before it learns of the death. To do this again after each death reaches all
+// descendants in the end.
 func killChildren() {
-	if childless() { // mostly: then none need be looked for in all of /proc
+	if childless() { // mostly: then it need not search all of /proc
 		return
 	}
 	for _, pid := range childrenOf(os.Getpid()) {
@@ -104,13 +103,13 @@ func killChildren() {
 	}
 }
 
-// childless reports whether nothing is left, not even to be reaped, of what was started here: pid 1
-// or a subreaper gets whatever lost its parent.
+// childless reports whether nothing that was started here is left, not even to reap: pid 1 or a
+// subreaper gets all processes that lost their parent.
 func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == syscall.ECHILD
 }
 
-// running counts the descendants of a process that run.
+// running counts the running descendants of a process.
 func running(ancestor int) (n uint64) {
 	parents := map[int]int{}
 	var alive []int
@@ -122,7 +121,7 @@ func running(ancestor int) (n uint64) {
 		}
 	}
 	for _, pid := range alive {
-		for up, steps := parents[pid], 0; steps < len(parents); up, steps = parents[up], steps+1 { // numbers can be taken anew meanwhile
+		for up, steps := parents[pid], 0; steps < len(parents); up, steps = parents[up], steps+1 { // other processes may take the numbers meanwhile
 			if up == ancestor {
 				n++
 				break
@@ -132,7 +131,7 @@ func running(ancestor int) (n uint64) {
 	return n
 }
 
-// childrenOf reads the parent of each process, as not every kernel has
+// childrenOf reads the parent of each process, because not every kernel has
 // /proc/PID/task/TID/children.
 func childrenOf(parent int) (children []int) {
 	for _, pid := range proc.All() {

@@ -14,15 +14,14 @@ import (
 
 // Binary is an executable that serves as the init.
 type Binary struct {
-	// Path is where it lies.
 	Path string
-	// Self is true when it is the running program.
+	// Self says that it is the running program.
 	Self bool
 }
 
-// Locate returns the executable that serves as the init: a safe sbxhost-init in
-// the directory of the running program, else the running program itself if it
-// called [Hook]. Never one from PATH: the workspace could supply its own.
+// Locate returns the executable that serves as the init: a safe sbxhost-init in the directory of
+// the running program, else the running program itself if it called [Hook]. Never one from PATH:
+// the workspace could supply its own.
 func Locate() (Binary, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -34,7 +33,7 @@ func Locate() (Binary, error) {
 func locate(program string, isHooked bool) (Binary, error) {
 	resolved, err := filepath.EvalSymlinks(program)
 	if err != nil {
-		// Replaced by an update while running: what runs can still be opened.
+		// An update has replaced it while it runs: it can still open what runs.
 		if isHooked {
 			return Binary{Path: program, Self: true}, nil
 		}
@@ -58,8 +57,8 @@ func locate(program string, isHooked bool) (Binary, error) {
 	return Binary{Path: beside}, nil
 }
 
-// Open returns an fd of the executable for the launcher to inherit. The file is
-// checked again through that fd, so what was checked is what runs.
+// Open returns an fd of the executable for the launcher to inherit. It checks the file again
+// through that fd, so what was checked is what runs.
 func (b Binary) Open() (*os.File, error) {
 	f, err := openBinary(b)
 	if err != nil {

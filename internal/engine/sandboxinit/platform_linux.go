@@ -31,8 +31,8 @@ func openPath(path, name string, flags int) (*os.File, error) {
 // ownFDs is where a process finds its own descriptors by path.
 const ownFDs = "/proc/self/fd/"
 
-// Sealed is an unnamed file in memory with that content, which nothing can change any
-// more, read from its start.
+// Sealed is an unnamed file in memory with that content, which nobody can change any more, at its
+// start.
 func Sealed(name, content string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if err == syscall.EINVAL { // before Linux 6.3

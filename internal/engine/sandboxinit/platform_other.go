@@ -10,14 +10,14 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// role is none: the init runs on Linux alone.
+// role is nil: only Linux has the init.
 func role(string, []int) func() int { return nil }
 
 func runInit(int) int { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 
-// Sealed is a file that no name leads to, with that content, read from its start.
+// Sealed is a file without a name, with that content, at its start.
 func Sealed(name, content string) (*os.File, error) {
 	w, err := os.CreateTemp("", name+"-*")
 	if err != nil {
@@ -45,10 +45,10 @@ func socketpair() ([2]int, error) {
 	return fds, err
 }
 
-// Sockets is a line to an init: Linux alone has network namespaces.
+// Sockets does nothing: only Linux has network namespaces.
 type Sockets struct{}
 
-// NewSockets says that there are none.
+// NewSockets fails.
 func NewSockets() (*Sockets, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
 // Lost is false.

@@ -13,30 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxInlineScript leaves room below MAX_ARG_STRLEN, the 128 KiB that one argument
-// may have.
+// maxInlineScript is below MAX_ARG_STRLEN, the 128 KiB of one argument.
 const maxInlineScript = 96 << 10
 
 // A Program is what is executed for a command.
 type Program struct {
 	Path string   // of the file
-	Argv []string // its arguments, the first of which is the name that it is called by
-	// Script is what the shell must find at the descriptor that [Resolve] was told. Empty is
-	// nothing.
+	Argv []string // its arguments; the first is the name that it is called by
+	// Script is what the shell must find at the descriptor of [Resolve]; may be empty.
 	Script string
 }
 
-// Resolve finds the file to execute for a command, in the view of files that this
-// process has, and its arguments. A name with a slash is relative to dir; where that is
-// empty it is left as it is, and exec tells what is wrong with it. scriptFD has one
-// digit: dash takes the 10 of `exec 10<&-` for a command.
+// Resolve finds the file to execute for a command, in this process's view of files, and its
+// arguments. A name with a slash is relative to dir; if dir is empty it does not change, and exec
+// reports errors. scriptFD has one digit: dash takes the 10 of `exec 10<&-` for a command.
 func Resolve(args []string, script string, env []string, dir string, scriptFD int) (Program, *ExecError) {
 	path := SearchPath(env)
 	if script == "" {
 		file, refused := lookup(args[0], dir, path)
 		return Program{Path: file, Argv: args}, refused
 	}
-	// No login shell: the profile of many a system begins with a PATH of its own.
+	// No login shell: the profile of many a system sets its own PATH.
 	name := "bash"
 	file, refused := lookup(name, dir, path+":/bin:/usr/bin")
 	if refused != nil {
@@ -48,15 +45,15 @@ func Resolve(args []string, script string, env []string, dir string, scriptFD in
 	text, long := script, ""
 	if len(text) > maxInlineScript {
 		fd := strconv.Itoa(scriptFD)
-		// The shell reads it through a descriptor of its own, as `.` opens the file anew; what
-		// the script runs must not inherit this one. Closed on the script's own first line,
-		// so that line numbers in messages are right.
+		// The shell reads it through its own descriptor, because `.` reopens the file; the script's
+		// commands must not inherit this one. The script's own first line closes it, so that line
+		// numbers in messages are right.
 		text, long = ". "+ownFDs+fd, "exec "+fd+"<&-; "+script
 	}
 	return Program{file, append([]string{name, "-c", text, name}, args...), long}, nil
 }
 
-// SearchPath is the PATH of env: the first one, which is what getenv(3) gives.
+// SearchPath is the PATH of env: the first one, as for getenv(3).
 func SearchPath(env []string) string {
 	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -66,9 +63,8 @@ func SearchPath(env []string) string {
 	return ""
 }
 
-// lookup finds the file that a command's name means, as execvp(3) does, except
-// that only absolute elements of the path count: a relative one would let
-// the directory that the command happens to be in choose what runs.
+// lookup finds the file of a command's name, as execvp(3) does, except that only absolute elements
+// of the path count: with a relative one the current directory would choose what runs.
 func lookup(name, dir, path string) (string, *ExecError) {
 	if strings.Contains(name, "/") {
 		if dir == "" {
@@ -105,8 +101,8 @@ func lookup(name, dir, path string) (string, *ExecError) {
 	return "", &ExecError{OpLookup, name, syscall.ENOENT}
 }
 
-// Executable gives the errno with which execve would refuse file, as far as that can be
-// known without trying.
+// Executable returns the errno with which execve would refuse file, as far as that is known without
+// a try.
 func Executable(file string) syscall.Errno {
 	info, err := os.Stat(file)
 	switch {

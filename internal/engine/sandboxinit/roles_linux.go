@@ -14,10 +14,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// role gives the whole life of a process that argv[1] names, with the descriptors that follow there; nil
-// where these are not a role's. Its result is the exit status.
+// role returns the whole life of a process with the role of argv[1] and these descriptors; nil if
+// they do not match. Its result is the exit status.
 func role(name string, fds []int) func() int {
-	last := -1 // of a role that can do without
+	last := -1 // for a role that needs none
 	if len(fds) == 2 {
 		last = fds[1]
 	}
@@ -37,8 +37,8 @@ func role(name string, fds []int) func() int {
 	return func() int { return hidden(run) }
 }
 
-// hidden runs a process that the command, which has its uid, cannot look into. What the launcher leaked
-// does not get to the command either.
+// hidden runs a process that the command, with the same uid, cannot look into. The command does not
+// get what the launcher leaked either.
 func hidden(run func() int) int {
 	if err := proc.Hide(); err != nil {
 		return proc.Complain("hiding", err)
@@ -53,8 +53,8 @@ func hidden(run func() int) int {
 // runInit is an init that package containerinit has connected.
 func runInit(control int) int { return hidden(waiting{control, -1}.run) }
 
-// waiting is an init that has not received the command's stdio yet. That can take long: what the command would
-// have to wait for is done before. Nobody gets a signal that arrives meanwhile.
+// waiting is an init that has not received the command's stdio yet. That can take long, so it does
+// what the command would have to wait for. Nobody receives signals meanwhile.
 type waiting struct {
 	control int
 	resets  int // a socket of that kind, see makeSockets, or negative
@@ -76,15 +76,16 @@ func (w waiting) run() int {
 	return s.run(next)
 }
 
-// serving is an init that has all but the command. The command's stdio follows its control socket.
+// serving is an init that has all except the command. The command's stdio follows its control
+// socket.
 type serving struct {
 	waiting
-	sockets int       // the init's end of a [Sockets], negative for none
-	from    *confined // the thread that starts the command, where its confinement came before it
+	sockets int       // the init's end of a [Sockets], or negative
+	from    *confined // the thread that starts the command, if its confinement came before it
 }
 
-// completion awaits a kindComplete. The command's stdio is behind a new number of the control socket. The
-// command's confinement can come before that.
+// completion waits for a kindComplete. The command's stdio is behind a new number of the control
+// socket. The command's confinement can come before that.
 func (w waiting) completion() (next serving, err error) {
 	next = serving{waiting: w, sockets: -1}
 	from := frame.Receiver{Socket: w.control}
@@ -129,7 +130,7 @@ func (w waiting) completion() (next serving, err error) {
 type making struct {
 	control int
 	others  [2]int           // the mount and the user namespace that it must not be in
-	alone   *holder.Solitude // where it makes the tree as well
+	alone   *holder.Solitude // if it also makes the tree
 }
 
 func (m making) run() int {
@@ -148,7 +149,7 @@ func (m making) run() int {
 	return waiting{m.control, resets}.run()
 }
 
-// complete makes the sandbox, and keeps no more capabilities than the command's namespaces take.
+// complete makes the sandbox, and keeps only the capabilities for the command's namespaces.
 func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountError) {
 	made, failed := holder.Make(box, m.others, []int{0, 1, 2}, m.control+1, m.alone)
 	unix.Close(m.others[0])
@@ -169,10 +170,11 @@ func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountEr
 	return made.Resets, failed
 }
 
-// runAlone is the life of an init that has started before its sandbox was known: that it makes, and the tree.
+// runAlone is the life of an init that starts before its sandbox is known, and makes the sandbox
+// and the tree.
 func runAlone() int {
-	// Of what this process executes nothing may gain a capability. A holder's thread would have emptied the
-	// bounding set for that; here each thread has one, and to empty them all takes 2 ms.
+	// What this process executes may gain no capability. A holder's thread would empty the bounding
+	// set for that; here each thread has one, and to empty them all takes 2 ms.
 	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	runtime.LockOSThread() // which dropByExec takes with it
 	if err == syscall.ENOTSUP {

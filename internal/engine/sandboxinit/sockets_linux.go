@@ -14,14 +14,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// A SocketKind is what a socket is for.
 type SocketKind byte
 
 const (
 	TCP4   SocketKind = iota // a stream, IPv4
 	TCP6                     // a stream, IPv6
 	UDP4                     // datagrams, IPv4
-	Resets                   // raw, what comes by TCP and IPv4: one alone, of a [holder.Sandbox] with Resets
+	Resets                   // raw, incoming TCP over IPv4: one only, of a [holder.Sandbox] with Resets
 	socketKinds
 )
 
@@ -33,18 +32,18 @@ var socketArgs = [socketKinds][2]int{
 	Resets: {unix.AF_INET, unix.SOCK_RAW},
 }
 
-// ErrNoResets is of an init that could not open the socket of that kind.
+// ErrNoResets is the error of an init that could not open the socket of that kind.
 var ErrNoResets = errors.New("the init has no socket that sees refused connections")
 
-// Sockets is a line to an init, which makes sockets of its network namespace for as long as it
-// lives. The engine owns the user namespace: it may bind them to any port there.
+// Sockets is a socket to an init, which makes sockets of its network namespace while it lives. The
+// engine owns the user namespace: it may bind them to any port there.
 type Sockets struct {
 	mu   sync.Mutex
 	line *os.File
 	lost bool
 }
 
-// NewSockets makes a line. The init's end is for [Conn.Complete].
+// NewSockets makes the pair. The init's end is for [Conn.Complete].
 func NewSockets() (*Sockets, *os.File, error) {
 	engineEnd, initEnd, err := Pair()
 	if err != nil {
@@ -53,8 +52,8 @@ func NewSockets() (*Sockets, *os.File, error) {
 	return &Sockets{line: engineEnd}, initEnd, nil
 }
 
-// New gives a socket of the init's network namespace, neither bound nor connected, which does
-// not block. After an error the line is of no use any more.
+// New returns a socket of the init's network namespace, neither bound nor connected, which does not
+// block. After an error do not use s any more.
 func (s *Sockets) New(kind SocketKind) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *Sockets) ask(kind SocketKind) (*os.File, error) {
 		return nil, ErrNoResets
 	}
 	if err == nil && (len(fds) != 1 || !isSocket(fds[0], socketArgs[kind])) {
-		err = ErrProtocol // of a command that has taken the init over
+		err = ErrProtocol // from a command that has taken the init over
 	}
 	if err != nil {
 		frame.CloseAll(fds)
@@ -116,7 +115,7 @@ func (s *Sockets) Lost() bool {
 	return s.lost
 }
 
-// Close gives the line up. The sockets stay.
+// Close closes the socket to the init. The made sockets stay.
 func (s *Sockets) Close() error { return s.line.Close() }
 
 // makeSockets is the init's end of a [Sockets]: a byte asks for a socket. resets is the one of that
@@ -136,7 +135,7 @@ func makeSockets(line, resets int) {
 		if SocketKind(ask[0]) == Resets {
 			resets = -1
 		} else if fd, err = unix.Socket(kind[0], kind[1]|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
-			return // no descriptors, perhaps: the command is told by the engine
+			return // no descriptors, perhaps: the engine tells the command
 		}
 		var rights []byte
 		if fd >= 0 {

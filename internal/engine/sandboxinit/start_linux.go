@@ -14,19 +14,19 @@ import (
 // child is the started command.
 type child struct {
 	started
-	// unborn is one that is traced, before it goes on: its tracer sees to that.
+	// unborn is a traced one before it goes on, for which its tracer waits.
 	unborn *unborn
 }
 
-// start runs the command with fds control+1 to control+3 as its stdio.
-// from is the thread that starts it, nil for a new one.
+// start runs the command with fds control+1 to control+3 as its stdio. from is the thread that
+// starts it, nil for a new one.
 func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}
 	if cmd.Dir != "" {
-		// The init itself moves there, so that a relative name of the command
-		// means the same to the checks here and to exec.
+		// The init itself moves there, so that a relative name of the command means the same to
+		// these checks and to exec.
 		if err := syscall.Chdir(cmd.Dir); err != nil {
 			return child{}, execError(OpChdir, cmd.Dir, err)
 		}
@@ -64,7 +64,8 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	}
 	c := child{started{from.scoped, from.rooted, u.pid}, u}
 	if from.confinement.Locked {
-		// With what its namespaces were made with it could take the mounts apart: it has this process's user number.
+		// With the capabilities for its namespaces the command could take the mounts apart: it has
+		// this process's user number.
 		if err := dropLocking(); err != nil {
 			u.end()
 			return c, execError(OpFork, "", err)
@@ -76,11 +77,11 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	return c, u.begin()
 }
 
-// confined is a thread that has put itself into a Landlock domain, or
-// under a filter of system calls, which its child inherits and the rest of the
-// init is not in: its signals still reach the command, while the command's no longer
-// reach the init. Nor does the first thread fork where there is neither: it blocks signals
-// meanwhile, and one to pid 1 that the first thread blocks is not dropped, but kills.
+// confined is a thread that has put itself into a Landlock domain, or under a filter of system
+// calls. Its child inherits that, and the rest of the init is outside: its signals still reach the
+// command, but the command's do not reach the init. Without either, the first thread does not fork
+// either: it blocks signals meanwhile, and a signal to pid 1 that the first thread blocks is not
+// dropped, but kills.
 type confined struct {
 	confinement    *Confinement
 	scoped, rooted bool
@@ -88,7 +89,7 @@ type confined struct {
 	done           chan struct{}
 }
 
-// confineThread makes one. stdio are the command's, where they are there; tty says that it has a
+// confineThread makes one. stdio are the command's, if they are there; tty says that it has a
 // terminal.
 func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
 	c := &confined{confinement: by, work: make(chan func()), done: make(chan struct{})}
@@ -103,13 +104,13 @@ func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecErr
 	return c, <-bound
 }
 
-// run does something on the thread, once, which ends with that.
+// run does something on the thread, once. The thread ends with it.
 func (c *confined) run(f func()) {
 	c.work <- f
 	<-c.done
 }
 
-// bind keeps the calling thread from what a command is kept from.
+// bind applies a command's confinement to the calling thread.
 func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 	if by.Landlock != nil {
 		var terminal []int
@@ -146,7 +147,7 @@ func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 	return nil
 }
 
-// root is the domain of Rooted, and nil without, or where the kernel has none.
+// root is the domain of Rooted; nil without it, or if the kernel has none.
 func (by *Confinement) root() *confine.Landlock {
 	if !by.Rooted {
 		return nil
@@ -154,7 +155,7 @@ func (by *Confinement) root() *confine.Landlock {
 	return confine.Rooted(by.Writable, by.Scope)
 }
 
-// restricted is the path that Landlock was refused for, if it was one.
+// restricted is the path of a Landlock rule that failed, or "".
 func restricted(err error) string {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Path
@@ -162,7 +163,7 @@ func restricted(err error) string {
 	return ""
 }
 
-// scriptFD is where the shell finds a long script: behind the command's stdio.
+// scriptFD is where the shell finds a long script: after the command's stdio.
 const scriptFD = 3
 
 // execFailure finds out whether the file is missing or its interpreter.
@@ -180,7 +181,7 @@ func execError(op, path string, err error) *ExecError {
 	return &ExecError{op, path, errnoOf(err)}
 }
 
-// inPlace refuses a view that is not as the launcher was told to make it.
+// inPlace refuses a view with other mounts than the launcher had to make.
 func inPlace(mounts []Mount) *ExecError {
 	for _, m := range mounts {
 		st, err := look(m)
@@ -188,7 +189,7 @@ func inPlace(mounts []Mount) *ExecError {
 		case err == unix.ELOOP && !m.Links:
 			err = syscall.ESTALE
 		case err != nil:
-		case st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, // and on kernels before 5.8, which do not tell
+		case st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, // also on kernels before 5.8, which do not report it
 			m.Ino != 0 && (st.Ino != m.Ino || unix.Mkdev(st.Dev_major, st.Dev_minor) != m.Dev):
 			err = syscall.ESTALE
 		}

@@ -21,21 +21,21 @@ type supervisor struct {
 	control controlSocket
 	pidOne  bool
 	apart   bool // see Command.Apart
-	// group is the command's process group once it runs, else 0.
+	// group is the command's process group while it runs, else 0.
 	group atomic.Int32
-	// ending says that whatever is still there is to be killed.
+	// ending says to kill everything that still exists.
 	ending atomic.Bool
-	// killAllAtEnd says that it is to be once the command has ended.
+	// killAllAtEnd says to do so when the command has ended.
 	killAllAtEnd atomic.Bool
 	fresh        fresh
-	// tracer is the parent of a command that is traced; nil of others, whose is the init.
+	// tracer is the parent of a traced command; nil for others, whose parent is the init.
 	tracer *tracerProcess
 
 	reporting sync.Mutex
 	reported  bool
 }
 
-// newSupervisor takes signals as the init of a command does.
+// newSupervisor handles signals as the init of a command does.
 func newSupervisor() *supervisor {
 	s := &supervisor{pidOne: os.Getpid() == 1}
 	if s.pidOne {
@@ -46,7 +46,7 @@ func newSupervisor() *supervisor {
 	return s
 }
 
-// run starts the command and sees it to its end.
+// run starts the command and waits for its end.
 func (s *supervisor) run(r serving) int {
 	s.control = controlSocket(r.control)
 	if !s.pidOne {
@@ -78,8 +78,8 @@ func (s *supervisor) run(r serving) int {
 	}
 	s.group.Store(int32(child.pid))
 	s.control.send(frame.Encode(kindStarted, &child.started, 6))
-	// The engine's readers see the end of the command's output when the command
-	// closes it, not when the init ends.
+	// The engine's readers see the end of the command's output when the command closes it, not when
+	// the init ends.
 	closeInherited(r.control)
 
 	go s.serveRequests()
@@ -89,7 +89,8 @@ func (s *supervisor) run(r serving) int {
 	return s.reap(child.pid)
 }
 
-// receiveCommand gives nil for an init that is to run none. confined says that the command's confinement came before.
+// receiveCommand returns nil for an init without a command. confined says that the command's
+// confinement came before.
 func (s *supervisor) receiveCommand(confined bool) (*Command, error) {
 	kind, payload, err := frame.Read(s.control, maxCommand)
 	switch {
@@ -118,11 +119,11 @@ func (s *supervisor) reside(control int) int {
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(control)
 	s.control.send(frame.Encode(kindStarted, &started{}, 6))
-	s.serveRequests() // which ends this process, and with it all others
+	s.serveRequests() // ends this process, and with it all others
 	return proc.Failed
 }
 
-// begin starts the command, by a tracer or as the init's own child.
+// begin starts the command, through a tracer or as the init's own child.
 func (s *supervisor) begin(cmd *Command, r serving) (child, *ExecError) {
 	if len(cmd.Trace) > 0 {
 		return s.beginTraced(cmd, r.control)
@@ -144,8 +145,8 @@ func refusedCode(x *ExecError) int {
 	return proc.Failed
 }
 
-// reap collects every child, orphans that were reparented here among them. As
-// pid 1 it ends when the command does, otherwise when no child is left.
+// reap collects every child, with orphans that were reparented here. As pid 1 it ends with the
+// command, otherwise when no child is left.
 func (s *supervisor) reap(command int) (code int) {
 	code = proc.Failed
 	for {
@@ -160,7 +161,7 @@ func (s *supervisor) reap(command int) (code int) {
 			return proc.Complain("wait4", err)
 		case pid != command || !ws.Exited() && !ws.Signaled():
 			if s.ending.Load() {
-				killChildren() // which have just got new siblings, perhaps
+				killChildren() // they may have new siblings
 			}
 			continue
 		}
@@ -189,7 +190,7 @@ func statusOf(ws syscall.WaitStatus) Status {
 	return Status{Code: ws.ExitStatus()}
 }
 
-// usedByChildren is what the kernel has counted of those that were waited for.
+// usedByChildren is the kernel's count for the processes that were waited for.
 func usedByChildren() *Used {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
@@ -198,14 +199,14 @@ func usedByChildren() *Used {
 	return &Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
 }
 
-// report tells the engine how the command ended, once, and what it has used, if that is known.
+// report reports the command's end to the engine, once, and what it has used, if known.
 func (s *supervisor) report(status Status, used *Used) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	if !s.reported {
 		s.reported = true
 		status.NewFiles = s.fresh.countNew()
-		var said []byte // at once: each message would wake the engine
+		var said []byte // in one write: each message would wake the engine
 		if s.tracer != nil {
 			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
 				said = frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096)
@@ -218,8 +219,8 @@ func (s *supervisor) report(status Status, used *Used) {
 	}
 }
 
-// end leaves nothing of the command behind. When pid 1 exits, the kernel sees
-// to that; otherwise this begins what reap completes.
+// end leaves nothing of the command behind. When pid 1 exits, the kernel does that; otherwise reap
+// completes what this begins.
 func (s *supervisor) end(code int) {
 	if s.pidOne {
 		proc.Exit(code)
@@ -260,8 +261,8 @@ func (s *supervisor) signal(sig syscall.Signal) {
 	}
 }
 
-// passed are the signals that an init which is not pid 1 hands to the command.
-// As pid 1 it takes signals from nobody: the engine asks by the control socket.
+// passed are the signals that an init which is not pid 1 passes to the command. As pid 1 it accepts
+// signals from nobody: the engine uses the control socket.
 var passed = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
@@ -277,10 +278,9 @@ func (s *supervisor) passSignals() {
 	}()
 }
 
-// closeInherited closes what the init has inherited by design and needs no
-// more: its executable and the command's stdio. It goes by their numbers, not
-// by a range: the Go runtime has fds of its own, one for its network poller
-// among them, and dies without.
+// closeInherited closes what the init has inherited by design and does not need any more: its
+// executable and the command's stdio. It uses their numbers, not a range: the Go runtime has fds of
+// its own, such as its network poller's, and dies without.
 func closeInherited(control int) {
 	if number, ok := strings.CutPrefix(os.Args[0], "/proc/self/fd/"); ok {
 		if fd, ok := parseFD(number); ok && fd > 2 {
@@ -292,8 +292,8 @@ func closeInherited(control int) {
 	}
 }
 
-// controlSocket is the init's end, used with plain system calls: the runtime's
-// poller would cost an epoll instance, two more fds and a wake-up each time.
+// controlSocket is the init's end, used with plain system calls: the runtime's poller would cost an
+// epoll instance, two more fds and a wake-up each time.
 type controlSocket int
 
 func (c controlSocket) Read(p []byte) (int, error) {

@@ -11,11 +11,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// A command is traced by its parent, a process between the init and it. What it makes the
-// tracer do ends that one alone, and by it the command, never the init. The kernel's waits
-// of the two have nothing in common.
+// The tracer of a command is its parent, a process between the init and it. What the command makes
+// it do can end only the tracer, and with it the command, never the init. The kernel's waits of the
+// two are separate.
 
-// tracerProcess is what the init knows of it: it is the engine to the tracer, which is to it
+// tracerProcess is the init's view of the tracer: the init acts as the engine, and the tracer as
 // the init of the command.
 type tracerProcess struct {
 	pid  int
@@ -28,10 +28,10 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	if err != nil {
 		return child{}, execError(OpFork, "", err)
 	}
-	// As the init itself is started: the line, and the command's stdio behind it.
+	// As the init itself is started: the control socket, and then the command's stdio.
 	files := []uintptr{0, 1, 2, theirs.Fd(), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
 	sys := &syscall.SysProcAttr{Setsid: true}
-	if cmd.Locked { // it is the tracer that makes the namespaces
+	if cmd.Locked { // the tracer makes the namespaces
 		sys.AmbientCaps = lockingCaps()
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{initRole, traceRole, "3"},
@@ -58,8 +58,8 @@ func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) 
 	return child{started: conn.is}, nil
 }
 
-// status is the command's, once the tracer is gone. With a tracer that has said none, the
-// kernel has killed the command.
+// status is the command's, after the tracer's end. If the tracer reported none, the kernel has
+// killed the command.
 func (t *tracerProcess) status() Status {
 	status, err := t.conn.Wait()
 	if err != nil {
@@ -75,14 +75,14 @@ func runTracer(control int) int {
 	if receive(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
 		return 1
 	}
-	// The command shall not signal who traces it, where the kernel can keep it from that.
+	// The command must not signal its tracer, if the kernel can prevent that.
 	scope := cmd.Scope
 	cmd.Scope = true
 	forked := func() {}
 	if cmd.SharedLimits {
 		forked = offerChildren()
 	}
-	runtime.LockOSThread() // which is the tracer for the kernel
+	runtime.LockOSThread() // the tracer for the kernel
 	var t trace.Tracer
 	c, refused := forkSeized(&t, cmd, control)
 	forked()

@@ -31,8 +31,8 @@ const (
 
 const (
 	maxCommand = 16 << 20 // a command's payload
-	// maxReport bounds what the engine reads into memory for an init that the
-	// command has taken over. A path is at most 4 KiB.
+	// maxReport bounds what the engine reads into memory from an init that the command has taken
+	// over, in bytes. A path is at most 4 KiB.
 	maxReport = 16 << 10
 	// maxRequest is for what follows the command.
 	maxRequest = 64
@@ -76,7 +76,6 @@ func encodeCommand(c *Command) ([]byte, error) {
 	return frame.Encode(kindCommand, c, size), nil
 }
 
-// Fields implements [frame.Message].
 func (c *Command) Fields(w *frame.Codec) {
 	version := wireVersion
 	if frame.Byte(w, &version); version != wireVersion {
@@ -106,7 +105,6 @@ func (c *Command) Fields(w *frame.Codec) {
 	})
 }
 
-// Fields implements [frame.Message].
 func (c *Confinement) Fields(w *frame.Codec) {
 	w.Flag(&c.Scope)
 	w.Flag(&c.Rooted)
@@ -146,7 +144,6 @@ func (c *Confinement) size() int {
 	return size
 }
 
-// A signalling is a request to signal the command's process group.
 type signalling struct{ number int }
 
 func (s *signalling) Fields(c *frame.Codec) {
@@ -160,7 +157,7 @@ type empty struct{}
 
 func (empty) Fields(*frame.Codec) {}
 
-// started says that the command runs, whether it is scoped and rooted, and its number inside.
+// started reports that the command runs, whether it is scoped and rooted, and its number inside.
 type started struct {
 	scoped, rooted bool
 	pid            int
@@ -183,8 +180,8 @@ func (e *ExecError) Fields(c *frame.Codec) {
 	}
 }
 
-// encodeRefused cuts a name that is longer than any path, and so cannot be found: its
-// beginning tells which.
+// encodeRefused cuts a name that is longer than any path, and so does not exist: its beginning is
+// enough.
 func encodeRefused(x *ExecError) []byte {
 	short := *x
 	short.Path = x.Path[:min(len(x.Path), maxReport/2)]

@@ -201,8 +201,8 @@ func TestExecErrorText(t *testing.T) {
 		{ExecError{OpExec, "/x/y", syscall.ENOTDIR}, `exec "/x/y": not a directory`, true, false},
 		{ExecError{OpExec, "/x", syscall.EACCES}, `exec "/x": permission denied`, false, true},
 		{ExecError{OpExec, "/x", syscall.ENOEXEC}, `exec "/x": exec format error`, false, true},
-		{ExecError{OpInterpreter, "/\x1b", syscall.ENOENT}, `interpreter "/\x1b": the file is there, but the interpreter or loader that it names is not`, true, false},
-		{ExecError{OpMounts, "/x", syscall.ESTALE}, `mounts "/x": what should be mounted there is not`, false, false},
+		{ExecError{OpInterpreter, "/\x1b", syscall.ENOENT}, `interpreter "/\x1b": the file exists, but its interpreter or loader does not`, true, false},
+		{ExecError{OpMounts, "/x", syscall.ESTALE}, `mounts "/x": the mount that should be there is missing`, false, false},
 		{ExecError{OpChdir, "/x", syscall.ENOENT}, `chdir "/x": no such file or directory`, false, false},
 		{ExecError{OpFork, "", syscall.EAGAIN}, `fork: resource temporarily unavailable`, false, false},
 	} {

@@ -1,20 +1,19 @@
-// Package confine is what a thread of the init's gives up, by the kernel's own means and for
-// good, before it executes a command: files by Landlock, system calls by a filter, and
-// capabilities.
+// Package confine is what a thread of the init gives up, for good and in the kernel, before it
+// executes a command: files with Landlock, system calls with a filter, and capabilities.
 package confine
 
 // A Landlock is a domain of Linux's Landlock. Its numbers are the kernel's.
 type Landlock struct {
-	Handled uint64 // what of files is refused but for the Rules
-	Scoped  uint64 // what stays within the domain
-	Rules   []Rule // what the command may do all the same
+	Handled uint64 // rights on files that are refused without a Rule
+	Scoped  uint64 // what must stay within the domain
+	Rules   []Rule // what the command may do nevertheless
 }
 
-// A Rule lets a command do with a file, or with all that lies in a directory.
+// A Rule grants rights on a file, or on all in a directory.
 type Rule struct {
 	Path     string // absolute, on the host
 	Access   uint64 // LANDLOCK_ACCESS_FS_*
-	Optional bool   // what cannot be opened is left out
-	Links    bool   // symlinks may lead there: no command can put one in their place
-	Dev, Ino uint64 // of what it is about, as stat has them; an Ino of zero is any
+	Optional bool   // skip it if it cannot be opened
+	Links    bool   // symlinks may lead there: no command can put one there
+	Dev, Ino uint64 // of the file, from stat; an Ino of zero means any
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// ABI is the newest version of Landlock that this kernel knows. The error is why it
-// has none.
+// ABI is the newest version of Landlock in this kernel. The error is why it has none.
 func ABI() (int, error) {
 	n, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -20,16 +19,16 @@ func ABI() (int, error) {
 	return int(n), nil
 }
 
-// Scope is a domain that reaches no abstract unix socket and signals no process outside
-// itself, and knows nothing of files.
+// Scope is a domain that reaches no abstract unix socket and signals no process outside itself,
+// without rules on files.
 var Scope = Landlock{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL}
 
-// Rooted is a domain that reaches only files beneath the root directory that the thread has then, and
-// so none by a descriptor of a directory in another mount namespace. Where writable names
-// directories, it writes beneath these alone. It is nil with a kernel that keeps nothing
-// so: by version 1 of Landlock nothing could be renamed from one directory to another. With scope it is that of
-// [Scope] as well, if the kernel knows that: beside a domain of its own for that, which grants no right to do so,
-// nothing could be renamed either.
+// Rooted is a domain that reaches only files beneath the root directory that the thread has then,
+// and so none through a descriptor of a directory in another mount namespace. If writable is not
+// empty, it writes only beneath these directories. It is nil if the kernel cannot enforce that:
+// with version 1 of Landlock nobody could rename a file from one directory to another. With scope
+// it includes [Scope], if the kernel knows that: a separate domain for it, without rules for
+// renames, would prevent those too.
 func Rooted(writable []string, scope bool) *Landlock {
 	abi, err := ABI()
 	if err != nil || abi < 2 {
@@ -54,8 +53,8 @@ func Rooted(writable []string, scope bool) *Landlock {
 }
 
 // Enter puts the calling thread into the domain, for good, and sets no_new_privs. stdio are
-// descriptors of the command, which may open by its name what is a file among them, or a terminal.
-// The error is an *[os.PathError] if it is about one of the Rules.
+// descriptors of the command, which may open the files and terminals among them by name. The error
+// is an *[os.PathError] if it is about one of the Rules.
 func (l *Landlock) Enter(stdio ...int) error {
 	if err := NoNewPrivileges(); err != nil {
 		return err
@@ -71,11 +70,11 @@ func (l *Landlock) Enter(stdio ...int) error {
 	return nil
 }
 
-// Ruleset is the descriptor that [Landlock.Enter] restricts a thread by, for one that can but make that
-// call. Files are looked up here. Without an error it is to be closed.
+// Ruleset is the descriptor with which [Landlock.Enter] restricts a thread, for a thread that can
+// only make that call. Ruleset resolves the files. The caller closes the descriptor.
 func (l *Landlock) Ruleset(stdio ...int) (int, error) {
-	// The first three fields of landlock_ruleset_attr: what ABI 6 knows. An older kernel takes
-	// those that it does not know while they are zero.
+	// The first three fields of landlock_ruleset_attr, those of ABI 6. An older kernel accepts
+	// unknown fields that are zero.
 	attr := struct{ files, network, scoped uint64 }{files: l.Handled, scoped: l.Scoped}
 	r, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
@@ -97,7 +96,7 @@ func (l *Landlock) fill(ruleset int, stdio []int) error {
 	}
 	if l.Handled != 0 {
 		for _, f := range stdio {
-			// EBADFD: a pipe, or what else has no name.
+			// EBADFD: a pipe, or another file without a name.
 			if err := allow(ruleset, f, Rule{Access: l.Handled & stdioAccess}); err != nil && err != unix.EBADFD {
 				return err
 			}
@@ -110,7 +109,7 @@ const ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_F
 
 const stdioAccess = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-// allowPath adds a rule for what is at a path. What has become a symlink was put there since.
+// allowPath adds a rule for a path. A symlink there is new.
 func allowPath(ruleset int, r Rule) error {
 	var fd int
 	var err error
@@ -120,7 +119,7 @@ func allowPath(ruleset int, r Rule) error {
 		fd, err = hostpath.OpenNoSymlinks(r.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	}
 	if err != nil && r.Optional {
-		return nil // nothing is granted by that
+		return nil // it would grant nothing
 	}
 	if err != nil {
 		return err
@@ -139,7 +138,7 @@ func allow(ruleset, fd int, r Rule) error {
 	}
 	access := r.Access
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		access &= ofFiles // the kernel takes no other right for one
+		access &= ofFiles // the kernel accepts only these rights for a file
 	}
 	// struct landlock_path_beneath_attr is packed: its 12 bytes are the first of these.
 	attr := struct {

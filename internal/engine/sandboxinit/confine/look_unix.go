@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look gives l with the files that its rules are about now. A thread can enter that domain only while
-// these are there.
+// Look returns l with the identities of its rules' current files. A thread can enter that domain
+// only while these exist.
 func (l *Landlock) Look() *Landlock {
 	if l == nil {
 		return nil
@@ -22,7 +22,7 @@ func (l *Landlock) Look() *Landlock {
 	return looked
 }
 
-// Holds reports whether l, of Look, is still about the same files, and begins with the rules of other.
+// Holds reports whether l, from Look, still has the same files, and begins with the rules of other.
 func (l *Landlock) Holds(other *Landlock) bool {
 	if l == nil || other == nil {
 		return l == other
@@ -41,14 +41,14 @@ func (l *Landlock) Holds(other *Landlock) bool {
 	return true
 }
 
-// With gives l with rules more.
+// With returns l with additional rules.
 func (l *Landlock) With(more []Rule) *Landlock {
 	joined := *l
 	joined.Rules = slices.Concat(l.Rules, more)
 	return &joined
 }
 
-// identity is zero of what is not there.
+// identity is zero for a missing file.
 func (r *Rule) identity() (dev, ino uint64) {
 	var st unix.Stat_t
 	look := unix.Lstat

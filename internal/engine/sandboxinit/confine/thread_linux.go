@@ -9,11 +9,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// NoNewPrivileges is required of who lacks CAP_SYS_ADMIN, and due to every command in a sandbox.
+// NoNewPrivileges sets no_new_privs, which processes without CAP_SYS_ADMIN need, and every command
+// in a sandbox must have.
 func NoNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// Filter puts the calling thread under a filter of system calls, for good, and sets
-// no_new_privs.
+// Filter puts the calling thread under a filter of system calls, for good, and sets no_new_privs.
 func Filter(program []byte) error {
 	if err := NoNewPrivileges(); err != nil {
 		return err
@@ -25,14 +25,14 @@ func Filter(program []byte) error {
 	return nil
 }
 
-// Program is a filter that is not empty as the kernel takes it.
+// Program is a filter, which is not empty, in the kernel's form.
 func Program(filter []byte) unix.SockFprog {
 	return unix.SockFprog{Len: uint16(len(filter) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
 }
 
-// GiveUpCapabilities takes all capabilities from the calling thread, and from what it executes:
-// it sets no_new_privs. An ordinary user who has none may not limit what can be gained by executing a
-// file, and gains nothing by that then.
+// GiveUpCapabilities drops all capabilities of the calling thread, and of what it executes: it sets
+// no_new_privs. A user without capabilities may not limit those that execution can gain, and with
+// no_new_privs gains none.
 func GiveUpCapabilities() error {
 	if err := NoNewPrivileges(); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseCall gives a call that is about to begin the end that it has without a tracer.
+// refuseCall ends a call that is about to begin as it would end without a tracer.
 func refuseCall(pid int) {
 	var regs unix.PtraceRegs
 	if unix.PtraceGetRegs(pid, &regs) == nil {

@@ -12,7 +12,7 @@ const (
 	ntARMSyscall = 0x404
 )
 
-// refuseCall gives a call that is about to begin the end that it has without a tracer.
+// refuseCall ends a call that is about to begin as it would end without a tracer.
 func refuseCall(pid int) {
 	var regs unix.PtraceRegs
 	iov := unix.Iovec{Base: (*byte)(unsafe.Pointer(&regs)), Len: uint64(unsafe.Sizeof(regs))}

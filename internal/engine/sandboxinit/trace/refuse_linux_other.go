@@ -2,5 +2,5 @@
 
 package trace
 
-// refuseCall is for programs that only amd64 and arm64 have.
+// refuseCall does nothing: only amd64 and arm64 have such programs.
 func refuseCall(int) {}

@@ -1,5 +1,5 @@
-// Package trace stops a process at the calls of package traced, and keeps those that fail. What
-// it reads of the process is that one's word: bounded, and only looked up.
+// Package trace stops a process at the calls of package traced, and keeps those that fail. The
+// process controls what it reads: it is bounded, and only shown.
 package trace
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
 )
 
-// A Tracer is, for the kernel, the thread that its methods are called on: the parent of the
-// process that it follows, with no other children.
+// A Tracer is, for the kernel, the thread that its methods are called on: the parent of the process
+// that it follows, with no other children.
 type Tracer struct {
 	entered map[int]entry // by thread: the call that it is in
 	fold    traced.Fold
@@ -31,7 +31,7 @@ type entry struct {
 	args [6]uint64
 }
 
-// traceOptions kill all that is traced when the tracer ends.
+// traceOptions kill all traced processes when the tracer ends.
 const traceOptions = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACESYSGOOD |
 	unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC
 
@@ -43,7 +43,7 @@ func (t *Tracer) Seize(thread int) error {
 	return ptrace(unix.PTRACE_SEIZE, thread, 0, traceOptions)
 }
 
-// Follow follows the process to its end, and calls executed once that has executed its program.
+// Follow follows the process to its end, and calls executed after it has executed its program.
 func (t *Tracer) Follow(process int, executed func()) (syscall.WaitStatus, error) {
 	running := false
 	for {
@@ -67,10 +67,10 @@ func (t *Tracer) Follow(process int, executed func()) (syscall.WaitStatus, error
 	}
 }
 
-// Calls are those that have failed, the latest first.
+// Calls returns the failed calls, the latest first.
 func (t *Tracer) Calls() []traced.Call { return t.fold.Calls() }
 
-// stopped has a thread go on. That it is gone meanwhile is no error: its end is told next.
+// stopped lets a thread go on. If it is gone meanwhile, that is no error: its end comes next.
 func (t *Tracer) stopped(pid int, ws syscall.WaitStatus) {
 	event, sig := int(uint32(ws)>>16), ws.StopSignal()
 	switch {
@@ -79,13 +79,13 @@ func (t *Tracer) stopped(pid int, ws syscall.WaitStatus) {
 	case event == unix.PTRACE_EVENT_STOP:
 		switch sig {
 		case syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
-			// Job control has stopped it: it stays so until it is continued.
+			// Job control has stopped it: it stays so until somebody continues it.
 			ptrace(unix.PTRACE_LISTEN, pid, 0, 0)
 		default:
 			ptrace(unix.PTRACE_CONT, pid, 0, 0)
 		}
 	case event == unix.PTRACE_EVENT_EXEC:
-		// It has succeeded. A thread that was not the first has got the process's number.
+		// It has succeeded. A thread that was not the first has the process's number now.
 		former, _ := unix.PtraceGetEventMsg(pid)
 		delete(t.entered, int(former))
 		delete(t.entered, pid)
@@ -100,7 +100,7 @@ func (t *Tracer) stopped(pid int, ws syscall.WaitStatus) {
 	}
 }
 
-// enter notes a call that begins.
+// enter records a call that begins.
 func (t *Tracer) enter(pid int) {
 	info, err := syscallInfo(pid)
 	if err != nil || info.op != unix.PTRACE_SYSCALL_INFO_SECCOMP {
@@ -109,7 +109,7 @@ func (t *Tracer) enter(pid int) {
 	}
 	w := traced.Marked(uint32(info.rest[7]))
 	if w == nil {
-		// A filter of the command's own wants to ask a tracer that is not there.
+		// A filter of the command's own wants a tracer that does not exist.
 		refuseCall(pid)
 		ptrace(unix.PTRACE_CONT, pid, 0, 0)
 		return
@@ -136,7 +136,7 @@ func (t *Tracer) leave(pid int) {
 			return
 		}
 		if call.Wants == traced.Write && call.Target[0] != '/' {
-			return // an address that cannot be bound to, of which no sandbox is the reason
+			return // an address that cannot be bound to, which no sandbox causes
 		}
 		t.fold.Add(call)
 		return
@@ -151,7 +151,7 @@ func (t *Tracer) leave(pid int) {
 	}
 }
 
-// pathOf is the absolute path that a call names; "" where it names none.
+// pathOf is the absolute path in a call's arguments, or "".
 func pathOf(pid int, p traced.Place, args *[6]uint64) string {
 	name, ok := textAt(pid, args[p.Path])
 	if !ok || name == "" {
@@ -179,7 +179,7 @@ func beneath(pid int, base, name string) string {
 func textAt(pid int, address uint64) (string, bool) {
 	var text []byte
 	for len(text) < traced.MaxTarget {
-		// Up to the end of a page: the next one may not be there.
+		// Up to the end of a page: the next one may be missing.
 		piece := make([]byte, min(256, 4096-int(address%4096)))
 		n, err := readMemory(pid, address, piece)
 		if err != nil || n == 0 {
@@ -205,7 +205,7 @@ func socketAddress(pid int, address, size uint64) string {
 	case family == unix.AF_UNIX:
 		name, _, _ := strings.Cut(string(raw[2:]), "\x00")
 		if name == "" || path.IsAbs(name) {
-			return name // empty is an abstract one's
+			return name // empty for an abstract one
 		}
 		return beneath(pid, "cwd", name)
 	case family == unix.AF_INET && n >= 8:
@@ -239,7 +239,7 @@ type callInfo struct {
 	_      [3]uint8
 	arch   uint32
 	ip, sp uint64
-	// rest depends on op: number, six arguments and the filter's data, or result and whether
+	// rest depends on op: number, six arguments and the filter's data, or the result and whether
 	// that is an error.
 	rest [8]uint64
 }
