@@ -9,8 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// base gives the steps for what lies beneath the table, without those that a
-// step of it takes the place of.
+// base returns the steps for the view beneath the table, without those that a step of the table
+// replaces.
 func (p *planner) base(table []Op) []Op {
 	taken := map[string]bool{}
 	for _, o := range table {
@@ -59,7 +59,7 @@ func (p *planner) kernel() []Op {
 		ops = append(ops, Op{Kind: Device, Source: device, Dest: device, Why: fmt.Sprintf("devices[%d]", i)})
 	}
 	ops = append(ops,
-		Op{Kind: RemountRO, Dest: "/dev", Why: "no uncapped memory"})
+		Op{Kind: RemountRO, Dest: "/dev", Why: "no unlimited memory"})
 	switch {
 	case p.spec.Filesystem != shared.FilesystemHost:
 		ops = append(append(ops, p.run()...),
@@ -72,11 +72,11 @@ func (p *planner) kernel() []Op {
 	return ops
 }
 
-// runSize is for sockets, locks and pid files.
+// runSize is for sockets, locks and pid files, in bytes.
 const runSize = 64 << 20
 
-// run is a /run of the sandbox's own, with the directories that a machine makes when it starts and that
-// programs make something in.
+// run is a /run of the sandbox's own, with the directories that a machine makes at its start and in
+// which programs make files.
 func (p *planner) run() []Op {
 	return []Op{
 		{Kind: p.temporary(), Dest: "/run", Perms: 0o755, Size: min(p.tempSize, runSize)},
@@ -87,11 +87,10 @@ func (p *planner) run() []Op {
 	}
 }
 
-// seal makes read-only what had to be writable while the mount points in it
-// were made: it is memory without a cap.
+// seal makes read-only the memory that had to be writable for mount points: its size has no limit.
 func (p *planner) seal() []Op {
 	if p.spec.Filesystem == shared.FilesystemHost {
 		return nil
 	}
-	return []Op{{Kind: RemountRO, Dest: "/", Why: "no uncapped memory"}}
+	return []Op{{Kind: RemountRO, Dest: "/", Why: "no unlimited memory"}}
 }

@@ -6,24 +6,23 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Table draws the plans of one open sandbox's commands. Its fields stay as they are.
+// A Table makes the plans of one open sandbox's commands. Its fields do not change.
 type Table struct {
-	Facts *Facts // as of Open
+	Facts *Facts // from Open
 	Held  *Held
 	Spec  *shared.Spec
 
 	last atomic.Pointer[Drawn]
 }
 
-// Drawn is a plan. The same one is given again for as long as it holds.
+// Drawn is a plan. Draw returns the same one while it is valid.
 type Drawn struct {
 	Ops  []Op
 	from memo
 }
 
-// Draw gives the plan of a command: the last one's, while all that it was made from of
-// the host is as it was. To settle a table costs a walk along each of its paths, several
-// times over.
+// Draw returns the plan of a command: the last one's, while all host files that it depends on are
+// unchanged. To settle a table walks along each of its paths, several times.
 func (t *Table) Draw() (*Drawn, error) {
 	if last := t.last.Load(); last != nil && last.from.holds() {
 		return last, nil

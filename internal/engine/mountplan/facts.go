@@ -9,25 +9,25 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// facts is what the planner must know of this machine.
+// facts is what the planner must know about this machine.
 type Facts struct {
 	uid    uint32
-	memory uint64 // bytes of RAM; 0 where unknown
+	memory uint64 // bytes of RAM; 0 if unknown
 	tree   tree
 
 	roots []Op // system directories of the minimal view
-	// settings are of /etc and /var, in the minimal view.
+	// settings are the entries of /etc and /var in the minimal view.
 	settings []Op
-	links    []Op // symlinks in /run that programs are found through
-	sys      []Op // what of /sys the minimal view shows
-	resolv   []Op // what a private /run must hold for name resolution, in the host view
-	covers   []Op // what keeps a root caller from the kernel's controls in /proc
+	links    []Op // symlinks in /run that lead to programs
+	sys      []Op // the part of /sys in the minimal view
+	resolv   []Op // what a private /run needs for name resolution, in the host view
+	covers   []Op // hides the kernel's controls in /proc from a root caller
 
 	run, varTmp bool // whether the host has these directories
 }
 
-// copyMax is the size up to which such a file is copied in, not bound: a
-// mount costs more than that much memory to copy.
+// copyMax is the largest size, in bytes, of a file that is copied, not bound: a mount costs more
+// than a copy of this size.
 const copyMax = 64 << 10
 
 // gather looks at the host's tree.
@@ -48,15 +48,14 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 				continue
 			}
 			if systemPath(real) {
-				// Relative, because bubblewrap makes mount points before
-				// the new root is the root.
+				// Relative, because bubblewrap makes mount points before the new root is the root.
 				f.roots = append(f.roots, Op{Kind: Symlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
 			} else {
 				f.roots = append(f.roots, Op{Kind: ROBind, Source: real, Dest: p, Why: "filesystem"})
 			}
 		}
 	}
-	// What is bound precedes the links to it.
+	// Binds precede the links to them.
 	slices.SortStableFunc(f.roots, func(a, b Op) int { return int(a.Kind) - int(b.Kind) })
 
 	f.settings = settings(t)
@@ -67,9 +66,9 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	}
 	if f.sys != nil {
 		f.sys = slices.Insert(f.sys, 0, Op{Kind: Dir, Dest: "/sys", Perms: 0o755})
-		// lsblk and its like find no devices, where it would fail without the directory.
+		// Then lsblk and similar programs find no devices; without the directory they fail.
 		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"},
-			// Where the command's own control group is shown, if one holds its limits.
+			// For the command's own control group, if one enforces its limits.
 			Op{Kind: Dir, Dest: "/sys/fs/cgroup", Perms: 0o755, Why: "filesystem"})
 	}
 	for _, c := range kernelControls {
@@ -93,13 +92,13 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	return f
 }
 
-// sysShown is what of /sys the minimal view shows: by it lscpu, numactl, virtual machines for
-// languages and allocators know how many processors there are, and how memory is divided.
-// Nothing of it is about devices, firmware, modules or control groups; a command's own group is the sandbox's to show.
+// sysShown is the part of /sys in the minimal view: with it lscpu, numactl, language runtimes and
+// allocators know the number of processors, and how memory is divided. It has nothing about
+// devices, firmware, modules or control groups; the sandbox itself shows a command's own group.
 var sysShown = [...]string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"}
 
-// kernelControls are what in /proc a root caller could write to, or read what
-// is no command's business, though it has no capabilities: it owns them.
+// kernelControls are files of /proc that a root caller could write to, or should not read, although
+// it has no capabilities: root owns them.
 var kernelControls = [...]struct {
 	path string
 	kind kind
@@ -118,8 +117,8 @@ var kernelControls = [...]struct {
 	{"/proc/mtrr", file},
 }
 
-// settingsEntry says how one path of /etc or /var gets into the minimal view. What is not
-// readable by everybody stays out: a caller who is root could read it.
+// settingsEntry decides how one path of /etc or /var gets into the minimal view. A file that not
+// everybody can read stays out: a root caller could read it.
 func settingsEntry(t tree, p string) (Op, bool) {
 	first, err := t.lstat(p)
 	if err != nil || first.kind == absent {
@@ -155,20 +154,20 @@ func settingsEntry(t tree, p string) (Op, bool) {
 	return o, true
 }
 
-// systemPath reports whether p lies in a directory that the minimal view binds.
+// systemPath reports whether p is in a directory that the minimal view binds.
 func systemPath(p string) bool {
 	return slices.ContainsFunc(curated.Roots[:], func(root string) bool { return paths.Inside(root, p) })
 }
 
-// relative spells the absolute path target as seen from the symlink at link.
+// relative spells the absolute path target relative to the symlink at link.
 func relative(link, target string) string {
 	up := strings.Repeat("../", strings.Count(strings.TrimSuffix(path.Dir(link), "/"), "/"))
 	return up + strings.TrimPrefix(target, "/")
 }
 
-// settings says what the minimal view shows of /etc and /var, sorted.
+// settings are the steps for /etc and /var in the minimal view, sorted.
 func settings(t tree) (ops []Op) {
-	there := map[string]bool{} // in /etc, so that nothing else is looked at there
+	there := map[string]bool{} // names in /etc, so that it looks only at these
 	for _, name := range t.names("/etc") {
 		there[name] = true
 	}
@@ -192,7 +191,7 @@ func settings(t tree) (ops []Op) {
 	return ops
 }
 
-// expand gives the paths that a pattern stands for, without saying that they exist.
+// expand returns the paths that a pattern can mean; they may not exist.
 func expand(t tree, pattern string) []string {
 	before, _, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -209,8 +208,8 @@ func expand(t tree, pattern string) []string {
 	return list
 }
 
-// unselected hides of a directory what is not shown. What a symlink leads to is shown by itself, or not
-// at all.
+// unselected hides the part of a directory that is not shown. A symlink's target shows by its own
+// entry, or not at all.
 func unselected(t tree, dir string) (ops []Op) {
 	for _, name := range t.names(dir) {
 		if curated.Selected(name) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Steps are what a holder makes, each with the reason for it.
+// Steps are a holder's steps, each with its reason.
 type Steps struct {
 	Ops []holder.Op
 	Why []string
@@ -19,22 +19,22 @@ func (s *Steps) add(k holder.Kind, source, dest string, o Op) {
 	s.Why = append(s.Why, o.Why)
 }
 
-// region is what one step has put at a path inside: a part of a prepared
-// tree, or something that is fresh for each command.
+// region is what one step puts at a path inside: a part of a prepared tree, or something fresh for
+// each command.
 type region struct {
 	tree  int
 	top   string // where the tree begins inside
 	fresh bool
 }
 
-// Halves are a plan in two parts: the tree, which all commands share, and what each
-// command has for itself.
+// Halves are a plan in two parts: the tree, which all commands share, and what each command has for
+// itself.
 type Halves struct{ Shared, Command Steps }
 
-// Halve takes a plan apart. What is fresh for each command, as memory and a procfs are,
-// is the sandbox's own, and so is what lies on it but for binds: those become trees of
-// their own. So is an overlay of which each command has its own, as own says. It is pure, and the result shows the
-// same view as the whole plan would.
+// Halve splits a plan. What is fresh for each command, such as memory and a procfs, belongs to the
+// sandbox, and so does what lies on it, except binds, which become trees of their own. With own,
+// each command has its own overlays too. It is pure, and both halves together show the same view as
+// the whole plan.
 func Halve(ops []Op, terminal, own bool) Halves {
 	var h Halves
 	var regions strata[region]
@@ -97,7 +97,7 @@ func Halve(ops []Op, terminal, own bool) Halves {
 	return h
 }
 
-// kindOf are the holder's steps for those of a plan.
+// kindOf maps a plan's steps to the holder's.
 var kindOf = map[Kind]holder.Kind{
 	ROBind: holder.ReadOnlyBind, Bind: holder.Bind, Overlay: holder.Overlay, Home: holder.Home, MountpointTmpfs: holder.Memory,
 	Tmpfs: holder.Memory, Proc: holder.Processes, Dev: holder.Devices, Device: holder.Device,
@@ -105,7 +105,7 @@ var kindOf = map[Kind]holder.Kind{
 	Pin: holder.Pin, MaskFile: holder.HideFile, MaskDir: holder.HideDirectory,
 }
 
-// sourceName gives the source by which the holder knows what a step shows.
+// sourceName is the holder's source for what a step shows.
 func (o Op) sourceName() string {
 	switch o.Kind {
 	case Home:

@@ -8,22 +8,22 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Held is what this machine holds of one Spec's session.
+// Held is what this machine can provide for one Spec's session.
 type Held struct {
-	// Holder says whether the session has one, which keeps overlays and the home.
-	// Reason is why it has no overlays, or "" where there is no session.
+	// Holder says whether the session has a holder, which keeps overlays and the home. Reason is
+	// why it has no overlays; "" without a session.
 	Holder bool
 	Reason string
-	// Refused are the overlays that there cannot be, by source, and why; Foreign
-	// those of another user's directory.
+	// Refused are the impossible overlays, by source, with the reason; Foreign those of another
+	// user's directory.
 	Refused map[string]string
 	Foreign map[string]bool
-	// Nameserver is the address that alone answers questions for names; "" leaves them to
-	// what the host has.
+	// Nameserver is the only address that answers questions for names; "" leaves them to the host's
+	// configuration.
 	Nameserver string
 }
 
-// Overlay says why a directory is no overlay here; empty where it is.
+// Overlay says why a directory has no overlay here; "" if it has one.
 func (h *Held) Overlay(source string) string {
 	switch {
 	case h.Refused[source] != "":
@@ -36,8 +36,7 @@ func (h *Held) Overlay(source string) string {
 	return "there is no session to keep the writes"
 }
 
-// Overlap refuses, of the overlays of a Spec, those whose layers would lie in
-// one another. It is pure.
+// Overlap refuses overlays of a Spec whose layers would be nested. It is pure.
 func Overlap(spec *shared.Spec) map[string]string {
 	refused := map[string]string{}
 	for _, m := range spec.Table {
@@ -45,22 +44,22 @@ func Overlap(spec *shared.Spec) map[string]string {
 			continue
 		}
 		if dir := spec.Session.Dir; dir != "" && (paths.Inside(m.Source, dir) || paths.Inside(dir, m.Source)) {
-			refused[m.Source] = "the session's own directory and it lie in one another"
+			refused[m.Source] = "the session's own directory and it are nested"
 		}
 		cover, _ := shared.Cover(spec.Table, path.Dir(m.Path))
 		if cover != nil && cover.Access == shared.ReadOnly {
-			continue // the outer one does not show there: nothing is written to both
+			continue // the outer one does not show there: nobody writes to both
 		}
 		for _, other := range spec.Table {
 			if other.Access == shared.Overlay && other.Source != m.Source && paths.Inside(other.Source, m.Source) {
-				refused[m.Source] = fmt.Sprintf("it lies in %q, which has an overlay itself", other.Source)
+				refused[m.Source] = fmt.Sprintf("it is in %q, which has an overlay itself", other.Source)
 			}
 		}
 	}
 	return refused
 }
 
-// sessionEvents tells what a command gets less of than its session promises.
+// sessionEvents report what a command gets less than its session promises.
 func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
 	var out []shared.Event
 	degraded := func(mechanism, attribute, path, format string, args ...any) {
@@ -72,18 +71,18 @@ func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
 			continue
 		}
 		if reason := h.Overlay(m.Source); reason != "" && reason == h.Reason {
-			continue // package cmdengine tells what an engine does not claim
+			continue // package cmdengine reports what an engine does not claim
 		} else if reason != "" {
 			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
 		} else if h.Foreign[m.Source] {
-			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay takes new files at its top alone", m.Why, m.Path)
+			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay accepts new files only at its top", m.Why, m.Path)
 		}
 	}
 	return out
 }
 
-// Events tells what a command gets less of than was asked for, and what holds the
-// limits that are this engine's own matter.
+// Events report what a command gets less than asked for, and what enforces the limits of this
+// engine itself.
 func Events(h *Held, spec *shared.Spec) []shared.Event {
 	out := sessionEvents(h, spec)
 	limit := func(set bool, name, mechanism string) {

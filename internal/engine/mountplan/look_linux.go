@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// Look gathers the facts of this machine.
+// Look returns the facts of this machine.
 func Look() *Facts {
 	var memory uint64
 	var si unix.Sysinfo_t
@@ -21,8 +21,8 @@ func Look() *Facts {
 	return f
 }
 
-// OpenSource opens what is to be bound. No component may be a symlink: the
-// path was resolved before, and what has become one since was planted.
+// OpenSource opens a source to bind. No component may be a symlink: the path was resolved before,
+// so a symlink was planted since.
 func OpenSource(name string) (*os.File, error) {
 	fd, err := hostpath.OpenNoSymlinks(name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -31,9 +31,8 @@ func OpenSource(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// bareTree is the real file system as the planner walks it, name by name: a path
-// of which a directory has become a symlink meanwhile is an error, not what that
-// leads to.
+// bareTree is the real file system, name by name: if a directory of a path has become a symlink
+// meanwhile, that is an error.
 type bareTree struct{ hostTree }
 
 func (bareTree) lstat(p string) (entry, error) {
@@ -41,7 +40,7 @@ func (bareTree) lstat(p string) (entry, error) {
 	return entryOf(p, info, err)
 }
 
-// Lstat is os.Lstat of a path of which no component may be a symlink.
+// Lstat is os.Lstat of a path without symlinks in any component.
 func Lstat(p string) (fs.FileInfo, error) {
 	f, err := OpenSource(p)
 	if err != nil {

@@ -14,37 +14,37 @@ const (
 	Dev                  // a fresh, small /dev
 	Dir                  // an empty directory
 	File                 // a copy of Source, made at the start
-	RemountRO            // what is mounted at Dest becomes read-only, not what is beneath
+	RemountRO            // what is mounted at Dest becomes read-only, but nothing beneath
 	MaskFile             // hides a file
 	MaskDir              // hides a directory
-	Overlay              // Source is what lies beneath; a session's holder alone has them
-	Home                 // memory that lasts as long as the session's holder
-	Pin                  // Dest, of which Source is the host's path, bound onto itself
-	Hide                 // Dest is to be hidden, and is not there; no plan has it
-	Text                 // a file of the bytes of Source; Perms apply
-	Device               // the device Source, to be used
-	MountpointTmpfs      // memory for mount points alone, read-only once they are made; Perms and Size apply
+	Overlay              // an overlay over Source; needs a session's holder
+	Home                 // memory until the end of the session's holder
+	Pin                  // Dest, whose host path is Source, bound onto itself
+	Hide                 // Dest must be hidden, but does not exist; no plan has it
+	Text                 // a file with the bytes of Source; Perms apply
+	Device               // the device Source, usable
+	MountpointTmpfs      // memory only for mount points, read-only after they are made; Perms and Size apply
 )
 
 func (k Kind) String() string {
 	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "text", "device", "tmpfs"}[k]
 }
 
-// An op is one step that makes the view. The order counts.
+// An op is one step of the view. The order matters.
 type Op struct {
 	Kind     Kind
 	Source   string
 	Dest     string
 	Perms    uint32
 	Size     uint64
-	Ignore   bool   // what is to be hidden may be missing
-	FromSpec bool   // by the Spec: other commands may be able to reach Dest, or Source
-	Open     bool   // Source is opened first and mounted by descriptor, where bubblewrap can
+	Ignore   bool   // a path to hide may be missing
+	FromSpec bool   // from the Spec: other commands may be able to change Dest or Source
+	Open     bool   // open Source first and mount the descriptor, if bubblewrap can
 	Why      string // the attribute or rule that asked for it
 }
 
-// Writable names what commands can write to, where the root directory is the host's, as it is in other
-// sandboxes. It names nothing where that is the sandbox's own.
+// Writable lists what commands can write to, if the root directory is the host's, as in other
+// sandboxes. It is empty if the root is the sandbox's own.
 func Writable(ops []Op) (list []string) {
 	host := false
 	for _, o := range ops {

@@ -9,8 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Plan gives the steps that make the view of a sandbox's commands, in order. It
-// looks at the host through f alone, often at one path, and changes nothing.
+// Plan returns the steps for the view of a sandbox's commands, in order. It reads the host only
+// through f, often repeatedly, and changes nothing.
 func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
 	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
 	if spec.User != nil {
@@ -27,15 +27,15 @@ func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
 	return ops, bounded(ops)
 }
 
-// What a command can make must not cost more than seconds to hide: so many steps
-// take about one, and a message to a holder has room for so many bytes of paths.
+// Paths that a command can make must not cost more than seconds to hide: so many steps take about
+// one, and a message to a holder has space for so many bytes of paths.
 const (
 	maxSteps     = 8000
 	maxStepBytes = 4 << 20
 )
 
-// bounded refuses a plan of too many steps, and names the directory that most of
-// them lie in: a command can make directories faster than anybody finds them.
+// bounded refuses a plan of too many steps, and names the directory with most of them: a command
+// can make directories faster than anybody finds them.
 func bounded(ops []Op) error {
 	size := 0
 	for _, o := range ops {
@@ -50,7 +50,7 @@ func bounded(ops []Op) error {
 	}
 	dir, n := hostpath.MostIn(dests)
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths",
-		Message: fmt.Sprintf("hiding and protecting takes %d mounts with %d bytes of paths, more than %d or %d; %d of them lie in %s",
+		Message: fmt.Sprintf("to hide and protect needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
 			len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir)),
 		Hint: "remove what is not needed there, or hide a directory as a whole by its name in deny_paths"}
 }
@@ -63,10 +63,10 @@ type planner struct {
 	tempSize uint64
 }
 
-// shellSize is for the mount points in a hidden directory alone.
+// shellSize is only for the mount points in a hidden directory.
 const shellSize = 64 << 10
 
-// pinned adds what keeps the directories above a step in their places.
+// pinned adds the pins of the directories above a step.
 func pinned(ops []Op) []Op {
 	table := make([]shared.Entry, len(ops))
 	for i, o := range ops {
@@ -84,8 +84,8 @@ func pinned(ops []Op) []Op {
 		ops = append(ops, Op{Kind: Pin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
 	}
 	slices.SortFunc(ops, func(a, b Op) int { return paths.Compare(a.Dest, b.Dest) })
-	// No mount point can be made in what hides a directory: where there are some, it
-	// is memory that is made read-only last.
+	// What hides a directory cannot have mount points. If there must be some, it is memory that
+	// becomes read-only last.
 	for i, n := 0, len(ops); i+1 < n; i++ {
 		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
 			o.Kind, o.Perms, o.Size = MountpointTmpfs, 0o755, shellSize

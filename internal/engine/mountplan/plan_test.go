@@ -156,9 +156,9 @@ func TestRefusedMounts(t *testing.T) {
 		{"planted, remapped", 0, []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/w"), mount(shared.ReadOnly, "/cache/dir", "/w/rel/x")}, "goes through the symlink /w/rel"},
 		{"planted, seen read-only", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/home/u", "/view"), mount(shared.ReadOnly, "/cache/dir", "/view/proj/rel/x")}, "goes through the symlink"},
 		{"planted, host view", 1, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/rel")}, "goes through the symlink"},
-		{"stub in a bind", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/new")}, `does not exist in what is bound there ("/home/u/proj/new"`},
-		{"stub in /usr", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/usr/new/deep")}, "does not exist in what is bound there"},
-		{"stub in the host view", 1, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/new")}, "does not exist in what is bound there"},
+		{"stub in a bind", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/new")}, `does not exist in the bind around it ("/home/u/proj/new"`},
+		{"stub in /usr", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/usr/new/deep")}, "does not exist in the bind around it"},
+		{"stub in the host view", 1, []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/new")}, "does not exist in the bind around it"},
 		{"directory on file", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/dir", "/home/u/proj/src/a")}, "is a file, where a directory is needed"},
 		{"file on directory", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/file", "/home/u/proj/src")}, "is a directory, where a file is needed"},
 		{"through a file", 0, []shared.Entry{ws, mount(shared.ReadOnly, "/cache/file", "/home/u/proj/src/a/b")}, "does not exist"},
@@ -336,7 +336,7 @@ func TestPlansAreBounded(t *testing.T) {
 	}
 	for where, table := range map[string][]shared.Entry{`"/ws/d\n"`: slices.Concat([]shared.Entry{ws}, few, deep, many), `"/ws/f"`: append(long, ws)} {
 		_, err := Plan(known, &Held{}, &shared.Spec{Table: table})
-		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "deny_paths: ") || !strings.Contains(err.Error(), " of them lie in "+where) {
+		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "deny_paths: ") || !strings.Contains(err.Error(), " of them are in "+where) {
 			t.Errorf("%s: %v", where, err)
 		}
 	}

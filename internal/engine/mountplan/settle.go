@@ -10,16 +10,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// settle replaces each destination by the place that it leads to, so that no
-// step goes through a symlink, and orders the steps.
+// settle replaces each destination by the place that it leads to, so that no step goes through a
+// symlink, and orders the steps.
 func (p *planner) settle(ops []Op) ([]Op, error) {
 	for _, o := range ops {
 		if err := refuseReserved(o); err != nil {
 			return nil, err
 		}
 	}
-	// Where one destination leads can depend on another one, beneath which it
-	// lies once it has been replaced: repeat until nothing moves.
+	// A destination may lead beneath another one that was replaced: repeat until nothing changes.
 	for range paths.MaxLinks {
 		slices.SortStableFunc(ops, parentsFirst)
 		moved, v, err := p.locateAll(ops)
@@ -43,7 +42,7 @@ func (p *planner) settle(ops []Op) ([]Op, error) {
 	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
 }
 
-// parentsFirst orders steps; what hides comes after what shows at the same place.
+// parentsFirst orders steps; at the same place, what hides comes after what shows.
 func parentsFirst(a, b Op) int {
 	if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
 		return order
@@ -53,11 +52,11 @@ func parentsFirst(a, b Op) int {
 	return -1
 }
 
-// locateAll replaces each destination by the place that it leads to in what the steps before
-// it show, and gives that view. moved says that one was another.
+// locateAll replaces each destination by its place in the view of the steps before it, and returns
+// that view. moved says that one has changed.
 func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
-	// What a link in a hidden directory leads to is hidden, too, where that is
-	// elsewhere: open has nothing of what hides.
+	// The target of a link in a hidden directory is hidden too, if it is elsewhere: open has none
+	// of the hiding steps.
 	v, open := p.view(), p.view()
 	for i := range ops {
 		o := &ops[i]
@@ -70,7 +69,7 @@ func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
 		}
 		if o.hides() {
 			if at.kind == absent && at.host == "" && holdsMore(ops[i+1:], o.Dest) {
-				at.kind = directory // it is made for what lies in it
+				at.kind = directory // it is made for its contents
 			}
 			o.Kind = maskOf(at.kind)
 		}
@@ -87,7 +86,7 @@ func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
 	return moved, v, nil
 }
 
-// maskOf is what hides something of that kind.
+// maskOf is the step that hides that kind.
 func maskOf(k kind) Kind {
 	switch k {
 	case directory:
@@ -98,8 +97,7 @@ func maskOf(k kind) Kind {
 	return Hide
 }
 
-// holdsMore reports whether something shows in dir, of the steps that come after
-// its own.
+// holdsMore reports whether later steps show something in dir.
 func holdsMore(ops []Op, dir string) bool {
 	for _, o := range ops {
 		if !paths.Inside(dir, o.Dest) {
@@ -112,8 +110,8 @@ func holdsMore(ops []Op, dir string) bool {
 	return false
 }
 
-// hide leaves out what is hidden already, and what is not there to be hidden: to
-// mount on it would leave a stub on the host.
+// hide drops steps for paths that are already hidden, and for missing ones: a mount would leave a
+// stub on the host.
 func (v *view) hide(ops []Op) ([]Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
@@ -122,7 +120,7 @@ func (v *view) hide(ops []Op) ([]Op, error) {
 				continue
 			}
 			if o.Kind == Hide && !o.Ignore {
-				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which is to be hidden, does not exist", o.Dest)}
+				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which must be hidden, does not exist", o.Dest)}
 			}
 			if o.Kind == Hide {
 				continue
@@ -133,7 +131,7 @@ func (v *view) hide(ops []Op) ([]Op, error) {
 	return kept, nil
 }
 
-// unique drops a mount that another spelling of its destination made already.
+// unique drops a mount that another spelling of its destination has already made.
 func unique(ops []Op) ([]Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
@@ -142,10 +140,10 @@ func unique(ops []Op) ([]Op, error) {
 			switch {
 			case o.hides():
 				o.Ignore = o.Ignore && (last.Ignore || !last.hides())
-				*last = o // nothing of what it hides is shown
+				*last = o // nothing that it hides shows
 			case last.Kind == o.Kind && last.Source == o.Source:
 			case last.Why == "filesystem" && (last.Kind == Tmpfs || last.Kind == Home):
-				*last = o // a mount takes the place of the view's own
+				*last = o // a mount replaces the view's own
 			case o.Why == "filesystem" && (o.Kind == Tmpfs || o.Kind == Home):
 			default:
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
@@ -158,8 +156,8 @@ func unique(ops []Op) ([]Op, error) {
 	return kept, nil
 }
 
-// check refuses what bubblewrap would have to make in a directory of the
-// host, where it would either fail or leave it behind.
+// check refuses mount points that bubblewrap would have to make in a directory of the host, where
+// it would fail or leave them.
 func (p *planner) check(ops []Op) error {
 	v := p.view()
 	for _, o := range ops {
@@ -191,11 +189,11 @@ func (p *planner) check(ops []Op) error {
 		switch {
 		case at.kind == absent && at.host != "" && o.Kind == Text:
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: o.Why,
-				Message: fmt.Sprintf("there is no %s on this machine, in the place of which the sandbox's own could be shown", o.Dest),
+				Message: fmt.Sprintf("this machine has no %s on which to mount the sandbox's own", o.Dest),
 				Hint:    `create an empty one, or use filesystem = "minimal"`}
 		case at.kind == absent && at.host != "":
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("destination %q does not exist in what is bound there (%q on the host)", o.Dest, at.host),
+				Message: fmt.Sprintf("destination %q does not exist in the bind around it (%q on the host)", o.Dest, at.host),
 				Hint:    "create it on the host, or choose a destination outside of the other binds"}
 		case at.kind == absent, at.viewEntry:
 		case at.kind != want:
@@ -211,13 +209,13 @@ func (p *planner) check(ops []Op) error {
 	return nil
 }
 
-// refuseReserved refuses the destinations that are the engine's own business.
+// refuseReserved refuses destinations that the engine provides.
 func refuseReserved(o Op) error {
 	reserved, verb := []string{"/proc", "/dev", "/sys"}, "destination %q lies in %s, which the engine provides"
 	if o.hides() {
 		reserved, verb = []string{"/proc", "/dev"}, "cannot hide %q, which lies in %s: the engine needs it"
 		if o.Kind == Hide {
-			return nil // it is not there
+			return nil // it does not exist
 		}
 	}
 	for _, dir := range reserved {

@@ -9,8 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// table turns the Spec's table, the home directory and the private temporary
-// directories into steps, parents first, each at a place that was checked.
+// table turns the Spec's table, the home directory and the private temporary directories into
+// steps, parents first, each at a checked place.
 func (p *planner) table() ([]Op, error) {
 	ops := make([]Op, 0, len(p.spec.Table)+5)
 	taken := map[string]bool{}
@@ -44,7 +44,7 @@ func (p *planner) table() ([]Op, error) {
 		}
 	}
 	if p.held.Nameserver != "" {
-		// The host's own would name servers that are not reached, and hosts past the rules.
+		// The host's own would name unreachable servers, and hosts beyond the rules.
 		for dest, text := range map[string]string{
 			"/etc/resolv.conf": "nameserver " + p.held.Nameserver + "\n",
 			"/etc/hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
@@ -76,8 +76,8 @@ func (p *planner) entry(e shared.Entry) (Op, error) {
 	return o, nil
 }
 
-// temporary is the kind of memory that a command has to write to: commands which share processes
-// meet there, by sockets and pid files.
+// temporary is the kind of memory that commands write to: commands that share processes meet there,
+// by sockets and pid files.
 func (p *planner) temporary() Kind {
 	if p.spec.Session.Processes {
 		return Home
@@ -85,9 +85,9 @@ func (p *planner) temporary() Kind {
 	return Tmpfs
 }
 
-// ownVarTmp reports whether /var/tmp has a mount of its own. The minimal view
-// spares one and links it to /tmp, unless something stands in it: a workspace
-// there would have another path inside than outside.
+// ownVarTmp reports whether /var/tmp has a mount of its own. The minimal view saves one with a link
+// to /tmp, unless something is mounted in it: a workspace there would have another path inside than
+// outside.
 func (p *planner) ownVarTmp() bool {
 	if p.spec.Filesystem == shared.FilesystemHost {
 		return p.facts.varTmp
@@ -98,8 +98,8 @@ func (p *planner) ownVarTmp() bool {
 		})
 }
 
-// sockets hides the engine's own: a view that shows the session's directory must
-// not show its holder's, with a socket in it.
+// sockets hides the engine's own: a view of the session's directory must not show its holder's,
+// with a socket in it.
 func (p *planner) sockets() (hidden []shared.Entry) {
 	if p.spec.Session.Dir == "" {
 		return nil
@@ -124,8 +124,8 @@ const (
 	tempSizeMin = 64 << 20
 )
 
-// tempSize is the cap of each private file system. The kernel's own default, half
-// of the memory for each, would let two of them take all of it.
+// tempSize is the size limit of each private file system. With the kernel's default, half of the
+// memory for each, two of them could take all of it.
 func tempSize(f *Facts, spec *shared.Spec) uint64 {
 	switch {
 	case spec.Limits.TempSize > 0:

@@ -9,26 +9,26 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// kind is what lies at a path.
+// kind is the kind of file at a path.
 type kind uint8
 
 const (
 	absent kind = iota
 	directory
-	file // anything that is neither a directory nor a symlink
+	file // neither a directory nor a symlink
 	symlink
 )
 
-// An entry is what lstat says of a path.
+// An entry is the result of lstat for a path.
 type entry struct {
 	kind   kind
-	target string // of a symlink, as written
+	target string // of a symlink, unchanged
 	perm   fs.FileMode
 	size   int64
 }
 
-// A tree is the host's file system as the planner sees it; tests fabricate
-// one. What cannot be looked at is absent, but for the error.
+// A tree is the host's file system as the planner sees it; tests make their own. An unreadable file
+// counts as absent, with the error.
 type tree interface {
 	lstat(path string) (entry, error)
 	names(dir string) []string
@@ -44,7 +44,7 @@ func (hostTree) lstat(p string) (entry, error) {
 
 func entryOf(p string, info fs.FileInfo, err error) (entry, error) {
 	if err != nil {
-		// Beneath a file there is nothing, which is what matters here.
+		// Beneath a file there is nothing.
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return entry{}, nil
 		}
@@ -75,7 +75,7 @@ func (hostTree) names(dir string) []string {
 	return names
 }
 
-// memo is a tree that looks at each path once.
+// memo is a tree that reads each path once.
 type memo struct {
 	tree
 	lookups map[string]lookup
@@ -107,8 +107,7 @@ func (m memo) lstat(p string) (entry, error) {
 	return s.entry, s.err
 }
 
-// holds reports whether each path that was looked at is what it was, as far as a
-// plan goes by it.
+// holds reports whether each path that was read is unchanged, as far as a plan depends on it.
 func (m memo) holds() bool {
 	for p, was := range m.lookups {
 		if now, err := m.tree.lstat(p); err != nil || was.err != nil || now.kind != was.kind || now.target != was.target {
@@ -118,8 +117,7 @@ func (m memo) holds() bool {
 	return true
 }
 
-// resolve follows every symlink of an absolute path. The entry is absent where
-// the path leads nowhere.
+// resolve follows every symlink of an absolute path. The entry is absent if the path leads nowhere.
 func resolve(t tree, p string) (string, entry) {
 	end, there, err := paths.Follow("/", p, func(next string, _ bool) (paths.Step, error) {
 		e, err := t.lstat(next)

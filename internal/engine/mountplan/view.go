@@ -6,8 +6,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// strata is a map by path inside in which what was put last at a path, or above
-// it, covers what was put there before. A lookup costs as much as a path has names.
+// strata is a map by path inside in which a later value at a path, or above it, covers earlier
+// ones. The cost of a lookup is the number of names in the path.
 type strata[T any] struct {
 	at map[string]stratum[T]
 	n  int
@@ -15,7 +15,7 @@ type strata[T any] struct {
 
 type stratum[T any] struct {
 	dest  string
-	order int // from 1 on; later is over earlier
+	order int // from 1 on; a later one is over an earlier one
 	of    T
 }
 
@@ -27,7 +27,7 @@ func (s *strata[T]) put(dest string, of T) {
 	s.at[dest] = stratum[T]{dest, s.n, of}
 }
 
-// cover is what p lies in, of order 0 where that is nothing.
+// cover is what covers p; its order is 0 if nothing does.
 func (s *strata[T]) cover(p string) stratum[T] {
 	top := stratum[T]{dest: "/"}
 	for dir := range paths.Up(p) {
@@ -36,7 +36,7 @@ func (s *strata[T]) cover(p string) stratum[T] {
 	return top
 }
 
-// over is the cover of p, of whose directory it is known.
+// over is the cover of p, from the cover of its directory.
 func (s *strata[T]) over(dir stratum[T], p string) stratum[T] {
 	if own, ok := s.at[p]; ok && own.order > dir.order {
 		return own
@@ -44,16 +44,14 @@ func (s *strata[T]) over(dir stratum[T], p string) stratum[T] {
 	return dir
 }
 
-// A view is the tree inside as far as it is planned: layers, the later over
-// the earlier. It answers where a path inside leads, without following a
-// symlink that a command could have planted.
+// A view is the planned tree inside: layers, a later one over earlier ones. It finds where a path
+// inside leads, without following a symlink that a command could have planted.
 type view struct {
 	tree   tree
 	layers strata[layer]
-	// ways are the directories that lead to layers: to which one last.
+	// ways are the directories that lead to layers, with the latest one.
 	ways map[string]int
-	// writable are the host's directories that commands can write to, at
-	// whatever place inside.
+	// writable are the host's directories that commands can write to, at any path inside.
 	writable map[string]bool
 }
 
@@ -72,7 +70,7 @@ type layer struct {
 type layerKind uint8
 
 const (
-	fresh    layerKind = iota // memory, empty but for further layers
+	fresh    layerKind = iota // memory, empty except for further layers
 	bound                     // a path of the host
 	linked                    // a symlink of the view's own
 	freshDoc                  // a file of the view's own
@@ -100,9 +98,9 @@ func (v *view) add(o Op) {
 // A place is where a path inside leads.
 type place struct {
 	path      string // without symlinks
-	kind      kind   // what is there; absent when it would have to be made
-	viewEntry bool   // whether it is one of the view's own links or entries of /etc and /var, which a mount replaces
-	host      string // the host's path of it; empty when it is not the host's
+	kind      kind   // what is there; absent if it must be made
+	viewEntry bool   // it is one of the view's own links or entries of /etc and /var, which a mount replaces
+	host      string // the host's path of it; may be empty
 }
 
 // plantedLinkError is the error for a symlink that a command could have made.
@@ -110,22 +108,21 @@ type plantedLinkError struct{ link string }
 
 func (e *plantedLinkError) Error() string { return "goes through the symlink " + e.link }
 
-// locate walks p through the view. With trust, p itself may be a symlink within a
-// writable directory: of what is going to be hidden, what that leads to is. A
-// directory on the way may be none: a command could have put it there for just this
-// moment, and what lies beneath the real one would be seen.
+// locate walks p through the view. With trust, p itself may be a symlink in a writable directory:
+// to hide it is to hide its target. A directory on the way may not: a command could have put a link
+// there at this moment, and the contents of the real directory would show.
 func (v *view) locate(p string, trust bool) (place, error) {
-	at, in := "/", v.layers.cover("/") // what the walk has come to
-	host := ""                         // of what is missing
+	at, in := "/", v.layers.cover("/") // where the walk is
+	host := ""                         // of a missing path
 	end, there, err := paths.Follow("/", p, func(next string, more bool) (paths.Step, error) {
 		if dir := path.Dir(next); dir != at {
-			in = v.layers.cover(dir) // a symlink has led elsewhere
+			in = v.layers.cover(dir) // a symlink led elsewhere
 		}
 		l := v.layers.over(in, next)
 		at, in = next, l
 		switch l.of.kind {
 		case linked:
-			// A mount on the link itself takes its place.
+			// A mount on the link itself replaces it.
 			if l.dest == next && (trust || more) {
 				return paths.Step{Target: l.of.source}, nil
 			}
@@ -159,7 +156,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 	return v.at(end)
 }
 
-// at describes a path without symlinks that exists inside.
+// at describes an existing path inside without symlinks.
 func (v *view) at(p string) (place, error) {
 	l := v.layers.cover(p)
 	pl := place{path: p, viewEntry: l.dest == p && (l.of.kind == linked || paths.InsideAny([]string{"/etc", "/var"}, p))}
