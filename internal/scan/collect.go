@@ -13,16 +13,16 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// A file is a regular file, whatever its names.
+// A file is a regular file under all its names.
 type file struct{ dev, inode uint64 }
 
-// hidden is a name of a file that is hidden.
+// hidden is one name of a hidden file.
 type hidden struct {
 	path    string
 	pattern int
 }
 
-// collect turns what is remembered into a Result.
+// collect makes a Result from the remembered directories.
 func (w *walk) collect(root *node, roots []string) (*Result, error) {
 	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, visited: map[string]bool{}, out: &Result{}}
 	for _, n := range root.dirs {
@@ -49,15 +49,15 @@ func (w *walk) collect(root *node, roots []string) (*Result, error) {
 type collection struct {
 	*walk
 	roots   []string
-	files   map[file]hidden // what is hidden
-	direct  []string        // names of files that match by themselves
-	known   map[string]bool // direct, to look up; nil before links
-	single  []string        // roots that are files and do not match
+	files   map[file]hidden // the hidden files
+	direct  []string        // names of files that match a pattern
+	known   map[string]bool // direct, as a set; nil before links
+	single  []string        // roots that are files and match no pattern
 	visited map[string]bool // directories entered by a link, with their states
 	out     *Result
 }
 
-// root reports a root that itself matches, which can be a file.
+// root reports a root that matches. It can be a file.
 func (c *collection) root(n *node) {
 	var st unix.Stat_t
 	if unix.Lstat(n.name, &st) != nil {
@@ -89,7 +89,7 @@ func (c *collection) root(n *node) {
 	}
 }
 
-// gather reports what n holds.
+// gather reports what n contains.
 func (c *collection) gather(n *node, path string) error {
 	for _, e := range n.found {
 		at := path
@@ -128,23 +128,23 @@ func (c *collection) gather(n *node, path string) error {
 	return nil
 }
 
-// follow looks behind a symlink that patterns go on through.
+// follow follows a symlink if a pattern can match behind it.
 func (c *collection) follow(path string, state glob.State) error {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil || !paths.InsideAny(c.roots, target) {
-		return nil // leads nowhere, or to where nobody can see
+		return nil // leads nowhere, or where nobody can look
 	}
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
 		return nil
 	}
 	if lies, hide := stateAt(c.query.Set, target); hide > 0 || state.CoveredBy(lies) {
-		return nil // found where it lies
+		return nil // the scan finds it at its own path
 	}
 	return c.through(target, state)
 }
 
-// through looks for matches in a directory to which a link led in that state.
-// Each pair is entered once, so that links in a circle come to an end.
+// through searches a directory behind a link, in the given state. It enters each pair of directory
+// and state once, so links in a circle come to an end.
 func (c *collection) through(dir string, state glob.State) error {
 	key := dir + "\x00" + stateKey(state)
 	if c.visited[key] || len(dir) > maxPath {
@@ -153,7 +153,7 @@ func (c *collection) through(dir string, state glob.State) error {
 	c.visited[key] = true
 	list, err := readDir(dir, c.now())
 	if err != nil {
-		return nil // reported where it lies
+		return nil // the scan reports it at its own path
 	}
 	if c.names.Add(int64(len(list.entries))) > c.limit {
 		return c.tooLarge(dir)
@@ -200,8 +200,7 @@ func stateKey(state glob.State) string {
 	return b.String()
 }
 
-// links reports the names by which files that are hidden can be reached all
-// the same.
+// links reports other names of hidden files.
 func (c *collection) links(n *node, path string) {
 	if n.hide > 0 {
 		return
@@ -217,11 +216,11 @@ func (c *collection) links(n *node, path string) {
 	}
 }
 
-// name reports the names in dir of files that are hidden.
+// name reports the names in dir of hidden files.
 func (c *collection) name(dir string, dev uint64) {
 	list, err := readDir(dir, c.now())
 	if err != nil {
-		return // it was read a moment ago, and is gone
+		return // removed since the scan read it
 	}
 	for _, e := range list.entries {
 		at := join(dir, e.name)
@@ -231,7 +230,7 @@ func (c *collection) name(dir string, dev uint64) {
 	}
 }
 
-// singles reports roots that are names of files that are hidden.
+// singles reports roots that are names of hidden files.
 func (c *collection) singles() {
 	for _, path := range c.single {
 		var st unix.Stat_t
@@ -244,8 +243,8 @@ func (c *collection) singles() {
 	}
 }
 
-// checkInodes finds out whether the inode numbers of directories are those of
-// files, and which files have names that were not found.
+// checkInodes checks whether directories give the inode numbers of their files, and finds the files
+// that have more names than the scan found.
 func (c *collection) checkInodes() {
 	names, links := map[file]uint64{}, map[file]uint64{}
 	look := func(path string) (file, bool) {

@@ -14,7 +14,7 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// readDir reads a directory, which is no symlink.
+// readDir reads a directory. It does not follow a symlink.
 func readDir(path string, now time.Time) (l listing, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -22,7 +22,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 	}
 	defer unix.Close(fd)
 	if l.id = identifyAt(fd, ""); l.id == (identity{}) {
-		// Something forbids statx. To identify, the directory is another each time.
+		// Something forbids statx. identify then returns a new identity each time.
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
 			return l, err
@@ -63,7 +63,7 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 		if t == unix.DT_UNKNOWN {
 			var st unix.Stat_t
 			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-				continue // gone
+				continue // removed
 			}
 			t = byte(st.Mode & unix.S_IFMT >> 12)
 		}
@@ -83,10 +83,10 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 	return entries
 }
 
-// identify gives the identity of what is at path now, or the zero one.
+// identify returns the identity of the file at path now, or zero.
 func identify(path string) identity { return identifyAt(unix.AT_FDCWD, path) }
 
-// identifyAt is identify, of fd itself without a path.
+// identifyAt is identify relative to fd, and for fd itself if path is empty.
 func identifyAt(fd int, path string) (id identity) {
 	const (
 		how  = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_EMPTY_PATH
@@ -94,7 +94,7 @@ func identifyAt(fd int, path string) (id identity) {
 	)
 	var st unix.Statx_t
 	if ignoringEINTR(func() error { return unix.Statx(fd, path, how, what, &st) }) != nil {
-		return id // the directory is read, which says what is wrong
+		return id // reading the directory reports the error
 	}
 	id = identity{dev: unix.Mkdev(st.Dev_major, st.Dev_minor), ino: st.Ino, mtime: nanoseconds(st.Mtime), ctime: nanoseconds(st.Ctime)}
 	if st.Mask&unix.STATX_BTIME != 0 {
@@ -108,8 +108,8 @@ func identifyAt(fd int, path string) (id identity) {
 
 func nanoseconds(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// clockLead is the wall clock's lead over the time since boot: it changes when somebody sets the
-// clock, and not when the clock is only slowed down.
+// clockLead is the lead of the wall clock over the time since boot. It changes when somebody sets
+// the clock, but not when the clock is slowed down.
 func clockLead() int64 {
 	var wall, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {

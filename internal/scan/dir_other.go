@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readDir reads a directory, which is no symlink. Nothing is known of its clock.
+// readDir reads a directory. It does not follow a symlink. The resolution of the file system's
+// clock is unknown.
 func readDir(path string, now time.Time) (l listing, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -51,7 +52,7 @@ func readDir(path string, now time.Time) (l listing, err error) {
 	return l, nil
 }
 
-// identify gives the identity of what is at path now, or the zero one.
+// identify returns the identity of the file at path now, or zero.
 func identify(path string) identity {
 	var st unix.Stat_t
 	if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {

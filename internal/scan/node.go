@@ -17,28 +17,28 @@ import (
 	"github.com/sbxhost/sbxhost/internal/glob"
 )
 
-// A node is what is remembered of one directory.
+// A node is the remembered state of one directory.
 type node struct {
 	name  string
 	state glob.State // of the patterns, in this directory
-	hide  int        // 1 + the pattern that matches it or a directory above; 0 for none
+	hide  int        // 1 + the index of the pattern that matches it or a directory above it; 0 for none
 
 	id            identity
-	timesReliable bool // id tells the next change from the last one
+	timesReliable bool // id will differ after the next change
 	names         int
-	size          int // directories, itself included, as of the last look; 0 before the first
+	size          int // number of directories in it, with itself, at the last look; 0 before the first look
 	dirs          []*node
-	shallow       bool // what it has of directories is not in dirs
+	shallow       bool // dirs does not have all of its directories
 	found         []entry
 	links         []link
-	inodes        string // of its regular files that no pattern matches, of eight bytes each
+	inodes        string // of its regular files that match no pattern, eight bytes each
 	unread        bool   // it cannot be read
-	deep          bool   // it lies too deep, and is not read
-	uid           uint32 // who owns it, if unread
+	deep          bool   // too deep, and not read
+	uid           uint32 // owner, if unread
 	bare          bool
 }
 
-// files gives the inode numbers of regular files that no pattern matches.
+// files yields the inode numbers of regular files that match no pattern.
 func (n *node) files(yield func(inode uint64) bool) {
 	for at := 0; at < len(n.inodes); at += 8 {
 		if !yield(binary.NativeEndian.Uint64([]byte(n.inodes[at:min(at+8, len(n.inodes))]))) {
@@ -47,15 +47,15 @@ func (n *node) files(yield func(inode uint64) bool) {
 	}
 }
 
-// identity changes with whatever changes in a directory. The change time is there since
-// nobody can set it, and the mount and the time of birth since numbers come again. Where
-// the system does not tell those, they are zero.
+// identity changes with each change to a directory. It has the change time because nobody can set
+// that, and the mount and the birth time because inode numbers are used again. A field is zero if
+// the system does not report it.
 type identity struct {
 	dev, ino, mount     uint64
 	btime, mtime, ctime int64
 }
 
-// An entry is a name that is reported.
+// An entry is a name that the scan reports.
 type entry struct {
 	name    string
 	reason  Reason
@@ -70,7 +70,7 @@ type link struct {
 	state glob.State
 }
 
-// A listing is what was read of a directory, and what it was before.
+// A listing is the content of a directory, and its identity before the read.
 type listing struct {
 	entries       []dirent
 	id            identity
@@ -79,7 +79,7 @@ type listing struct {
 
 // A dirent is one entry of a directory.
 type dirent struct {
-	name  string // a part of a longer text
+	name  string // shares memory with a longer text
 	kind  kind
 	inode uint64
 }
@@ -94,20 +94,20 @@ const (
 	other
 )
 
-// settling is how long a directory must have been left alone before its times are believed to
-// tell the next change: the coarsest clock of a file system in use, FAT's, ticks every two seconds.
+// settling is the age from which the scanner believes a directory's times: the coarsest clock of a
+// file system in use, FAT's, ticks every two seconds.
 const settling = 2 * time.Second
 
-// timesReliable reports whether the times in id tell the next change of its directory.
+// timesReliable reports whether the next change of the directory must change the times in id.
 func timesReliable(id identity, now time.Time) bool {
 	return now.Sub(time.Unix(0, max(id.ctime, id.mtime))) > settling
 }
 
-// stepped is a change of clockLead that is no inaccuracy of reading two clocks: somebody has set
-// the wall clock, after which a change to a directory can have an old stamp again.
+// stepped is a change of clockLead that is too large for an inaccurate reading of two clocks:
+// somebody has set the wall clock, and a change to a directory can have an old time again.
 const stepped = int64(settling / 2)
 
-// look brings what n itself holds up to date.
+// look updates the content of n itself.
 func (w *walk) look(n *node, path string, last bool) error {
 	if n.timesReliable && (last || !n.shallow) && identify(path) == n.id {
 		return nil
@@ -116,15 +116,14 @@ func (w *walk) look(n *node, path string, last bool) error {
 	return w.read(n, path, last)
 }
 
-// read reads a directory anew. What is known of its directories is kept for
-// them to be compared.
+// read reads a directory again. It keeps the known nodes of directories in it, to compare them.
 func (w *walk) read(n *node, path string, last bool) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
 	list, err := readDir(path, w.now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return nil // gone, or never a directory
+		return nil // removed, or never a directory
 	case errors.Is(err, fs.ErrPermission):
 		var st unix.Stat_t
 		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
@@ -142,7 +141,7 @@ func (w *walk) read(n *node, path string, last bool) error {
 	return nil
 }
 
-// sort fills n with what its entries are.
+// sort fills n from its entries.
 func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	was := make(map[string]*node, len(known))
 	for _, k := range known {
@@ -160,8 +159,8 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == regular && !named:
 			inodes = binary.NativeEndian.AppendUint64(inodes, e.inode)
 		case e.kind == symlink && n.hide == 0:
-			// Where the name itself has brought no pattern further, whatever
-			// is behind the link is found where it lies.
+			// If the name itself moves no pattern forward, the scan finds everything behind the
+			// link at its own path.
 			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.CoveredBy(w.query.Set.Start()) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
@@ -182,8 +181,8 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	}
 }
 
-// judge adds an entry to what is found in n, if its name says so. It gives the pattern that
-// the entry matches, negative for none, and whether the query's Name has found it instead.
+// judge adds an entry to the findings of n if its name matches. It returns the index of the
+// matching pattern, negative for none, and whether the query's Name matched instead.
 func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	m := glob.None
 	if n.hide == 0 {
@@ -193,7 +192,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	if e.kind == directory {
 		pattern = m.Dir
 	} else if e.kind == symlink && m.Dir != m.Any {
-		// What it leads to changes without this directory's times.
+		// The link's target can change without this directory's times.
 		n.timesReliable = false
 		if leadsToDir(join(path, e.name)) {
 			pattern = m.Dir
@@ -212,7 +211,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	return pattern, named
 }
 
-// repositoryParts are what makes a directory a git directory.
+// repositoryParts are the entries that make a directory a git directory.
 type repositoryParts struct{ head, objects, refs, common bool }
 
 func (r *repositoryParts) note(e dirent) {
@@ -223,14 +222,14 @@ func (r *repositoryParts) note(e dirent) {
 		r.objects = true
 	case "refs":
 		r.refs = true
-	case "commondir": // says where the others are
+	case "commondir": // names the directory of the others
 		r.common = true
 	}
 }
 
 func (r *repositoryParts) all() bool { return r.head && r.objects && r.refs }
 
-// enter adds the directory of that name to n, if anything can be found in it.
+// enter adds the directory of that name to n, if the scan can find anything in it.
 func (w *walk) enter(n *node, name string, pattern int, known *node) {
 	hide := n.hide
 	if hide == 0 && pattern >= 0 {

@@ -6,51 +6,51 @@ import (
 	"strings"
 )
 
-// MaxDepth is how many directories deep a root is searched. What lies deeper is
-// reported by the directory at which the search ends. Each directory above
-// something that is hidden costs a mount, and a command can nest thousands in a
-// second. The deepest trees that tools make, nested node_modules, have about 60.
+// MaxDepth is how many directories deep a scan searches a root. For deeper files, it reports the
+// directory at which it stops. Each directory above a hidden path costs a mount, and a command can
+// nest thousands in a second. The deepest trees that tools make, nested node_modules, have about
+// 60.
 const MaxDepth = 128
 
-// Reason says why a path was found.
+// Reason says why the scan reports a path.
 type Reason uint8
 
 const (
 	Matched         Reason = iota // a pattern matches
-	HardLink                      // another name of a file that is Matched or Named, or lies in a directory that is
-	NonDirNameMatch               // its name is asked for, and it is no directory
+	HardLink                      // another name of a Matched or NonDirNameMatch file, or of a file in a Matched directory
+	NonDirNameMatch               // its name matches the query's Name, and it is not a directory
 	Socket                        // a socket file
 	Repository                    // a directory with a .git in it
-	Bare                          // a directory that git takes for a repository itself
-	NameMatch                     // its name is asked for, whatever it is
+	Bare                          // a directory that git itself takes for a repository
+	NameMatch                     // its name matches the query's MatchName, whatever its type
 	Unsearched                    // a directory that cannot be read
-	TooDeep                       // a directory that lies too deep, or whose path is too long, to be searched
+	TooDeep                       // a directory that is too deep, or has too long a path, to be searched
 	OfWorktree                    // a directory that git takes for the git directory of a worktree
 )
 
-// Found is one path that was found.
+// Found is one path in a result.
 type Found struct {
 	Path       string
 	Reason     Reason
 	Dir        bool
-	Symlink    bool   // which Path is; where it leads is not followed
-	Pattern    int    // of Matched and HardLink: the index in the Set; -1 for what is Named
+	Symlink    bool   // Path is a symlink; its target is not followed
+	Pattern    int    // of Matched and HardLink: the index in the Set; -1 for a match of Name
 	LinkedName string // of HardLink: the name that matches
-	UID        uint32 // of Unsearched: who owns it
+	UID        uint32 // of Unsearched: the owner
 }
 
-// A Result is what one scan found, in the order of the trees. It is shared and
-// must not be changed.
+// A Result is the result of one scan, in the order of the trees. Callers share it and must not
+// change it.
 type Result struct {
 	Found []Found
-	// Blind are matched files whose inode numbers directories do not give, so
-	// that their other hard links could not be looked for.
+	// Blind are matched files whose inode numbers the directories do not give, so the scan could
+	// not search for their other hard links.
 	Blind []string
-	// Linked are matched files that have hard links besides those found.
+	// Linked are matched files with more hard links than the scan found.
 	Linked []string
 }
 
-// With is r with what was found in another way, in the same order.
+// With returns r with more findings, in the same order.
 func (r *Result) With(more []Found) *Result {
 	if len(more) == 0 {
 		return r

@@ -15,53 +15,51 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// maxEntries is how many names the trees of one scan may have. At that size a
-// first scan takes a few seconds.
+// maxEntries is how many names the trees of one scan may have. A first scan of that size takes a
+// few seconds.
 const maxEntries = 4_000_000
 
-// maxPath bounds the paths that are searched: what is found must be named by one,
-// with room for a longer place inside, and Linux takes 4096 bytes.
+// maxPath is the longest path that a scan searches, in bytes. Linux takes 4096 bytes; the rest is
+// for a longer path inside the sandbox.
 const maxPath = 3072
 
 // ErrTooLarge is wrapped by the error for trees with more than maxEntries names.
 var ErrTooLarge = errors.New("too many files to search")
 
-// A Query is what a scan looks for.
+// A Query says what a scan searches for.
 type Query struct {
-	// Set holds patterns of absolute paths. What lies beneath a match is not
-	// reported by itself. Nil matches nothing.
+	// Set holds patterns of absolute paths. The scan does not report paths beneath a match
+	// separately. Nil matches nothing.
 	Set *glob.Set
-	// Name says of a name in any directory whether a file that has it is
-	// reported, as Named. Nil reports none.
+	// Name reports whether the scan reports a file of this name, in any directory, as
+	// NonDirNameMatch. Nil reports none.
 	Name func(name string) bool
-	// MatchName says of a name in any directory whether what has it is reported, as
-	// MatchName, besides what else it is reported as. Nil reports none.
+	// MatchName reports whether the scan reports a name, in any directory, as NameMatch, besides
+	// other reasons. Nil reports none.
 	MatchName func(name string) bool
-	// Sockets and Repositories say whether those are reported.
+	// Sockets and Repositories say whether the scan reports these.
 	Sockets      bool
 	Repositories bool
 }
 
-// A Scanner scans the same trees again and again for one Query. It is safe for
-// concurrent use.
+// A Scanner scans the same trees repeatedly for one Query. It is safe for concurrent use.
 type Scanner struct {
 	query Query
 	limit int64
 	now   func() time.Time
 
 	mu    sync.Mutex
-	lead  int64 // see clockLead; what was seen before it changed is forgotten
+	lead  int64 // see clockLead; after a change of it, all older state is forgotten
 	trees map[string]*tree
 }
 
-// A tree is what is remembered of one root.
+// A tree is the remembered state of one root.
 type tree struct {
 	mu     sync.Mutex
 	root   *node
 	result *Result
 }
 
-// New makes a Scanner.
 func New(q Query) *Scanner {
 	if q.Set == nil {
 		q.Set = glob.NewSet()
@@ -69,13 +67,13 @@ func New(q Query) *Scanner {
 	return &Scanner{query: q, limit: maxEntries, now: time.Now, lead: clockLead(), trees: map[string]*tree{}}
 }
 
-// Scan looks through the directories in roots, which are absolute and resolved,
-// none within another. One that is no directory, or not there, has nothing.
+// Scan searches the directories in roots. They must be absolute, resolved, and not nested in one
+// another. A root that is missing or is not a directory contains nothing.
 func (s *Scanner) Scan(roots ...string) (*Result, error) { return s.ScanTo(0, roots...) }
 
-// ScanTo is Scan of names that lie no deeper in a root. What is deeper is not looked at: it is
-// reported as an earlier Scan has found it, or not at all. Zero is what MaxDepth directories
-// have, and what is deeper is reported itself.
+// ScanTo is Scan to a limited depth below each root. It does not look at deeper directories: it
+// reports them as an earlier Scan found them, or not at all. Zero means MaxDepth, and then it
+// reports the directories that are too deep.
 func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	key := strings.Join(roots, "\x00")
 	t := s.tree(key)
@@ -96,8 +94,8 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
 	}
-	// With nothing read anew, the answer is the last one - unless it went through
-	// links, whose targets can change by themselves.
+	// If no directory was read, the answer is the last one, unless the scan follows links: their
+	// targets can change alone.
 	if t.result != nil && !w.changed.Load() && !w.followed.Load() {
 		return t.result, nil
 	}
@@ -109,7 +107,7 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	return result, nil
 }
 
-// tree gives what is remembered of some roots.
+// tree returns the remembered state of some roots.
 func (s *Scanner) tree(key string) *tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +122,7 @@ func (s *Scanner) tree(key string) *tree {
 	return t
 }
 
-// stateAt is where the patterns are in a directory, and 1 + the one that matches
+// stateAt returns the patterns' state in a directory, and 1 + the index of the pattern that matches
 // it or a directory above it, or 0.
 func stateAt(set *glob.Set, path string) (state glob.State, hide int) {
 	state = set.Start()
@@ -150,16 +148,16 @@ type walk struct {
 	depth       int // see ScanTo
 	limit       int64
 	now         func() time.Time
-	tokens      chan struct{} // as many directories are looked at together
-	names       atomic.Int64  // of what is remembered and of what was read
-	directories atomic.Int64  // directories
+	tokens      chan struct{} // limits how many directories are looked at together
+	names       atomic.Int64  // remembered names and names read now
+	directories atomic.Int64  // number of directories
 	changed     atomic.Bool   // a directory was read
 	followed    atomic.Bool   // there are links to follow
 	failed      atomic.Pointer[error]
 }
 
-// refresh brings n, which is at path, depth directories below a root, and all
-// beneath it up to date. What fails ends the walk, and is in failed.
+// refresh updates n and everything beneath it. n is at path, depth directories below a root. An
+// error ends the walk, and is in failed.
 func (w *walk) refresh(n *node, path string, depth int) {
 	if err := w.renew(n, path, depth); err != nil {
 		w.failed.CompareAndSwap(nil, &err)
@@ -190,7 +188,7 @@ func (w *walk) refresh(n *node, path string, depth int) {
 	}
 }
 
-// renew brings what n itself holds up to date.
+// renew updates the content of n itself.
 func (w *walk) renew(n *node, path string, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
@@ -212,7 +210,7 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	return nil
 }
 
-// apart reports whether a directory gets a goroutine of its own, for which it has taken a token.
+// apart reports whether a directory gets its own goroutine. If so, it has taken a token.
 func (w *walk) apart(n *node) bool {
 	if n.size < worthwhile && (n.size > 0 || w.directories.Load() <= worthwhile) {
 		return false
@@ -225,9 +223,9 @@ func (w *walk) apart(n *node) bool {
 	}
 }
 
-// worthwhile is how many directories are worth a goroutine of their own: to look at one again
-// takes a microsecond, and to wake a processor a hundred. One of which is not known how many are
-// beneath it has one after so many others.
+// worthwhile is how many directories are worth their own goroutine: to look at one again takes a
+// microsecond, and to wake a processor a hundred. A directory of unknown size gets a goroutine
+// after that many other directories.
 const worthwhile = 1000
 
 func join(dir, name string) string {
