@@ -10,22 +10,21 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// A cache is the directory in which stubs wait until they are needed again; nil where
-// there is none. To rename nine stubs there and back takes a quarter of a millisecond
-// on ext4, and to remove them and make others three. And a mount that a container has
-// of a stub outlives that: the kernel takes a mount away from a name that is removed,
-// not from one that is moved.
+// A cache is a directory for stubs that nobody needs now; nil if there is none. To rename nine
+// stubs there and back takes a quarter of a millisecond on ext4; to remove them and make new ones
+// takes three. Also, a container's mount on a stub outlives the rename: the kernel drops a mount
+// when its name is removed, not when it is moved.
 //
-// Whoever moves stubs has it locked for itself.
+// Who moves stubs holds an exclusive lock on the cache.
 type cache struct {
 	dir int
-	// misses counts stubs that were not there when they were needed: each of them
-	// is likely to come to the cache beside what it has.
+	// misses counts stubs that were needed and not in the cache: each of them will probably come to
+	// the cache later.
 	misses *int
 }
 
-// openCache opens the cache, making it if need be, and locks it for itself: nil where that cannot be
-// done, or another is just moving something.
+// openCache opens the cache, makes it if it is missing, and locks it exclusively. It returns nil if
+// that fails, or if another process is moving a stub now.
 func (r *Registry) openCache() *cache {
 	c, err := openCache(r.dir, unix.LOCK_EX, hostpath.NoWait())
 	if err != nil {
@@ -39,7 +38,7 @@ func openCache(path string, how int, ctx context.Context) (*cache, error) {
 	if path == "" {
 		return nil, errors.New("stubs: there is no directory for the cache")
 	}
-	// Others could else put something there, or take something away.
+	// Otherwise other users could add or remove something there.
 	if err := hostpath.MakePrivate(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -60,13 +59,13 @@ func (c *cache) close() {
 	}
 }
 
-// SuspendCache says that the command can write to something in which the cache is, although
-// not to that: until Release nobody puts anything into the cache, or takes it from there. A
-// command that is in a directory when that is moved goes up from there to where it was moved
-// to, beneath the mount that keeps it from writing to the cache, and to what lies beside it.
-// The kernel stops it only where both places are not in one bind.
+// SuspendCache stops all moves to and from the cache until Release. It is for a command that can
+// write to a directory around the cache, although not to the cache itself. When a directory is
+// moved, a command inside it can go up to the new parent, beneath the mount that protects the
+// cache, and can then write to the cache and around it. The kernel stops it only if both places are
+// in different binds.
 //
-// The command must not run where that cannot be said.
+// If SuspendCache fails, the command must not run.
 func (h *Hold) SuspendCache(ctx context.Context) error {
 	r := h.registry
 	r.mu.Lock()
@@ -74,7 +73,7 @@ func (h *Hold) SuspendCache(ctx context.Context) error {
 	if h.suspends != nil || r.dir == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, claimPatience) // whoever is moving something needs less
+	ctx, cancel := context.WithTimeout(ctx, claimPatience) // a move takes less time
 	defer cancel()
 	c, err := openCache(r.dir, unix.LOCK_SH, ctx)
 	if errors.Is(err, unix.EROFS) {
@@ -84,11 +83,10 @@ func (h *Hold) SuspendCache(ctx context.Context) error {
 	return err
 }
 
-// slot is where the stub of a name in a directory is kept; empty where a directory
-// cannot be told from one that has had its inode before. No other directory's stub
-// is ever kept there: a command may have opened the one that it sees, and could
-// write to it wherever it comes to lie - as what is protected from everyone, in a
-// workspace that the command has nothing to do with.
+// slot returns the place in the cache for the stub of a name in a directory. It is empty if the
+// package cannot tell the directory from an earlier one with the same inode. A slot is only for one
+// directory: a command may have opened the stub that it sees, and can write to it wherever it
+// moves, also to a protected path in another workspace.
 func slot(dir int, name string) string {
 	id := identity(dir)
 	if id == "" {
@@ -97,14 +95,13 @@ func slot(dir int, name string) string {
 	return id + "-" + name
 }
 
-// cachedMode is a directory's in the cache. Whoever has found one in the moment
-// before it goes there, to make something in it, is refused, as in a directory that
-// was removed, rather than left with a file that is nowhere to be seen.
+// cachedMode is the mode of a directory in the cache. A process that found the stub just before its
+// move and now makes something in it gets an error, as in a removed directory. Otherwise its file
+// would be lost from sight.
 const cachedMode = markMode &^ 0o222
 
-// put moves a stub, which the caller has locked for itself, from its directory
-// to the cache, and reports whether there is none left to remove: it does not move
-// one to another file system, nor what is no longer as it was made.
+// put moves a locked stub from its directory to the cache, and reports whether nothing remains to
+// be removed. It does not move a stub to another file system, nor one that was changed.
 func (c *cache) put(m *held, dir int) bool {
 	if c == nil || !m.pristine(markMode) {
 		return false
@@ -115,10 +112,10 @@ func (c *cache) put(m *held, dir int) bool {
 		return false
 	}
 	if !m.File {
-		unix.Fchmod(m.fd, cachedMode) // not before: to be moved, it has to be writable
+		unix.Fchmod(m.fd, cachedMode) // not before: a read-only directory cannot be moved
 	}
-	// Until then another may have put something in its place, or into it: that is
-	// somebody's work, and no stub to be removed.
+	// Until now another process may have replaced or filled it: that is somebody's work, not a stub
+	// to remove.
 	if !m.liesAt(c.dir, to) || !m.pristine(cachedMode) {
 		if !m.File {
 			unix.Fchmod(m.fd, plainMode)
@@ -128,8 +125,8 @@ func (c *cache) put(m *held, dir int) bool {
 	return true
 }
 
-// take moves a stub from the cache to its directory, claimed. The error is EEXIST where
-// something lies there.
+// take moves a stub from the cache to its directory, claimed. The error is EEXIST if something is
+// at that path.
 func (c *cache) take(s Stub, dir int) (*held, error) {
 	if c == nil {
 		return nil, unix.ENOENT
@@ -171,8 +168,8 @@ func (c *cache) take(s Stub, dir int) (*held, error) {
 	return one, nil
 }
 
-// discard removes what is of no use from the cache. What somebody had opened before it was
-// moved, and has put something into or written to since, goes to where it was.
+// discard removes a useless stub from the cache. If a process had it open before the move and has
+// written to it since, discard moves it back.
 func (c *cache) discard(from string, dir int, m *held) {
 	var st unix.Stat_t
 	if unix.Fstat(m.fd, &st) != nil {
@@ -194,12 +191,12 @@ func (c *cache) discard(from string, dir int, m *held) {
 	unix.Unlinkat(c.dir, from, 0)
 }
 
-// capacity is how many stubs the cache has room for: a hundred workspaces' worth.
+// capacity is how many stubs the cache keeps: enough for a hundred workspaces.
 const capacity = 1024
 
-// trim makes room where the cache has grown beyond its capacity: workspaces come
-// and go. Any will do, since whatever is missed is made. A directory that somebody
-// has put something into stays.
+// trim removes stubs if the cache is above its capacity: workspaces come and go. It may remove any
+// stub, because a missing one is made again. It keeps a directory into which somebody has put
+// something.
 func (c *cache) trim() {
 	if c == nil || *c.misses == 0 {
 		return
@@ -216,7 +213,7 @@ func (c *cache) trim() {
 	}
 }
 
-// pristine reports whether the stub is as it was made, and a directory of that mode.
+// pristine reports whether the stub is unchanged, and, for a directory, has that mode.
 func (m *held) pristine(mode uint32) bool {
 	var st unix.Stat_t
 	if unix.Fstat(m.fd, &st) != nil || !m.untouched(&st) {

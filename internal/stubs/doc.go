@@ -1,33 +1,31 @@
-// Package stubs holds the places of paths that do not exist, so that something can be
-// mounted there, and leaves nothing behind.
+// Package stubs holds paths that do not exist, so that an engine can mount something there, and
+// removes all traces later.
 //
-// A path that commands must not create is held: the package creates a stub there, an
-// empty directory or a harmless file, and removes it after the last command that needs
-// it. All processes that work there share the stub, whoever runs them. Nothing is written
-// down elsewhere:
+// To hold a path that commands must not create, the package creates a stub there: an empty
+// directory or a harmless file. It removes the stub after the last command that needs it. All
+// processes that work there share the stub, whoever runs them. The state is in the stub alone:
 //
-//   - A stub has a mark from the moment it is there: a directory the sticky bit, a file a
-//     time of last change in 1976.
-//   - Each process that needs a stub holds a shared lock on it (flock). Who gives it up
-//     removes it only if it can lock it exclusively: so the last one does, whoever made it.
-//   - What a killed process leaves behind has the mark and no lock. The next process that
-//     needs the same path takes it over, and removes it in the end.
+//   - A stub has a mark from the start: a directory has the sticky bit, a file has a modification
+//     time in 1976.
+//   - Each process that needs a stub holds a shared lock on it (flock). A process that gives it up
+//     removes it only if it can lock it exclusively: so the last one removes it, whoever made it.
+//   - A killed process leaves a stub with the mark and without a lock. The next process that needs
+//     the same path takes it over, and removes it later.
 //
-// A stub is removed only if it is the inode that was locked, still has its mark, and is
-// still empty. What was put there meanwhile stays, and loses the mark; what existed before
-// stays too. No symlink is followed on the way to a stub, and owner or mode is changed by
-// descriptor alone.
+// The package removes a stub only if it is the locked inode, still has its mark, and is still
+// empty. What somebody put there meanwhile stays, and loses the mark; what existed before stays
+// too. The package follows no symlink on the way to a stub, and changes owner or mode only by
+// descriptor.
 //
-// Stubs that are not needed now wait in a cache: see cache.go for why, and for when it
-// is not used. It holds a thousand inodes, and may be removed at any time.
+// Stubs that nobody needs now are kept in a cache: cache.go says why, and when it is not used. The
+// cache keeps a thousand inodes, and anybody may remove it at any time.
 //
 // # Limits
 //
-// A path where files cannot be locked (some network file systems), where nothing can be created,
-// or that somebody else has locked exclusively for long, is reported as not held. A stub stays
-// behind where a directory has no sticky bit (FAT): nobody can know that it is one.
-// An empty directory of somebody's that has the mode of a stub, 1755, counts as one.
-// In a directory with the sticky bit another user's stub is left for that user. Where a file
-// system has no files without a name, a process that is killed while it makes a file can
-// leave one without the mark.
+// A path is reported as not held if its file system has no locks (some network file systems), if
+// nothing can be created there, or if somebody else locks it exclusively for long. A stub stays
+// behind if a directory cannot have a sticky bit (FAT): nobody can recognize it. An empty directory
+// of somebody else with the mode of a stub, 1755, counts as a stub. In a directory with the sticky
+// bit, another user's stub stays for that user. On a file system without unnamed files, a process
+// that is killed while it makes a file can leave one without the mark.
 package stubs

@@ -11,13 +11,13 @@ func createFile(dir int, name, content string) (fd int, err error) {
 	return createNamed(dir, name, content)
 }
 
-// renameNew moves a file or directory to where there is nothing.
+// renameNew moves a file or directory to a free name.
 func renameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL)
 }
 
-// identity tells a directory from every other one of the machine, past ones too;
-// empty where the file system does not tell when it was made.
+// identity distinguishes a directory from every other one of the machine, also removed ones. It is
+// empty if the file system does not report birth times.
 func identity(dir int) string {
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) != nil || st.Btim.Sec == 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// createFile creates a file and claims it. It has its content and its mark from the start:
-// half of it may mean something else to whoever reads it in that moment.
+// createFile creates a file and claims it. The file has its content and its mark from the start:
+// half of the content may mean something else to a process that reads it then.
 func createFile(dir int, name, content string) (fd int, err error) {
 	fd, err = hostpath.Openat(dir, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, fileMode)
 	if err != nil {
-		return createNamed(dir, name, content) // not every file system has files without names
+		return createNamed(dir, name, content) // not every file system has unnamed files
 	}
 	if err = fill(dir, fd, content); err == nil {
 		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), dir, name, unix.AT_SYMLINK_FOLLOW)
@@ -28,13 +28,13 @@ func createFile(dir int, name, content string) (fd int, err error) {
 	return -1, err
 }
 
-// renameNew moves a file or directory to where there is nothing.
+// renameNew moves a file or directory to a free name.
 func renameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
 }
 
-// identity tells a directory from every other one of the machine, past ones too;
-// empty where the file system does not tell when it was made.
+// identity distinguishes a directory from every other one of the machine, also removed ones. It is
+// empty if the file system does not report birth times.
 func identity(dir int) string {
 	const want = unix.STATX_INO | unix.STATX_BTIME
 	var st unix.Statx_t

@@ -28,19 +28,19 @@ func newHeld(s Stub, fd int, st *unix.Stat_t) *held {
 	return &held{Stub: s, fd: fd, dev: uint64(st.Dev), ino: st.Ino}
 }
 
-// is reports whether st is of the stub.
+// is reports whether st is the stub's.
 func (m *held) is(st *unix.Stat_t) bool { return m.ino == st.Ino && m.dev == uint64(st.Dev) }
 
-// liesAt reports whether the stub lies at a name.
+// liesAt reports whether the stub is at a name.
 func (m *held) liesAt(dir int, name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && m.is(&st)
 }
 
-// The marks of a stub: a directory's sticky bit, which an ordinary one that not everybody
-// can write to has no use for, and a file's last change, a moment in 1976 that nothing else
-// was last changed in - in whole seconds, which every file system keeps. That of a directory
-// would not do: it goes with each stub that comes and goes beneath.
+// The marks of a stub: a directory's sticky bit, which has no use unless everybody can write to the
+// directory; and a file's modification time, a moment in 1976 in whole seconds, which every file
+// system keeps. A directory's modification time is no mark, because each stub that comes and goes
+// in it changes it.
 const (
 	markMode = unix.S_ISVTX | plainMode
 	markTime = 0x0b5b0517
@@ -49,8 +49,8 @@ const (
 	fileMode  = 0o644
 )
 
-// marked reports whether something looks like a stub, and a file like one that nobody has
-// written to. Of a directory's other bits the umask has its say until it is finished.
+// marked reports whether a file or directory looks like a stub. A file must be unwritten. The umask
+// decides a directory's other bits until finish.
 func marked(st *unix.Stat_t) bool {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -61,17 +61,17 @@ func marked(st *unix.Stat_t) bool {
 	return false
 }
 
-// fresh reports whether something could be a file that is being made, and has no mark yet. A
-// claim opens it for writing, and what is open so cannot be executed: a hook is none.
+// fresh reports whether this can be a file that a process is still making, without its mark. A
+// claim opens the file for writing, and the kernel executes no file that is open for writing: so it
+// is not a hook in use.
 func fresh(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 == 0 && st.Size <= maxContent &&
 		time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
 }
 
-// create makes a stub, exclusively, or takes one from the cache, and claims it.
-// Its directory is opened without following a symlink anywhere: a command could
-// have put one there, to have us create something elsewhere. The error is EEXIST
-// where somebody was faster.
+// create makes a stub, or takes one from the cache, and claims it. It opens the stub's directory
+// without following a symlink anywhere: a command could have put one there so that the host creates
+// something elsewhere. The error is EEXIST if somebody was faster.
 func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 	dir, err := openDir(filepath.Dir(s.Path))
 	if err != nil {
@@ -93,7 +93,7 @@ func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 		}
 		return newHeld(s, fd, &st), nil
 	}
-	// What is made must be opened to be claimed: a shortage shows before it is there.
+	// The new stub must be opened to be claimed. Find a shortage of descriptors before it exists.
 	spare, err := hostpath.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Mkdirat(dir, filepath.Base(s.Path), markMode)
@@ -111,13 +111,13 @@ func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 	return one, err
 }
 
-// finish makes a stub one that other users can claim, whatever the umask is, and marks a
-// file. What root makes in a user's directory, and comes to stay since something was put into
-// it, is the user's.
+// finish makes a stub that other users can claim, whatever the umask is, and marks a file. If root
+// makes a stub in a user's directory, the user owns it: it may stay because somebody put something
+// into it.
 func finish(dir, fd int, kind uint32) {
 	var st, parent unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || uint32(st.Mode)&unix.S_IFMT != kind || int(st.Uid) != os.Geteuid() || kind == unix.S_IFDIR && !emptyDir(fd) {
-		return // it was exchanged for something else, or owners mean nothing there
+		return // somebody replaced it, or owners mean nothing there
 	}
 	if unix.Fstat(dir, &parent) == nil && givenAway(&parent) {
 		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
@@ -130,9 +130,9 @@ func finish(dir, fd int, kind uint32) {
 	unix.Futimes(fd, []unix.Timeval{{Sec: markTime}, {Sec: markTime}})
 }
 
-// fill gives a file that is nobody else's yet its content, a claim and the mark.
+// fill gives a new private file its content, a claim and the mark.
 func fill(dir, fd int, content string) error {
-	// Before the mark: what has that and no claim is anybody's to remove.
+	// Claim before the mark: anybody may remove a file with the mark and without a claim.
 	if err := hostpath.TryLock(fd, unix.LOCK_SH); err != nil {
 		return lockError(err)
 	}
@@ -143,7 +143,7 @@ func fill(dir, fd int, content string) error {
 	return nil
 }
 
-// createNamed creates a file under its name, which is there before its content.
+// createNamed creates a file under its name; the name exists before the content.
 func createNamed(dir int, name, content string) (fd int, err error) {
 	fd, err = hostpath.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
 	if err != nil {
@@ -157,10 +157,10 @@ func createNamed(dir int, name, content string) (fd int, err error) {
 	return fd, nil
 }
 
-// givenAway reports whether what is made in a directory becomes its owner's.
+// givenAway reports whether a new file in a directory must belong to the directory's owner.
 func givenAway(parent *unix.Stat_t) bool { return os.Geteuid() == 0 && parent.Uid != 0 }
 
-// ownedAs reports whether something is owned as if it had been made in parent.
+// ownedAs reports whether a file has the owner that a new file in parent has.
 func ownedAs(st, parent *unix.Stat_t) bool {
 	switch {
 	case givenAway(parent):
@@ -176,8 +176,8 @@ func emptyDir(fd int) bool {
 	return err == io.EOF && len(names) == 0
 }
 
-// worked reports whether something other than stubs lies in a directory. One that is gone by
-// now has been a stub.
+// worked reports whether a directory contains something other than stubs. A removed directory was a
+// stub.
 func worked(path string) bool {
 	fd, err := openDir(path)
 	if err != nil {
@@ -187,9 +187,9 @@ func worked(path string) bool {
 	return holdsWork(fd)
 }
 
-// holdsWork reports whether something other than stubs lies in an opened directory. A process
-// that is killed gives up its claims one by one: its claim to a directory may be gone before
-// that to what lies in it.
+// holdsWork reports whether an open directory contains something other than stubs. A killed process
+// loses its claims one by one: the claim to a directory may be gone before the claims to its
+// content.
 func holdsWork(fd int) bool {
 	names, _ := list(fd, -1)
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -198,7 +198,7 @@ func holdsWork(fd int) bool {
 	})
 }
 
-// list gives up to n names in an opened directory, or all.
+// list returns up to n names in an open directory, or all.
 func list(fd, n int) ([]string, error) {
 	again, err := openAt(fd, ".")
 	if err != nil {
@@ -209,7 +209,7 @@ func list(fd, n int) ([]string, error) {
 	return f.Readdirnames(n)
 }
 
-// claim opens what lies at a stub's path and locks it together with all others who need it
+// claim opens the file at a stub's path, and shares a lock on it with all processes that need it
 // there.
 func claim(ctx context.Context, s Stub) (*held, error) {
 	dir, err := openDir(filepath.Dir(s.Path))
@@ -220,12 +220,12 @@ func claim(ctx context.Context, s Stub) (*held, error) {
 	return claimAt(ctx, dir, s)
 }
 
-// claimAt is claim, in the opened directory. What it gives still lies there once it is locked:
-// the last one who needed it may have been removing it at that moment. The error is ENOENT then.
+// claimAt is claim in the open directory. The returned stub is still there after the lock:
+// otherwise its last holder may have removed it at that moment, and the error is ENOENT.
 func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
 	name := filepath.Base(s.Path)
 	fd, err := -1, error(unix.EISDIR)
-	if s.File { // NFS locks nothing exclusively that is open for reading alone
+	if s.File { // NFS locks no file exclusively that is open for reading alone
 		fd, err = hostpath.Openat(dir, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // whatever is wanted
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // whichever kind s asks for
 			s.File, s.Content = false, ""
 		}
 		err = lockError(lockWithin(ctx, fd, unix.LOCK_SH, claimPatience))
@@ -252,17 +252,17 @@ func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
 	return one, nil
 }
 
-// unclaim gives a claim up.
 func unclaim(fd int) { hostpath.Unlock(fd) }
 
-// claimPatience is how long whoever removes a stub, which takes microseconds, is
-// waited for. A command can lock for ever what it sees.
+// claimPatience is how long to wait for a process that removes a stub, which takes microseconds. A
+// command can lock forever every file that it sees.
 const claimPatience = 2 * time.Second
 
-// lockWithin locks what others have locked for no longer than they need: one that
-// is stopped in the middle, or that means harm, must not stop all.
+// lockWithin locks a file, and waits at most limit for others: a stopped or hostile process must
+// not stop everybody.
 func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
-	// Without a timer, mostly: it costs time, and the first one of a process a descriptor.
+	// First try without a timer: a timer costs time, and the first one of a process costs a
+	// descriptor.
 	if err := hostpath.TryLock(fd, how); err != unix.EWOULDBLOCK {
 		return err
 	}
@@ -271,7 +271,7 @@ func lockWithin(ctx context.Context, fd, how int, limit time.Duration) error {
 	return hostpath.Lock(ctx, fd, how)
 }
 
-// errNoLocks says that a file system cannot lock what is on it.
+// errNoLocks says that a file system has no locks.
 var errNoLocks = errors.New("files cannot be locked there")
 
 func lockError(err error) error {
@@ -286,15 +286,15 @@ func openDir(path string) (int, error) {
 	return hostpath.OpenNoSymlinks(path, hostpath.LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
-// openAt opens a file or a directory, neither through a symlink nor waiting for
-// anybody: it may be a fifo by now.
+// openAt opens a file or a directory. It follows no symlink and never waits: the file may have
+// become a fifo.
 func openAt(dir int, name string) (int, error) {
 	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
-// remove gives the claim up and removes the stub, or puts it into the cache, if nobody else
-// has a claim to it and it is still a stub. It reports false, and keeps the claim, where it
-// could not look for want of descriptors or memory.
+// remove gives up the claim, and removes the stub or puts it into the cache, if nobody else has a
+// claim and it is still a stub. It returns false and keeps the claim if a shortage of descriptors
+// or memory stops the check.
 func (m *held) remove(c *cache) bool {
 	dir, err := openDir(filepath.Dir(m.Path))
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
@@ -305,28 +305,28 @@ func (m *held) remove(c *cache) bool {
 		return true
 	}
 	defer unix.Close(dir)
-	// The old lock first: elsewhere than on Linux, a lock that is not got leaves that.
+	// Give up the old lock first: except on Linux, a failed lock keeps the old one.
 	if _ = unix.Flock(m.fd, unix.LOCK_UN); hostpath.TryLock(m.fd, unix.LOCK_EX) != nil {
-		return true // another has a claim, and removes it
+		return true // another process has a claim, and removes it
 	}
 	var st unix.Stat_t
 	if unix.Fstat(m.fd, &st) != nil || !marked(&st) || !m.untouched(&st) {
 		return true
 	}
 	name := filepath.Base(m.Path)
-	if c.put(m, dir) || !m.liesAt(dir, name) { // as late as can be: it may be what somebody has saved there
+	if c.put(m, dir) || !m.liesAt(dir, name) { // check last: somebody may have just saved a file there
 		return true
 	}
 	if m.File {
 		unix.Unlinkat(dir, name, 0)
 	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && holdsWork(m.fd) {
-		unix.Fchmod(m.fd, uint32(st.Mode)&0o7777&^unix.S_ISVTX) // it is no stub any more
+		unix.Fchmod(m.fd, uint32(st.Mode)&0o7777&^unix.S_ISVTX) // it is no longer a stub
 	}
 	return true
 }
 
-// untouched reports whether the stub is of its kind, and a file has its content and one name.
-// That a directory is empty is found out by removing it.
+// untouched reports whether the stub has the right type, and a file its content and one name. The
+// removal itself finds out whether a directory is empty.
 func (m *held) untouched(st *unix.Stat_t) bool {
 	if !m.File {
 		return st.Mode&unix.S_IFMT == unix.S_IFDIR

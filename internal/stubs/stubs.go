@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stub is a path to hold: an empty directory, or a file with what is
-// harmless there.
+// A Stub is a path to hold: an empty directory, or a file with harmless content.
 type Stub struct {
 	Path    string // absolute, clean, no symlinks
 	File    bool
@@ -26,26 +25,24 @@ type Registry struct {
 
 	mu     sync.Mutex
 	held   map[string]*held
-	misses int // of the cache, since it was last trimmed
+	misses int // of the cache, since the last trim
 }
 
-// New makes a Registry whose cache is dir, an absolute path. The directory is created with
-// the first Hold and must be the user's alone. Empty means that there is no cache.
+// New makes a Registry with the cache dir, an absolute path. The first Hold creates the directory,
+// which must belong to the user alone. Empty means no cache.
 func New(dir string) *Registry { return &Registry{dir: dir, held: map[string]*held{}} }
 
-// A Hold is what one command needs.
+// A Hold is the set of stubs of one command.
 type Hold struct {
 	registry *Registry
-	paths    []string // stubs that it holds, parents first
+	paths    []string // its stubs, parents first
 	suspends *cache   // see SuspendCache
-	// Unheld are paths that do not exist and could not be created, or claimed,
-	// with the reason.
+	// Unheld are paths that do not exist and that Hold could not create or claim, with the reason.
 	Unheld map[string]error
 }
 
-// Hold makes sure that each path exists until Release: where there is nothing
-// it creates a stub, and the directories above it that are missing. What exists
-// and is no stub is left alone.
+// Hold makes sure that each path exists until Release. Where nothing exists, it creates a stub and
+// the missing directories above it. It leaves anything else alone.
 func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	r.mu.Lock()
@@ -64,7 +61,8 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	return h
 }
 
-// holdAgain adds to h what this process holds the place of path with already, and reports whether it does.
+// holdAgain adds the stub at path to h if this process holds it already, and reports whether it
+// does.
 func (r *Registry) holdAgain(h *Hold, path string) bool {
 	var chain []string
 	for ; r.held[path] != nil && !slices.Contains(h.paths, path); path = filepath.Dir(path) {
@@ -81,8 +79,8 @@ func (r *Registry) holdAgain(h *Hold, path string) bool {
 	return len(chain) > 0 || r.held[path] != nil
 }
 
-// couldBe reports whether nothing or something like a stub is at the path. Another may
-// be removing it at this moment: only what is certain counts.
+// couldBe reports whether the path is free, or has something like a stub. Another process may be
+// removing that now: only certain results count.
 func (s *Stub) couldBe() bool {
 	info, err := os.Lstat(s.Path)
 	switch {
@@ -100,18 +98,18 @@ func (s *Stub) couldBe() bool {
 	return info.Mode().IsRegular() && info.Size() <= maxContent
 }
 
-// maxContent is more than the content of any stub.
+// maxContent is longer than the content of any stub.
 const maxContent = 64
 
-// hold adds to h what holds the place of s, and what holds that of each missing directory
-// above it. These come first: whoever removes a stub takes what lies in it for somebody's work.
+// hold adds to h the stub for s, and one for each missing directory above it. The directories come
+// first: a process that removes a stub takes unheld files in it for somebody's work.
 func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
 	var chain []Stub
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
 		if unix.Lstat(at.Path, &st) == nil {
 			if above := at.Path != s.Path; !marked(&st) && (above || !fresh(&st)) || above && worked(at.Path) {
-				break // it lies there by itself
+				break // it exists, and is not a stub
 			}
 		}
 		chain = append(chain, at)
@@ -125,7 +123,7 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
 }
 
 func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err error) {
-	const often = 100 // others make and remove the same; nobody does so for ever
+	const often = 100 // others make and remove the same stub, but nobody does so forever
 	for range often {
 		var st unix.Stat_t
 		if err = unix.Lstat(s.Path, &st); err == nil {
@@ -135,7 +133,7 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err 
 				return nil
 			}
 			if !marked(&st) && !fresh(&st) {
-				return nil // it lies there by itself
+				return nil // it exists, and is not a stub
 			}
 		}
 		var one *held
@@ -152,7 +150,7 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err 
 			r.add(h, one)
 			return nil
 		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOENT) && dirExists(filepath.Dir(s.Path)):
-			continue // another was faster
+			continue // another process was faster
 		}
 		return err
 	}
@@ -167,11 +165,11 @@ func dirExists(p string) bool {
 	return err == nil
 }
 
-// add adds what was claimed to h.
+// add adds a claimed stub to h.
 func (r *Registry) add(h *Hold, one *held) {
 	one.holds = 1
 	if old := r.held[one.Path]; old != nil {
-		// Somebody has removed what others here still need.
+		// Somebody has removed a stub that others here still need.
 		one.holds += old.holds
 		unclaim(old.fd)
 	}
@@ -179,8 +177,8 @@ func (r *Registry) add(h *Hold, one *held) {
 	h.paths = append(h.paths, one.Path)
 }
 
-// Release gives up what Hold has given, and removes what nobody else holds. It
-// is idempotent, and nil has nothing to release.
+// Release gives up the stubs of Hold, and removes those that nobody else holds. A second call, or
+// one of nil, does nothing.
 func (h *Hold) Release() {
 	if h == nil || len(h.paths) == 0 && h.suspends == nil {
 		return
@@ -204,10 +202,10 @@ func (h *Hold) Release() {
 	}
 }
 
-// remove removes what nobody here holds any more. What cannot be looked at, for want of
-// descriptors, stays claimed.
+// remove removes the stubs that nobody in this process holds. A stub that it cannot check, because
+// of a shortage of descriptors, stays claimed.
 func (r *Registry) remove(list []string) {
-	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // what lies deeper goes first
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
 	c := r.openCache()
 	defer c.close()
 	for _, p := range list {
@@ -218,8 +216,8 @@ func (r *Registry) remove(list []string) {
 	c.trim()
 }
 
-// Close gives up all that is still held. What it cannot remove is left for the next process
-// that needs the path. Nil holds nothing.
+// Close gives up all remaining stubs. Those that it cannot remove stay for the next process that
+// needs the path. Nil holds nothing.
 func (r *Registry) Close() {
 	if r == nil {
 		return
