@@ -1,9 +1,8 @@
-// Package hostpath works with paths of the host that a command, or another user, had a
-// say in: how to open them without following a symlink, how to make directories that
-// nobody else can write to, how to remove what a command has left, how to lock a file
-// without waiting for who means harm, which programs may be executed and how, and how a
-// message shows a path.
+// Package hostpath works with paths of the host that a command, or another user, can influence. It
+// opens them without following a symlink, makes directories that nobody else can write to, removes
+// what a command has left, and locks a file without waiting for a hostile process. It says which
+// programs the host may execute, and how, and how a message shows a path.
 //
-// A directory can be exchanged for a symlink at any moment. So what is checked is
-// checked by descriptor, or again after it was opened.
+// Somebody can exchange a directory for a symlink at any moment. So each check uses a descriptor,
+// or is repeated after the open.
 package hostpath

@@ -12,36 +12,36 @@ import (
 	"strings"
 )
 
-// ErrNoProgram: no program of that name can be trusted.
+// ErrNoProgram says that the host can trust no program of that name.
 var ErrNoProgram = errors.New("on PATH is none that nobody but you and root can replace")
 
-// A Program may be executed outside of every sandbox: CheckProgram, [Programs.Find],
-// [Installed], [Beside] or [Self] has checked it.
+// A Program may be executed outside of every sandbox: CheckProgram, [Programs.Find], [Installed],
+// [Beside] or [Self] has checked it.
 type Program struct {
 	path    string
-	name    string                           // as it was asked for, by which some programs know what they are
+	name    string                           // the name that the caller used; some programs act by their name
 	written func(path string) (where string) // as for CheckProgram
 }
 
-// Path is absolute and, but for Self, without symlinks.
+// Path is absolute and, except for Self, without symlinks.
 func (p *Program) Path() string { return p.path }
 
-// systemDirs have the programs of the system, on one or another.
+// systemDirs are the system's program directories on various systems.
 var systemDirs = [...]string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"}
 
-// Command prepares to execute the program in the root directory. Its environment is a PATH of
-// the system's directories, and what the caller adds. So a pager or a helper that the program
-// looks for by its name is no command's: in a directory of the user's own, a link may lead to
-// what commands write. Nor does a variable have it load a command's library. Nothing else
-// here executes a program of the host.
+// Command prepares to execute the program in the root directory. Its environment has a PATH of the
+// system's directories, and the caller's additions. So if the program searches for a pager or a
+// helper by its name, it does not find a command's: in a directory of the user, a link may lead to
+// a file that commands write. Nor can a variable make it load a command's library. Nothing else in
+// this project executes a program of the host.
 func (p *Program) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Args[0], cmd.Dir, cmd.Env = p.name, "/", []string{"PATH=" + systemPath(p.written)}
 	return cmd
 }
 
-// systemPath leaves out what commands can write; if that is all, it names what does not exist:
-// an empty PATH is the current directory.
+// systemPath leaves out directories that commands can write. If none remains, it names a missing
+// one: an empty PATH means the current directory.
 func systemPath(written func(string) string) string {
 	var dirs []string
 	for _, dir := range systemDirs {
@@ -55,15 +55,15 @@ func systemPath(written func(string) string) string {
 	return strings.Join(dirs, ":")
 }
 
-// Programs is the one search for programs that people install where they like.
+// Programs is the only search for programs that people install anywhere.
 type Programs struct {
-	Path    string                           // the caller's PATH; one without any absolute path, as of env -i, is the system's
+	Path    string                           // the caller's PATH; if it has no absolute path, as after env -i, the system's is used
 	Written func(path string) (where string) // as for CheckProgram
 }
 
-// Find looks for a program by its name in PATH, or at its absolute path. It passes by what
-// CheckProgram refuses. The program is the last of tried; without one the error is
-// ErrNoProgram, and says why the first was refused.
+// Find searches for a program by its name in PATH, or at its absolute path. It skips files that
+// CheckProgram refuses. The found program is the last of tried. Without one, the error is
+// ErrNoProgram, and says why the first file was refused.
 func (p *Programs) Find(name string) (found *Program, tried []string, err error) {
 	dirs := filepath.SplitList(p.Path)
 	if !slices.ContainsFunc(dirs, filepath.IsAbs) {
@@ -77,7 +77,7 @@ func (p *Programs) Find(name string) (found *Program, tried []string, err error)
 	why := ""
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
-			continue // in a current directory of the caller's is what a command has put there
+			continue // a command may have put it into a current directory of the caller
 		}
 		tried = append(tried, filepath.Join(dir, name))
 		found, err := CheckProgram(tried[len(tried)-1], p.Written)
@@ -91,15 +91,16 @@ func (p *Programs) Find(name string) (found *Program, tried []string, err error)
 	return nil, tried, fmt.Errorf("%s: %w%s", name, ErrNoProgram, why)
 }
 
-// CheckPath refuses a path, of anything or nothing, as CheckProgram does by where it lies and leads.
+// CheckPath checks where a path is and leads, as CheckProgram does. The path can name anything, or
+// nothing.
 func (p *Programs) CheckPath(path string) error {
 	_, _, err := vouch(filepath.Clean(path), p.Written)
 	return err
 }
 
-// Installed gives a program by its absolute path, which this project or its user has written down. It
-// refuses one that somebody other than root and the user could have written or replaced. The
-// directories above its own are not looked at: package managers keep some that a group can write.
+// Installed returns a program by its absolute path, which this project or its user has written
+// down. It refuses one that somebody other than root and the user can write or replace. It checks
+// the program's own directory but none above: package managers keep some that a group can write.
 func Installed(path string) (*Program, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -115,8 +116,8 @@ func Installed(path string) (*Program, error) {
 	return &Program{path: resolved, name: path}, nil
 }
 
-// Beside gives the program of that name which was installed with this one: beside it, or beside what
-// a symlink to it leads to.
+// Beside returns the program of that name from this program's installation: next to this program,
+// or next to the target of a symlink to it.
 func Beside(name string) (*Program, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -129,12 +130,12 @@ func Beside(name string) (*Program, error) {
 	return found, err
 }
 
-// Self gives this very program, on Linux also after its file was replaced.
+// Self returns this very program. On Linux it does so even if the file was replaced.
 func Self() (*Program, error) {
 	self, err := os.Executable()
 	if runtime.GOOS == "linux" {
 		if err != nil {
-			self = os.Args[0] // no /proc is mounted, which is told when it is executed
+			self = os.Args[0] // no /proc is mounted; the execution reports that
 		}
 		return &Program{path: "/proc/self/exe", name: self}, nil
 	}

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockRetry is how often a lock that somebody holds is tried again.
+// lockRetry is the time between two tries of a held lock.
 const lockRetry = time.Millisecond
 
-// Lock locks an open file by flock(2) and waits for its holders until ctx ends. Then
-// its error wraps EWOULDBLOCK. The kernel is never asked to wait: who has the lock may
-// be stopped, or mean harm.
+// Lock locks an open file by flock(2), and waits for other holders until ctx ends. Its error then
+// wraps EWOULDBLOCK. It never makes the kernel wait: the holder may be stopped or hostile.
 func Lock(ctx context.Context, fd, how int) error {
 	err := TryLock(fd, how)
 	if err != unix.EWOULDBLOCK {
@@ -34,7 +33,7 @@ func Lock(ctx context.Context, fd, how int) error {
 	return err
 }
 
-// TryLock is Lock that does not wait.
+// TryLock is Lock without the wait.
 func TryLock(fd, how int) error {
 	for {
 		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
@@ -43,16 +42,16 @@ func TryLock(fd, how int) error {
 	}
 }
 
-// NoWait is for who does not wait for a lock.
+// NoWait returns a context for a Lock that does not wait.
 func NoWait() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// LockAt opens a file to lock, in a directory that is open or by its path, makes it where
-// there is none, and locks it as Lock does. The error is fs.ErrNotExist where the directory
-// is gone, or where by then the path does not name the file that is locked.
+// LockAt opens a file, by its path or in an open directory, creates it if it is missing, and locks
+// it as Lock does. The error is fs.ErrNotExist if the directory is gone, or if the path no longer
+// names the locked file.
 func LockAt(ctx context.Context, dir int, path string, how int) (fd int, err error) {
 	fd, err = Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -72,10 +71,9 @@ func LockAt(ctx context.Context, dir int, path string, how int) (fd int, err err
 	return fd, nil
 }
 
-// Unlock gives up a lock at once, and closes the file. To close it is not enough: a
-// process that another goroutine is starting has a copy of the descriptor until it
-// executes its program.
+// Unlock gives up a lock at once, and closes the file. To close it is not enough: a process that
+// another goroutine starts has a copy of the descriptor until it executes its program.
 func Unlock(fd int) {
-	_ = unix.Flock(fd, unix.LOCK_UN) // else the close does it
+	_ = unix.Flock(fd, unix.LOCK_UN) // otherwise the close unlocks it
 	unix.Close(fd)
 }

@@ -4,7 +4,7 @@ package hostpath
 
 import "golang.org/x/sys/unix"
 
-// LookFlags: there is no portable way to open a directory that cannot be read.
+// LookFlags open for reading: no portable flag opens an unreadable directory.
 const LookFlags = unix.O_RDONLY
 
-func hasACL(string) bool { return false } // elsewhere a list is no part of the mode
+func hasACL(string) bool { return false } // elsewhere the mode does not include a list

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenNoSymlinks opens a clean absolute path and fails with ELOOP if any component
-// of it is a symlink. os.Root and RESOLVE_BENEATH are not enough: they follow
-// symlinks that stay below the root, and so into a read-only root nested in it or to
-// a sensitive name.
+// OpenNoSymlinks opens a clean absolute path, and fails with ELOOP if any component of it is a
+// symlink. os.Root and RESOLVE_BENEATH are not enough: they follow symlinks that stay below the
+// root, and these can lead into a read-only root nested in it or to a sensitive name.
 func OpenNoSymlinks(path string, flag int, perm uint32) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flag), Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	if flag&unix.O_CREAT != 0 {
@@ -27,8 +26,8 @@ func OpenNoSymlinks(path string, flag int, perm uint32) (int, error) {
 	}
 }
 
-// openat2Works tells an EPERM of the file from that of a container's seccomp
-// filter that predates openat2.
+// openat2Works distinguishes an EPERM of the file from one of a container's seccomp filter that
+// does not know openat2.
 func openat2Works() bool {
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
 	if err == nil {

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resolve follows the symlinks of a path that sbxhost is to write at, its last
-// element included, and gives the path without them. What does not exist has none.
+// Resolve follows the symlinks of a path at which sbxhost will write, its last element included,
+// and returns the path without them. A missing element has none.
 //
-// A symlink is followed only if whoever named the path can have meant it: it belongs
-// to root or to the caller, and lies in none of the directories that writable gives,
-// which are those that commands can write to. A command that makes such a link would
-// otherwise have its user, who may be root, write wherever it likes. writable is
-// called where there is a symlink, and may be nil.
+// Resolve follows a symlink only if the person who named the path can have meant it: the symlink
+// belongs to root or to the caller, and is not in any directory of writable, the directories that
+// commands can write to. Otherwise a command could make a symlink so that its user, who may be
+// root, writes wherever the command wants. Resolve calls writable if there is a symlink; writable
+// may be nil.
 //
-// A relative path begins at base, which the caller is in already: how that was
-// reached does not matter.
+// A relative path starts at base. The caller is in base already, so the symlinks of base do not
+// matter.
 func Resolve(base, path string, writable func() []string) (string, error) {
 	fd, resolved, err := walk(base, path, writable)
 	if fd >= 0 {
@@ -34,8 +34,8 @@ func Resolve(base, path string, writable func() []string) (string, error) {
 	return resolved, err
 }
 
-// A Dir is a directory that was reached as [Resolve] says. Its methods take names
-// in it, and follow none that is a symlink.
+// A Dir is a directory that was opened by the rules of [Resolve]. Its methods take names in it, and
+// follow no symlink.
 type Dir struct {
 	fd   int
 	path string
@@ -61,13 +61,12 @@ func OpenDir(base, path string, writable func() []string) (*Dir, error) {
 	return &Dir{fd, resolved}, nil
 }
 
-// Path is the directory's, without symlinks.
+// Path returns the directory's path without symlinks.
 func (d *Dir) Path() string { return d.path }
 
-// Close closes the directory.
 func (d *Dir) Close() { unix.Close(d.fd) }
 
-// Lstat describes what has that name.
+// Lstat describes the file of that name.
 func (d *Dir) Lstat(name string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -76,7 +75,7 @@ func (d *Dir) Lstat(name string) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// Create makes a file that did not exist, to write to.
+// Create makes a new file to write to.
 func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
 	fd, err := Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
 	if err != nil {
@@ -85,29 +84,28 @@ func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-// Temp makes a file with a name that nobody guesses.
+// Temp makes a file with a name that nobody can guess.
 func (d *Dir) Temp(perm fs.FileMode) (f *os.File, name string, err error) {
 	name = ".sbxhost-" + rand.Text()
 	f, err = d.Create(name, perm)
 	return f, name, err
 }
 
-// Remove removes a file.
 func (d *Dir) Remove(name string) error { return d.error("remove", name, unix.Unlinkat(d.fd, name, 0)) }
 
-// Rename gives a file another name, which it takes from whatever has it.
+// Rename renames a file, and replaces any file of the new name.
 func (d *Dir) Rename(from, to string) error {
 	return d.error("rename", to, unix.Renameat(d.fd, from, d.fd, to))
 }
 
-// Sync returns when the names in the directory are on the disk, where there is one.
+// Sync waits until the names in the directory are on the disk, if it has a disk.
 func (d *Dir) Sync() error {
 	fd, err := Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Fsync(fd)
 		unix.Close(fd)
 	}
-	if err == unix.EINVAL || err == unix.ENOTSUP || err == unix.EACCES { // one that only takes names
+	if err == unix.EINVAL || err == unix.ENOTSUP || err == unix.EACCES { // a directory that only takes names
 		return nil
 	}
 	return d.error("sync", ".", err)
@@ -120,7 +118,7 @@ func (d *Dir) error(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: filepath.Join(d.path, name), Err: err}
 }
 
-// Openat is openat(2), again where a signal interrupts it.
+// Openat is openat(2), repeated after a signal.
 func Openat(dir int, name string, flag int, perm uint32) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flag, perm)
@@ -134,8 +132,8 @@ type id struct{ dev, ino uint64 }
 
 func idOf(st *unix.Stat_t) id { return id{uint64(st.Dev), st.Ino} }
 
-// walk opens what a path leads to; fd is negative where that does not exist. It is one
-// loop: every step changes the descriptor, the path and the rest that the others go by.
+// walk opens the target of a path; fd is negative if it does not exist. walk is one loop because
+// each step changes the descriptor, the path and the remaining path together.
 func walk(base, path string, writable func() []string) (fd int, resolved string, err error) {
 	fail := func(err error) error {
 		var errno unix.Errno
@@ -211,7 +209,7 @@ func identify(writable func() []string) map[id]bool {
 	return dirs
 }
 
-// step opens name in a directory, or reads the symlink that it is.
+// step opens name in a directory, or reads it if it is a symlink.
 func step(dir int, name string) (next int, target string, err error) {
 	for range paths.MaxLinks {
 		var st unix.Stat_t
@@ -222,20 +220,20 @@ func step(dir int, name string) (next int, target string, err error) {
 			buf := make([]byte, unix.PathMax)
 			n, err := unix.Readlinkat(dir, name, buf)
 			if err == unix.EINVAL {
-				continue // no link any more
+				continue // no longer a symlink
 			}
 			return -1, string(buf[:max(n, 0)]), err
 		}
 		next, err = Openat(dir, name, LookFlags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == unix.ELOOP {
-			continue // it has become a link
+			continue // it has become a symlink
 		}
 		return next, "", err
 	}
 	return -1, "", unix.ELOOP
 }
 
-// admit refuses a symlink that somebody else, or a command, can have made.
+// admit refuses a symlink that another user, or a command, can have made.
 func admit(dir int, name, shown string, writable map[id]bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -254,8 +252,8 @@ func admit(dir int, name, shown string, writable map[id]bool) error {
 	return nil
 }
 
-// within reports whether a directory is one of several or lies beneath one. It asks
-// the file system and not the path: a directory can have several.
+// within reports whether a directory is one of dirs or below one. It asks the file system, because
+// a directory can have several paths.
 func within(dir int, dirs map[id]bool) (bool, error) {
 	if len(dirs) == 0 {
 		return false, nil
@@ -288,9 +286,9 @@ func within(dir int, dirs map[id]bool) (bool, error) {
 	}
 }
 
-// MakePoint makes what is mounted on later, a directory or a file, and the directories
-// above it, in root, where others than this process can put what they like. It goes
-// through no symlink. Directories have these permissions and are given to uid and gid, unless these are negative.
+// MakePoint makes a directory or a file to mount on later, and the directories above it, in root,
+// where other processes can write. It follows no symlink. The directories get these permissions,
+// and belong to uid and gid, unless these are negative.
 func MakePoint(root *os.Root, name string, isDir bool, mode fs.FileMode, uid, gid int) error {
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
@@ -300,7 +298,7 @@ func MakePoint(root *os.Root, name string, isDir bool, mode fs.FileMode, uid, gi
 		case err == nil && info.Mode()&fs.ModeSymlink != 0:
 			return &fs.PathError{Op: "mkdir", Path: at, Err: unix.ELOOP}
 		case err == nil:
-			continue // whoever mounts checks that it is of the right kind
+			continue // the process that mounts checks its type
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -323,9 +321,9 @@ func MakePoint(root *os.Root, name string, isDir bool, mode fs.FileMode, uid, gi
 	return nil
 }
 
-// giveTo gives a directory that root has made to a user, who works beside it.
-// By descriptor, and no file: its name is in a directory of the user's, who could
-// put a second name of one of root's files in its place.
+// giveTo gives a directory made by root to a user who works beside it. It works by descriptor, and
+// on directories alone: in a directory of the user, the user could replace a file by a hard link to
+// one of root's files.
 func giveTo(root *os.Root, name string, uid, gid int) error {
 	f, err := root.Open(name)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"io/fs"
 )
 
-// A file's mode has neither its owner nor who else can write to it here.
+// Here, a file's mode does not include its owner or who else can write to it.
 func ownerOf(fs.FileInfo) (uid, gid uint32, known bool) { return 0, 0, false }
 
 func hasACL(string) bool { return true }
 
 func links(fs.FileInfo) uint64 { return 1 }
 
-// Resolve refuses every path: a symlink on the way can be anybody's.
+// Resolve refuses every path: any symlink on the way can belong to anybody.
 func Resolve(string, string, func() []string) (string, error) {
 	return "", fmt.Errorf("who owns a file is not told by this system: %w", errors.ErrUnsupported)
 }

@@ -15,7 +15,7 @@ func ownerOf(info fs.FileInfo) (uid, gid uint32, known bool) {
 	return st.Uid, st.Gid, true
 }
 
-// links is how many names a file has.
+// links returns how many names a file has.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

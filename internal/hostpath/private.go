@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// ErrNotPrivate: others own a directory or can write to it, so that they can swap what
-// lies in it.
+// ErrNotPrivate says that others own a directory, or can write to it, and can therefore exchange
+// the files in it.
 var ErrNotPrivate = errors.New("not a directory of this user alone")
 
-// CheckPrivate refuses, with ErrNotPrivate, what is no directory of the process's user
-// that nobody else can write to. A symlink is none.
+// CheckPrivate returns ErrNotPrivate unless dir is a directory of the process's user to which
+// nobody else can write. It refuses a symlink.
 func CheckPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -33,10 +33,10 @@ func CheckPrivate(dir string) error {
 	return nil
 }
 
-// MakePrivate makes a directory that CheckPrivate accepts, with the directories above
-// it, all of that mode. It makes nothing in another user's directory. Root in a user's
-// home, as with a plain sudo, would else leave directories there that the user cannot
-// write, or follow symlinks of the user's.
+// MakePrivate makes a directory that CheckPrivate accepts, and the missing directories above it,
+// all with that mode. It makes nothing in another user's directory. Otherwise root in a user's
+// home, as with a plain sudo, would leave directories there that the user cannot write, or would
+// follow the user's symlinks.
 func MakePrivate(dir string, mode fs.FileMode) error {
 	if CheckPrivate(dir) == nil {
 		return nil // the usual case
@@ -61,7 +61,7 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 	for _, at := range slices.Backward(missing) {
 		err := os.Mkdir(at, mode)
 		if err == nil && mode != 0o700 {
-			err = os.Chmod(at, mode) // whatever the umask is
+			err = os.Chmod(at, mode) // despite the umask
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err

@@ -16,11 +16,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// CheckProgram gives the program that a path leads to. It refuses one that
-// somebody other than root and the user could have written or replaced - the file,
-// a symlink on the way to it or a directory above any of these -, and one for which
-// written says so: of a path, that commands can write to where it lies, and what
-// that is. Nil is for a caller who knows of no command.
+// CheckProgram returns the program that a path leads to. It refuses a program that somebody other
+// than root and the user can write or replace: the file, a symlink on the way to it, or a directory
+// above any of these. It also refuses a program if written says that commands can write where a
+// path of it is, and names that place. written is nil if the caller knows no command.
 func CheckProgram(path string, written func(path string) (where string)) (*Program, error) {
 	resolved, info, err := vouch(path, written)
 	switch {
@@ -41,12 +40,12 @@ func CheckProgram(path string, written func(path string) (where string)) (*Progr
 	return &Program{resolved, path, written}, nil
 }
 
-// checkInterpreter refuses a script whose first line names what lies where commands can write: that of
-// a virtual environment in a workspace, say.
+// checkInterpreter refuses a script whose first line names a file where commands can write, such as
+// one of a virtual environment in a workspace.
 func checkInterpreter(path string, written func(path string) (where string)) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // what cannot be read is no script
+		return nil // an unreadable file is not a script
 	} else if err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func checkInterpreter(path string, written func(path string) (where string)) err
 	return nil
 }
 
-// vouch gives what a path leads to, and what is there. It checks the symlinks on the way, and
-// that nothing of it lies where commands can write.
+// vouch returns the target of a path, and its info. It checks the symlinks on the way, and that
+// commands cannot write to any part.
 func vouch(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
 	var links []string
 	resolved, info, err = Follow("/", path, func(link string) { links = append(links, link) })
@@ -103,19 +102,19 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 	return resolved, info, nil
 }
 
-// packaged are directories of programs that a package manager keeps: some give one program several names, or
-// join files that are equal.
+// packaged are the program directories of package managers: some managers give one program several
+// names, or join equal files.
 var packaged = []string{"/usr", "/bin", "/sbin", "/nix/store", "/gnu/store"}
 
-// linked reports whether a program of the user's has several names. A package manager of the user's own makes
-// hard links from one store into environments, which may lie in a workspace.
+// linked reports whether a program of the user has several names. A user's own package manager
+// makes hard links from one store into environments, and these may be in a workspace.
 func linked(path string, info fs.FileInfo) bool {
 	uid, _, known := ownerOf(info)
 	return info.Mode().IsRegular() && known && int(uid) == os.Geteuid() && links(info) > 1 && !paths.InsideAny(packaged, path)
 }
 
-// CheckAbove checks every directory above a path: who can rename one of them can
-// replace what lies in it.
+// CheckAbove checks every directory above a path: whoever can rename one of them can replace the
+// files in it.
 func CheckAbove(path string) error {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -131,10 +130,9 @@ func CheckAbove(path string) error {
 	}
 }
 
-// Follow gives where a path leads from a directory without symlinks, "/" for
-// absolute ones, and what is there: nil where it or a directory above it does not
-// exist. It calls via with each symlink on the way: by the path of its directory,
-// resolved, and its name.
+// Follow returns the target of a path from a directory without symlinks, "/" for absolute paths,
+// and its info: nil if it or a directory above it does not exist. Follow calls via with each
+// symlink on the way: the resolved path of its directory, and its name.
 func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) {
 	var last fs.FileInfo
 	end, there, err := paths.Follow(from, p, func(at string, _ bool) (paths.Step, error) {
@@ -165,15 +163,14 @@ func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) 
 	return end, last, err
 }
 
-// CheckExecutable refuses a program that somebody other than root and the user
-// could have written or replaced: an init, an engine or a launcher runs with
-// the user's rights outside of every sandbox, or with all that is bound into
-// one. path has no symlinks; info is that of the file. A directory is no program,
-// and the error that of one that does not exist.
+// CheckExecutable refuses a program that somebody other than root and the user can write or
+// replace: an init, an engine or a launcher runs with the user's rights outside of every sandbox,
+// or with everything that is bound into one. path has no symlinks; info describes the file. A
+// directory is not a program, and its error is the one of a missing file.
 func CheckExecutable(path string, info fs.FileInfo) error {
 	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
 	if info.IsDir() {
-		// What holds a place so that no command puts a program there.
+		// A stub that holds the path, so that no command puts a program there.
 		return fmt.Errorf("%q is a directory and no program: %w", path, fs.ErrNotExist)
 	}
 	if !info.Mode().IsRegular() {
@@ -195,8 +192,8 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// CheckFile refuses a file that somebody other than root and the user could have
-// written. info is that of the file.
+// CheckFile refuses a file that somebody other than root and the user can write. info describes the
+// file.
 func CheckFile(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, "belongs to another user: chown it to root or to yourself"); err != nil {
 		return err
@@ -207,8 +204,8 @@ func CheckFile(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkDirectory refuses a directory in which somebody other than root and the
-// user could replace what lies in it or below.
+// checkDirectory refuses a directory in which somebody other than root and the user can replace a
+// file, there or deeper.
 func checkDirectory(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, "belongs to another user, who can replace what lies in it: chown it to root or to yourself, or install elsewhere"); err != nil {
 		return err
@@ -219,15 +216,13 @@ func checkDirectory(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// CheckOwner refuses what somebody other than root and the user has made: a
-// symlink, which its owner can lead elsewhere, or a socket. info is that of the
-// link itself.
+// CheckOwner refuses a file that somebody other than root and the user made: a symlink, which its
+// owner can lead elsewhere, or a socket. info describes the link itself.
 func CheckOwner(path string, info fs.FileInfo) error {
 	return checkOwner(path, info, "belongs to another user, who decides what it is")
 }
 
-// checkOwner refuses what belongs to somebody other than root and the user, and what
-// may: a system that does not tell the owner vouches for none.
+// checkOwner refuses a file of another user. Without a known owner, it refuses the file too.
 func checkOwner(path string, info fs.FileInfo, refusal string) error {
 	uid, _, known := ownerOf(info)
 	if !known {
@@ -240,7 +235,7 @@ func checkOwner(path string, info fs.FileInfo, refusal string) error {
 	return errors.New(strconv.Quote(path) + " " + refusal)
 }
 
-// overflowUID is the kernel's for whom a user namespace does not map.
+// overflowUID is the kernel's number for users that a user namespace does not map.
 const overflowUID = 65534
 
 // allMapped reports whether every user has a number here.
@@ -249,9 +244,9 @@ func allMapped() bool {
 	return err != nil || strings.Join(strings.Fields(string(text)), " ") == "0 0 4294967295"
 }
 
-// writableByOthers allows for a group that is the owner's alone: where users
-// have a group each, of their own number, what they build is group-writable. With
-// an access control list those bits are the most that anybody on it is given.
+// writableByOthers accepts a group that is the owner's alone: where each user has a group of the
+// same number, new files are group-writable. With an access control list, the group bits are the
+// most that anybody on the list has.
 func writableByOthers(path string, info fs.FileInfo) bool {
 	perm := info.Mode().Perm()
 	if perm&0o002 != 0 {
@@ -261,9 +256,9 @@ func writableByOthers(path string, info fs.FileInfo) bool {
 	return perm&0o020 != 0 && (gid != 0 && gid != uid || hasACL(path))
 }
 
-// trustedOwner accepts root, the user, and who owns the root directory or the programs of the
-// system: the overflow user where root is not mapped, as in a user namespace. In a sandbox the
-// root directory is the user's own.
+// trustedOwner accepts root, the user, and the owner of the root directory or of the system's
+// programs: the overflow user if root is not mapped, as in a user namespace. In a sandbox, the root
+// directory belongs to the user.
 func trustedOwner(uid uint32) bool {
 	return uid == 0 || int(uid) == os.Geteuid() || slices.ContainsFunc([]string{"/", "/usr"}, func(dir string) bool {
 		info, err := os.Stat(dir)

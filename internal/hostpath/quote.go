@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown is how many bytes of a path a message shows: two lines of a terminal
-// and more than nearly all paths have. A command can make 4096 bytes of each.
+// maxShown is how many bytes of a path a message shows: two lines of a terminal, and longer than
+// nearly all paths. A command can make paths of 4096 bytes.
 const maxShown = 240
 
-// Quote shows a path in a message: on one line, between double quotes, without
-// anything that a terminal acts on or that a reader does not see, and with its
-// middle left out where it is long. A name with a newline in it would otherwise
-// forge lines of ours, and one with bidirectional characters would be read backwards.
+// Quote returns a path for a message: on one line, between double quotes, without characters that a
+// terminal acts on or that a reader does not see, and, if it is long, without its middle. Otherwise
+// a name with a newline could forge lines of a message, and one with bidirectional characters would
+// be read backwards.
 func Quote(p string) string {
 	p = shorten(p, maxShown)
 	if strings.ContainsFunc(p, func(r rune) bool { return !Visible(r) }) {
@@ -29,10 +29,9 @@ func Quote(p string) string {
 // maxLine is how many bytes a message about a few paths has at most.
 const maxLine = 4000
 
-// Line makes a message one line that is safe to show, whatever paths it has: what a
-// terminal acts on or nobody sees is replaced, and of a long one the middle left out.
-// It is the last resort, for errors of the system that name paths as they are;
-// Quote also says where a path begins and ends.
+// Line makes a message one safe line, whatever paths it contains: it replaces invisible characters
+// and those that a terminal acts on, and leaves out the middle of a long message. It is the last
+// resort, for errors of the system with raw paths; Quote also shows where a path begins and ends.
 func Line(message string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -45,8 +44,8 @@ func Line(message string) string {
 	}, shorten(message, maxLine))
 }
 
-// shorten leaves out the middle of what is longer than n bytes. It cuts no character
-// of a text in two; bytes that are no text stay as they are.
+// shorten leaves out the middle of a text longer than n bytes. It cuts no character in two; it
+// leaves bytes that are not text unchanged.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -62,9 +61,8 @@ func shorten(s string, n int) string {
 	return s[:from] + "..." + s[to:]
 }
 
-// Visible reports whether a character is one that everybody sees as itself. Of those that
-// count as printable, some are drawn as nothing, or as what looks like a space
-// and parts no words.
+// Visible reports whether everybody sees a character as itself. Some printable characters are drawn
+// as nothing, or look like a space and separate no words.
 func Visible(r rune) bool {
 	return unicode.IsPrint(r) && r != unicode.ReplacementChar && r != '\u2800' &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
@@ -73,8 +71,8 @@ func Visible(r rune) bool {
 // maxListed is how many names of a list a message shows.
 const maxListed = 10
 
-// EscapeJSON writes the characters of a JSON text that are not shown as escapes. Outside of its
-// strings, JSON has printable ASCII and white space alone.
+// EscapeJSON writes those characters of a JSON text that shown does not accept as escapes. Outside
+// of its strings, JSON has only printable ASCII and white space.
 func EscapeJSON(text string, shown func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -89,8 +87,8 @@ func EscapeJSON(text string, shown func(rune) bool) string {
 	return b.String()
 }
 
-// QuoteList shows the first of some paths, and how many more there are. A command
-// can make a hundred thousand.
+// QuoteList shows the first paths, and how many more there are. A command can make a hundred
+// thousand.
 func QuoteList(paths []string) string {
 	var b strings.Builder
 	for i, p := range paths {
@@ -106,9 +104,9 @@ func QuoteList(paths []string) string {
 	return b.String()
 }
 
-// MostIn names the deepest directory that more than half of some absolute, clean
-// paths lie in, each step counted among those that are left, and how many that
-// are. It is for refusals of too many paths: what is said there is where to look.
+// MostIn returns the deepest directory that contains more than half of some absolute, clean paths,
+// where each step down counts only the paths that are left, and how many paths it contains. It is
+// for refusals of too many paths: it says where to look.
 func MostIn(paths []string) (dir string, n int) {
 	dir = "/"
 	for {
@@ -117,7 +115,7 @@ func MostIn(paths []string) (dir string, n int) {
 		for _, p := range paths {
 			name, _, more := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
 			if !more {
-				continue // a path itself, and no directory of several
+				continue // a path itself, not a directory of several
 			}
 			if counts[name]++; counts[name] > counts[most] {
 				most = name
@@ -137,8 +135,8 @@ func MostIn(paths []string) (dir string, n int) {
 	}
 }
 
-// Shown leaves plain text alone, and shows all other text so that where it
-// begins and ends, and what is in it, is plain.
+// Shown leaves plain text alone, and quotes all other text so that its ends and its content are
+// clear.
 func Shown(s string) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return !Visible(r) }):
@@ -149,10 +147,10 @@ func Shown(s string) string {
 	return s
 }
 
-// ShellQuoted is a word that a shell reads as s.
+// ShellQuoted returns a word that a shell reads as s.
 func ShellQuoted(s string) string { return ShellQuotedFor(s, Visible) }
 
-// ShellQuotedFor is ShellWord with a say in what is shown as it is.
+// ShellQuotedFor is ShellQuoted with the caller's choice of visible characters.
 func ShellQuotedFor(s string, shown func(rune) bool) string {
 	plain, clean := s != "", true
 	for _, r := range s {
@@ -166,7 +164,7 @@ func ShellQuotedFor(s string, shown func(rune) bool) string {
 	case clean:
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	// Just the one pair of quotes that Quote has added: the text may end in one.
+	// Remove only the pair of quotes from Quote: the text may end in a quote.
 	quoted := strconv.QuoteToASCII(s)
 	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
 	return "$'" + quoted + "'"

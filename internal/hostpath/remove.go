@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDepth is how far RemoveTree descends before it moves a directory to the
-// top: a command can nest directories deeper than there are file descriptors.
+// maxDepth is how far RemoveTree descends before it moves a directory to the top: a command can
+// nest directories deeper than there are file descriptors.
 const maxDepth = 64
 
-// maxLate is how often RemoveTree starts over for what others put in its way.
+// maxLate is how often RemoveTree starts over after others have put something in its way.
 const maxLate = 16
 
-// RemoveTree removes the directory name in base with everything in it. What it
-// holds was made by commands nobody has read: no symlink is followed, modes
-// that lock the owner out (the work directory of an overlay is 000) are
-// changed, depth is not bounded. Others may be removing it too. When ctx ends,
-// the rest is left for the next time. What the caller has no rights to is ErrLeft.
+// RemoveTree removes the directory name in base with its content. Untrusted commands made that
+// content: RemoveTree follows no symlink, changes modes that lock the owner out (the work
+// directory of an overlay is 000), and has no limit of depth. Others may remove the tree at
+// the same time. When ctx ends, the rest stays for the next call. Its error wraps
+// ErrNotRemoved for files that it could not remove.
 func RemoveTree(ctx context.Context, base, name string) error {
 	parent, err := Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -40,13 +40,12 @@ func RemoveTree(ctx context.Context, base, name string) error {
 		return &fs.PathError{Op: "open", Path: filepath.Join(base, name), Err: err}
 	}
 	defer unix.Close(top)
-	// Each round empties top but for what was moved up from below maxDepth, so
-	// rounds end with the tree. Another remover may move things up, too, between
-	// our look and our rmdir.
+	// Each round empties top, except for directories that it moved up from below maxDepth, so the
+	// rounds end. Another process may also move directories up, between our look and our rmdir.
 	for late := 0; ; {
 		moved, err := empty(ctx, top, top, filepath.Join(base, name), 0)
 		if moved && ctx.Err() == nil {
-			continue // what cannot go is no reason to leave the rest
+			continue // remove the others nevertheless
 		}
 		if err != nil {
 			return err
@@ -61,9 +60,8 @@ func RemoveTree(ctx context.Context, base, name string) error {
 	}
 }
 
-// empty removes what dir holds, whose path is for the error alone; directories below
-// maxDepth it moves to top. Each step fails in a way of its own, and the next name is
-// tried all the same. The error is the first.
+// empty removes the content of dir; path is only for the error. It moves directories below maxDepth
+// to top. After a failure it tries the next name. It returns the first error.
 func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
 	names, err := readNames(dir)
 	if err != nil {
@@ -87,10 +85,11 @@ func empty(ctx context.Context, top, dir int, path string, depth int) (moved boo
 	return moved, first
 }
 
-// ErrNotRemoved is wrapped by the error for what RemoveTree could not remove.
+// ErrNotRemoved is wrapped by the error for a file that RemoveTree could not remove.
 var ErrNotRemoved = errors.New("cannot be removed")
 
-// remove removes one name of a directory. moved says that a directory that lies too deep is in top now.
+// remove removes one name of a directory. moved says that it moved a directory to top because of
+// its depth.
 func remove(ctx context.Context, top, dir int, name, path string, depth int) (moved bool, err error) {
 	err = unix.Unlinkat(dir, name, 0)
 	if err == nil || err == unix.ENOENT {
@@ -99,15 +98,15 @@ func remove(ctx context.Context, top, dir int, name, path string, depth int) (mo
 	if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err == nil || err == unix.ENOENT {
 		return false, nil // an empty directory, as most in a session
 	}
-	// Linux says EISDIR, macOS EPERM, a directory of mode 500 EACCES; what it is decides, not the
-	// errno.
+	// Linux returns EISDIR, macOS EPERM, a directory of mode 500 EACCES. So the type decides, not
+	// the errno.
 	sub, openErr := openDir(dir, name)
 	switch openErr {
 	case nil:
 	case unix.ENOENT:
 		return false, nil
 	case unix.ENOTDIR:
-		return false, err // unlink has said why it would not go
+		return false, err // the error of unlink says why
 	default:
 		return false, openErr
 	}
@@ -128,8 +127,8 @@ func remove(ctx context.Context, top, dir int, name, path string, depth int) (mo
 	return moved, err
 }
 
-// openDir opens the directory name in parent, no symlink, and gives its owner
-// the rights to empty it. What somebody has mounted there stays.
+// openDir opens the directory name in parent, but no symlink, and gives its owner the rights to
+// empty it. It leaves a mount point alone.
 func openDir(parent int, name string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := Openat(parent, name, flags, 0)
@@ -151,13 +150,13 @@ func openDir(parent int, name string) (int, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		_ = unix.Fchmod(fd, 0o700) // if it fails, unlinking will say so
+		_ = unix.Fchmod(fd, 0o700) // if it fails, the unlink reports it
 	}
 	return fd, nil
 }
 
-// readNames lists the directory dir from its beginning. One that another has
-// removed meanwhile is empty.
+// readNames lists the directory dir from its beginning. A directory that another process has
+// removed is empty.
 func readNames(dir int) ([]string, error) {
 	fd, err := Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {

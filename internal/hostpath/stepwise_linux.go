@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openStepwise is OpenNoSymlinks without a call for it: one openat a component, each
-// refusing a symlink.
+// openStepwise is OpenNoSymlinks without openat2: one openat for each component, and each refuses a
+// symlink.
 func openStepwise(path string, flag int, perm uint32) (int, error) {
 	dir, err := unix.Open("/", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -25,7 +25,7 @@ func openStepwise(path string, flag int, perm uint32) (int, error) {
 		}
 		fd, err := Openat(dir, name, how|unix.O_NOFOLLOW, perm)
 		if err == unix.ENOTDIR && how&unix.O_DIRECTORY != 0 {
-			// O_DIRECTORY hides that it is a symlink; say so as openat2 does.
+			// O_DIRECTORY hides that it is a symlink; report that as openat2 does.
 			var st unix.Stat_t
 			if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
 				err = unix.ELOOP
