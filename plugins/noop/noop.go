@@ -12,7 +12,7 @@ func New() shared.Engine {
 	return cmdengine.New(cmdengine.Config{Info: info, Launch: launch, Plan: plan})
 }
 
-// launch leaves Path empty: the command is looked up in its own PATH.
+// launch leaves Path empty: the command's own PATH finds it.
 func launch(_ *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
 	return &exec.Cmd{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}, nil
 }
