@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canonical gives the spelling of an existing path that the kernel itself uses:
-// the case and the form of Unicode in which its names are stored.
+// canonical returns the kernel's spelling of an existing path: the case and the form of Unicode in
+// which names are stored.
 func canonical(path string) (string, error) {
 	fd, err := unix.Open(path, unix.O_EVTONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

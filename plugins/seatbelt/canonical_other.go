@@ -2,6 +2,5 @@
 
 package seatbelt
 
-// canonical leaves a path as it is: there is no seatbelt here to spell it for,
-// and a plan shows what it was given.
+// canonical does not change a path: without a seatbelt, a plan shows its input.
 func canonical(path string) (string, error) { return path, nil }

@@ -6,19 +6,19 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// notes are what is always so here.
+// notes are what is always true here.
 func notes(spec *shared.Spec) (list []string) {
 	if spec.Home != "" {
-		list = append(list, fmt.Sprintf("macOS has no mounts: %s is hidden, and HOME is a private directory with links to what is bound in it", spec.Home))
+		list = append(list, fmt.Sprintf("macOS has no mounts: %s is hidden, and HOME is a private directory with links to the binds in it", spec.Home))
 	}
 	switch spec.Network.Mode {
 	case shared.NetworkNone:
-		list = append(list, "without the network there is no loopback either: macOS has none of a command's own")
+		list = append(list, "without the network there is no loopback either: macOS cannot give a command its own")
 	case shared.NetworkNames:
-		list = append(list, "listed names are reached by a proxy, which HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name; each command has its own port and password for it",
-			"there is no loopback: macOS has none of a command's own",
-			"trustd is out of reach, since it fetches what certificates name: programs that verify certificates by macOS itself fail")
+		list = append(list, "a proxy, in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, reaches the listed names; each command has its own port and password for it",
+			"there is no loopback: macOS cannot give a command its own",
+			"trustd is out of reach, because it connects to servers that certificates name: programs that verify certificates with macOS itself fail")
 	}
-	return append(list, "TMPDIR is a private directory; /tmp is the machine's and hidden",
+	return append(list, "TMPDIR is a private directory; /tmp belongs to the machine and is hidden",
 		"a process that leaves the command's process group outlives it, still confined")
 }

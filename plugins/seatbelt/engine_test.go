@@ -89,7 +89,7 @@ func TestDiagnose(t *testing.T) {
 	for stderr, want := range map[string]string{
 		"sandbox-exec: sandbox_apply: Operation not permitted\n":                     "does not nest",
 		"sandbox-exec: unbound variable: file-x\n":                                   "unbound variable: file-x",
-		"sandbox-exec: pattern serialization length 66460 exceeds maximum (65535)\n": "more paths and patterns than macOS takes",
+		"sandbox-exec: pattern serialization length 66460 exceeds maximum (65535)\n": "more paths and patterns than macOS accepts",
 		"a\x1b[31m\n": `\x1b`,
 		"":            "exit status 1",
 	} {

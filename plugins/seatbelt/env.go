@@ -7,10 +7,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// environment is the command's, with the private directories in it. It is the
-// launcher's too, for sandbox-exec hands on its own: what the system's loader or
-// allocator would obey there, outside, is refused. The loader would not pass it
-// on in any case.
+// environment is the command's, with the private directories. It is also the launcher's, because
+// sandbox-exec passes on its own: variables that the system's loader or allocator would obey there,
+// outside, are refused. The loader would not pass them on anyway.
 func environment(p *policy, env []string, at places) ([]string, error) {
 	out := make([]string, 0, len(env)+2)
 	temp := false
@@ -19,8 +18,8 @@ func environment(p *policy, env []string, at places) ([]string, error) {
 		switch {
 		case strings.HasPrefix(name, "DYLD_"), strings.HasPrefix(name, "Malloc"), strings.HasPrefix(name, "__XPC_"):
 			return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "env",
-				Message: fmt.Sprintf("%s would be obeyed by sandbox-exec, outside of the sandbox, or be lost on the way", name),
-				Hint:    fmt.Sprintf("have the command set it itself: env %s=... PROGRAM", name)}
+				Message: fmt.Sprintf("%s would change sandbox-exec itself, outside of the sandbox, or get lost", name),
+				Hint:    fmt.Sprintf("let the command set it itself: env %s=... PROGRAM", name)}
 		case name == "HOME" && at.home != "" && value == p.spec.Home:
 			entry = "HOME=" + at.home
 		case name == "TMPDIR":

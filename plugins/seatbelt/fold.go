@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// The file systems of macOS find a name in another case and another spelling of
-// Unicode, so that one name has many. A rule that denies must meet all of them, and
-// is never narrower for what it cannot express.
+// The file systems of macOS find a name also in another case and another spelling of Unicode, so
+// one name has many. A rule that denies must match all of them; for what it cannot express, it
+// matches more.
 
 // anchor begins every expression: a path, by either of its names.
 const anchor = `^(` + dataVolume + `)?`
 
-// spellings is the regular expression for a path in every spelling, and with tail for all that lies beneath.
+// spellings is the regular expression for every spelling of a path, and with tail for all beneath
+// it.
 func spellings(path string, tail bool) string {
 	expr := anchor
 	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -25,20 +26,18 @@ func spellings(path string, tail bool) string {
 	return expr + "$"
 }
 
-// anyOne stands for a character that must not be in a regular expression: what
-// could end its literal, or what parsers of such expressions differ on.
+// anyOne replaces a character that must not be in a regular expression: it could end the literal,
+// or parsers disagree about it.
 const anyOne = "[^/]"
 
-// nonASCII is any text beyond ASCII. A profile is ASCII: how the kernel reads a
-// character of several bytes in an expression is not documented.
+// nonASCII is any text beyond ASCII. A profile is ASCII: how the kernel reads a character of
+// several bytes in an expression is not documented.
 const nonASCII = "[^ -~]+"
 
-// ligatures are the letters that one character beyond ASCII can fold to: ﬃ to
-// "ffi", ß to "ss".
+// ligatures are the letters that one character beyond ASCII can fold to: ﬃ to "ffi", ß to "ss".
 var ligatures = [...]string{"ffi", "ffl", "ff", "fi", "fl", "st", "ss"}
 
-// foldLiteral is a regular expression, without anchors, for every spelling of
-// a path's text.
+// foldLiteral is a regular expression, without anchors, for every spelling of a path's text.
 func foldLiteral(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -58,8 +57,8 @@ func foldLiteral(text string) string {
 	return b.String()
 }
 
-// otherRun is the length of what at the start of s can be spelled in too many
-// ways: characters beyond ASCII, and the letter that a combining one follows.
+// otherRun is the length of the start of s that has too many spellings: characters beyond ASCII,
+// and the letter before a combining one.
 func otherRun(s string) int {
 	n := 0
 	for n < len(s) {
@@ -75,8 +74,8 @@ func otherRun(s string) int {
 	return n
 }
 
-// ligatureRun is the length of the letters at the start of s that overlapping
-// ligatures could stand for.
+// ligatureRun is the length of the letters at the start of s that overlapping ligatures can
+// replace.
 func ligatureRun(s string) int {
 	end := 0
 	for at := 0; at == 0 || at < end; at++ {
@@ -86,14 +85,14 @@ func ligatureRun(s string) int {
 			}
 		}
 	}
-	// What precedes a combining character is otherRun's.
+	// otherRun handles the letter before a combining character.
 	if end > 0 && otherRun(s[end-1:]) > 1 {
 		return 0
 	}
 	return end
 }
 
-// foldRun is for such letters: as they are, or some of them with what stands for the others.
+// foldRun is for such letters: unchanged, or some of them with a ligature for the others.
 func foldRun(run string) string {
 	whole, letters := "", "["+strings.ToLower(run)+strings.ToUpper(run)+"]"
 	for i := range len(run) {

@@ -7,7 +7,7 @@ const version = "0.1.0-dev"
 var info = shared.Info{
 	Name:    "seatbelt",
 	Version: version,
-	Doc:     "the sandbox of macOS, by sandbox-exec: no daemon, no image; paths are the host's own",
+	Doc:     "the sandbox of macOS, with sandbox-exec: no daemon, no image; paths are the host's own",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,

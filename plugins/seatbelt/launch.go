@@ -14,14 +14,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// start is what goes with one started command.
+// start has what belongs to one started command.
 type start struct {
 	files  *commandFiles
 	outlet *outlet
 }
 
-// open refuses what no command could be started with. It works on every system;
-// on a Mac it also has sandbox-exec take the profile once.
+// open refuses a Spec with which no command could start. It works on every system; on a Mac it also
+// tries the profile with sandbox-exec, once.
 func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 	if _, err := gated.Read(spec); err != nil {
 		return err
@@ -58,8 +58,7 @@ func outOfReach(p *policy, launcher string) error {
 	return nil
 }
 
-// try has sandbox-exec take a profile, once each: it tells a set-up that fails
-// from a command that fails.
+// try has sandbox-exec load a profile, once: else a failed set-up would look like a failed command.
 func (e *engine) try(ctx context.Context, p *profile) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,8 +123,8 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err := checkLinks(p); err != nil {
 		return nil, err
 	}
-	// What Open did not know of may be what macOS does not take, and must not
-	// become the command's exit status.
+	// macOS may reject a profile that Open did not see, and that must not become the command's exit
+	// status.
 	if len(followed.Table) > len(spec.Table) || cmd.TTY {
 		tried, err := compile(p, planned(spec))
 		if err != nil {
@@ -190,8 +189,8 @@ func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func
 	}
 }
 
-// checkLinks refuses a file that is to be hidden or kept and has another name:
-// rules go by path, and the other name is none of theirs.
+// checkLinks refuses a hidden or protected file with another name: rules use paths, and none covers
+// the other name.
 func checkLinks(p *policy) error {
 	for _, c := range slices.Concat(p.hidden, p.kept) {
 		info, err := os.Lstat(c.path)

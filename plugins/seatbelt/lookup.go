@@ -16,8 +16,8 @@ var systemPrograms = [...]string{
 	"/Library/Frameworks", "/Library/Java", "/opt", "/nix/store", "/nix/var/nix/profiles",
 }
 
-// find gives the absolute path of a command as the sandbox will see it, so that
-// a missing one is not sandbox-exec's exit status 71.
+// find returns the absolute path of a command as the sandbox will see it, so that a missing one is
+// not sandbox-exec's exit status 71.
 func (p *policy) find(cmd *shared.Command) (string, error) {
 	name := cmd.Args[0]
 	env := cmd.Env
@@ -34,7 +34,7 @@ func (p *policy) find(cmd *shared.Command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Both must be shown: a link that is not can be followed by nobody inside.
+	// The sandbox must show both: nobody inside can follow a hidden link.
 	link := filepath.Join(resolved(filepath.Dir(found)), filepath.Base(found))
 	for _, real := range []string{link, resolved(found)} {
 		if !p.executableAt(real) {
@@ -46,8 +46,8 @@ func (p *policy) find(cmd *shared.Command) (string, error) {
 	return found, nil
 }
 
-// executableAt reports whether a mount or the view beneath shows programs at a
-// resolved path. Patterns do not count: what they hide is denied by the kernel.
+// executableAt reports whether a mount or the view beneath shows programs at a resolved path. It
+// ignores patterns: the kernel denies what they hide.
 func (p *policy) executableAt(at string) bool {
 	if _, ok := p.areaAt(at); ok {
 		return true
@@ -73,7 +73,7 @@ func (p *policy) executableAt(at string) bool {
 	return strings.HasPrefix(at, "/Applications/Xcode")
 }
 
-// resolved is the kernel's path of what is at p, or p where nothing is.
+// resolved is the kernel's path for p, or p if nothing is there.
 func resolved(p string) string {
 	real, err := filepath.EvalSymlinks(p)
 	if err == nil {

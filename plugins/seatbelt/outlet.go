@@ -13,19 +13,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// An outlet is the proxy by which one command reaches the names that its Spec lists. Nil is
-// none.
+// An outlet is the proxy through which one command reaches the names in its Spec; nil means none.
 type outlet struct {
 	network *gated.Network
 	gate    *gated.Gate
 	at      uint16
-	// taken is the same port of IPv6, which a profile does not tell from it: nobody else can
-	// have it meanwhile.
+	// taken is the same port for IPv6, which a profile cannot distinguish: it keeps others from
+	// using it.
 	taken net.Listener
 
 	mu   sync.Mutex
 	emit func(shared.Event)
-	held []shared.Event // of a command that is about to be told of
+	held []shared.Event // until somebody can receive them
 }
 
 // newOutlet begins it.
@@ -47,7 +46,7 @@ func newOutlet(spec *shared.Spec) (*outlet, error) {
 	return o, nil
 }
 
-// listen takes a port of the loopback, in both families where there are both.
+// listen opens a port on the loopback, for both families if there are both.
 func (o *outlet) listen() (*net.TCPListener, error) {
 	const often = 20
 	for range often {
@@ -83,7 +82,7 @@ func (o *outlet) environment(env []string) []string {
 	return o.network.Environment(env, o.gate)
 }
 
-// send tells of what has happened, once somebody can be told.
+// send sends an event, or keeps it until somebody can receive it.
 func (o *outlet) send(e shared.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +93,7 @@ func (o *outlet) send(e shared.Event) {
 	o.emit(e)
 }
 
-// emitAll has the events told by emit, which is nil where the command has not begun.
+// emitAll sends the events to emit, which is nil before the command begins.
 func (o *outlet) emitAll(emit func(shared.Event)) {
 	if o == nil || emit == nil {
 		return

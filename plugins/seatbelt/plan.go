@@ -6,7 +6,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// planned stands in a plan for what is made at the start of a command.
+// planned are a plan's names for what is made at the start of a command.
 func planned(spec *shared.Spec) places {
 	at := places{scratch: "/<scratch>", temp: "/<scratch>/tmp"}
 	if spec.Home != "" {
@@ -18,7 +18,7 @@ func planned(spec *shared.Spec) places {
 	return at
 }
 
-// plannedPort is where a plan has the proxy: each command has its own.
+// plannedPort is the proxy's port in a plan: each command has its own.
 const plannedPort = 65535
 
 // plan says what launch would do, on any system.
@@ -42,8 +42,7 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 	}, nil
 }
 
-// list is the parameters for people, who could take a quote or a newline in one
-// for the next.
+// list shows the parameters to people; quotes and newlines in them must not look like another one.
 func (p *profile) list() string {
 	var b strings.Builder
 	for _, parameter := range p.parameters {

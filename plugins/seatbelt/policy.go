@@ -13,44 +13,42 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// dataVolume is where the writable half of the system volume lies a second
-// time: /System/Volumes/Data/Users/me is /Users/me.
+// dataVolume is where the writable half of the system volume is also mounted:
+// /System/Volumes/Data/Users/me is /Users/me.
 const dataVolume = "/System/Volumes/Data"
 
-// Bounds of a profile. The system's own are 1 MiB for a command line and its
-// environment, 1024 bytes for a path and, as others have found, 64 KiB for the
-// compiled patterns of one rule (https://github.com/NixOS/nix/issues/4119) and as
-// much for all strings; whoever exceeds these is told by sandbox-exec, which is
-// asked before a command is started.
+// Bounds of a profile. The system's own are 1 MiB for a command line and its environment, 1024
+// bytes for a path and, as others have found, 64 KiB for the compiled patterns of one rule
+// (https://github.com/NixOS/nix/issues/4119) and as much for all strings. sandbox-exec reports a
+// profile that exceeds those, before a command starts.
 const (
 	maxPath       = 1023
 	maxParameters = 2000
 	maxParamBytes = 256 << 10
 	maxProfile    = 512 << 10
-	maxRule       = 16 << 10 // of filters, above which a rule becomes two
+	maxRule       = 16 << 10 // bytes of filters; a longer rule becomes two
 )
 
-// area is a path of the host that the command is shown.
+// area is a path of the host that the command sees.
 type area struct {
 	path     string
 	writable bool
 	origin   string
 }
 
-// policy is a Spec and a Command in the terms of macOS: what the profile says.
-// Making it touches nothing.
+// policy is a Spec and a Command in terms of macOS, as the profile has them. To make it reads
+// nothing.
 type policy struct {
 	spec         *shared.Spec
-	areas        []area // the shortest path first, so that the deeper one decides
-	hiddenAround []area // likewise, where areas lie in them
+	areas        []area // the shortest path first: the deeper one decides
+	hiddenAround []area // in the same order, with areas in them
 	hidden       []area // whatever is mounted
-	kept         []area // never writable: what a read-only area in a writable one is, and what macOS obeys
+	kept         []area // never writable: read-only areas in writable ones, and what macOS obeys
 	tty          bool
 }
 
-// obeyedInHome are the places of a home directory from which macOS runs or obeys
-// something by itself: agents of launchd, login hooks, keychains, the consents
-// to access.
+// obeyedInHome are the paths in a home directory from which macOS runs or obeys something by
+// itself: agents of launchd, login hooks, keychains, privacy consents.
 var obeyedInHome = [...]string{
 	"Library/LaunchAgents", "Library/Preferences", "Library/Keychains", "Library/Application Support/com.apple.TCC",
 }
@@ -84,7 +82,7 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 	return p, nil
 }
 
-// takeTable takes the areas and the hidden places of the table.
+// takeTable takes the areas and the hidden paths of the table.
 func (p *policy) takeTable() error {
 	holds := map[string]bool{} // the directories with areas in them
 	for _, m := range p.spec.Table {
@@ -118,7 +116,7 @@ func (p *policy) takeTable() error {
 	return nil
 }
 
-// areaAt gives the area that a path lies in, unless something in it hides the path.
+// areaAt returns the area of a path, unless something in it hides the path.
 func (p *policy) areaAt(at string) (found area, ok bool) {
 	for _, a := range p.areas { // the deepest comes last
 		if paths.Inside(a.path, at) {
@@ -133,7 +131,7 @@ func (p *policy) areaAt(at string) (found area, ok bool) {
 	return found, ok
 }
 
-// writableRoot gives the outermost writable area around a path.
+// writableRoot returns the outermost writable area around a path.
 func (p *policy) writableRoot(at string) (string, bool) {
 	for _, a := range p.areas {
 		if a.writable && paths.Inside(a.path, at) {
@@ -143,10 +141,9 @@ func (p *policy) writableRoot(at string) (string, bool) {
 	return "", false
 }
 
-// pins are the paths that must neither be renamed nor removed, lest what they
-// hold be somewhere else afterwards: each writable area itself, and what lies
-// between it and a path for which it makes a difference: other areas, what is
-// hidden, the private directories.
+// pins are the paths that must not be renamed or removed, or their contents would be at another
+// path: each writable area itself, and the directories between it and other areas, hidden paths and
+// private directories.
 func (p *policy) pins(private ...string) []string {
 	set := map[string]bool{}
 	pin := func(at string) {
@@ -177,8 +174,8 @@ func (p *policy) pins(private ...string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// ancestors are all directories above the areas: to reach one, or to spell it
-// canonically, programs look at each of them.
+// ancestors are all directories above the areas: programs look at each of them to reach a path, or
+// to find its canonical spelling.
 func (p *policy) ancestors() []string {
 	set := map[string]bool{}
 	for _, a := range p.areas {
@@ -189,7 +186,7 @@ func (p *policy) ancestors() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// aliases gives both names that a path can have for the kernel.
+// aliases returns both names that a path can have for the kernel.
 func aliases(p string) []string {
 	if paths.Inside(dataVolume, p) {
 		if rest := strings.TrimPrefix(p, dataVolume); rest != "" {

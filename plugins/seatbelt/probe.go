@@ -14,9 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// probe finds out by doing: the launcher is the system's, it applies a profile
-// that allows everything - which it cannot inside of another sandbox - and takes
-// one of ours.
+// probe finds out with a trial: the launcher is the system's, it applies a profile that allows
+// everything, which it cannot do inside another sandbox, and it loads one of ours.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	if e.platform.goos != "darwin" {
 		return shared.Probe{Reason: reasonUnsupported, Fix: fixUnsupported, Unusable: true}, nil
@@ -26,7 +25,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it", Unusable: errors.Is(err, fs.ErrNotExist)}, nil
 	}
 	if err := hostpath.CheckExecutable(e.platform.launcher, info); err != nil {
-		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so that only root may be able to change it"}, nil
+		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so only root may be able to change it"}, nil
 	}
 	err = e.run(ctx, []string{"-p", "(version 1)(allow default)", "--", "/usr/bin/true"})
 	if err == nil {
@@ -51,7 +50,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	}
 	return shared.Probe{
 		Ready:    true,
-		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "no limit but the timeout is held", gated.ByProxy, "HOME is a private directory in another place than the real one"},
+		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "only the timeout is enforced, and no other limit", gated.ByProxy, "HOME is a private directory at another path than the real one"},
 		Facts:    map[string]string{"sandbox-exec": e.platform.launcher},
 	}, nil
 }
@@ -62,19 +61,19 @@ func diagnose(stderr string, err error) error {
 	x := &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine"}
 	switch {
 	case strings.Contains(line, "sandbox_apply") && strings.Contains(line, "not permitted"):
-		if line == "sandbox-exec: sandbox_apply: Operation not permitted" { // the whole: a path in it could say the same
+		if line == "sandbox-exec: sandbox_apply: Operation not permitted" { // the whole line: a path in it could contain the same text
 			x.Kind = shared.ErrUnusable
 		}
 		x.Message = "this process is in a sandbox already, and macOS does not nest them"
 		x.Hint = "run sbxhost outside of it: not from a sandboxed program, nor from a build that sandboxes its steps"
 	case strings.Contains(line, "exceeds maximum"):
 		x.Kind, x.Attribute = shared.ErrUnsupported, "deny_paths"
-		x.Message = "the profile has more paths and patterns than macOS takes: " + quote(line)
+		x.Message = "the profile has more paths and patterns than macOS accepts: " + quote(line)
 		x.Hint = "name directories rather than files, in bind_paths and deny_paths"
 	case line == "":
 		x.Message = "sandbox-exec: " + err.Error()
 	default:
-		x.Message = "sandbox-exec does not take the profile: " + quote(line)
+		x.Message = "sandbox-exec rejects the profile: " + quote(line)
 		x.Hint = "report this with the version of macOS; `sbxhost explain` shows the profile"
 	}
 	return x

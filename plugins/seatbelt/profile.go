@@ -28,9 +28,8 @@ var (
 	finalRules string
 )
 
-// Operations by what they do. What is granted is granted by wildcard alone, and
-// what is taken away for good is taken away by every name: of two rules the
-// one for the more specific operation decides, whatever their order.
+// Operations by what they do. Grants use only wildcards, and final denials every name: of two rules
+// the one for the more specific operation decides, in any order.
 const (
 	readGrant  = "file-read* file-map-executable process-exec*"
 	writeGrant = "file-write*"
@@ -41,22 +40,22 @@ const (
 
 // places are the directories that exist for one command.
 type places struct {
-	scratch string // what holds the others, and the session's directory
+	scratch string // around the others, and the session's directory
 	temp    string
-	home    string // "" where the Spec has none
-	proxy   uint16 // the port of the way to listed names; 0 where there is none
+	home    string // "" if the Spec has none
+	proxy   uint16 // the port of the proxy for listed names; 0 if there is none
 }
 
 // parameter is a path that a profile refers to by name.
 type parameter struct{ name, value string }
 
-// profile is what sandbox-exec is given.
+// profile is the input of sandbox-exec.
 type profile struct {
 	text       string
 	parameters []parameter
 }
 
-// compile writes the profile of a policy. It is a pure function.
+// compile writes the profile of a policy. It is pure.
 func compile(p *policy, at places) (*profile, error) {
 	w := &writer{names: map[string]string{}, led: map[string]bool{}}
 	w.line("(version 1)")
@@ -93,19 +92,18 @@ type writer struct {
 	b          strings.Builder
 	parameters []parameter
 	names      map[string]string // by value
-	led        map[string]bool   // expressions of directories that leads has kept
+	led        map[string]bool   // expressions of directories that leads has pinned
 }
 
 func (w *writer) line(s string) { w.b.WriteString(s + "\n") }
 
-// section begins a part. Titles may come from a configuration, in which they
-// can hold anything.
+// section begins a part. A title may come from a configuration, and contain anything.
 func (w *writer) section(title string) {
 	w.line("")
 	w.comment(title)
 }
 
-// comment writes one line that stays a comment whatever it is made of.
+// comment writes one line that stays a comment whatever its text is.
 func (w *writer) comment(text string) {
 	w.line("; " + strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -117,7 +115,7 @@ func (w *writer) comment(text string) {
 
 func (w *writer) embed(rules string) { w.b.WriteString(rules) }
 
-// param gives the expression for a path.
+// param returns the expression for a path.
 func (w *writer) param(value string) string {
 	name := w.names[value]
 	if name == "" {
@@ -128,8 +126,8 @@ func (w *writer) param(value string) string {
 	return `(param "` + name + `")`
 }
 
-// paths are the filters for files or directories and what lies in those. Both
-// filters, because that subpath covers a plain file is not documented.
+// paths are the filters for files or directories and their contents. Both filters, because no
+// documentation says that subpath matches a plain file.
 func (w *writer) paths(list ...string) (filters []string) {
 	for _, p := range list {
 		filters = append(filters, "(literal "+w.param(p)+")", "(subpath "+w.param(p)+")")
@@ -144,8 +142,7 @@ func (w *writer) literals(list ...string) (filters []string) {
 	return filters
 }
 
-// size is what a filter takes of a rule: an expression its text, and a parameter
-// its value.
+// size is the size of a filter in a rule: an expression's text, or a parameter's value.
 func (w *writer) size(filter string) int {
 	size := len(filter)
 	if _, after, ok := strings.Cut(filter, `(param "P`); ok {
@@ -157,12 +154,12 @@ func (w *writer) size(filter string) int {
 	return size
 }
 
-// regex is a filter. The expressions are made of an alphabet without quotes and
-// backslashes; see foldLiteral.
+// regex is a filter. The expressions use an alphabet without quotes and backslashes; see
+// foldLiteral.
 func regex(expr string) string { return `(regex #"` + expr + `")` }
 
-// rule writes one rule or, where that would be more than macOS takes, several
-// that say the same. Without a filter there is none.
+// rule writes a rule, or several if one would be too long for macOS. Without filters it writes
+// none.
 func (w *writer) rule(action, operations string, filters []string) {
 	for len(filters) > 0 {
 		size := w.size(filters[0])
@@ -179,7 +176,7 @@ func (w *writer) rule(action, operations string, filters []string) {
 
 // mounts grants the areas, the outer ones first.
 func (w *writer) mounts(p *policy, at places) {
-	// Each is hidden after what holds it and before what it holds.
+	// Each is hidden after the areas around it and before those in it.
 	hidden := append([]area{{path: at.scratch, origin: "The session's scratch directory is not the command's"}}, p.hiddenAround...)
 	for _, c := range p.hidden {
 		if c.holds(at) {
@@ -230,7 +227,7 @@ func (w *writer) mounts(p *policy, at places) {
 	w.rule("allow", "network-bind network-inbound", local)
 }
 
-// above are the directories on the way to private ones.
+// above are the directories above private ones.
 func above(list []string) (dirs []string) {
 	seen := map[string]bool{}
 	for _, p := range list {
@@ -252,11 +249,11 @@ func parents(p string) (list []string) {
 	return list
 }
 
-// final takes away, by every name and last, what nothing above may grant.
+// final denies, by every name and last, what nothing before it may grant.
 func (w *writer) final(p *policy, at places) {
 	w.section("What no definition can grant")
 	w.embed(finalRules)
-	w.rule("deny", "file-write-flags", w.paths(aliases(at.temp)...)) // else it could not be removed afterwards
+	w.rule("deny", "file-write-flags", w.paths(aliases(at.temp)...)) // else nobody could remove it afterwards
 	private := []string{at.temp}
 	if at.home != "" {
 		private = append(private, at.home)
@@ -275,7 +272,7 @@ func (w *writer) final(p *policy, at places) {
 		w.leads(p, c)
 	}
 	pins := append(p.pins(append(private, at.scratch)...), private...)
-	w.section("Kept in their places: a rule that goes by path must not lose what it is about")
+	w.section("Pinned: rules use paths, so these must not move")
 	var both []string
 	for _, at := range pins {
 		both = append(both, aliases(at)...)
@@ -283,21 +280,21 @@ func (w *writer) final(p *policy, at places) {
 	w.rule("deny", renameDeny, w.literals(both...))
 }
 
-// holds reports whether the private directories lie in a hidden place, which does not hide them.
+// holds reports whether the private directories are in a hidden path, which does not hide them.
 func (a area) holds(at places) bool { return paths.Inside(a.path, at.scratch) }
 
-// filters are for a place by every name of it.
+// filters are for an area by all of its names.
 func (w *writer) filters(a area) []string {
 	return append(w.paths(aliases(a.path)...), regex(spellings(a.path, true)))
 }
 
-// leads keeps the directories that lead to a place where they are. They cannot be made either: another with
-// other contents could take the place of what is missing.
+// leads pins the directories above a path. Commands cannot make them either: another directory with
+// other contents could replace a missing one.
 func (w *writer) leads(p *policy, a area) {
 	var filters []string
 	for dir := range paths.Up(path.Dir(a.path)) {
 		filter := regex(spellings(dir, false))
-		if _, writable := p.writableRoot(dir); writable && !w.led[filter] { // else it was said: nothing after it allows anything
+		if _, writable := p.writableRoot(dir); writable && !w.led[filter] { // a second time is not necessary: later rules allow nothing
 			w.led[filter] = true
 			filters = append(filters, filter)
 		}

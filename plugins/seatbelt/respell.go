@@ -12,14 +12,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// respell turns the Spec's paths into the kernel's spelling of them.
+// respell turns the Spec's paths into the kernel's spelling.
 func respell(spec *shared.Spec) error {
 	table := spec.Table[:0]
 	for _, e := range spec.Table {
 		if e.Access == shared.Hidden {
-			// Its spelling stays: what it leads to is looked for with each command.
+			// Its spelling stays: each command resolves it again.
 			if _, err := os.Lstat(e.Path); err != nil && e.Missing != shared.MissingIgnore {
-				return invalid(e.Why, fmt.Sprintf("%q, which is to be hidden: %v", e.Path, err), "")
+				return invalid(e.Why, fmt.Sprintf("%q, which must be hidden: %v", e.Path, err), "")
 			}
 			table = append(table, e)
 			continue
@@ -48,8 +48,8 @@ func respell(spec *shared.Spec) error {
 	return nil
 }
 
-// withHiddenTargets adds, to entries that hide and lead through a symlink of the host's, those
-// for where it leads: the kernel goes by that alone.
+// withHiddenTargets adds entries for the targets of hidden entries that lead through a symlink of
+// the host: the kernel checks only the target.
 func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)) []shared.Entry {
 	list := slices.Clone(table)
 	for _, e := range table {
@@ -64,10 +64,10 @@ func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)
 	return list
 }
 
-// leadsTo gives the path for which a symlink makes the kernel take another one.
-// What of it does not exist yet stays as it is.
+// leadsTo returns the kernel's path if it differs because of a symlink. The missing part of a path
+// does not change.
 func leadsTo(p string) (target string, ok bool) {
-	at := "" // the deepest directory that is there
+	at := "" // the deepest existing directory
 	end, there, err := paths.Follow("/", p, func(next string, _ bool) (step paths.Step, err error) {
 		info, err := os.Lstat(next)
 		switch {

@@ -11,18 +11,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// commandFiles is what exists for one command: its profile and private directories.
+// commandFiles has the files of one command: its profile and private directories.
 type commandFiles struct {
 	places
 	dir     *scratch.Dir // removed with all that is in it
 	profile string
 }
 
-// newOwn makes the directories. They lie in the session's where there is
-// one.
+// newOwn makes the directories, in the session's if there is one.
 func newOwn(spec *shared.Spec) (_ *commandFiles, err error) {
 	parent := cmp.Or(spec.Session.Dir, os.TempDir())
-	// The kernel goes by resolved paths.
+	// The kernel uses resolved paths.
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
 		return nil, unavailable("a place for temporary files", err)
 	}
@@ -63,7 +62,7 @@ func (s *commandFiles) populate(spec *shared.Spec) (err error) {
 	return scratch.Link(s.home, spec)
 }
 
-// write puts the profile where sandbox-exec reads it.
+// write writes the profile for sandbox-exec.
 func (s *commandFiles) write(text string, user *shared.User) error {
 	f, err := os.OpenFile(s.profile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {

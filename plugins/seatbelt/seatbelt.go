@@ -11,12 +11,10 @@ import (
 // sandboxExec is the launcher: this one and no other, never from PATH.
 const sandboxExec = "/usr/bin/sandbox-exec"
 
-// New makes the engine. It looks at nothing before it is used. Planning works on
-// every system.
+// New makes the engine. It reads nothing before its first use. Planning works on every system.
 func New() shared.Engine { return newEngine(platform{runtime.GOOS, sandboxExec}) }
 
-// platform is what an engine works with; tests that have no Mac put a fake in
-// its place.
+// platform is what an engine works with; tests without a Mac use a fake.
 type platform struct {
 	goos     string
 	launcher string
@@ -26,7 +24,7 @@ type engine struct {
 	platform platform
 
 	mu               sync.Mutex
-	acceptedProfiles map[string]bool // profiles that sandbox-exec has taken
+	acceptedProfiles map[string]bool // profiles that sandbox-exec has accepted
 	started          sync.Map        // *exec.Cmd to *start
 }
 
