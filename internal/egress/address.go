@@ -11,11 +11,11 @@ import (
 type special struct {
 	prefix string
 	is     string // "10.0.0.1 is ..."
-	// private: the word after a rule allows it.
+	// private means that the word private after a rule allows it.
 	private bool
 }
 
-// Of several ranges that hold an address the first counts.
+// If several ranges contain an address, the first one counts.
 var specials = []special{
 	// What hands out credentials of a machine, or its start-up data, to whoever asks.
 	{"169.254.169.254/32", metadata, false},
@@ -79,7 +79,7 @@ const (
 	multicast     = "multicast"
 )
 
-// ranges has the prefixes of specials.
+// ranges returns the prefixes of specials.
 var ranges = sync.OnceValue(func() (list []netip.Prefix) {
 	for _, s := range specials {
 		list = append(list, netip.MustParsePrefix(s.prefix))
@@ -87,26 +87,27 @@ var ranges = sync.OnceValue(func() (list []netip.Prefix) {
 	return list
 })
 
-// FakeRange has the addresses that stand for names inside of sandboxes.
+// FakeRange has the addresses that stand for names inside sandboxes.
 const FakeRange = "198.18.0.0/15"
 
-// Fake tells the addresses that stand for names inside of sandboxes, 198.18.0.0/15. No
-// name on the network has one, unless another program plays the same game.
+// Fake reports whether an address is in 198.18.0.0/15, the range that stands for names inside
+// sandboxes. No name on the network has such an address, unless another program uses the range in
+// the same way.
 func Fake(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	b := addr.As16()
 	return addr.Is4() && b[12] == 198 && b[13]&^1 == 18
 }
 
-// CheckAddress says why a name must not lead to an address; nil if it may. Own are the
-// machine's own addresses.
+// CheckAddress says why a name must not lead to an address; nil if it may. own are the machine's
+// own addresses.
 //
-// With private, a name may lead to loopback, to the machine's own addresses, to private,
-// link-local and shared networks, and to the ranges for documentation and for protocols.
-// Refused in any case is what hands out a machine's credentials (metadata services), what
-// is no single host (unspecified, broadcast, multicast, discarded, reserved), 198.18.0.0/15,
-// which means names inside of sandboxes, and tunnels that hide an IPv4 address. Of
-// addresses with a plain IPv4 address in them (mapped, NAT64, ISATAP), that one is judged.
+// With private, a name may lead to loopback, to the machine's own addresses, to private, link-local
+// and shared networks, and to the ranges for documentation and for protocols. CheckAddress always
+// refuses metadata services, which give out a machine's credentials; addresses that are not a
+// single host (unspecified, broadcast, multicast, discarded, reserved); 198.18.0.0/15, which stands
+// for names inside sandboxes; and tunnels that hide an IPv4 address. If an address has a plain IPv4
+// address in it (mapped, NAT64, ISATAP), CheckAddress judges that one.
 func CheckAddress(addr netip.Addr, private bool, own []netip.Prefix) error {
 	if !addr.IsValid() {
 		return errors.New("there is no address")
@@ -143,8 +144,7 @@ func CheckAddress(addr netip.Addr, private bool, own []netip.Prefix) error {
 
 var nat64 = netip.PrefixFrom(netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b}), 96)
 
-// embedded gives the IPv4 address that an IPv6 address leads to where a router of the
-// network translates it.
+// embedded returns the IPv4 address to which the network's router translates an IPv6 address.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
 	if addr.Is4() {
 		return netip.Addr{}, false

@@ -6,36 +6,38 @@ import (
 	"time"
 )
 
-// ReasonUnlisted is the reason of a Decision about a name, or an address, that no rule has.
+// ReasonUnlisted is the reason of a Decision about a name or an address that no rule allows.
 const ReasonUnlisted = "no rule allows it"
 
-// ReasonDenied is the reason of a Decision about a name that a rule denies, whatever others allow.
+// ReasonDenied is the reason of a Decision about a name that a rule denies. Other rules do not
+// matter then.
 const ReasonDenied = `a rule with "!" denies it`
 
-// ReasonPort is the reason of a Decision about a port of a name that other rules have.
+// ReasonPort is the reason of a Decision about a port of a name for which rules allow other ports
+// only.
 func ReasonPort(port uint16) string { return fmt.Sprintf("port %d is not in the rule", port) }
 
-// OfSession is who a Decision is about where commands share a gate, which cannot tell them apart.
+// OfSession is the Source of a Decision if commands share a gate, which cannot distinguish them.
 const OfSession = "a command of this session"
 
-// A Decision is about a name that was asked for, or about connections that have ended.
+// A Decision is about a name that a command asked for, or about connections that have ended.
 type Decision struct {
-	// Name is what was asked for: a name, or an address where a command has dialled one that
-	// no name has. "localhost" is a port of the host's.
+	// Name is the requested name, or the address if the command dialled one that stands for no
+	// name. "localhost" means a port of the host.
 	Name    string
-	Source  string // OfSession, or empty: the command that is told of it
-	Port    uint16 // 0 where it is not known: a name was refused before a connection could be made
+	Source  string // OfSession, or empty: the command that gets the report
+	Port    uint16 // 0 if unknown: the gate refused the name before a connection
 	Allowed bool
-	Reason  string // why not, or why what is allowed did not work; for people
-	Address string // the one that was dialled
-	// Connections is how many it is about; 1 where something was refused or did not work.
+	Reason  string // why it was refused, or why an allowed connection failed; for people
+	Address string // the dialled one
+	// Connections counts the connections; 1 for a refusal or a failure.
 	Connections uint64
-	// Sent and Received are bytes, as the command sees it, and Duration the time, of all.
+	// Sent and Received are total bytes, as the command sees them; Duration is the total time.
 	Sent, Received uint64
 	Duration       time.Duration
 }
 
-// Target is the name and the port.
+// Target returns the name and the port.
 func (d *Decision) Target() string {
 	if d.Port == 0 {
 		return d.Name
@@ -43,8 +45,8 @@ func (d *Decision) Target() string {
 	return d.Name + ":" + strconv.Itoa(int(d.Port))
 }
 
-// SourceNote is what follows the target where that is not known to be the command's: " (a command of
-// this session)".
+// SourceNote returns the text after the target if the command is uncertain: " (a command of this
+// session)".
 func (d *Decision) SourceNote() string {
 	if d.Source == "" {
 		return ""
@@ -52,7 +54,7 @@ func (d *Decision) SourceNote() string {
 	return " (" + d.Source + ")"
 }
 
-// String is one sentence.
+// String returns one sentence.
 func (d *Decision) String() string {
 	switch {
 	case !d.Allowed:
@@ -63,7 +65,7 @@ func (d *Decision) String() string {
 	return fmt.Sprintf("network: reached %s%s (%s): %d connections, %d bytes sent, %d received, %v", d.Target(), d.SourceNote(), d.Address, d.Connections, d.Sent, d.Received, d.Duration.Round(time.Millisecond))
 }
 
-// Details are the decision as an engine's event carries it.
+// Details returns the decision in the form of an engine's event.
 func (d *Decision) Details() map[string]string {
 	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed),
 		"connections": strconv.FormatUint(d.Connections, 10)}
@@ -79,7 +81,7 @@ func (d *Decision) Details() map[string]string {
 	return m
 }
 
-// ParseDecision reads [Decision.Details]. What makes no sense is zero.
+// ParseDecision reads [Decision.Details]. Invalid fields become zero.
 func ParseDecision(m map[string]string) (d Decision) {
 	d.Name, d.Reason, d.Address, d.Source = m["name"], m["reason"], m["address"], m["by"]
 	port, _ := strconv.ParseUint(m["port"], 10, 16)

@@ -9,15 +9,16 @@ import (
 
 // A Publish shows a port of the sandbox on an address of the host.
 type Publish struct {
-	// Listen is where the host listens. Port 0: any that is free.
+	// Listen is where the host listens. Port 0 means any free port.
 	Listen netip.AddrPort
-	// Inside is the port of the sandbox's loopback.
+	// Inside is the port on the sandbox's loopback.
 	Inside uint16
 }
 
-// ParsePublish reads "3000", which is 127.0.0.1:3000 for port 3000 inside, "8080:80" with
-// another port inside, and "0.0.0.0:8080:80" or "[::1]:8080:80" with the address to listen
-// on. No address means the host's loopback: what other machines reach is written out.
+// ParsePublish reads "3000", which means 127.0.0.1:3000 for port 3000 inside; "8080:80" with
+// another port inside; and "0.0.0.0:8080:80" or "[::1]:8080:80" with the listen address. Without an
+// address it listens on the host's loopback: who wants other machines to reach the port must write
+// an address.
 func ParsePublish(text string) (Publish, error) {
 	p, err := parsePublish(text)
 	if err != nil {

@@ -17,24 +17,25 @@ const (
 
 // A Rule allows a name, or all names below one, or denies what others allow.
 type Rule struct {
-	// Denies takes it away from what other rules allow, wherever in the list they are.
+	// Denies means that the rule denies, whatever other rules allow and wherever they are in the
+	// list.
 	Denies bool
 	// Name is in lower-case ASCII, without a dot at its end.
 	Name string
-	// Subdomains allows each name below Name ("*.Name"), and not Name itself.
+	// Subdomains means each name below Name ("*.Name"), and not Name itself.
 	Subdomains bool
-	// Ports are what may be reached there. None: nothing may. Of a rule that denies, they are
-	// what may not, and none: nothing may.
+	// Ports are the ports that the rule allows; none means that it allows none. In a rule that
+	// denies, they are the denied ports, and none means all.
 	Ports []uint16
 	// Private allows addresses that are not public; see CheckAddress.
 	Private bool
 }
 
-// defaultPorts has HTTP and HTTPS.
+// defaultPorts returns the ports of HTTP and HTTPS.
 func defaultPorts() []uint16 { return []uint16{80, 443} }
 
-// ParseRule reads a rule as the package's documentation shows it. A name that is not
-// ASCII becomes what DNS has for it (IDNA, "bücher.example" is "xn--bcher-kva.example").
+// ParseRule reads a rule in the form of the package's documentation. It converts a name that is not
+// ASCII to its DNS form (IDNA: "bücher.example" is "xn--bcher-kva.example").
 func ParseRule(text string) (Rule, error) {
 	r, err := parseRule(text)
 	if err != nil {
@@ -119,7 +120,7 @@ func parsePort(text string) (uint16, error) {
 	return uint16(port), nil
 }
 
-// parseName gives a name the form that DNS has for it.
+// parseName converts a name to its DNS form.
 func parseName(text string) (string, error) {
 	name := text
 	if !isASCII(name) {
@@ -164,8 +165,8 @@ func parseName(text string) (string, error) {
 	return name, nil
 }
 
-// number is true of a last label that programs read as a part of an IPv4 address
-// ("127.1", "2130706433", "0x7f.1"; the URL standard's "ends in a number").
+// number reports whether programs read the last label as part of an IPv4 address ("127.1",
+// "2130706433", "0x7f.1"; the URL standard's "ends in a number").
 func number(label string) bool {
 	digits, hex := label, strings.HasPrefix(label, "0x")
 	if hex {
@@ -182,7 +183,7 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return c >= 0x80 }) < 0
 }
 
-// quote shows what somebody wrote, and no more of it than a line takes.
+// quote shows a user's text, at most one line of it.
 func quote(text string) string {
 	const most = 100
 	if len(text) <= most {
@@ -191,7 +192,7 @@ func quote(text string) string {
 	return strconv.Quote(text[:most]) + "..."
 }
 
-// matches is about a name that Canonical gave.
+// matches expects a name from Canonical.
 func (r Rule) matches(name string) bool {
 	if !r.Subdomains {
 		return name == r.Name
@@ -200,9 +201,9 @@ func (r Rule) matches(name string) bool {
 	return ok && len(below) > 1 && below[len(below)-1] == '.' && r.Name != ""
 }
 
-// Canonical gives a name, as DNS, TLS or HTTP have it, the form of Rule.Name: lower case,
-// and no dot at its end. It is false of what no host can be called. An underscore may be
-// in it: below a wildcard there are such names.
+// Canonical converts a name from DNS, TLS or HTTP to the form of Rule.Name: lower case, no dot at
+// its end. It returns false if no host can have the name. It accepts an underscore, because names
+// below a wildcard can have one.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > maxName {
@@ -225,17 +226,17 @@ func Canonical(name string) (string, bool) {
 	return name, size > 0
 }
 
-// overlaps reports whether both rules are about some name, at some port.
+// overlaps reports whether both rules match some name at some port.
 func (r Rule) overlaps(other Rule) bool {
 	names := other.Subdomains == r.Subdomains && other.Name == r.Name ||
 		r.Subdomains && r.matches(other.Name) || other.Subdomains && other.matches(r.Name)
 	return names && (len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(port uint16) bool { return slices.Contains(other.Ports, port) }))
 }
 
-// Rules are what a command may reach: what one of them allows, and none denies, is allowed.
+// Rules say what a command may reach: it must be allowed by one rule and denied by none.
 type Rules []Rule
 
-// ParseRules reads all texts, and its error tells of each that is wrong, as "network[2]".
+// ParseRules reads all texts. Its error names each wrong one, as "network[2]".
 func ParseRules(texts []string) (Rules, error) {
 	var (
 		rules Rules
@@ -255,15 +256,15 @@ func ParseRules(texts []string) (Rules, error) {
 	return rules, nil
 }
 
-// A Port is one that may be reached at a name.
+// A Port is one that a command may reach at a name.
 type Port struct {
 	Number uint16
 	// Private: the name may lead to an address there that is not public.
 	Private bool
 }
 
-// Ports gives the ports that may be reached at a name, in ascending order; none if no
-// rule is about it. A port that several rules allow is private if one of them says so.
+// Ports returns the ports that a command may reach at a name, in ascending order; none if no rule
+// matches. A port that several rules allow is private if one of them says so.
 func (rs Rules) Ports(name string) (ports []Port) {
 	name, ok := Canonical(name)
 	if !ok {
@@ -284,22 +285,22 @@ func (rs Rules) Ports(name string) (ports []Port) {
 	return slices.DeleteFunc(ports, func(p Port) bool { return rs.denies(name, p.Number) })
 }
 
-// denies is about a name that Canonical gave; port 0 is all of its ports.
+// denies expects a name from Canonical; port 0 means all of its ports.
 func (rs Rules) denies(name string, port uint16) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool {
 		return r.Denies && r.matches(name) && (len(r.Ports) == 0 || slices.Contains(r.Ports, port))
 	})
 }
 
-// Idle is the index of a rule that denies what no other allows, so that it is misspelled, or
-// forgotten; -1 for none.
+// Idle returns the index of a rule that denies names which no other rule allows: somebody has
+// misspelled or forgotten it. It returns -1 for none.
 func (rs Rules) Idle() int {
 	return slices.IndexFunc(rs, func(r Rule) bool {
 		return r.Denies && !slices.ContainsFunc(rs, func(other Rule) bool { return !other.Denies && r.overlaps(other) })
 	})
 }
 
-// Refusal is why a port of a name may not be reached, or the name at any port if that is 0.
+// Refusal returns why a command may not reach a port of a name, or for port 0 the name at any port.
 func (rs Rules) Refusal(name string, port uint16) (reason string) {
 	switch canonical, _ := Canonical(name); {
 	case rs.denies(canonical, port):
@@ -310,7 +311,7 @@ func (rs Rules) Refusal(name string, port uint16) (reason string) {
 	return ReasonUnlisted
 }
 
-// Allow reports whether a port of a name may be reached.
+// Allow reports whether a command may reach a port of a name.
 func (rs Rules) Allow(name string, port uint16) bool {
 	return slices.ContainsFunc(rs.Ports(name), func(p Port) bool { return p.Number == port })
 }
