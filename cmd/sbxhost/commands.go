@@ -28,11 +28,11 @@ import (
 )
 
 func run(builtins host.Builtins, args []string) int {
-	// What the caller has open is nobody else's: engines in other languages would
-	// inherit it, and pass it on to their commands.
+	// The caller's open files are private: engines in other languages would inherit them, and pass
+	// them on to their commands.
 	_ = proc.CloseOnExecFrom(3)
-	// One that takes rights from the owner, too, makes directories that their owner cannot use:
-	// those of a session stayed behind.
+	// A umask that also takes rights from the owner makes directories that their owner cannot use:
+	// a session's directories would stay behind.
 	unix.Umask(unix.Umask(0o077) & 0o077)
 	a := &cli.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -45,12 +45,12 @@ func run(builtins host.Builtins, args []string) int {
 // command is one subcommand. Its help is the file of its name in help.
 type command struct {
 	name    string // "engines test"
-	foreign bool   // another program's command line follows its own flags
-	nargs   int    // how many arguments it takes at most; -1: any number
-	args    values // what an argument can be, for completion
-	// define registers the flags and gives what runs the command once they are
-	// parsed, or nil for one that this system has not. It is nil for a command that only
-	// has others below it.
+	foreign bool   // its own flags precede another program's command line
+	nargs   int    // its maximum number of arguments; -1 means any number
+	args    values // the possible values of an argument, for completion
+	// define registers the flags, and returns the function to call after they are parsed, or nil if
+	// this system does not support the command. define is nil for a command that only has
+	// subcommands.
 	define func(*cli.App, *flag.FlagSet) func() error
 }
 
@@ -85,7 +85,7 @@ func commands() []command {
 	}
 }
 
-// lookup finds the command that a line of words begins with.
+// lookup finds the command at the start of a line of words.
 func lookup(words []string) (found command, ok bool) {
 	for _, c := range commands() {
 		name := strings.Fields(c.name)
@@ -96,7 +96,7 @@ func lookup(words []string) (found command, ok bool) {
 	return found, ok
 }
 
-// below lists the words that may follow a command's name; of "", the commands.
+// below lists the words that may follow a command's name, or the commands for "".
 func below(name string) []string {
 	var list []string
 	for _, c := range commands() {
@@ -115,7 +115,7 @@ func cutLast(name string) (before, last string) {
 //go:embed help/*.txt
 var helpTexts embed.FS
 
-// help is the help of a command; of "", that of sbxhost.
+// help returns the help of a command, or that of sbxhost for "".
 func help(name string) string {
 	file := strings.ReplaceAll(name, " ", "-")
 	if file == "" {
@@ -123,7 +123,7 @@ func help(name string) string {
 	}
 	text, err := helpTexts.ReadFile("help/" + file + ".txt")
 	if err != nil {
-		panic(err) // a test looks for each
+		panic(err) // a test checks that each file exists
 	}
 	return string(text)
 }
@@ -132,7 +132,7 @@ func isHelp(word string) bool { return word == "-h" || word == "-help" || word =
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") }
 
-// runLine runs a command line and returns the status to exit with.
+// runLine runs a command line and returns the exit status.
 func runLine(a *cli.App, args []string) int {
 	if line := a.Getenv("COMP_LINE"); line != "" {
 		offer(a, line)
@@ -160,7 +160,7 @@ func dispatch(a *cli.App, args []string) error {
 		return unknownCommand(a, c.name, rest[0])
 	}
 	asked := slices.ContainsFunc(flags, isHelp)
-	if !c.foreign { // a question in another program's line is not to us
+	if !c.foreign { // a help flag after that belongs to the other program
 		own := rest
 		if i := slices.Index(own, "--"); i >= 0 {
 			own = own[:i]
@@ -170,7 +170,7 @@ func dispatch(a *cli.App, args []string) error {
 	switch {
 	case asked:
 		return a.Print(help(c.name))
-	case c.define == nil: // help that nobody asked for
+	case c.define == nil: // nobody asked for this help
 		io.WriteString(a.Stderr, help(c.name))
 		return cli.Exit(cli.StatusFailed)
 	case len(flags) > 0:

@@ -32,7 +32,7 @@ const (
 	scopeOf
 )
 
-// flagValues says what the value of a flag can be, by the flag's name.
+// flagValues returns what a flag's value can be, by the flag's name.
 func flagValues(name string) values {
 	switch name {
 	case "sandbox":
@@ -55,7 +55,7 @@ func flagValues(name string) values {
 	return anything
 }
 
-// offer gives a shell what may follow a line, which it gives by COMP_LINE.
+// offer prints the words that may follow the shell's line in COMP_LINE.
 func offer(a *cli.App, line string) {
 	if point, err := strconv.Atoi(a.Getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
 		line = line[:point]
@@ -66,14 +66,14 @@ func offer(a *cli.App, line string) {
 		typed, words = words[len(words)-1], words[:len(words)-1]
 	}
 	for _, option := range options(a, words, typed) {
-		// Of -network=t, a shell completes what follows the sign.
+		// For -network=t, a shell completes only the text after the sign.
 		if _, value, ok := strings.Cut(typed, "="); ok && isFlag(typed) && strings.HasPrefix(option, value) || strings.HasPrefix(option, typed) {
 			fmt.Fprintln(a.Stdout, option)
 		}
 	}
 }
 
-// options gives what may follow words, some of which begin with what was typed.
+// options returns the words that may follow words. Some of them begin with typed.
 func options(a *cli.App, words []string, typed string) []string {
 	c, ok := lookup(words)
 	switch {
@@ -132,9 +132,9 @@ func valuesOf(a *cli.App, kind values, words []string, typed string) []string {
 	return nil
 }
 
-// filesOf gives the directories, and the files that match a pattern, that a path
-// can go on with. Of one directory alone it gives what is in it: a shell would
-// take it for the end of the word.
+// filesOf returns the directories, and the files that match a pattern, that begin with a typed
+// path. If only one directory matches, it returns that directory's content: a shell would otherwise
+// take the directory for the complete word.
 func filesOf(a *cli.App, pattern, typed string) []string {
 	dir, _ := filepath.Split(typed)
 	entries, err := os.ReadDir(a.Absolute(dir))
@@ -182,7 +182,7 @@ func sandboxNames(a *cli.App, words []string) []string {
 	if err != nil {
 		return nil
 	}
-	// A key must not have an untrusted file evaluated, nor a question asked.
+	// A key press must not evaluate an untrusted file, nor ask a question.
 	if origin == config.OriginWorkspace && !setup.Caller(a).Trusts(path) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 
 const statusUnformatted = 1
 
-// formatAll lays out configuration files.
+// formatAll formats configuration files.
 func formatAll(a *cli.App, fs *flag.FlagSet) func() error {
 	check := fs.Bool("check", false, "")
 	write := fs.Bool("write", true, "")
@@ -47,7 +47,7 @@ func formatAll(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// format lays out one file and reports whether that changes it.
+// format formats one file and reports whether that changes it.
 func format(a *cli.App, name string, check, write bool) (bool, error) {
 	src, path, err := readSource(a, name)
 	if err != nil {
@@ -80,8 +80,7 @@ func format(a *cli.App, name string, check, write bool) (bool, error) {
 	return changed, err
 }
 
-// readSource reads a file; its path, with symlinks resolved, is empty for standard
-// input.
+// readSource reads a file. It returns the path with symlinks resolved, or empty for standard input.
 func readSource(a *cli.App, name string) (src []byte, path string, err error) {
 	if name == "-" {
 		src, err = io.ReadAll(io.LimitReader(a.Stdin, source.MaxSize+1))

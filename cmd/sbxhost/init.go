@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// writeSample writes a configuration to begin with.
+// writeSample writes a first configuration.
 func writeSample(a *cli.App, fs *flag.FlagSet) func() error {
 	force := fs.Bool("force", false, "")
 	return func() error {

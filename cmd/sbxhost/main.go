@@ -34,6 +34,6 @@ import (
 )
 
 func main() {
-	enginetest.Hook() // does not return inside a sandbox that is tested: there, this program is what runs
+	enginetest.Hook() // inside a sandbox under test, this program is the payload: Hook then does not return
 	os.Exit(run(host.ServeBuiltin(native.New(), bwrap.New(), landlock.New(), seatbelt.New(), noop.New()), os.Args[1:]))
 }

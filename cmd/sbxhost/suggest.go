@@ -11,15 +11,14 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 )
 
-// unknownCommand is the error for a word that is no command, by itself or after the
-// one that others stand below. It names the one that may have been meant.
+// unknownCommand returns the error for an unknown command or subcommand. It names a similar one.
 func unknownCommand(a *cli.App, parent, word string) error {
 	full := strings.TrimSpace(parent + " " + word)
 	help := strings.TrimSpace("sbxhost "+parent) + " -help"
 	message := fmt.Sprintf("there is no command %q", full)
 	hint := help + " lists what there is"
 	near := cli.Meant(word, below(parent))
-	if full == "run" { // as other tools have it
+	if full == "run" { // other tools have this command
 		near = "exec"
 	}
 	if near != "" {
@@ -30,7 +29,7 @@ func unknownCommand(a *cli.App, parent, word string) error {
 	return cli.Hint(errors.New(message), hint)
 }
 
-// hasProgram reports whether a shell would find a program by this word.
+// hasProgram reports whether a shell would find a program of this name.
 func hasProgram(a *cli.App, word string) bool {
 	return slices.ContainsFunc(filepath.SplitList(a.Getenv("PATH")), func(dir string) bool {
 		info, err := os.Stat(filepath.Join(dir, word))

@@ -8,7 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// version is a line that says which sbxhost this is.
+// version returns a line that identifies this sbxhost.
 func version() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
