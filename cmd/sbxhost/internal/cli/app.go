@@ -1,6 +1,5 @@
-// Package cli has what each command of sbxhost is made of: the streams it speaks by and the
-// environment it is told, its flags, how its results and its errors are shown, and the status
-// it exits with. It knows no command.
+// Package cli has the common parts of sbxhost's commands: their streams and environment, their
+// flags, the output of results and errors, and the exit status. It knows no command.
 package cli
 
 import (
@@ -11,21 +10,20 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// App is what every subcommand has: the streams it speaks by and the world it
-// sees.
+// App is the common state of every subcommand.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Environ        []string
-	Dir            string   // current directory; empty where it was removed
-	CommandLine    []string // of the command line, flags too
-	ForeignConfigs []string // other tools' configurations, which were passed by
+	Dir            string   // current directory; empty if it was removed
+	CommandLine    []string // the command line, with flags
+	ForeignConfigs []string // other tools' configurations, which sbxhost does not read
 
 	Builtins host.Builtins
-	Inject   map[string]shared.Engine // ahead of all other engines
+	Inject   map[string]shared.Engine // engines that take precedence over all others
 }
 
-// Getenv is os.Getenv over a.environ.
+// Getenv is os.Getenv for a.environ.
 func (a *App) Getenv(name string) string {
 	value, _ := a.LookupEnv(name)
 	return value
@@ -35,7 +33,7 @@ func (a *App) LookupEnv(name string) (value string, found bool) {
 	return (&inforce.Caller{Environ: a.Environ}).LookupEnv(name)
 }
 
-// Absolute resolves a path a person gave.
+// Absolute resolves a path from the user.
 func (a *App) Absolute(path string) string {
 	return (&inforce.Caller{Dir: a.Dir}).Absolute(path)
 }

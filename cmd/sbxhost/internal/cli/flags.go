@@ -11,14 +11,14 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 )
 
-// NewFlags gives a flag set whose errors and help are ours to write.
+// NewFlags returns a flag set that prints nothing itself.
 func NewFlags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	return fs
 }
 
-// Usage is the error for a command line that makes no sense.
+// Usage returns the error for a wrong command line.
 func Usage(fs *flag.FlagSet, err error) error {
 	return Hint(fmt.Errorf("%s: %w", fs.Name(), meantFlag(fs, err)), fmt.Sprintf("see sbxhost %s -help", fs.Name()))
 }
@@ -30,8 +30,8 @@ func ConfigFlag(fs *flag.FlagSet) *string {
 	return path
 }
 
-// NameVar registers a flag that is refused with an empty name: -config "$FILE" with nothing in
-// the variable must not put the file of a stranger, or another policy, in force.
+// NameVar registers a flag that refuses an empty name. With -config "$FILE" and an empty variable,
+// a stranger's file, or another policy, would otherwise be in force.
 func NameVar(fs *flag.FlagSet, to *string, flag, what string) {
 	fs.Func(flag, "", func(s string) error {
 		if *to = s; s == "" {
@@ -41,14 +41,12 @@ func NameVar(fs *flag.FlagSet, to *string, flag, what string) {
 	})
 }
 
-// JSONFlag registers -json.
 func JSONFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
 
-// VerboseFlag registers -v.
 func VerboseFlag(fs *flag.FlagSet) *bool { return fs.Bool("v", false, "") }
 
-// meantFlag says in our words that there is no such flag, and which one may have
-// been meant. Package flag gives this error no type.
+// meantFlag says that there is no such flag, and suggests a similar one. Package flag gives this
+// error no type.
 func meantFlag(fs *flag.FlagSet, err error) error {
 	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !ok {
@@ -56,7 +54,7 @@ func meantFlag(fs *flag.FlagSet, err error) error {
 	}
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	near := map[string]string{"e": "env", "env-file": "env", "p": "publish", "w": "C", "workdir": "C"}[name] // of docker's and others'
+	near := map[string]string{"e": "env", "env-file": "env", "p": "publish", "w": "C", "workdir": "C"}[name] // flags of docker and others
 	if !slices.Contains(names, near) {
 		near = Meant(name, names)
 	}
@@ -66,7 +64,7 @@ func meantFlag(fs *flag.FlagSet, err error) error {
 	return fmt.Errorf("there is no flag -%s", name)
 }
 
-// Meant gives the candidate that a word is a misspelling or the beginning of.
+// Meant returns the candidate that a word abbreviates or misspells.
 func Meant(word string, candidates []string) string {
 	if near := config.Nearest(word, candidates); near != "" || len(word) < 2 {
 		return near
@@ -75,7 +73,7 @@ func Meant(word string, candidates []string) string {
 	for _, c := range candidates {
 		if strings.HasPrefix(c, word) {
 			if found != "" {
-				return "" // of two, neither is sure
+				return "" // two candidates fit
 			}
 			found = c
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Hint gives an error a line on what to do about it.
+// Hint adds a line to an error that says what to do.
 func Hint(err error, hint string) error { return &inforce.Hinted{Err: err, Hint: hint} }
 
 func HintOf(err error) string {
@@ -24,15 +24,15 @@ func HintOf(err error) string {
 	return ""
 }
 
-// exited ends a command whose user has been told all there is to tell.
+// exited ends a command whose message was already printed.
 type exited struct {
 	status  int
-	message string // what was told
+	message string // the printed message
 }
 
 func (e *exited) Error() string { return e.message }
 
-// Exit ends a command with a status and says no more.
+// Exit ends a command with a status and without a message.
 func Exit(status int) error {
 	if status == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Exit(status int) error {
 	return &exited{status, fmt.Sprintf("exit status %d", status)}
 }
 
-// Fail tells an error on standard error and gives the status to exit with.
+// Fail prints an error to standard error and returns the exit status.
 func (a *App) Fail(err error) int {
 	if err == nil {
 		return 0
@@ -66,8 +66,8 @@ func (a *App) SayHint(hint string) {
 	}
 }
 
-// Say writes a line of sbxhost's own. What a message has further lines of is indented:
-// the name of a file, or an engine's log, can be written to look like one of ours.
+// Say prints a line of sbxhost. It indents further lines of the message: a file name or an engine's
+// log could otherwise imitate a line of sbxhost.
 func (a *App) Say(message string) {
 	name := "sbxhost:"
 	if a.Color(a.Stderr) {
@@ -76,7 +76,6 @@ func (a *App) Say(message string) {
 	fmt.Fprintf(a.Stderr, "%s %s\n", name, strings.ReplaceAll(Printable(message), "\n", "\n  "))
 }
 
-// Print writes text to standard output.
 func (a *App) Print(text string) error {
 	if _, err := io.WriteString(a.Stdout, text); err != nil {
 		return fmt.Errorf("standard output: %w", err)
@@ -84,8 +83,7 @@ func (a *App) Print(text string) error {
 	return nil
 }
 
-// Result writes what a command has found out to standard output: v as JSON, or
-// the text.
+// Result prints a command's result to standard output: v as JSON, or the text.
 func (a *App) Result(asJSON bool, v any, text string) error {
 	if !asJSON {
 		return a.Print(text)
@@ -97,23 +95,23 @@ func (a *App) Result(asJSON bool, v any, text string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	// In a name that a command chose there can be what a terminal acts on, or nobody sees.
+	// A command can choose names with characters that a terminal acts on or that nobody sees.
 	shown := func(r rune) bool { return r == '\n' || hostpath.Visible(r) }
 	return a.Print(hostpath.EscapeJSON(b.String(), shown))
 }
 
-// Diagnose shows diagnostics with their lines in the file.
+// Diagnose prints diagnostics with their lines in the file.
 func (a *App) Diagnose(diags config.Diagnostics) {
 	columns, _ := Size(a.Stderr)
 	source.Write(a.Stderr, diags, a.Color(a.Stderr), columns)
 }
 
-// Color reports whether w is a terminal whose user has not said no.
+// Color reports whether w is a terminal and the user has not disabled colors.
 func (a *App) Color(w io.Writer) bool {
 	return a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// PrintLast tells the last of what there is to tell.
+// PrintLast prints the last message of a command.
 func (a *App) PrintLast(message string, status int) error {
 	a.Say(message)
 	return &exited{status, message}

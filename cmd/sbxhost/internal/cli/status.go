@@ -7,15 +7,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Exit statuses that are sbxhost's own, as of env, timeout and docker run.
+// Exit statuses of sbxhost itself, as in env, timeout and docker run.
 const (
-	statusTimeout       = 124 // the command was ended by its time limit
+	statusTimeout       = 124 // the time limit ended the command
 	StatusFailed        = 125 // nothing ran, or the sandbox broke
 	statusNotExecutable = 126
 	statusNotFound      = 127
 )
 
-// ExitStatus maps what running a command gave to the status to exit with.
+// ExitStatus returns the exit status for the result of a command.
 func ExitStatus(err error) int {
 	if err == nil {
 		return 0

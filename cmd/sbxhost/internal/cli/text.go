@@ -16,7 +16,7 @@ import (
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Table gives rows as lines with their columns aligned.
+// Table formats rows as lines with aligned columns.
 func Table(indent string, rows [][]string) string {
 	var widths []int
 	for _, row := range rows {
@@ -38,7 +38,7 @@ func Table(indent string, rows [][]string) string {
 	return b.String()
 }
 
-// List gives texts as the items of a list.
+// List formats texts as the items of a list.
 func List(indent string, texts []string) string {
 	var b strings.Builder
 	for _, text := range texts {
@@ -49,7 +49,7 @@ func List(indent string, texts []string) string {
 
 func Quote(s string) string { return hostpath.Shown(s) }
 
-// QuoteAll is a command line that a shell would read the same way.
+// QuoteAll quotes a command line for a shell.
 func QuoteAll(args []string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
@@ -60,10 +60,10 @@ func QuoteAll(args []string) string {
 
 func ShellQuote(s string) string { return hostpath.ShellQuoted(s) }
 
-// OneLine keeps text from looking like more of the question than it is.
+// OneLine joins the lines of text, so that it cannot imitate more lines of a question.
 func OneLine(s string) string { return Printable(strings.ReplaceAll(s, "\n", " ")) }
 
-// ShortTime is a duration as people write it: "6h", not "6h0m0s".
+// ShortTime formats a duration as people write it: "6h", not "6h0m0s".
 func ShortTime(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -80,7 +80,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Size is that of a terminal in characters; zero for what is none.
+// Size returns a terminal's size in characters; zero if stream is not a terminal.
 func Size(stream any) (columns, rows int) {
 	if !IsTerminal(stream) {
 		return 0, 0
@@ -92,8 +92,8 @@ func Size(stream any) (columns, rows int) {
 	return columns, rows
 }
 
-// Printable keeps text that an engine or a file name has chosen from acting on
-// the terminal, and from hiding a part of itself. Lines stay lines.
+// Printable escapes characters in a text from an engine or a file name that act on the terminal or
+// hide a part of the text. It keeps line ends.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !hostpath.Visible(r) {
@@ -103,7 +103,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Plural is "1 error", "2 errors".
+// Plural returns "1 error", "2 errors".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
