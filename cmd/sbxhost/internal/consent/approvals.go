@@ -1,4 +1,4 @@
-// Package consent keeps what its user allows: commands without a sandbox, and configurations.
+// Package consent has the commands for approvals and trusted configurations.
 package consent
 
 import (
@@ -20,19 +20,19 @@ import (
 type ApprovalJSON struct {
 	ID        string          `json:"id"`
 	Scope     approvals.Scope `json:"scope"`
-	Session   string          `json:"session"` // of the scope session
-	Here      bool            `json:"here"`    // it counts in this session
+	Session   string          `json:"session"` // only for the scope session
+	Here      bool            `json:"here"`    // valid in this session
 	At        time.Time       `json:"at"`
-	LeftMS    int64           `json:"left_ms"` // 0 for the scope always
+	LeftMS    int64           `json:"left_ms"` // milliseconds; 0 for the scope always
 	Argv      []string        `json:"argv"`
 	Script    string          `json:"script"`
-	Env       bool            `json:"env"` // variables were set for it
+	Env       bool            `json:"env"` // the request set variables
 	Dir       string          `json:"dir"`
 	Sandbox   string          `json:"sandbox"`
 	Workspace string          `json:"workspace"`
 	Reason    string          `json:"reason"`
-	// What is not UTF-8 has replacement characters above, which other texts have
-	// there, too.
+	// A string above has replacement characters in place of bytes that are not UTF-8, so two
+	// different texts can look the same there.
 	RawArgv   [][]byte `json:"argv_base64,omitempty"`
 	RawScript []byte   `json:"script_base64,omitempty"`
 }
@@ -52,7 +52,7 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 		if err != nil {
 			return err
 		}
-		session, _ := approvals.LoginSession() // unknown: none is of this one
+		session, _ := approvals.LoginSession() // if unknown, no approval is of this session
 		list := []ApprovalJSON{}
 		rows := [][]string{{"ID", "SCOPE", "APPROVED", "SANDBOX", "DIRECTORY", "COMMAND"}}
 		for _, f := range found {
@@ -80,7 +80,7 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// scopeText says how far an approval reaches, and how long.
+// scopeText says where and how long an approval is valid.
 func scopeText(j *ApprovalJSON) string {
 	if j.Scope == approvals.Always {
 		return "always"
@@ -98,7 +98,7 @@ func scopeText(j *ApprovalJSON) string {
 	return text + ", " + cli.ShortTime(max(left, time.Second).Round(time.Second)) + " left"
 }
 
-// commandText is a command line of a length that a table is good for.
+// commandText shortens a command line for a table.
 func commandText(j *ApprovalJSON) string {
 	text := cli.QuoteAll(j.Argv)
 	if j.Script != "" {
@@ -113,7 +113,7 @@ func commandText(j *ApprovalJSON) string {
 	return text
 }
 
-// Add approves a command ahead of its run.
+// Add approves a command before it runs.
 func Add(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
 	flags.Register(fs)

@@ -43,12 +43,12 @@ func Trust(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// trustPath is the file that is meant, resolved.
+// trustPath returns the resolved path of the configuration to trust.
 func trustPath(a *cli.App, name string, gone bool) (string, error) {
 	if name == "" {
 		path, origin, err := config.Find(config.LookupOptions{Dir: a.Dir, Getenv: func(n string) string {
 			if n == "SBXHOST_CONFIG" {
-				return "" // which needs no trust
+				return "" // it needs no trust
 			}
 			return a.Getenv(n)
 		}})
@@ -91,7 +91,7 @@ func trustAdd(a *cli.App, path string) error {
 		a.Diagnose(errs)
 		return a.PrintLast(fmt.Sprintf("%s: %s; it was not trusted", setup.NameOf(file), cli.Plural(len(errs), "error")), cli.StatusFailed)
 	}
-	// First what is to be trusted, then that it is.
+	// First show the configuration, then say that it is trusted.
 	if state == approvals.TrustChanged {
 		if err := a.Print(prompt.Diff(before.Content, string(text))); err != nil {
 			return err
