@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 )
 
-// examine looks at everything that this platform has.
+// examine runs all checks of this platform.
 func examine(a *cli.App) []finding {
 	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
 	findings = append(findings, examinePlatform()...)
@@ -26,7 +26,7 @@ func asWhom() string {
 	return fmt.Sprintf("as an ordinary user (uid %d)", os.Geteuid())
 }
 
-// cacheDir writes to the directory that holds the sessions' scratch space.
+// cacheDir writes to the directory of the sessions' scratch space.
 func cacheDir(a *cli.App) finding {
 	f := finding{Name: "cache directory", State: stateOK}
 	base := a.Getenv("XDG_CACHE_HOME")
@@ -62,7 +62,7 @@ func cacheDir(a *cli.App) finding {
 	return f
 }
 
-// nearest is the directory, or the one above it that is there.
+// nearest returns the directory, or the nearest existing one above it.
 func nearest(dir string) string {
 	for dir != "/" && dir != "." {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -73,14 +73,14 @@ func nearest(dir string) string {
 	return dir
 }
 
-// runtimeDir binds a socket where an engine's would be.
+// runtimeDir binds a socket in the directory of the engines' sockets.
 func runtimeDir() finding {
 	f := finding{Name: "engine sockets", State: stateOK}
 	dir, err := os.MkdirTemp("", "sbxhost-doctor-")
 	if err == nil {
 		defer os.RemoveAll(dir)
 		f.Found = filepath.Dir(dir)
-		// As long as the names that are used there.
+		// As long as the real names there.
 		var l net.Listener
 		if l, err = net.Listen("unix", filepath.Join(dir, "plugin4294967295")); err == nil {
 			l.Close()

@@ -9,7 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 )
 
-// examinePlatform looks at what is around engines. What the kernel allows, each tells of itself, by trying.
+// examinePlatform checks the surroundings of engines. Each engine finds out by a probe what the
+// kernel allows it.
 func examinePlatform() []finding { return []finding{appArmor(), container()} }
 
 func appArmor() finding {
@@ -24,8 +25,8 @@ func appArmor() finding {
 
 const appArmorOff = "as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 
-// appArmorFix gives the profile that lets this program, and the lean engine beside it, make
-// user namespaces. A path that would mean something else in a profile gets none.
+// appArmorFix returns the profile that lets this program, and the lean engine beside it, make user
+// namespaces. It returns none for a path with a special meaning in a profile.
 func appArmorFix(program string, err error) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._+-", r)
@@ -33,12 +34,12 @@ func appArmorFix(program string, err error) string {
 	if err != nil || strings.ContainsFunc(program, func(r rune) bool { return !plain(r) }) {
 		return appArmorOff
 	}
-	// The parser takes a path that begins with a slash alone for what a profile is of.
+	// The parser takes a string as a profile's path only if it begins with a slash.
 	dir, name := filepath.Split(program)
 	return fmt.Sprintf("as root: write `abi <abi/4.0>, profile sbxhost %s{%s,sbxhost-engine-native} flags=(unconfined) { userns, }` to /etc/apparmor.d/sbxhost and run: apparmor_parser -r /etc/apparmor.d/sbxhost", dir, name)
 }
 
-// container tells whether this machine is one.
+// container reports whether this machine is one.
 func container() finding {
 	f := finding{Name: "container", State: stateOK, Found: "none: this is a machine of its own"}
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {

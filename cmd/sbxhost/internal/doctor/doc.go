@@ -1,2 +1,2 @@
-// Package doctor tells what this machine allows, and what would help.
+// Package doctor reports what this machine allows, and how to fix the rest.
 package doctor

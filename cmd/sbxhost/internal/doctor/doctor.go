@@ -20,20 +20,20 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// finding is what one look has brought.
+// finding is the result of one check.
 type finding struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // ok, limited, missing or unknown
 	Found string `json:"found"`
-	// Consequence is what it means for sandboxes, and Fix what would help;
-	// both are empty where all is well.
+	// Consequence says what the finding means for sandboxes, and Fix how to change it; both are
+	// empty if all is well.
 	Consequence string `json:"consequence"`
 	Fix         string `json:"fix"`
 }
 
 const (
 	stateOK      = "ok"
-	stateLimited = "limited" // works, less well than it could
+	stateLimited = "limited" // works, with less than it could
 	stateMissing = "missing"
 	stateUnknown = "unknown"
 )
@@ -42,11 +42,12 @@ type doctorReport struct {
 	Findings []finding        `json:"findings"`
 	Engines  []engines.Probed `json:"engines"`
 	Probes   []probedGroup    `json:"probes,omitempty"`
-	// Unacknowledged is what commands have made that acts outside of sandboxes, and nobody has acknowledged.
+	// Unacknowledged are files that commands have made, that act outside of sandboxes, and that
+	// nobody has acknowledged.
 	Unacknowledged []approvals.Finding `json:"told"`
 }
 
-// probedGroup is one engine's outcome of the probes.
+// probedGroup is one engine's result of the probes.
 type probedGroup struct {
 	Engine  string              `json:"engine"`
 	Summary string              `json:"summary"`
@@ -54,7 +55,7 @@ type probedGroup struct {
 	Error   string              `json:"error"`
 }
 
-// Command tells what this machine allows.
+// Command reports what this machine allows.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	asJSON := cli.JSONFlag(fs)
 	probe, seen := fs.Bool("probe", false, ""), fs.Bool("seen", false, "")
@@ -126,8 +127,8 @@ func testIsolation(ctx context.Context, h *host.Host, name string, configs []jso
 	return g
 }
 
-// engineOptions gives what the config blocks of an engine's sandboxes hold, in the
-// order of their names. What is wrong in one is for validate to say.
+// engineOptions returns the config blocks of an engine's sandboxes, in the order of the sandboxes'
+// names. It skips errors, which validate reports.
 func engineOptions(s *setup.Setup, engine string, schema shared.OptionSchema) (list []json.RawMessage) {
 	for _, name := range slices.Sorted(maps.Keys(s.Options.Sandboxes)) {
 		if s.Options.Sandboxes[name].Engine != engine {
@@ -140,8 +141,8 @@ func engineOptions(s *setup.Setup, engine string, schema shared.OptionSchema) (l
 	return list
 }
 
-// imageAtHand gives the options for a container of the first image that is named,
-// which is neither fetched nor built for that.
+// imageAtHand returns the options for a container of the first configured image, without fetching
+// or building that.
 func imageAtHand(configs []json.RawMessage) json.RawMessage {
 	for _, config := range configs {
 		var options struct {
