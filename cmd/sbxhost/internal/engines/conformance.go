@@ -86,31 +86,31 @@ func Test(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// maxStreamMiB keeps the number of bytes a number.
+// maxStreamMiB keeps the number of bytes within its type.
 const maxStreamMiB = 1 << 20
 
 var errInterrupted = errors.New("interrupted; not all was tried")
 
-// untilSignalled gives a context that the first signal ends. The second has its usual
-// effect, and so has one that our caller ignores.
+// untilSignalled returns a context that the first signal ends. The second signal has its usual
+// effect, and so does a signal that the caller ignores.
 func untilSignalled() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 	ignored := slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool { return !signal.Ignored(s) })
 	if len(ignored) > 0 {
-		// An engine would inherit that, and its commands from it: of nohup's making,
-		// and no fault of the engine's.
+		// An engine would inherit an ignored signal, and pass it to its commands: it comes from
+		// nohup, and is not the engine's fault.
 		signal.Notify(make(chan os.Signal, 1), ignored...)
 	}
 	signals = slices.DeleteFunc(signals, func(s os.Signal) bool { return slices.Contains(ignored, s) })
 	if len(signals) == 0 {
-		return context.WithCancel(context.Background()) // none would mean all
+		return context.WithCancel(context.Background()) // no signals would mean all signals
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// engineCommand gives what starts an engine, of a name or at a path.
+// engineCommand returns the command that starts an engine, by its name or path.
 func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (command *exec.Cmd, release func(), err error) {
 	s, err := setup.Load(ctx, a, explicit)
 	if err != nil {
@@ -123,7 +123,7 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 		engine = a.Absolute(engine)
 		name = filepath.Base(engine)
 		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
-		// Whoever names a program starts it, wherever it lies.
+		// Who names a program by its path may start it anywhere.
 		options.Dir, options.Workspace = "/", host.WorkspaceOptions{}
 	}
 	h, err := host.New(ctx, options)
@@ -135,14 +135,15 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 	if err != nil {
 		return nil, nil, err
 	}
-	// A host says best why a program is no engine, or not one of this version.
+	// A host explains best why a program is not an engine, or not one of this version.
 	if _, err := h.EngineInfo(ctx, names[0]); err != nil {
 		return nil, nil, err
 	}
 	return h.EngineCommand(names[0])
 }
 
-// progress shows on a terminal how far a run is, and a case that takes long; nil where nobody looks.
+// progress shows on a terminal how far a run is, and a slow case; nil if the output is not a
+// terminal.
 func progress(a *cli.App) func(enginetest.Progress) {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil
@@ -160,7 +161,7 @@ func progress(a *cli.App) func(enginetest.Progress) {
 	}
 }
 
-// RunKit runs the kit on processes that are started as a command says.
+// RunKit runs the kit on processes that the command starts.
 func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(enginetest.Progress)) (results enginetest.Results, err error) {
 	o.Launch = func(ctx context.Context) (*dial.Process, error) {
 		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
@@ -179,7 +180,7 @@ func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell f
 		return results, err
 	}
 	defer engine.Kill()
-	defer context.AfterFunc(ctx, engine.Kill)() // what still waits for it need not
+	defer context.AfterFunc(ctx, engine.Kill)() // nothing needs to wait for it any more
 	suite, err := enginetest.New(ctx, engine, o)
 	if err != nil && ctx.Err() != nil {
 		return results, errInterrupted

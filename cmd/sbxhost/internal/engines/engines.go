@@ -1,4 +1,4 @@
-// Package engines describes engines, asks and tests them, and pins them.
+// Package engines describes, probes, tests and pins engines.
 package engines
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// engineNames gives the names asked for; an unknown one is an error.
+// engineNames returns the requested names. An unknown name is an error.
 func engineNames(h *host.Host, asked []string) ([]string, error) {
 	known := h.EngineNames()
 	names := make([]string, 0, len(asked))
@@ -25,8 +25,8 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 		if name == "bubblewrap" {
 			name = "bwrap"
 		}
-		// One that is a program of its own may be missing, of which the host
-		// tells more than that there is none.
+		// An engine that is a separate program may be missing; the host then explains more than its
+		// absence.
 		if _, separate := h.SeparateEngines()[name]; !separate && !slices.Contains(known, name) {
 			return nil, cli.Hint(fmt.Errorf("there is no engine %q", name), "there are "+strings.Join(known, ", "))
 		}
@@ -35,23 +35,23 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 	return names, nil
 }
 
-// Names begins with the engines that "auto" chooses from.
+// Names returns all names, first those from which "auto" chooses.
 func Names(h *host.Host) []string {
 	names, auto := h.EngineNames(), h.AutoEngines()
 	rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(auto, n) })
 	return append(slices.DeleteFunc(auto, func(n string) bool { return !slices.Contains(names, n) }), rest...)
 }
 
-// Listed is what a list says of an engine.
+// Listed is one engine in a list.
 type Listed struct {
 	BuiltIn bool   `json:"built_in"`
-	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0: never chosen
-	Source  string `json:"source"`  // path of the executable of one that is not built in
-	Version string `json:"version"` // empty where the engine could not be asked
-	Doc     string `json:"doc"`     // likewise
+	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0 means never chosen
+	Source  string `json:"source"`  // path of its executable; empty if it is built in
+	Version string `json:"version"` // empty if sbxhost could not ask the engine
+	Doc     string `json:"doc"`     // empty if sbxhost could not ask the engine
 }
 
-// List describes an engine, of which info is what it says of itself.
+// List describes an engine by its own info.
 func List(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name string, info shared.Info) *Listed {
 	e := &Listed{Auto: 1 + slices.Index(h.AutoEngines(), name), Source: cmp.Or(s.Options.Reattach[name].Socket, s.Options.Engines[name].Source, h.SeparateEngines()[name]),
 		Version: info.Version, Doc: info.Doc}
@@ -61,7 +61,7 @@ func List(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name st
 	return e
 }
 
-// Table shows engines that were listed.
+// Table formats listed engines.
 func Table(list []Probed) string {
 	rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
 	for _, e := range list {
@@ -87,10 +87,10 @@ type Probed struct {
 	Fix      string            `json:"fix"`
 	Degraded []string          `json:"degraded"`
 	Facts    map[string]string `json:"facts"`
-	Error    string            `json:"error"` // why the question has no answer
+	Error    string            `json:"error"` // why sbxhost has no answer
 }
 
-// ProbeNamed tries the engines of those names.
+// ProbeNamed probes the engines of those names.
 func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, asJSON bool) error {
 	names, err := engineNames(h, asked)
 	if err != nil {
@@ -115,7 +115,7 @@ func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, a
 	return cli.Exit(status)
 }
 
-// probeLimit is longer than any engine of sbxhost's own takes.
+// probeLimit is longer than the probe of any engine of sbxhost takes.
 const probeLimit = 40 * time.Second
 
 // Prober is a *host.Host.

@@ -38,7 +38,7 @@ func Pin(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// pin does so, for those that are asked for, in a file that is locked as w says.
+// pin writes the checksums of the requested engines into the locked file of w.
 func pin(a *cli.App, s *setup.Setup, h *host.Host, w *replace.File, asked []string, dry bool) error {
 	if s.File.Path() == "" {
 		return cli.Hint(errors.New("there is no configuration file to write to"), "name one with -config, or write one with sbxhost init")
@@ -61,8 +61,7 @@ func pin(a *cli.App, s *setup.Setup, h *host.Host, w *replace.File, asked []stri
 	return a.Print(told)
 }
 
-// pinAll gives the text of a configuration with the checksums of engines, and says what
-// they are.
+// pinAll returns the text of a configuration with the checksums of engines, and a list of these.
 func pinAll(a *cli.App, file *config.File, files []launch.File) (text []byte, told string, err error) {
 	text = file.Text()
 	for _, f := range files {
@@ -86,21 +85,20 @@ func pinAll(a *cli.App, file *config.File, files []launch.File) (text []byte, to
 	return text, told, nil
 }
 
-// lockConfig locks the configuration in force before it is read. Where there is
-// none, it gives nil.
+// lockConfig locks the configuration in force before the caller reads it. Without a configuration
+// it returns nil.
 func lockConfig(a *cli.App, explicit string) (*replace.File, error) {
 	path, _, err := setup.Caller(a).Find(explicit)
 	if err != nil || path == "" {
 		return nil, err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return nil, nil // of which who reads it tells more
+		return nil, nil // the reader reports more about it
 	}
 	return replace.Open(a.Dir, path, setup.CommandDirs(a, host.Options{}, path))
 }
 
-// engineFiles finds the executables of the engines that are asked for, or of
-// all that have an engine block.
+// engineFiles finds the executables of the requested engines, or of all that have an engine block.
 func engineFiles(h *host.Host, s *setup.Setup, asked []string) ([]launch.File, error) {
 	names := cli.SortedKeys(s.Options.Engines)
 	if len(asked) > 0 {
