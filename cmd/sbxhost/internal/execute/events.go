@@ -18,15 +18,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// eventLog is where -events tells what happens, a line of JSON each, with the names that
-// docs/result.schema.json has. Nil tells nothing.
+// eventLog writes the events for -events, one JSON line each, with the names of
+// docs/result.schema.json. A nil log writes nothing.
 type eventLog struct {
 	mu   sync.Mutex
 	file *os.File
 	err  error
 }
 
-// openEvents opens a file as -result does, or takes a descriptor that our caller has opened.
+// openEvents opens a file as -result does, or takes a descriptor that the caller has opened.
 func openEvents(target, cwd string, writable func() []string) (*eventLog, error) {
 	number, ok := strings.CutPrefix(target, "/dev/fd/")
 	fd, err := strconv.Atoi(number)
@@ -46,7 +46,7 @@ func openEvents(target, cwd string, writable func() []string) (*eventLog, error)
 	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("-events: descriptor %d is not open for writing", fd)
 	}
-	unix.CloseOnExec(fd) // engines are none of those that it is for
+	unix.CloseOnExec(fd) // engines must not get it
 	return &eventLog{file: os.NewFile(uintptr(fd), target)}, nil
 }
 
@@ -55,7 +55,7 @@ func (l *eventLog) write(event string, at time.Time, fields any) {
 	if l == nil {
 		return
 	}
-	if at.IsZero() { // an engine need not say when
+	if at.IsZero() { // an engine may leave the time out
 		at = time.Now()
 	}
 	line, err := json.Marshal(struct {
@@ -79,7 +79,7 @@ func (l *eventLog) write(event string, at time.Time, fields any) {
 	l.err = errors.Join(l.err, err)
 }
 
-// Message is of events that a person can read and no more.
+// Message is for events that have only a text for people.
 type Message struct {
 	Message string `json:"message"`
 }
@@ -100,7 +100,7 @@ func (l *eventLog) event(e shared.Event) {
 	}
 }
 
-// Decided is told before the command runs.
+// Decided writes its event before the command runs.
 type Decided struct {
 	Sandbox       string              `json:"sandbox"`
 	Engine        string              `json:"engine"`
@@ -116,7 +116,7 @@ func (l *eventLog) decided(r host.Report) {
 	l.write("decided", time.Now(), Decided{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
 }
 
-// close gives what kept lines from being written. A reader that went away wants no more of them.
+// close returns the error that stopped the writing. If the reader went away, that is no error.
 func (l *eventLog) close() error {
 	if l == nil {
 		return nil

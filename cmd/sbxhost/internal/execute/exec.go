@@ -23,7 +23,7 @@ func Exec(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// runAnywhere runs the command here or in the server that holds its session.
+// runAnywhere runs the command here, or in the server that holds its session.
 func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
 	if kept, err := e.needsServer(fs); err != nil {
 		return err
@@ -43,16 +43,16 @@ type Execution struct {
 	*cli.App
 	flags      setup.Flags
 	args       []string
-	quiet      bool // says neither notes nor hints
-	noNotes    bool // says hints alone
+	quiet      bool // prints neither notes nor hints
+	noNotes    bool // prints only hints
 	trace      bool
 	resultPath string
 	eventsTo   string
-	shell      bool    // what the network was used for is told, and not each denial
-	Remote     *Remote // for whom the command runs; nil: for our own caller
+	shell      bool    // reports the use of the network, and not each denial
+	Remote     *Remote // the client for whom the command runs; nil for this process's own caller
 
 	preparation
-	tty      bool // the command has a terminal that we relay
+	tty      bool // the command has a terminal, which this process relays
 	terminal *terminal.Outer
 	report   host.Report
 }
@@ -72,15 +72,15 @@ func (e *Execution) register(fs *flag.FlagSet) {
 	fs.BoolVar(&e.flags.Keep, "keep", false, "")
 }
 
-// RegisterExec is register with what exec has and shell has not.
+// RegisterExec registers the flags of shell, and those that only exec has.
 func (e *Execution) RegisterExec(fs *flag.FlagSet) {
 	e.register(fs)
 	fs.BoolVar(&e.trace, "trace", false, "")
 	fs.StringVar(&e.eventsTo, "events", "", "")
 }
 
-// Take takes the command from the flags that were parsed, if there is one. It is the user's shell if
-// shell says so.
+// Take takes the command from the parsed flags, if there is one. If shell is set, the command is
+// the user's shell.
 func (e *Execution) Take(fs *flag.FlagSet, shell bool) bool {
 	if shell {
 		e.flags.Tty, e.shell = true, true
@@ -91,9 +91,9 @@ func (e *Execution) Take(fs *flag.FlagSet, shell bool) bool {
 	return fs.NArg() > 0 || e.flags.Scripted
 }
 
-// userShell becomes the shell: which one is there is known inside alone. An account that
-// nobody may log in to can still use a sandbox. A login shell would read a profile, which on
-// many a system begins with a PATH of its own.
+// userShell becomes the shell: only a process inside can find out which shell exists. An account
+// without login can still use a sandbox. userShell does not start a login shell, because that reads
+// a profile, which often begins with its own PATH.
 const userShell = `case ${SHELL##*/} in nologin|false|true) ;; *)
 	case $SHELL in /*) if test -f "$SHELL" && test -x "$SHELL"; then exec "$SHELL"; fi ;; esac ;;
 esac

@@ -24,14 +24,14 @@ import (
 	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
-// FullDelay is how often is tried again what is in somebody's way for a moment.
+// FullDelay is the time between two tries if something is in the way for a moment.
 const FullDelay = 50 * time.Millisecond
 
-// SessionName names the session of the command; it is empty for one without a name.
+// SessionName returns the name of the command's session, or empty if it has no name.
 func (e *Execution) SessionName() string { return setup.SessionOptions(e.App, &e.flags).Name }
 
-// needsServer reports whether the command runs in a session that a server holds, and refuses what cannot
-// be had there.
+// needsServer reports whether the command runs in a session that a server holds, and refuses
+// options that such a session cannot have.
 func (e *Execution) needsServer(fs *flag.FlagSet) (bool, error) {
 	f := &e.flags
 	name := e.SessionName()
@@ -52,8 +52,8 @@ func (e *Execution) needsServer(fs *flag.FlagSet) (bool, error) {
 	return true, nil
 }
 
-// keepsByDefinition reports whether the definition says it. What is wrong with the configuration is
-// told by who runs the command.
+// keepsByDefinition reports whether the definition keeps the session. Errors of the configuration
+// are reported where the command runs.
 func (e *Execution) keepsByDefinition() bool {
 	quiet := *e.App
 	quiet.Stderr = io.Discard
@@ -65,14 +65,15 @@ func (e *Execution) keepsByDefinition() bool {
 	return err == nil && s.Options.Sandboxes[name].Session.Processes
 }
 
-// serverTries is how often a server is asked or started: another may be about to end, or to begin.
+// serverTries is how often to ask or start a server: another one may be about to end or to begin.
 const serverTries = 5
 
-// ownIdle is how long a server stays that is there for sessions alone, when it holds none.
+// ownIdle is how long a server for sessions alone stays without a session.
 const ownIdle = "2s"
 
-// runInServer has a server run the command: the one that holds the session, or else the one of this user, or one
-// beside the sessions' directories where that cannot be or does not serve us.
+// runInServer makes a server run the command: the one that holds the session; or else the server of
+// this user; or, if that cannot exist or does not serve this process, one beside the sessions'
+// directories.
 func (e *Execution) runInServer() error {
 	name := e.SessionName()
 	dir, err := session.KeeperDir(e.LookupEnv, name, true)
@@ -124,8 +125,9 @@ func (e *Execution) runInServer() error {
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
 }
 
-// runServed has the server of this user run the command, in whose session others have what it leaves, too, unless
-// there can be none or it is to run from this process.
+// runServed makes the server of this user run the command, in whose session other commands also
+// find its leftovers. It does not if there can be no server, or if the command must run from this
+// process.
 func (e *Execution) runServed() (served bool, err error) {
 	runtime, err := serve.Dir(e.Getenv("XDG_RUNTIME_DIR"))
 	if err != nil || e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
@@ -153,7 +155,8 @@ func (e *Execution) runServed() (served bool, err error) {
 	return false, nil
 }
 
-// startServer starts one for a directory, which is for sessions alone or for all commands of this user.
+// startServer starts a server for a directory: for sessions alone, or for all commands of this
+// user.
 func (e *Execution) startServer(dir string, sessions bool) error {
 	self, err := hostpath.Self()
 	if err != nil {
@@ -168,14 +171,14 @@ func (e *Execution) startServer(dir string, sessions bool) error {
 	return serve.Start(self, []string{"XDG_RUNTIME_DIR=" + filepath.Dir(dir)}, "-detached")
 }
 
-// ask has a server run the command. A terminal stays with this process, which alone knows whether it
-// is in the foreground: the server gets what is typed.
+// ask makes a server run the command. A terminal stays with this process, which alone knows whether
+// it is in the foreground: the server gets the typed bytes.
 func (e *Execution) ask(path, program string) (status int, ended syscall.Signal, err error) {
-	e.cmd = &host.Cmd{TTY: true} // that of the server has one, if we have
+	e.cmd = &host.Cmd{TTY: true} // the server's command has a terminal if this process has one
 	r := e.newRelay(nil)
 	defer e.terminal.Restore()
 	client := serve.Client{Hello: serve.Hello{Args: e.absoluteCommandLine(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
-	var typed *os.File // where it goes
+	var typed *os.File // where typed bytes go
 	if e.terminal != nil {
 		var read *os.File
 		if read, typed, err = os.Pipe(); err != nil {
@@ -186,7 +189,7 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 		client.Stdin = int(read.Fd())
 	}
 	client.Relay = func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{}) {
-		// How long a command has to end, and to begin, its server knows.
+		// The server knows how long a command may take to begin and to end.
 		r.Grace, r.Patience, r.Started, r.Finished = math.MaxInt64, 0, begun, ended
 		r.Forward, r.Cancel = send, send
 		r.Resize, r.Redraw = func() { send(syscall.SIGWINCH) }, func() {}
@@ -198,8 +201,8 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 	return client.Ask(path, program)
 }
 
-// absoluteCommandLine are the words of the command line, with the path of a script as it is for a process in
-// another directory.
+// absoluteCommandLine returns the words of the command line, with a script's path made valid for a
+// process in another directory.
 func (e *Execution) absoluteCommandLine() []string {
 	words := slices.Clone(e.CommandLine)
 	if !e.flags.ByFile {
@@ -213,14 +216,14 @@ func (e *Execution) absoluteCommandLine() []string {
 	return words
 }
 
-// ProcessSpecific reports whether text names a path that is another one in each process.
+// ProcessSpecific reports whether text names a path that differs between processes.
 func ProcessSpecific(text string) bool {
 	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
 }
 
-// OwnProcess says why a command cannot run from another process than its client, or "": it is to have a
-// terminal, to share what a server would keep from others, to write to where only the client can, or to
-// run without a sandbox, as a child of it.
+// OwnProcess says why only the client itself can run a command, or "" if a server can: the command
+// needs a terminal, or shares what a server would keep from others, or writes where only the client
+// can, or runs without a sandbox, as a child of the client.
 func (e *Execution) OwnProcess() string {
 	f := &e.flags
 	for why, own := range map[string]bool{

@@ -20,7 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// printChanges tells of what the command made that acts outside of its sandbox.
+// printChanges reports files that the command made and that act outside of its sandbox.
 func (e *Execution) printChanges() {
 	if e.quiet {
 		return
@@ -42,12 +42,13 @@ func (e *Execution) printChanges() {
 	}
 }
 
-// printFindings tells once, where a person reads it, that earlier commands have made what acts outside.
+// printFindings reports once, on a terminal, that earlier commands made files that act outside of
+// sandboxes.
 func (e *Execution) printFindings(begin time.Time) {
 	if e.host == nil || e.quiet || !cli.IsTerminal(e.Stderr) {
 		return
 	}
-	list, _ := e.host.Findings() // sbxhost doctor says why not
+	list, _ := e.host.Findings() // sbxhost doctor reports the error
 	earlier := 0
 	for _, t := range list {
 		if t.At.Before(begin) {
@@ -59,10 +60,10 @@ func (e *Execution) printFindings(begin time.Time) {
 	}
 }
 
-// maxRepositories is how many repositories that a command made are told of.
+// maxRepositories is how many new repositories the messages name.
 const maxRepositories = 10
 
-// event tells what a person should know while the command runs.
+// event prints events that a person should know while the command runs.
 func (e *Execution) event(ev shared.Event) {
 	e.events.event(ev)
 	if e.quiet || e.noNotes {
@@ -70,7 +71,8 @@ func (e *Execution) event(ev shared.Event) {
 	}
 	switch ev.Kind {
 	case shared.EventDegraded:
-		// What an engine or this machine lacks is the same for each command. What has happened is not.
+		// Shortcomings of an engine or of this machine are the same for each command, but incidents
+		// are not.
 		lacks := ev.Details["feature"] != "" || ev.Details["mechanism"] == "landlock" || ev.Details["mechanism"] == "session"
 		if !lacks || e.firstToday(ev.Message) {
 			e.note("degraded: " + ev.Message)
@@ -87,13 +89,13 @@ func (e *Execution) event(ev shared.Event) {
 			e.note("degraded: " + ev.Message)
 		}
 	case shared.EventProgress:
-		if cli.IsTerminal(e.Stderr) { // a log has no use for it
+		if cli.IsTerminal(e.Stderr) { // useless in a log
 			e.note(ev.Message)
 		}
 	}
 }
 
-// firstToday reports whether this was not said in the last day of this sandbox.
+// firstToday reports whether this text was not printed for this sandbox during the last day.
 func (e *Execution) firstToday(message string) bool {
 	store := e.setup.Options.Approvals.Store
 	if store == nil {
@@ -103,16 +105,15 @@ func (e *Execution) firstToday(message string) bool {
 	return first || err != nil
 }
 
-// printUnsandboxed says that a command runs without the sandbox that its
-// definition would give it.
+// printUnsandboxed says that a command runs without the sandbox of its definition.
 func (e *Execution) printUnsandboxed(d policy.Decision, engine string) {
-	// An engine of others', which is named, may hold some of what a sandbox does.
+	// An engine from somebody else, which the message names, may enforce some of a sandbox.
 	if d.Outcome == policy.Unsandboxed && (d.Rule != policy.RuleEngineNamed || engine == "noop") {
 		e.Say(fmt.Sprintf("running WITHOUT a sandbox (%s): %s", d.Rule, cli.OneLine(d.Reason)))
 	}
 }
 
-// note is say for one line at a moment at which the terminal may be raw.
+// note prints one line when the terminal may be raw.
 func (e *Execution) note(message string) {
 	message = strings.ReplaceAll(message, "\n", " ")
 	if !e.terminal.IsRaw() {
@@ -122,27 +123,27 @@ func (e *Execution) note(message string) {
 	fmt.Fprintf(e.Stderr, "\rsbxhost: %s\r\n", cli.Printable(message))
 }
 
-// printReview says where what the command wrote to the workspace is.
+// printReview says where the command's writes to the workspace are.
 func (e *Execution) printReview() {
 	if name := e.report.Review; name != "" && !e.quiet && e.report.Result != nil {
 		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review show -patch %s", name, name))
 	}
 }
 
-// maxHints bounds the lines on what a sandbox kept from a command, maxTraceHints those of one
-// whose trace was asked for.
+// maxHints is how many lines of denials a command gets; maxTraceHints if the user asked for a
+// trace.
 const (
 	maxHints      = 2
 	maxTraceHints = 10
 )
 
-// printDenials tells what the sandbox kept from the command, what is certain first.
+// printDenials reports what the sandbox refused to the command, the certain denials first.
 func (e *Execution) printDenials() {
 	if e.quiet || e.shell {
 		return
 	}
 	succeeded := e.report.ExitCode != nil && *e.report.ExitCode == 0
-	quietly := succeeded && !e.trace && cli.IsTerminal(e.Stderr) // who looks at it saw that it went well
+	quietly := succeeded && !e.trace && cli.IsTerminal(e.Stderr) // the user sees on the terminal that it went well
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool {
 		return d.Attribute == "limits.timeout" || quietly && d.Attribute == "network"
 	})
@@ -170,13 +171,13 @@ func suggestion(sandbox string, denials []host.Denial) string {
 	for i := range denials {
 		d := &denials[i]
 		if d.Value == "" || strings.ContainsAny(d.Attribute, "[") {
-			continue // nothing is proposed, or a change within an element, which its own line tells
+			continue // no proposal, or a change within an element, which its own line shows
 		}
 		switch {
 		case values[d.Attribute] == nil:
 			names = append(names, d.Attribute)
 		case list[d.Attribute] && !d.Element:
-			continue // a name is less than the whole network
+			continue // the whole network includes each name
 		case !list[d.Attribute] && d.Element:
 			values[d.Attribute] = nil
 		}
@@ -209,7 +210,8 @@ func suggestion(sandbox string, denials []host.Denial) string {
 	return b.String() + "}"
 }
 
-// blockOf is the block of an attribute such as limits.pids; empty for one of the sandbox itself.
+// blockOf returns the block of an attribute such as limits.pids; empty for an attribute of the
+// sandbox itself.
 func blockOf(attribute string) string {
 	block, _, ok := strings.Cut(attribute, ".")
 	if !ok {
@@ -218,7 +220,7 @@ func blockOf(attribute string) string {
 	return block
 }
 
-// outermost leaves out quoted paths that lie in another one.
+// outermost drops quoted paths that are inside another one.
 func outermost(values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool {
 		return slices.ContainsFunc(values, func(around string) bool {
@@ -227,7 +229,8 @@ func outermost(values []string) []string {
 	})
 }
 
-// placeDenial says where that stands which holds a denial, and the change in the caller's form.
+// placeDenial adds the place of the attribute that causes a denial, and the change in the caller's
+// form.
 func (e *Execution) placeDenial(d *host.Denial) {
 	flag := e.flags.FlagOf(d.Attribute)
 	if d.At = cmp.Or(flag, e.place(d.Attribute)); flag != "" {
@@ -238,7 +241,7 @@ func (e *Execution) placeDenial(d *host.Denial) {
 	}
 }
 
-// denialLine says what was denied, what would allow it, and where that is written.
+// denialLine says what the sandbox denied, what would allow it, and where that is written.
 func (e *Execution) denialLine(d *host.Denial) string {
 	at, change := "at "+d.At, d.Change
 	switch {
@@ -257,8 +260,8 @@ func (e *Execution) denialLine(d *host.Denial) string {
 	return fmt.Sprintf("%s; to allow it: %s %s", d.Reason, change, at)
 }
 
-// hint gives err with what helps where the command was not found, and says which time limit
-// has ended it, which nothing else would say.
+// hint adds help to err if the command was not found, and says which time limit ended it; nothing
+// else would say that.
 func (e *Execution) hint(err error) error {
 	exit, exited := errors.AsType[*host.ExitError](err)
 	if timedOut := exited && exit.TimedOut || errors.Is(err, host.ErrTimedOut); timedOut && e.setup != nil && !e.quiet {
@@ -277,10 +280,10 @@ func (e *Execution) hint(err error) error {
 	return err
 }
 
-// maxSummary bounds a summary's lines.
+// maxSummary is how many lines a summary has.
 const maxSummary = 20
 
-// networkSummary has a line for each name with each outcome.
+// networkSummary returns one line for each name and outcome.
 func networkSummary(uses []audit.NetworkUse) (lines []string) {
 	for _, u := range uses {
 		d := egress.Decision{Name: cmp.Or(u.Name, "others"), Port: u.Port, Source: u.By, Allowed: u.Allowed, Reason: u.Reason}
@@ -299,7 +302,7 @@ func networkSummary(uses []audit.NetworkUse) (lines []string) {
 	return lines
 }
 
-// timedOut says which limit ended a command, which nothing else would say.
+// timedOut says which limit ended a command; nothing else would say that.
 func (e *Execution) timedOut() string {
 	limit := e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Timeout
 	from := "limits.timeout of sandbox " + strconv.Quote(e.setup.Sandbox)
@@ -312,8 +315,8 @@ func (e *Execution) timedOut() string {
 	return fmt.Sprintf("the command was ended after %v, its time limit (%s)", limit, from)
 }
 
-// place says where in the configuration an attribute of the sandbox stands, or
-// would have to; "" for the built-in one.
+// place returns the place of a sandbox's attribute in the configuration, or where it would be; ""
+// for the built-in configuration.
 func (e *Execution) place(attribute string) string {
 	if attribute == "" || e.setup == nil || e.setup.File.Path() == "" {
 		return ""

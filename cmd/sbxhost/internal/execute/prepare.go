@@ -13,22 +13,22 @@ import (
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
-// A preparation is what a command has before it runs.
+// A preparation is the state of a command before it runs.
 type preparation struct {
 	setup  *setup.Setup
-	output *resultFile // of -result; nil before it is open
-	events *eventLog   // of -events, likewise
+	output *resultFile // of -result; nil until it is open
+	events *eventLog   // of -events; nil until it is open
 	span   *trace.Span
 	host   *UsedHost
 	cmd    *host.Cmd
 }
 
-// prepareInTime prepares for as long as the command is wanted: until a signal ends us, or
-// the time limit. A file that is read may lie on a disk that does not answer.
+// prepareInTime prepares until a signal or the time limit ends the command. A disk with a file to
+// read may not answer.
 func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp func()) error {
 	e.host, e.cmd = nil, nil
 	reading, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil) // a server would have the timer, and what it refers to, until the limit
+	defer cancel(nil) // otherwise a server keeps the timer, and all that it refers to, until the limit
 	limit := func(limit time.Duration) {
 		timer := time.AfterFunc(time.Until(begin.Add(limit)), func() {
 			cancel(fmt.Errorf("%w before the command ran, while its configuration was read or the session's lock waited for", host.ErrTimedOut))
@@ -57,8 +57,8 @@ func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	}
 }
 
-// prepare reads the configuration and makes the command. It changes nothing of the Execution, which may have gone on
-// without it. It has hungUp called when the terminal is gone.
+// prepare reads the configuration and makes the command. It does not change the Execution, which
+// may have gone on without it. It calls hungUp after the terminal is gone.
 func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin time.Time, limit func(time.Duration), hungUp func()) (err error) {
 	if p.setup, err = setup.Load(reading, e.App, e.flags.Config); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	return nil
 }
 
-// connect gives a command our standard streams, or a terminal of its own in their place.
+// connect gives a command this process's standard streams, or a terminal of its own.
 func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Remote.errors(e.Stderr)
 	if !e.tty {
@@ -121,12 +121,12 @@ func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
 	cmd.Stdin = &terminal.Typed{From: e.Stdin}
 	if e.terminal != nil {
 		cmd.Stdin = &terminal.EOFReader{From: e.terminal, Ended: hungUp}
-	} else if e.Remote != nil && e.Remote.Typed { // a ^D would have a shell say "exit" where its client is gone
+	} else if e.Remote != nil && e.Remote.Typed { // at a ^D, a shell would print "exit" after its client is gone
 		cmd.Stdin = &terminal.EOFReader{From: e.Stdin, Ended: hungUp}
 	}
 }
 
-// open opens where -result and -events go, for commands that can write as options say.
+// open opens the files of -result and -events, for commands that can write as options say.
 func (p *preparation) open(e *Execution, o host.Options) (err error) {
 	if e.resultPath != "" && p.output == nil {
 		if p.output, err = openPlace("-result", e.resultPath, e.Dir, setup.CommandDirs(e.App, o, e.resultPath)); err != nil {
@@ -136,7 +136,7 @@ func (p *preparation) open(e *Execution, o host.Options) (err error) {
 	}
 	if e.eventsTo != "" && p.events == nil {
 		if p.events, err = openEvents(e.eventsTo, e.Dir, setup.CommandDirs(e.App, o, e.eventsTo)); err == nil && e.Remote != nil {
-			err = e.Remote.asClient(p.events.file) // no descriptor of the client's comes here
+			err = e.Remote.asClient(p.events.file) // the client's descriptor does not reach this process
 		}
 	}
 	return err

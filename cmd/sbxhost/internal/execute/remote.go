@@ -21,25 +21,25 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// Remote is a client of ours, for whom a command runs. Nil is our own caller.
+// Remote is a client for whom this process runs a command. Nil means this process's own caller.
 type Remote struct {
-	// take gives the Host for a setup.
+	// take returns the Host for a setup.
 	Take func(context.Context, *cli.App, *setup.Setup) (*UsedHost, error)
-	// adaptTo makes of a command of a kept session what its client means; nil for a client
-	// that can do without us.
+	// adaptTo changes a command of a kept session to what its client means; nil for a client that
+	// can run the command itself.
 	AdaptTo    func(*cli.App, *host.Host, *host.Cmd) error
 	Send       func(kind byte, m frame.Message)
 	Stderr     *Buffered
 	Signals    chan os.Signal
 	Life       context.Context // ends with the client
 	Usage      *wire.Usage     // what it may use; nil in a kept session
-	ClientEnds bool            // how the command ends is for the client
-	Why        string          // it is not
-	Typed      bool            // what it gives as standard input is typed at its terminal
-	Ended      syscall.Signal  // what has ended the command
+	ClientEnds bool            // the client's end also ends the command
+	Why        string          // why it does not
+	Typed      bool            // the client's standard input is typed at its terminal
+	Ended      syscall.Signal  // the signal that ended the command
 }
 
-// notify gives the signals to relay. The channel notified is closed once they come.
+// notify returns the signals to relay. It closes the channel notified when they can come.
 func (r *Remote) notify() (signals chan os.Signal, notified chan struct{}) {
 	notified = make(chan struct{})
 	if r != nil {
@@ -54,7 +54,7 @@ func (r *Remote) notify() (signals chan os.Signal, notified chan struct{}) {
 	return signals, notified
 }
 
-// endsWith has the client's end give up what is waited for, until stop is called.
+// endsWith calls cancel when the client ends, unless stop was called before.
 func (r *Remote) endsWith(cancel func()) (stop func() bool) {
 	if r == nil {
 		return func() bool { return false }
@@ -62,15 +62,15 @@ func (r *Remote) endsWith(cancel func()) (stop func() bool) {
 	return context.AfterFunc(r.Life, cancel)
 }
 
-// begin tells the client that from now on something may have been run.
+// begin tells the client that from now on something may have run.
 func (r *Remote) begin() {
 	if r != nil {
 		r.Send(serve.KindBegin, serve.Empty{})
 	}
 }
 
-// Settle takes how the start of the command went, of which the client is told, with all
-// that was held back: unless nothing was run for want of an approval, for which the client itself can ask.
+// Settle takes the result of the start, and reports it to the client with all buffered messages. It
+// does not do so if nothing ran because an approval is missing: the client itself can ask for that.
 func (r *Remote) Settle(err error) {
 	if r == nil {
 		return
@@ -83,7 +83,7 @@ func (r *Remote) Settle(err error) {
 	r.Stderr.start()
 }
 
-// caller is who the command is for, where the Host is for several.
+// caller returns the user of the command, if the Host serves several.
 func (r *Remote) caller(a *cli.App) *host.Caller {
 	if r == nil || r.AdaptTo != nil {
 		return nil
@@ -91,11 +91,10 @@ func (r *Remote) caller(a *cli.App) *host.Caller {
 	return &host.Caller{Environ: a.Environ, Dir: a.Dir}
 }
 
-// leaves reports whether the client is left to do the work, and to tell why it cannot be
-// done: nothing was run.
+// leaves reports whether the client must do the work, and report the error: nothing ran.
 func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.ClientEnds }
 
-// asClient gives a file that was made for the client the rights that it would have had of that.
+// asClient gives a file for the client the rights that the client would have given it.
 func (r *Remote) asClient(f *os.File) error {
 	if r == nil || r.Usage == nil {
 		return nil
@@ -106,7 +105,7 @@ func (r *Remote) asClient(f *os.File) error {
 // suspend stops the client.
 func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Empty{}) }
 
-// errors gives what the command writes to as its standard error.
+// errors returns the command's standard error.
 func (r *Remote) errors(stderr io.Writer) io.Writer {
 	if r == nil {
 		return stderr
@@ -114,7 +113,7 @@ func (r *Remote) errors(stderr io.Writer) io.Writer {
 	return r.Stderr.File
 }
 
-// host gives the Host for a setup.
+// host returns the Host for a setup.
 func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHost, error) {
 	if r != nil {
 		s.Options.Usage = r.Usage
@@ -127,14 +126,14 @@ func (r *Remote) host(ctx context.Context, a *cli.App, s *setup.Setup) (*UsedHos
 	return &UsedHost{h, func() { h.Close() }}, nil
 }
 
-// UsedHost is a Host until it is done with.
+// UsedHost is a Host in use.
 type UsedHost struct {
 	*host.Host
 	Done func()
 }
 
-// Buffered keeps what is said before a command runs: a client that is left to do the work
-// itself says it again.
+// Buffered keeps messages until a command runs: if the client must do the work itself, it prints
+// them itself.
 type Buffered struct {
 	*os.File
 	mu      sync.Mutex
@@ -163,14 +162,15 @@ func (h *Buffered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// End has nothing said any more: the client is gone, and who it was started by did not ask.
+// End discards all further messages: the client is gone, and the process that started it did not
+// ask for them.
 func (h *Buffered) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
 }
 
-// Text is the last line that is held back.
+// Text returns the last buffered line.
 func (h *Buffered) Text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

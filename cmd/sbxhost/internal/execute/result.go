@@ -16,28 +16,28 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// Result is what -result writes, as docs/result.schema.json has it. Fields may be added; version
-// changes when one changes its meaning.
+// Result is what -result writes; docs/result.schema.json describes it. New fields may come; version
+// changes when a field changes its meaning.
 type Result struct {
 	Version int `json:"version"` // 1
 	host.Report
-	// Session is the name of the session, empty for one that has none.
+	// Session is the name of the session, or empty if it has no name.
 	Session string `json:"session"`
-	// Status is what sbxhost itself exits with.
+	// Status is the exit status of sbxhost itself.
 	Status int `json:"status"`
 }
 
-// resultFile is where -result goes. Its directory is held open from before the
-// command runs, so that the command cannot lead the result elsewhere.
+// resultFile is the file of -result. Its directory is open from before the command runs, so that
+// the command cannot redirect the result.
 type resultFile struct {
 	dir   *hostpath.Dir
 	name  string
-	ready func(*os.File) error // of the file that was written; may be nil
+	ready func(*os.File) error // called with the written file; may be nil
 }
 
-// openPlace finds out, by doing, that what a flag names can be written, and removes an
-// earlier one: were we killed, it would be taken for this run's. No symlink in the
-// directories that writable gives is followed on the way.
+// openPlace checks, by a write, that the path of a flag can be written, and removes an older file:
+// if sbxhost were killed, somebody could take that for this run's result. On the way it follows no
+// symlink in the directories of writable.
 func openPlace(flag, path, cwd string, writable func() []string) (_ *resultFile, err error) {
 	defer func() {
 		if err != nil {
@@ -71,7 +71,7 @@ func (r *resultFile) try(path string) error {
 			return err
 		}
 	}
-	// By its real name, which may be too long.
+	// Use the real name, which may be too long.
 	f, err := r.dir.Create(r.name, 0o644)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *resultFile) try(path string) error {
 	return r.dir.Remove(r.name)
 }
 
-// write puts the result in place, whole or not at all.
+// write replaces the file, completely or not at all.
 func (r *resultFile) write(res *Result) (err error) {
 	defer r.dir.Close()
 	text, err := json.MarshalIndent(res, "", "  ")

@@ -18,10 +18,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// RunAndReport is run, with what -result asks for.
+// RunAndReport is run, and writes the file of -result.
 func (e *Execution) RunAndReport() int {
 	status, err := e.run()
-	if e.report.Outcome == "" { // it did not come to a command
+	if e.report.Outcome == "" { // no command ran
 		e.report = host.Refused("", err)
 	}
 	if e.shell {
@@ -30,12 +30,12 @@ func (e *Execution) RunAndReport() int {
 		}
 	}
 	e.report.Sandbox = e.sandboxName()
-	defer e.span.End(e.report) // last: whoever waits for the result has it
+	defer e.span.End(e.report) // last: whoever waits for the result has it then
 	if e.Remote.leaves() {
 		return status
 	}
 	if e.setup == nil {
-		// There is no configuration that could be read; its error is told.
+		// No configuration could be read; the error says so.
 		if err := e.preparation.open(e, host.Options{}); err != nil {
 			return e.Fail(err)
 		}
@@ -53,7 +53,7 @@ func (e *Execution) RunAndReport() int {
 	return ended.Status
 }
 
-// sandboxName is the best that is known.
+// sandboxName returns the best known name.
 func (e *Execution) sandboxName() string {
 	if e.setup != nil && e.setup.Sandbox != "" {
 		return e.setup.Sandbox
@@ -61,8 +61,7 @@ func (e *Execution) sandboxName() string {
 	return e.flags.Sandbox
 }
 
-// run runs the command, tells what went wrong, and gives the status to exit
-// with and how the command ended.
+// run runs the command, reports errors, and returns the exit status and how the command ended.
 func (e *Execution) run() (status int, err error) {
 	signals, notified := e.Remote.notify()
 	defer func() {
@@ -75,7 +74,7 @@ func (e *Execution) run() (status int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	var early syscall.Signal // ended us before the command ran
+	var early syscall.Signal // the signal that ended this process before the command ran
 	relayEnded, started, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	relay := e.newRelay(cancel)
 	relay.Started, relay.Finished = started, finished
@@ -87,13 +86,13 @@ func (e *Execution) run() (status int, err error) {
 
 	go func() {
 		defer close(relayEnded)
-		relay.Run(signals) // what it needs of the command is there once started is closed
+		relay.Run(signals) // after started is closed, the command has all that the relay needs
 	}()
 	defer e.Remote.endsWith(cancel)()
 	for {
 		err = e.prepareInTime(ctx, begin, func() { terminal.HangUp(signals) })
-		// From here on a signal is ours to act on: it must not leave a command,
-		// or a terminal in raw mode, behind.
+		// From here on this process handles signals: a signal must not leave a command, or a
+		// terminal in raw mode, behind.
 		<-notified
 		if err != nil {
 			break
@@ -102,7 +101,7 @@ func (e *Execution) run() (status int, err error) {
 		if err = e.cmd.Start(); !errors.Is(err, facts.ErrOtherCaller) {
 			break
 		}
-		e.host.Done() // the Host knows now what it differs in, and is not given again
+		e.host.Done() // the Host knows its differences now, and is not used again
 	}
 	if e.host != nil {
 		defer e.host.Done()
@@ -110,7 +109,7 @@ func (e *Execution) run() (status int, err error) {
 		e.Remote.Settle(err)
 		if err == nil {
 			e.events.write("started", time.Now(), struct{}{})
-			close(started) // upon which the relay takes the terminal
+			close(started) // the relay then takes the terminal
 			err = e.cmd.Wait()
 		}
 		e.report = e.cmd.Report()
@@ -124,9 +123,8 @@ func (e *Execution) run() (status int, err error) {
 	if e.Remote.leaves() {
 		return 0, err
 	}
-	// What is left to do may take a while, and nothing is lost with us, unless the trace is
-	// still to be sent. Each signal that is given up wakes a thread of the runtime's and
-	// waits for it.
+	// The rest may take a while, and nothing is lost if this process ends, unless it must still
+	// send the trace. Each signal that is given up wakes a thread of the runtime and waits for it.
 	if e.span != nil {
 		e.span.Over(signals)
 	} else {
@@ -139,7 +137,7 @@ func (e *Execution) run() (status int, err error) {
 	return e.status(early, err), err
 }
 
-// status tells an error that is not the command's own, and gives the status to exit with.
+// status reports an error that is not the command's own, and returns the exit status.
 func (e *Execution) status(early syscall.Signal, err error) int {
 	exit, ended := errors.AsType[*host.ExitError](err)
 	switch {
@@ -157,10 +155,10 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 	return e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
 }
 
-// newRelay relays signals to the command once it runs. cancel gives up what is waited for.
+// newRelay relays signals to the command after its start. cancel ends all waits.
 func (e *Execution) newRelay(cancel func()) *terminal.Relay {
-	// Where we have a terminal to read from and to write to, the command has one of
-	// its own. Never ours: it could read what is typed to others.
+	// If this process has a terminal to read from and to write to, the command gets its own one. It
+	// never gets this one: it could read input typed for others.
 	e.tty = e.flags.Tty || cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stdout)
 	if e.Remote != nil {
 		e.tty = e.flags.Tty || e.Remote.Typed
@@ -175,10 +173,10 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 		case !errors.Is(err, os.ErrProcessDone):
 			e.note(fmt.Sprintf("%s could not be passed on: %v", shared.SignalName(sig), err))
 			if terminal.Ending(sig) && errors.Is(err, context.DeadlineExceeded) {
-				cancel() // the engine hangs: no time of grace reaches the command
+				cancel() // the engine hangs: a grace period would not reach the command
 			}
 		case terminal.Ending(sig):
-			cancel() // what is left to be done after the command is not waited for
+			cancel() // do not wait for the work after the command
 		}
 	}
 	resize := func(more uint16) {
@@ -190,9 +188,9 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 	r.Resize = func() { resize(0) }
 	if e.tty {
 		r.Redraw = func() {
-			// A program that draws the whole screen does so anew when the size
-			// changes, which the shell outside has drawn over meanwhile. It does not
-			// look if it finds the old size again, so that takes a moment.
+			// A full-screen program draws again when the size changes. The outer shell has drawn
+			// over its screen meanwhile. The program does nothing if it finds the old size again,
+			// so that takes a moment.
 			resize(1)
 			time.AfterFunc(redrawDelay, r.Resize)
 		}
@@ -205,7 +203,7 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 	}
 	e.terminal = terminal.Open(e.Stdin, e.flags.Tty)
 	if !e.flags.Tty {
-		// A job in the background goes on, as others do that do not read.
+		// A job in the background goes on, like other programs that do not read.
 		r.Stop, r.StopDelay = nil, terminal.ForegroundPoll
 	}
 	r.Suspend = func() {
@@ -213,7 +211,7 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 		terminal.SuspendSelf()
 	}
 	r.Resume = func() bool {
-		if !e.cmd.TTY { // its engine takes none
+		if !e.cmd.TTY { // its engine takes no terminal
 			return true
 		}
 		err := e.terminal.Raw()
@@ -225,7 +223,7 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 	return r
 }
 
-// redrawDelay is how long a command has to see that its terminal's size has changed.
+// redrawDelay is how long a command has to notice a new size of its terminal.
 const redrawDelay = 50 * time.Millisecond
 
 func (e *Execution) size() host.TerminalSize {
