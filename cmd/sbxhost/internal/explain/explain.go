@@ -1,4 +1,5 @@
-// Package explain says what would happen, and runs nothing: explain, and validate.
+// Package explain has the commands explain and validate. They say what would happen, and run no
+// command.
 package explain
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Explained is an explanation as -json gives it. It has no value of a variable.
+// Explained is an explanation, as -json prints it. It contains no value of a variable.
 type Explained struct {
 	Version  int    `json:"version"` // 2
 	Config   string `json:"config"`  // empty for the built-in one
@@ -25,13 +26,13 @@ type Explained struct {
 	Decision string `json:"decision"`
 	Rule     string `json:"rule"`
 	Reason   string `json:"reason"`
-	// Asks says that the decision is "denied" until somebody approves the
-	// command, and that all else is of the run that would follow.
+	// Asks says that the decision is "denied" until somebody approves the command. All other fields
+	// then describe the run after the approval.
 	Asks      bool     `json:"asks"`
-	Exposure  []string `json:"exposed"`   // what it has without a sandbox
-	Sensitive []string `json:"sensitive"` // files within reach that look as if they held secrets
+	Exposure  []string `json:"exposed"`   // what a command without a sandbox can reach
+	Sensitive []string `json:"sensitive"` // reachable files that look as if they contain secrets
 
-	Session *explainedSession `json:"session"` // null: nothing is shared
+	Session *explainedSession `json:"session"` // null: the command shares nothing
 
 	// Network is "none", "host", "names" or "unconfined".
 	Network    string          `json:"network"`
@@ -42,15 +43,15 @@ type Explained struct {
 	Home       string          `json:"home"`
 	Dir        string          `json:"dir"`
 	User       *explainedUser  `json:"user"`    // null: the caller
-	Command    []string        `json:"command"` // null where none was given
+	Command    []string        `json:"command"` // null for no command
 	Script     bool            `json:"script"`
 	TTY        bool            `json:"tty"`
-	TimeoutMS  int64           `json:"timeout_ms"` // 0: none
+	TimeoutMS  int64           `json:"timeout_ms"` // 0 for none
 	GraceMS    int64           `json:"grace_ms"`
 	Limits     map[string]any  `json:"limits"`
 	Options    json.RawMessage `json:"options"` // the engine's own
-	// Table is all of what the command sees that its filesystem attribute does not
-	// say. It is empty for one without a sandbox.
+	// Table has everything that the command sees beyond its filesystem attribute. It is empty for a
+	// command without a sandbox.
 	Table     []ExplainedEntry `json:"table"`
 	Env       []explainedVar   `json:"env"`
 	Launcher  []string         `json:"launcher"`
@@ -65,7 +66,7 @@ type explainedUser struct {
 }
 
 type explainedSession struct {
-	Name string `json:"name"` // empty for one that ends with the command
+	Name string `json:"name"` // empty for a session that ends with the command
 	Dir  string `json:"dir"`
 }
 
@@ -89,7 +90,7 @@ type explainedText struct {
 	Text string `json:"text"`
 }
 
-// Command says what exec would do.
+// Command prints what exec would do.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
 	flags.Register(fs)
@@ -106,7 +107,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *Explained, error) {
 	ctx, args := context.Background(), given
 	if len(args) == 0 && !flags.Scripted {
-		args = []string{"true"} // a plan needs a command; this one says nothing
+		args = []string{"true"} // a plan needs a command; this one prints nothing
 	}
 	s, h, cmd, err := setup.Command(ctx, a, flags, args)
 	if err != nil {
@@ -126,7 +127,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	schema := knownSchema(a, s.Options, s.Sandbox)
 	if len(schema.Attributes) == 0 && e.Engine == engine {
-		if info, err := h.EngineInfo(ctx, engine); err == nil { // it runs
+		if info, err := h.EngineInfo(ctx, engine); err == nil { // it works
 			schema = info.Options
 		}
 	}
@@ -158,7 +159,7 @@ func newExplained(e *host.Explanation) *Explained {
 		Table: []ExplainedEntry{}, Env: []explainedVar{}, Launcher: []string{}, Documents: []explainedText{}, Notes: []string{},
 	}
 	if e.Spec.Unconfined {
-		// What the definition says of them is not held.
+		// Nothing enforces the definition's values.
 		out.Network, out.Filesystem = "unconfined", "unconfined"
 	} else {
 		for _, entry := range e.Spec.Table {
@@ -185,7 +186,7 @@ func newExplained(e *host.Explanation) *Explained {
 	return out
 }
 
-// limitsOf gives the limits that are set.
+// limitsOf returns the limits with a value.
 func limitsOf(l shared.Limits) map[string]any {
 	out := map[string]any{}
 	for _, limit := range []struct {

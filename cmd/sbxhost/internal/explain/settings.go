@@ -11,20 +11,19 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// settingJSON is one effective value and where it came from.
+// settingJSON is one effective value and its origin.
 type settingJSON struct {
 	Attribute string `json:"attribute"`
 	Value     string `json:"value"`
-	// Origin is "file", "default", a flag such as "-network", or the name of a
-	// variable.
+	// Origin is "file", "default", a flag such as "-network", or the name of a variable.
 	Origin string `json:"origin"`
 	File   string `json:"file"` // empty unless the origin is file
 	Line   int    `json:"line"`
-	// Differs says that somebody has set it to another value than the default.
+	// Differs says that somebody has set it to a value other than the default.
 	Differs bool `json:"differs"`
 }
 
-// settings gives what holds for a sandbox of a file with options, those of its
+// settings returns the effective values for a sandbox of a file with options, and those of its
 // engine by the schema. The flags may be nil.
 func settings(a *cli.App, file *config.File, sandbox string, options host.Options, schema shared.OptionSchema, flags *setup.Flags) []settingJSON {
 	if flags != nil && flags.Sandbox != "" {
@@ -51,13 +50,14 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	return list
 }
 
-// knownSchema gives the options that a sandbox takes, if no engine has to be started to know them.
+// knownSchema returns the options of a sandbox's engine, if sbxhost knows them without starting an
+// engine.
 func knownSchema(a *cli.App, o host.Options, sandbox string) shared.OptionSchema {
 	schema, _ := setup.Caller(a).KnownOptions(o, sandbox)
 	return schema
 }
 
-// variableOf names the variable of the environment that has set an attribute.
+// variableOf returns the environment variable that has set an attribute.
 func variableOf(a *cli.App, attribute string) string {
 	name := ""
 	switch attribute {
@@ -72,7 +72,7 @@ func variableOf(a *cli.App, attribute string) string {
 	return name
 }
 
-// settingRows are the settings for people.
+// settingRows formats the settings for people.
 func settingRows(list []settingJSON) [][]string {
 	var rows [][]string
 	for _, s := range list {

@@ -13,12 +13,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// text is an explanation for people: what they should know, what is not the default and
-// the outline of the rest, or with all the rest itself.
+// text formats an explanation for people: important notes, values that differ from the default, and
+// an outline of the rest, or all of the rest.
 func (e *Explained) text(all bool) string {
 	var b strings.Builder
 	notes, settings := slices.Clone(e.Notes), slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
-		// The rules of a list stand behind it, each with its line.
+		// The rules of a list follow it, each with its line.
 		return !s.Differs || s.Attribute == "default_sandbox" || s.Attribute == "network" && len(e.Names) > 0
 	})
 	for _, path := range e.Sensitive {
@@ -79,10 +79,10 @@ func (e *Explained) text(all bool) string {
 	return b.String()
 }
 
-// In short, this many notes are shown, rules of a network, and characters of a value.
+// The short form shows this many notes, network rules, and characters of a value.
 const maxNotes, MaxRules, maxValue = 8, 10, 60
 
-// filesInShort has one row for all entries of one access that came of one thing.
+// filesInShort returns one row for all entries with the same access and origin.
 func (e *Explained) filesInShort() (rows [][]string) {
 	row := map[[2]string]int{} // by access and origin
 	count := map[int]int{}
@@ -104,7 +104,7 @@ func (e *Explained) filesInShort() (rows [][]string) {
 	return rows
 }
 
-// envInShort has one row for each origin of variables.
+// envInShort returns one row for each origin of variables.
 func (e *Explained) envInShort() (rows [][]string) {
 	names := map[string][]string{}
 	for _, v := range e.Env {
@@ -116,7 +116,7 @@ func (e *Explained) envInShort() (rows [][]string) {
 	return rows
 }
 
-// place is where an entry lies inside, and what lies there.
+// place says where an entry is inside, and its type.
 func (e *ExplainedEntry) place() string {
 	if e.Source == "" || e.Source == e.Path {
 		return cli.Quote(e.Path)
@@ -124,7 +124,7 @@ func (e *ExplainedEntry) place() string {
 	return cli.Quote(e.Path) + " <- " + cli.Quote(e.Source)
 }
 
-// summary is what an explanation says of the command as a whole.
+// summary describes the command as a whole.
 func (e *Explained) summary(all bool) [][]string {
 	config := "built in"
 	if e.Config != "" {
@@ -160,10 +160,10 @@ func (e *Explained) summary(all bool) [][]string {
 	return rows
 }
 
-// maxInLine is how many rules stand in one line.
+// maxInLine is how many rules one line has.
 const maxInLine = 3
 
-// network is what the command can reach.
+// network says what the command can reach.
 func (e *Explained) network() string {
 	text := e.Network
 	if text == shared.NetworkNames.String() {
@@ -181,7 +181,7 @@ func (e *Explained) network() string {
 	return cli.Printable(text)
 }
 
-// missingEffect says what happens to an entry while there is nothing at its path.
+// missingEffect says what an entry does while its path does not exist.
 func missingEffect(missing string) string {
 	switch missing {
 	case shared.MissingIgnore.String():
@@ -192,7 +192,7 @@ func missingEffect(missing string) string {
 	return "-"
 }
 
-// decision says what would become of the command.
+// decision says whether the command would run, and how.
 func (e *Explained) decision() string {
 	text := e.Decision
 	if e.Asks {

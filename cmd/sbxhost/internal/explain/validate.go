@@ -21,7 +21,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Validation is what -json gives.
+// Validation is the result of validate, as -json prints it.
 type Validation struct {
 	Version      int              `json:"version"` // 1
 	Valid        bool             `json:"valid"`
@@ -29,13 +29,11 @@ type Validation struct {
 	ErrorCount   int              `json:"error_count"`
 	WarningCount int              `json:"warning_count"`
 	Diagnostics  []diagnosticJSON `json:"diagnostics"`
-	// Trusted is false for a file that was found in the workspace and that
-	// nothing obeys before it is trusted.
+	// Trusted is false for a file in the workspace that has no effect before its user trusts it.
 	Trusted bool `json:"trusted"`
-	// Settings are those of each sandbox; null where the file itself has an error.
+	// Settings are those of each sandbox; null if the file itself has an error.
 	Settings map[string][]settingJSON `json:"settings"`
-	// Sandboxes says of each what came of trying it; none where there is an error in
-	// the file.
+	// Sandboxes has the result of each sandbox's trial; none if the file has an error.
 	Sandboxes []*sandboxTrial `json:"sandboxes"`
 }
 
@@ -64,9 +62,9 @@ type sandboxTrial struct {
 	Sandbox string   `json:"sandbox"`
 	Done    bool     `json:"tried"`
 	Usable  bool     `json:"usable"`
-	Engine  string   `json:"engine"` // that commands would run in, once it is known
-	Reason  string   `json:"reason"` // why it was not tried; what it lacks is among the diagnostics
-	Notes   []string `json:"notes"`  // what a person should know of it
+	Engine  string   `json:"engine"` // the engine for commands, once it is known
+	Reason  string   `json:"reason"` // why there was no trial; the diagnostics say what the machine lacks
+	Notes   []string `json:"notes"`  // for people
 }
 
 // Validate checks a configuration.
@@ -111,7 +109,7 @@ func Validate(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// completed gives the options of a file with what does not come from it.
+// completed adds to a file's options those that do not come from the file.
 func completed(a *cli.App, file *config.File) (host.Options, error) {
 	options, _ := file.Options()
 	if err := setup.Complete(a, &options); err != nil {
@@ -128,7 +126,7 @@ func completed(a *cli.App, file *config.File) (host.Options, error) {
 	return options, nil
 }
 
-// allSettings gives what holds for each sandbox of a file.
+// allSettings returns the effective values for each sandbox of a file.
 func allSettings(a *cli.App, file *config.File, options host.Options) map[string][]settingJSON {
 	if root, err := setup.Caller(a).EvalInput().Root(); err == nil && options.Workspace.Root == "" {
 		options.Workspace.Root = root
@@ -149,7 +147,7 @@ func checkEngines(a *cli.App, file *config.File) (diags config.Diagnostics) {
 	for _, name := range file.Names() {
 		schema, ok := setup.Caller(a).KnownOptions(options, name)
 		if !ok && options.Sandboxes[name].Engine == "docker" {
-			// It is asked when it is used; whether there is anything to ask about shows now.
+			// Its use asks it; here only find out whether there is an engine to ask.
 			_, given := file.EngineOptions(name, shared.OptionSchema{})
 			ok, schema.Attributes = !given.HasErrors(), []shared.OptionAttribute{{Name: "image", Required: true}}
 		}
@@ -161,7 +159,7 @@ func checkEngines(a *cli.App, file *config.File) (diags config.Diagnostics) {
 	return diags
 }
 
-// tryAll tries each sandbox of a file that is trusted in the engines of this program.
+// tryAll tries each sandbox of a trusted file with the engines of this program.
 func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (trials []*sandboxTrial, diags config.Diagnostics, err error) {
 	chosen, _ := file.Choose("")
 	for _, name := range file.Names() {
@@ -190,8 +188,8 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 	return trials, diags, nil
 }
 
-// try opens a sandbox as for a command. What is at fault is left out for the next try,
-// so that all that is wrong is found.
+// try opens a sandbox as for a command. It leaves out a faulty attribute at the next trial, and so
+// finds all faults.
 func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
 	def := options.Sandboxes[t.Sandbox]
 	for t.Done = true; ; {
@@ -212,7 +210,7 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 			return nil, setup.WithHint(&setup.Setup{File: file, Options: options}, err)
 		}
 		more := file.Diagnose(t.Sandbox, err)
-		if errors.Is(err, shared.ErrUnusable) { // as a file for several machines has it
+		if errors.Is(err, shared.ErrUnusable) { // such as a file for several machines
 			more = config.AsWarnings(more)
 		}
 		diags = append(diags, more...)
@@ -241,8 +239,8 @@ func open(a *cli.App, options host.Options, t *sandboxTrial) ([]*shared.Error, e
 	return warnings(h, options.Sandboxes[t.Sandbox], &e.Spec), nil
 }
 
-// warnings are of what is valid and may not be meant: keys that commands read who have a network to send
-// them by, and sockets that are not there.
+// warnings are about valid values that may be mistakes: readable keys for commands with a network,
+// and missing sockets.
 func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*shared.Error) {
 	for i, text := range def.UnixSockets {
 		p := view.Absolute(spec.Home, h.Root(), text)
@@ -261,16 +259,16 @@ func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*sha
 	return list
 }
 
-// leaveOut takes what an attribute says out of a definition. It is false where it does not.
+// leaveOut removes an attribute from a definition. It returns false if it cannot.
 func leaveOut(d *host.Definition, attribute string) bool {
 	at := reflect.ValueOf(d).Elem()
 	attribute, _, _ = strings.Cut(attribute, "[")
 	for name := range strings.SplitSeq(attribute, ".") {
 		if at.Kind() != reflect.Struct {
-			break // an option of an engine: all of them go
+			break // an option of an engine: drop all options
 		}
 		at = at.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, strings.ReplaceAll(name, "_", "")) })
-		if !at.IsValid() || name == "engine" { // without which it would be another sandbox
+		if !at.IsValid() || name == "engine" { // without the engine it would be another sandbox
 			return false
 		}
 	}
@@ -279,7 +277,7 @@ func leaveOut(d *host.Definition, attribute string) bool {
 	return given
 }
 
-// text is what people are shown of a file without errors.
+// text is the output for people, for a file without errors.
 func (v *Validation) text(file *config.File, all bool) string {
 	sandboxes := cli.Plural(len(v.Settings), "sandbox")
 	if len(v.Settings) != 1 {
@@ -292,7 +290,7 @@ func (v *Validation) text(file *config.File, all bool) string {
 	if !v.Trusted {
 		text += "; not trusted yet: see sbxhost trust -help"
 	}
-	names := map[string][]string{} // of sandboxes, by what there is to say of them
+	names := map[string][]string{} // of sandboxes, by their message
 	for _, t := range v.Sandboxes {
 		say := "usable here by " + t.Engine
 		if !t.Done {
@@ -303,7 +301,7 @@ func (v *Validation) text(file *config.File, all bool) string {
 		names[say] = append(names[say], cli.Quote(t.Sandbox))
 	}
 	var found []string
-	for _, say := range slices.Backward(cli.SortedKeys(names)) { // what works comes first
+	for _, say := range slices.Backward(cli.SortedKeys(names)) { // working sandboxes come first
 		found = append(found, say+": "+strings.Join(names[say], ", "))
 	}
 	text += "\n" + strings.Join(found, "; ") + "\n"
