@@ -23,28 +23,28 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// hostKey is all that a Host depends on. It is compared by its values: two that print alike, such as
-// secrets, are not equal.
+// hostKey is everything that a Host depends on. It is compared by its values: two values that print
+// alike, such as secrets, can differ.
 type hostKey struct {
 	setup setup.Setup // without a File
 	file  string
-	store string // where approvals are; each setup has a store of its own
+	store string // where approvals are; each setup has its own store
 }
 
-// key is that of a Host that is made for a setup with options.
+// key is the key of a Host for a setup with options.
 func key(s *setup.Setup, options host.Options) (*hostKey, error) {
 	k := &hostKey{setup.Setup{Origin: s.Origin, Options: options, Sandbox: s.Sandbox}, s.File.Path(), ""}
 	if store := options.Approvals.Store; store != nil {
 		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}
 	if processSpecific(reflect.ValueOf(k).Elem()) {
-		// PATH, or a bind, would be judged by where it leads in the server.
+		// The server would judge PATH, or a bind, by where it leads in the server.
 		return nil, errors.New("what a path leads to is the process's own")
 	}
 	return k, nil
 }
 
-// processSpecific reports whether a text in v names a path that is another one in each process.
+// processSpecific reports whether a text in v names a path that differs between processes.
 func processSpecific(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
@@ -71,12 +71,12 @@ func processSpecific(v reflect.Value) bool {
 			}
 		}
 	}
-	return false // engines, and what is for them, have none of the caller's
+	return false // engines, and their values, have none of the caller's
 }
 
 func (k *hostKey) equal(other *hostKey) bool { return reflect.DeepEqual(k, other) }
 
-// sharedSetup is a setup for many commands: without what each has for itself.
+// sharedSetup is a setup for many commands, without their individual parts.
 func sharedSetup(s *setup.Setup) *setup.Setup {
 	shared := *s
 	o := &shared.Options
@@ -88,54 +88,54 @@ func sharedSetup(s *setup.Setup) *setup.Setup {
 	return &shared
 }
 
-// servedSetup is a setup for commands of callers that know nothing of one another, unless they name a session, and
-// are anywhere in one workspace.
+// servedSetup is a setup for commands of callers that are independent of one another, unless they
+// name a session, and that are anywhere in one workspace.
 func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 	s = sharedSetup(s)
 	o := &s.Options
 	o.Session.Each = o.Session.Name == ""
 	config, root := a.Getenv("SBXHOST_CONFIG"), o.Workspace.Root
 	switch {
-	case config != "" && !filepath.IsAbs(config): // it is of this directory
+	case config != "" && !filepath.IsAbs(config): // it depends on this directory
 	case root == "":
 		found, err := workspace.Discover(o.Dir, a.Getenv("HOME"))
 		if err != nil {
 			return nil, fmt.Errorf("workspace.root: %w", err)
 		}
-		o.Dir, _ = workspace.SpellingOf(o.Dir, found) // from where the same root is found
+		o.Dir, _ = workspace.SpellingOf(o.Dir, found) // a directory with the same root
 	case filepath.IsAbs(root), root == "~", strings.HasPrefix(root, "~/"):
 		o.Dir = "/"
 	}
 	return s, nil
 }
 
-// servedKey is without the environment: a Host says itself what it has read of that.
+// servedKey leaves out the environment: a Host itself reports which variables it has read.
 func servedKey(s *setup.Setup) (*hostKey, error) {
 	o := s.Options
 	o.Environ = nil
 	return key(s, o)
 }
 
-// hostCache are the hosts that commands have used last.
+// hostCache has the hosts of the latest commands.
 type hostCache struct {
 	mu  sync.Mutex
-	all []*cachedHost // the one that was asked for last is the last
+	all []*cachedHost // the last one was requested last
 }
 
-// cachedHost is a Host that somebody makes, or has made.
+// cachedHost is a Host that is ready or in the making.
 type cachedHost struct {
 	key     *hostKey
-	session string        // what its session is known by; empty where each command has its own
-	ready   chan struct{} // closed when host and err are there
+	session string        // identifies its session; empty if each command has its own
+	ready   chan struct{} // closed when host and err are set
 	host    *host.Host
 	err     error
 	users   int
 }
 
-// maxHosts bounds how many hosts, each with an engine, are kept without a command: 30 MiB each.
+// maxHosts is how many hosts without a command, each with an engine, to keep: 30 MiB each.
 const maxHosts = 16
 
-// take gives a Host for a setup and its caller's environment, until it is given back.
+// take returns a Host for a setup and its caller's environment. The caller must give it back.
 func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
 	s, err := servedSetup(a, s)
 	if err != nil {
@@ -146,7 +146,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	}
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	if launch.IsAuto(engine) {
-		engine = "docker" // of those that are declared "auto" takes it alone
+		engine = "docker" // of the declared engines, "auto" takes this one alone
 	}
 	if _, declared := s.Options.Engines[engine]; declared {
 		return nil, fmt.Errorf("engine %q is declared, and may not take over the limits of its command's caller", engine)
@@ -186,11 +186,11 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		if ours {
 			return nil, err
 		}
-		tried[h] = true // it is for another environment, or its own could not be made
+		tried[h] = true // it is for another environment, or an error has prevented its own
 	}
 }
 
-// use begins to use a Host that has the key and was not tried, or one that its caller is to make.
+// use takes a Host that has the key and was not tried, or a new one that the caller must make.
 func (k *hostCache) use(key *hostKey, in string, tried map[*cachedHost]bool) (h *cachedHost, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -206,7 +206,7 @@ func (k *hostCache) use(key *hostKey, in string, tried map[*cachedHost]bool) (h 
 	return h, ours
 }
 
-// giveBack ends the use of a Host, and closes those that were not used for longest.
+// giveBack ends the use of a Host, and closes the Hosts that have been unused longest.
 func (k *hostCache) giveBack(h *cachedHost) {
 	k.mu.Lock()
 	h.users--
@@ -221,7 +221,7 @@ func (k *hostCache) giveBack(h *cachedHost) {
 	})
 }
 
-// closeUnused closes those of some Hosts that nobody uses.
+// closeUnused closes the unused ones of some Hosts.
 func (k *hostCache) closeUnused(of func(*cachedHost) bool) {
 	k.mu.Lock()
 	var old []*host.Host
@@ -240,10 +240,10 @@ func (k *hostCache) closeUnused(of func(*cachedHost) bool) {
 	}
 }
 
-// namedIdle is how long Hosts of a named session are kept without a command in it.
+// namedIdle is how long to keep Hosts of a named session without a command.
 const namedIdle = time.Minute
 
-// idle is how long those of a session are kept; none are not.
+// idle is how long to keep the Hosts of a session; others are not kept.
 func (k *hostCache) idle(in string) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,7 +271,7 @@ func (k *hostCache) close() error {
 	return errors.Join(errs...)
 }
 
-// list has a row of each, for people.
+// list returns a row for each, for people.
 func (k *hostCache) list() (rows [][]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

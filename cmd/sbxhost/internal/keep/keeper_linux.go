@@ -27,17 +27,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// keeper has a named session for its server: whose Hosts are in it, beside the one that holds its processes.
+// keeper has a named session for its server: the Hosts in it, and the Host that holds its
+// processes.
 type keeper struct {
 	name string
-	dir  string // what the session is known by
+	dir  string // identifies the session
 	log  *sessionLog
 	lock *serve.Lock
-	// of its server, under the mutex of that
+	// fields of its server, under the server's mutex
 	clients      int
 	otherClients int           // clients that share no processes
-	idling       *time.Timer   // without clients; nil at first
-	ended        chan struct{} // while it ends, and then; closed when it has
+	idling       *time.Timer   // runs without clients; nil at first
+	ended        chan struct{} // set while it ends and afterwards; closed at its end
 
 	mu    sync.Mutex
 	over  bool
@@ -46,13 +47,14 @@ type keeper struct {
 	host  *host.Host // nil before the first command
 	users int
 
-	// of host, with the values of whoever came last
+	// options of host, with the values of the latest client
 	sets   map[string]host.Credential
-	tokens map[string]string // likewise, of the sets that are built in
+	tokens map[string]string // the same, for the built-in sets
 }
 
-// enter gives the keeper of a session to one client more, which shares processes there or not. Whom this server
-// serves has it begin where there is none; to others why is said then.
+// enter adds a client to a session's keeper; the client may share the session's processes or not.
+// If there is no keeper, it starts one, but only for a client that this server serves. Others get
+// an error that says why.
 func (s *server) enter(ctx context.Context, a *cli.App, name string, processes bool, apart error) (*keeper, error) {
 	dir, err := session.KeeperDir(a.LookupEnv, name, true)
 	if err != nil {
@@ -96,7 +98,7 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	return k, nil
 }
 
-// exit is for a client less.
+// exit removes a client.
 func (s *server) exit(k *keeper, processes bool) {
 	idle := max(k.idle(), s.hosts.idle(k.dir))
 	s.mu.Lock()
@@ -109,8 +111,8 @@ func (s *server) exit(k *keeper, processes bool) {
 	}
 }
 
-// endKeeper ends what runs in a session; one that only is idle not while it has clients. All says that no command
-// is left that shares no processes: such a one goes on.
+// endKeeper ends the processes of a session. An idle end does nothing while the session has
+// clients. all reports that no command is left; a command that shares no processes goes on.
 func (s *server) endKeeper(k *keeper, idle bool) (all bool) {
 	s.mu.Lock()
 	if idle && k.clients > 0 || k.ended != nil {
@@ -155,7 +157,7 @@ func (s *server) endKeepers() {
 	ends.Wait()
 }
 
-// session answers who asks for a session: with what runs there, or once it has ended that.
+// session answers a request about a session: it lists the session's processes, or ends them.
 func (s *server) session(of *serve.Session) (string, error) {
 	s.mu.Lock()
 	k, commands := s.keepers[of.Dir], 0
@@ -185,7 +187,7 @@ func (s *server) session(of *serve.Session) (string, error) {
 	return string(text), err
 }
 
-// take gives the Host, for commands of the setup that it was made with.
+// take returns the Host, for commands of the setup that it was made with.
 func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
 	s = sharedSetup(s)
 	k.mu.Lock()
@@ -234,8 +236,8 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	}}, nil
 }
 
-// keeperKey is without what each command has for itself, its environment and its directory, and without
-// what is renewed.
+// keeperKey leaves out the individual parts of each command, its environment and directory, and the
+// renewed values.
 func keeperKey(s *setup.Setup, sets map[string]host.Credential) (*hostKey, error) {
 	o := s.Options
 	o.Environ, o.Dir, o.Usage, o.Credentials = nil, "", nil, map[string]host.Credential{}
@@ -249,7 +251,7 @@ func keeperKey(s *setup.Setup, sets map[string]host.Credential) (*hostKey, error
 	return key(s, o)
 }
 
-// hidden stands for every secret that there is.
+// hidden stands for every secret.
 func hidden(s shared.Secret) shared.Secret {
 	if s != "" {
 		s = "there"
@@ -257,8 +259,8 @@ func hidden(s shared.Secret) shared.Secret {
 	return s
 }
 
-// renewedCredentials are credentials as a client has them. One whose variables are not set there is what it was:
-// the environment is that of the session's first client.
+// renewedCredentials returns the client's credentials. A credential keeps its value if the client
+// does not have its variables: the environment is the one of the session's first client.
 func (k *keeper) renewedCredentials(sets map[string]host.Credential) map[string]host.Credential {
 	sets = maps.Clone(sets)
 	for name, set := range sets {
@@ -270,7 +272,7 @@ func (k *keeper) renewedCredentials(sets map[string]host.Credential) map[string]
 	return sets
 }
 
-// same refuses, by name, what would not hold for what runs already.
+// same refuses, by name, values that would not hold for the running processes.
 func (k *keeper) same(s *setup.Setup, key *hostKey) error {
 	refuse := func(format string, args ...any) error {
 		return cli.Hint(fmt.Errorf("session %q %s", k.name, fmt.Sprintf(format, args...)), "sbxhost sessions rm "+k.name+" ends it; or use another session")
@@ -294,8 +296,7 @@ func (k *keeper) same(s *setup.Setup, key *hostKey) error {
 	return nil
 }
 
-// idle is how long the keeper stays without a command: no time where nothing was begun that it
-// could hold.
+// idle is how long the keeper stays without a command: no time if it holds nothing.
 func (k *keeper) idle() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -305,7 +306,7 @@ func (k *keeper) idle() time.Duration {
 	return cmp.Or(k.setup.Options.Sandboxes[k.setup.Sandbox].Session.Idle, host.DefaultIdle)
 }
 
-// end ends all that runs.
+// end ends everything that runs.
 func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -317,14 +318,14 @@ func (k *keeper) end() {
 	k.log.close()
 }
 
-// again lets more be begun.
+// again allows new processes.
 func (k *keeper) again() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.over = false
 }
 
-// adapt makes of a command what its client means: its directory, and its variables.
+// adapt gives a command its client's directory and variables.
 func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 	if root := h.Workspace().Root(); cmd.Dir == "" {
 		if dir, err := filepath.EvalSymlinks(a.Dir); err != nil || !paths.Inside(root, dir) {
@@ -338,7 +339,7 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 		if !strings.Contains(v, "=") {
 			value, ok := a.LookupEnv(v)
 			if !ok {
-				continue // it would be that of the session's first client
+				continue // otherwise it would be the first client's
 			}
 			v += "=" + value
 		}
@@ -348,10 +349,10 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 	return nil
 }
 
-// maxSessionLog bounds each of the two files.
+// maxSessionLog is the limit of each of the two files, in bytes.
 const maxSessionLog = 4 << 20
 
-// sessionLog is what processes have written that their commands have left behind.
+// sessionLog is the output of background processes after their commands have ended.
 type sessionLog struct {
 	path string
 
@@ -361,7 +362,7 @@ type sessionLog struct {
 	last *loggedCommand
 }
 
-// loggedCommand writes what was left of one command.
+// loggedCommand writes the later output of one command.
 type loggedCommand struct {
 	log  *sessionLog
 	name string
@@ -383,7 +384,7 @@ func (c *loggedCommand) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.open(); err != nil {
-		return len(p), nil // it is not the command's to know
+		return len(p), nil // the command must not learn of it
 	}
 	text := p
 	if l.last != c {
@@ -395,7 +396,7 @@ func (c *loggedCommand) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// open has a file to write to that is not full. l.mu is held.
+// open opens a file that is not full. l.mu is held.
 func (l *sessionLog) open() (err error) {
 	if l.file != nil && l.size < maxSessionLog {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Serve needs a system that says who has connected to a socket.
+// Serve needs a system that identifies the processes that connect to a socket.
 func Serve(*cli.App, *flag.FlagSet) func() error {
 	return func() error {
 		return &shared.Error{Kind: shared.ErrUnusable, Message: "serve needs Linux, and this is " + runtime.GOOS}

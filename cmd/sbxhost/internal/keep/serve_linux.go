@@ -28,10 +28,10 @@ import (
 
 const (
 	defaultIdle = 10 * time.Minute
-	// helloTime is how long a client may take to say what it wants, once connected.
+	// helloTime is how long a client may take after its connection to say what it wants.
 	helloTime = 5 * time.Second
-	// gcPercent lets the heap, of which some MiB live, grow fivefold: with Go's own 100 a tenth of a command's
-	// time goes to the garbage of those before.
+	// gcPercent lets the heap, of which some MiB are live, grow fivefold: with Go's default of 100,
+	// garbage collection takes a tenth of a command's time.
 	gcPercent = 400
 )
 
@@ -79,7 +79,8 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// leaveCaller gives up the standard error of who has started this process, where nobody reads any more.
+// leaveCaller gives up the standard error of the process that started this one, because nobody
+// reads it any more.
 func leaveCaller() error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -103,7 +104,7 @@ func stopServer(a *cli.App, dir string) error {
 	return err
 }
 
-// showServer shows what it keeps.
+// showServer prints what the server keeps.
 func showServer(a *cli.App, dir string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -145,17 +146,17 @@ func (s *server) listen() (err error) {
 	}
 	defer at.Close()
 	path := serve.Address(at, serve.Socket)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of a killed server
 		return err
 	}
 	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 		return err
 	}
-	s.listener.SetUnlinkOnClose(false) // another server may be in its place by then
+	s.listener.SetUnlinkOnClose(false) // another server may have replaced it by then
 	return os.Chmod(path, 0o600)
 }
 
-// close has nobody come any more. The caller holds s.mu.
+// close stops accepting clients. The caller holds s.mu.
 func (s *server) close() {
 	if !s.closed {
 		s.closed = true
@@ -164,7 +165,8 @@ func (s *server) close() {
 	}
 }
 
-// retire lets another server begin, where the executable was replaced: what this one holds, it holds on.
+// retire lets another server begin after the executable was replaced. This server keeps its
+// sessions.
 func (s *server) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,13 +183,13 @@ func (s *server) retire() {
 		s.socket = path
 	}
 	for _, k := range s.keepers {
-		k.lock.Listen(s.socket) // else who ends the session ends all of this process
+		k.lock.Listen(s.socket) // otherwise the end of the session would end this whole process
 	}
 	s.lock.Release()
 }
 
-// rest is for a server that holds no session, and has no client: it waits for one, unless it is nobody's any
-// more. The caller holds s.mu.
+// rest is for a server without sessions and clients: it waits for a client, unless the server has
+// lost its owner. The caller holds s.mu.
 func (s *server) rest() {
 	switch {
 	case s.clients > 0 || len(s.keepers) > 0:
@@ -203,10 +205,10 @@ type server struct {
 	*cli.App
 	idle         time.Duration
 	identity     serve.Identity
-	program      string // the path of this executable, and its stamp when it was started
+	program      string // the path of this executable, and its stamp at the start
 	stamp        string
 	dir          string
-	servesAnyone bool // has a session begin who is not served otherwise
+	servesAnyone bool // it starts sessions for clients that it does not serve otherwise
 	lock         *serve.Lock
 	listener     *net.UnixListener
 	quiet        *time.Timer
@@ -214,21 +216,21 @@ type server struct {
 
 	mu       sync.Mutex
 	socket   string // its path
-	closed   bool   // it accepts no more
-	retired  bool   // nor anything new
+	closed   bool   // it accepts no more clients
+	retired  bool   // it starts nothing new
 	clients  int
 	keepers  map[string]*keeper // by the directories of their sessions
 	running  map[*client]bool
-	declined []string // the last clients that were not served, and why
+	declined []string // the latest clients that it did not serve, and why
 }
 
-// errReplaced is why a server serves nobody new.
+// errReplaced is why a server serves no new client.
 var errReplaced = errors.New("the server's program was replaced")
 
-// maxDeclined is how many of those are shown.
+// maxDeclined is how many of those status shows.
 const maxDeclined = 10
 
-// leave takes down why a client was not served, and tells it.
+// leave records why a client was not served, and tells the client.
 func (s *server) leave(r *client, why string) {
 	s.mu.Lock()
 	s.declined = append(s.declined, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
@@ -238,7 +240,7 @@ func (s *server) leave(r *client, why string) {
 	r.Send(serve.KindLeave, &reason)
 }
 
-// status is for people.
+// status formats the server's state for people.
 func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,12 +269,12 @@ func (s *server) identify() (err error) {
 	return err
 }
 
-// run serves until nobody has come for some time, the executable was replaced, or a signal
-// comes, which the commands get, too.
+// run serves until there was no client for some time, somebody replaced the executable, or a signal
+// comes. The commands get the signal, too.
 func (s *server) run() error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// What is nobody's terminal any more is no reason to end, nor is a client that is gone.
+	// A lost terminal, or a lost client, is no reason to end.
 	signal.Ignore(syscall.SIGPIPE)
 	stop := func() {
 		s.mu.Lock()
@@ -302,7 +304,7 @@ func (s *server) run() error {
 		}
 		switch {
 		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ECONNABORTED):
-			time.Sleep(execute.FullDelay) // as long as no command ends, there are as many files
+			time.Sleep(execute.FullDelay) // while commands run, there are as many files
 			continue
 		case err != nil:
 			return err
@@ -327,7 +329,7 @@ func (s *server) run() error {
 	return s.hosts.close()
 }
 
-// pass passes a signal on to all commands but those of sessions, which end with these.
+// pass passes a signal to all commands except those of sessions, which end with their sessions.
 func (s *server) pass(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +340,7 @@ func (s *server) pass(sig os.Signal) {
 	}
 }
 
-// attend does what one client wants, or has it do that itself.
+// attend does what one client wants, or makes the client do it itself.
 func (s *server) attend(conn *net.UnixConn) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -359,9 +361,9 @@ func (s *server) attend(conn *net.UnixConn) {
 	}
 }
 
-// serveOne runs the command of a client, or says why not.
+// serveOne runs the command of a client, or says why it does not.
 func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
-	// Before anything else: a client that finds another program here leaves, and may be gone by now.
+	// First of all: a client that finds another program here leaves, and may be gone by now.
 	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
 		s.retire()
 	}
@@ -425,7 +427,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	}()
 	status = e.RunAndReport()
 	if hello.Keep {
-		r.Settle(nil) // what is said before a start is for the client
+		r.Settle(nil) // messages before a start are for the client
 	}
 	if !r.ClientEnds {
 		why = cmp.Or(r.Stderr.Text(), r.Why, "nothing was run")
@@ -433,7 +435,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	return status, why
 }
 
-// answer answers what is no command.
+// answer answers requests that are not commands.
 func (s *server) answer(r *client, kind byte) (err error) {
 	text := ""
 	if kind == serve.KindStatus {
@@ -447,20 +449,20 @@ func (s *server) answer(r *client, kind byte) (err error) {
 	return nil
 }
 
-// client is a connection of sbx, or of an exec that has a kept session.
+// client is a connection of sbx, or of an exec with a kept session.
 type client struct {
 	execute.Remote
 	raw     syscall.RawConn
 	gone    func()
-	files   []int      // received, and not anybody's yet
+	files   []int      // received, and not yet used
 	streams []*os.File // the client's standard streams
 	writing sync.Mutex
 	args    []string
-	about   serve.Session // that it asks for
-	query   bool          // for what is no command
+	about   serve.Session // the session it asks for
+	query   bool          // for a request that is not a command
 }
 
-// name is what it asks for, for people.
+// name is the client's request, for people.
 func (r *client) name() string {
 	if r.args == nil {
 		return "a process"
@@ -471,17 +473,17 @@ func (r *client) name() string {
 func (r *client) send(kind byte, m frame.Message) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // else the client is gone, which the reader sees
+	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // otherwise the client is gone, and the reader notices
 }
 
-// Read implements [io.Reader], and keeps the descriptors that come along.
+// Read implements [io.Reader], and keeps received descriptors.
 func (r *client) Read(p []byte) (int, error) {
 	n, fds, err := frame.ReceivePolled(r.raw, p)
 	r.files = append(r.files, fds...)
 	return n, err
 }
 
-// hello hears what a client wants: a command, if hello is not nil.
+// hello reads what a client wants: a command, if hello is not nil.
 func (r *client) hello() (kind byte, hello *serve.Hello, err error) {
 	kind, payload, err := frame.Read(r, serve.MaxMessage)
 	switch {
@@ -504,7 +506,7 @@ func (r *client) closeFiles() {
 	}
 }
 
-// execution is that of a client.
+// execution returns the client's Execution.
 func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *flag.FlagSet) {
 	for i, name := range []string{"standard input", "standard output", "standard error"} {
 		r.streams = append(r.streams, os.NewFile(uintptr(r.files[i]), name))

@@ -1,4 +1,4 @@
-// Package keep holds what outlives a command: the hosts of sbxhost serve, the processes of
+// Package keep has everything that outlives a command: the hosts of sbxhost serve, the processes of
 // sessions, and the commands that show and end them.
 package keep
 
@@ -27,7 +27,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/session"
 )
 
-// listedSession is a session as -json gives it.
+// listedSession is a session, as -json prints it.
 type listedSession struct {
 	Name      string    `json:"name"`
 	Workspace string    `json:"workspace"`
@@ -36,8 +36,8 @@ type listedSession struct {
 	Size      int64     `json:"size"` // bytes
 	LastUsed  time.Time `json:"last_used"`
 	InUse     bool      `json:"in_use"`
-	Users     []int     `json:"users"` // processes; can be empty for one in use
-	// Processes is what runs in one that is kept, for -v.
+	Users     []int     `json:"users"` // processes; can be empty for a session in use
+	// Processes are those of a kept session, for -v.
 	Processes []listedProcess `json:"processes,omitempty"`
 }
 
@@ -104,7 +104,7 @@ func sessionsText(list []listedSession, now time.Time) string {
 	return cli.Table("", rows)
 }
 
-// size is a number of bytes in the largest unit that leaves some of it.
+// size formats a number of bytes in the largest unit in which it is at least 1.
 func size(n int64) string {
 	for i, unit := range [...]string{"TiB", "GiB", "MiB", "KiB"} {
 		if one := int64(1) << (10 * (4 - i)); n >= one {
@@ -144,7 +144,7 @@ func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// What background processes of a session have written.
+// Output of a session's background processes.
 const (
 	sessionLogName = "log"
 	sessionLogOld  = "log.old"
@@ -153,7 +153,7 @@ const (
 // endPatience is how long an engine may take to end with its session.
 const endPatience = 10 * time.Second
 
-// endPoll is how often a session is tried whose processes are about to end.
+// endPoll is how often to try a session whose processes are about to end.
 const endPoll = 20 * time.Millisecond
 
 func removeSession(a *cli.App, name string) error {
@@ -176,7 +176,7 @@ func removeSession(a *cli.App, name string) error {
 	case err != nil && !missing:
 		return err
 	}
-	// Commands without a sandbox have no session to remove, but approvals for it.
+	// Commands without a sandbox have no session to remove, but approvals for one.
 	revoked, err := endApprovals(a, name)
 	if err == nil && missing && revoked == 0 {
 		return noSuchSession(name)
@@ -184,7 +184,8 @@ func removeSession(a *cli.App, name string) error {
 	return err
 }
 
-// holderOf finds who holds what runs in a session. It is serve.ErrAbsent where nobody does.
+// holderOf finds the server that holds a session's processes. The error is serve.ErrAbsent if there
+// is none.
 func holderOf(a *cli.App, name string) (*serve.Holder, error) {
 	dir, err := session.KeeperDir(a.LookupEnv, name, false)
 	if err != nil {
@@ -193,18 +194,18 @@ func holderOf(a *cli.App, name string) (*serve.Holder, error) {
 	return serve.HolderOf(dir)
 }
 
-// endSession ends what runs in a session, and removes what was written there. It reports whether somebody held
-// it.
+// endSession ends a session's processes and removes the session's files. It reports whether a
+// server held the session.
 func endSession(a *cli.App, name string) (held bool, err error) {
 	h, err := holderOf(a, name)
 	switch {
 	case err == nil:
 		held, err = true, h.EndSession()
 		h.Close()
-		if errors.Is(err, serve.ErrDeclined) { // a command runs there that shares no processes
+		if errors.Is(err, serve.ErrDeclined) { // a command that shares no processes runs there
 			return false, nil
 		}
-	case errors.Is(err, host.ErrSessionName): // which may be one of approvals
+	case errors.Is(err, host.ErrSessionName): // the name may be one of approvals
 		return false, nil
 	case errors.Is(err, serve.ErrAbsent):
 		err = nil
@@ -219,7 +220,7 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 	return held, os.RemoveAll(dir)
 }
 
-// listedProcess is a process as -json gives it.
+// listedProcess is a process, as -json prints it.
 type listedProcess struct {
 	PID     int       `json:"pid"` // inside
 	HostPID int       `json:"host_pid"`
@@ -229,13 +230,13 @@ type listedProcess struct {
 	Memory  int64     `json:"memory"` // bytes
 }
 
-// heldSession is what a server says of a session that it has.
+// heldSession is a server's answer about a session that it has.
 type heldSession struct {
-	Commands  int // that run
+	Commands  int // running ones
 	Processes []host.ProcessInfo
 }
 
-// ask asks the server that has a session for it, and tells what of that counts.
+// ask asks the server that has a session, and returns the answer.
 func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	h, err := holderOf(a, s.Name)
 	if errors.Is(err, serve.ErrAbsent) {
@@ -254,7 +255,7 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 		return fmt.Errorf("session %q: %w", s.Name, err)
 	}
 	if at := slices.Index(s.Users, h.PID); at >= 0 && holds.Commands == 0 && len(holds.Processes) == 0 {
-		s.Users = slices.Delete(s.Users, at, at+1) // it would give it up
+		s.Users = slices.Delete(s.Users, at, at+1) // this process will give it up
 		s.InUse = len(s.Users) > 0
 	}
 	if verbose {
@@ -273,13 +274,13 @@ func processesText(name string, list []listedProcess) string {
 	return "\nIn " + name + ":\n" + cli.Table("  ", rows)
 }
 
-// quoteWords are words as one line, which a terminal takes for nothing else.
+// quoteWords joins words to one line that is safe for a terminal.
 func quoteWords(words []string) string {
 	cmd := host.Cmd{Args: words}
 	return cli.Printable(cmd.String())
 }
 
-// SessionsLogs prints what background processes have written.
+// SessionsLogs prints the output of background processes.
 func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 	return func() error {
 		if fs.NArg() == 0 {
@@ -312,8 +313,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-// endApprovals takes back what was approved for a session: the next one of that
-// name is another.
+// endApprovals withdraws a session's approvals: the next session of that name is another one.
 func endApprovals(a *cli.App, name string) (int, error) {
 	store, err := setup.Caller(a).Store()
 	if err != nil {
@@ -322,7 +322,7 @@ func endApprovals(a *cli.App, name string) (int, error) {
 	of := func(f *approvals.Approval) bool {
 		return f.Scope == approvals.Session && f.Session == approvals.NamedSession(name)
 	}
-	// A store that cannot be read, or is no store, approves nothing.
+	// An unreadable or invalid store approves nothing.
 	list, err := store.List()
 	if err != nil || !slices.ContainsFunc(list, func(f approvals.Approval) bool { return of(&f) }) {
 		return 0, nil
