@@ -1,5 +1,5 @@
-// Package prompt asks a person at the terminal, and nobody else: whether a command may run
-// without a sandbox, and whether a configuration is trusted.
+// Package prompt asks a person at the terminal, and nobody else: whether a command may run without
+// a sandbox, and whether to trust a configuration.
 package prompt
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
-// Approve is the host's Approver: a person at the terminal.
+// Approve is the host's Approver: it asks a person at the terminal.
 func Approve(ctx context.Context, a *cli.App, r host.ApprovalRequest) (policy.Approval, error) {
 	whole := ""
 	for {
@@ -36,7 +36,7 @@ func Approve(ctx context.Context, a *cli.App, r host.ApprovalRequest) (policy.Ap
 	}
 }
 
-// approvalAnswer reads an answer. Whatever is none is a no.
+// approvalAnswer parses an answer. An unknown answer means no.
 func approvalAnswer(answer string, remembers bool) policy.Approval {
 	switch answer {
 	case "o", "once", "y", "yes":
@@ -53,23 +53,22 @@ func approvalAnswer(answer string, remembers bool) policy.Approval {
 	return policy.Refused
 }
 
-// question is how much of a command a person is shown.
+// question says how much of a command a person sees.
 type question struct {
 	text  int  // runes of a text
 	lines int  // of a script
 	cut   bool // something was left out
 }
 
-// What a question shows at most, and at least, however small the screen is.
+// What a question shows at most, and at least on the smallest screen.
 const (
 	maxQuestionText, maxQuestionLines = 2000, 40
 	minQuestionText, minQuestionLines = 60, 2
 )
 
-// approvalQuestion is what a person is asked. Everything in it that a command
-// or a file name has chosen is escaped. It shows as much as the screen has room
-// for: a text that is long enough would else have the screen show its harmless
-// end alone. It reports whether something was left out.
+// approvalQuestion returns the question. It escapes all text that a command or a file name has
+// chosen. It shows as much as the screen has space for: otherwise a long text could leave only its
+// harmless end on the screen. It reports whether it left something out.
 func approvalQuestion(r *host.ApprovalRequest, size host.TerminalSize) (text string, cut bool) {
 	for q := (question{text: maxQuestionText, lines: maxQuestionLines}); ; q = (question{text: q.text / 2, lines: max(q.lines/2, minQuestionLines)}) {
 		text := q.body(r) + q.choices(r)
@@ -79,13 +78,12 @@ func approvalQuestion(r *host.ApprovalRequest, size host.TerminalSize) (text str
 	}
 }
 
-// fits reports whether a terminal shows a text as a whole; one of no known size
-// does.
+// fits reports whether a terminal shows a text completely. It is true for an unknown size.
 func fits(text string, size host.TerminalSize) bool {
 	return size.Rows == 0 || size.Cols == 0 || rows(text+"\n", int(size.Cols)) <= int(size.Rows)
 }
 
-// rows is how many lines of a terminal of so many columns a text takes.
+// rows returns how many lines a text takes on a terminal of so many columns.
 func rows(text string, columns int) (n int) {
 	for line := range strings.Lines(text) {
 		width := 0
@@ -93,7 +91,7 @@ func rows(text string, columns int) (n int) {
 			switch {
 			case r == '\t':
 				width += 8
-			case r >= 0x1100: // as good as all that are two columns wide
+			case r >= 0x1100: // about all that are two columns wide
 				width += 2
 			default:
 				width++
@@ -152,14 +150,14 @@ func (q *question) choices(r *host.ApprovalRequest) string {
 	return text + ", [N]o: "
 }
 
-// rightToLeft reports whether a letter is of a script that is written so. Between
-// two of these, and after one, a terminal may show words, numbers and signs in the
-// other order: what is to be copied where, say. It takes no character that nobody sees.
+// rightToLeft reports whether a letter is of a right-to-left script. Between two of these, and
+// after one, a terminal may show words, numbers and signs in the opposite order, for example the
+// source and the target of a copy. A command could do this without any invisible character.
 func rightToLeft(r rune) bool {
 	return r >= 0x0590 && r <= 0x08ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
 }
 
-// inOrder is quoteAll, with words of such letters as escapes.
+// inOrder is QuoteAll, with words of such letters as escapes.
 func inOrder(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -168,7 +166,7 @@ func inOrder(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// pathInOrder is quote, likewise.
+// pathInOrder is the same for Quote.
 func pathInOrder(path string) string {
 	if strings.ContainsFunc(path, rightToLeft) {
 		return strconv.QuoteToASCII(path)
@@ -176,7 +174,7 @@ func pathInOrder(path string) string {
 	return cli.Quote(path)
 }
 
-// lineInOrder is text, likewise.
+// lineInOrder is the same for a line of text.
 func lineInOrder(line string) string {
 	var b strings.Builder
 	for _, r := range line {
@@ -189,7 +187,7 @@ func lineInOrder(line string) string {
 	return b.String()
 }
 
-// shorten leaves out the middle of what is too long to be read, and says so.
+// shorten leaves out the middle of a long text, and says so.
 func (q *question) shorten(s string) string {
 	n := utf8.RuneCountInString(s)
 	if n <= q.text {
@@ -213,7 +211,7 @@ func (q *question) scriptText(script string) string {
 			}
 			continue
 		}
-		// A tab at the right margin moves nothing, and at others more than it seems.
+		// A tab at the right margin moves nothing, and elsewhere it can move far.
 		b.WriteString("  | " + q.shorten(strings.ReplaceAll(lineInOrder(cli.Printable(line)), "\t", "    ")) + "\n")
 	}
 	return b.String()

@@ -23,14 +23,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// errNoAnswer says that the question went unanswered: the terminal was closed,
-// or a signal came.
+// errNoAnswer says that nobody answered: the terminal was closed, or a signal came.
 var errNoAnswer = errors.New("the question was not answered")
 
-// terminalOf opens the terminal that belongs to this process, and to no
-// redirection: what a command reads from standard input must not answer. Where
-// none of the standard streams is a terminal, nobody watches - a program has
-// started us, and the terminal is its own.
+// terminalOf opens the terminal of this process, not a redirection: input for a command must not
+// answer. If none of the standard streams is a terminal, nobody watches: a program has started this
+// process, and uses the terminal itself.
 func terminalOf(a *cli.App) (*os.File, error) {
 	if !cli.IsTerminal(a.Stdin) && !cli.IsTerminal(a.Stdout) && !cli.IsTerminal(a.Stderr) {
 		return nil, errNoTerminal
@@ -42,9 +40,8 @@ func terminalOf(a *cli.App) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/tty"), nil
 }
 
-// ask shows a question, made for the terminal's size, and gives the line that is
-// typed, in small letters. What was typed before the question is thrown away: it
-// was no answer.
+// ask shows a question, formatted for the terminal's size, and returns the typed line in small
+// letters. It discards input from before the question, which is no answer.
 func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) string) (string, error) {
 	tty, err := terminalOf(a)
 	if err != nil {
@@ -87,8 +84,8 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 			case <-answered:
 				return
 			}
-			// There have been other things on the screen since. No signal tells of the
-			// way from the background to the foreground.
+			// The screen has had other content since. No signal reports a move from the background
+			// to the foreground.
 			for terminal.InBackground(tty) {
 				select {
 				case <-time.After(terminal.ForegroundPoll):
@@ -111,30 +108,29 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 	return strings.ToLower(strings.TrimSpace(line)), nil
 }
 
-// turn waits until no other process of our job asks, as those of a parallel
-// build would at once: the answer to the question that stands there last would
-// go to whichever of them happens to read it. What cannot be locked is no
-// reason not to ask.
+// turn waits until no other process of this job asks, as those of a parallel build would at the
+// same time: any of them could read the answer to the last question. A failed lock does not prevent
+// the question.
 func turn(ctx context.Context, a *cli.App) (done func(), err error) {
 	dir := approvals.Dir(a.Getenv)
 	if dir == "" {
 		return func() {}, nil
 	}
 	if hostpath.MakePrivate(dir, 0o700) != nil {
-		return func() {}, nil // it can be another user's: nothing is locked
+		return func() {}, nil // another user may own it: then nothing is locked
 	}
 	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return func() {}, nil
 	}
-	// A byte for each job. Of those on one terminal only one is in the foreground:
-	// it must not wait for one that was stopped with its question.
+	// A byte for each job. Of the jobs on one terminal, only one is in the foreground: it must not
+	// wait for a job that was stopped during its question.
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	for {
 		switch err := unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(unix.Getpgrp()), Len: 1}); err {
 		case unix.EAGAIN, unix.EACCES, unix.EINTR:
-		default: // nil, too
+		default: // also for nil
 			return func() { unix.Close(fd) }, nil
 		}
 		select {
@@ -146,7 +142,7 @@ func turn(ctx context.Context, a *cli.App) (done func(), err error) {
 	}
 }
 
-// maxAnswer is more than any answer has; whatever is longer is garbage.
+// maxAnswer is longer than any answer.
 const maxAnswer = 256
 
 // readAnswer reads a line, until ctx ends.
@@ -166,10 +162,10 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 	var line []byte
 	buf := make([]byte, maxAnswer)
 	for {
-		// Not poll, which knows no terminals on macOS.
+		// Not poll, which does not work for terminals on macOS.
 		var ready unix.FdSet
 		var timeout *unix.Timeval
-		if ready.Set(done); terminal.InBackground(tty) { // what is typed there is not for us
+		if ready.Set(done); terminal.InBackground(tty) { // the input is not for this process
 			poll := unix.NsecToTimeval(int64(terminal.ForegroundPoll))
 			timeout = &poll
 		} else {
@@ -196,8 +192,8 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 			return "", fmt.Errorf("%w: the terminal's input has ended", errNoAnswer)
 		}
 		line = append(line, buf[:n]...)
-		// A program has left the terminal raw where these arrive as they are: Enter,
-		// and ^C, ^D, ^Z and ^\, which make no signal then.
+		// If a program has left the terminal raw, these arrive as bytes: Enter, and ^C, ^D, ^Z and
+		// ^\, which then make no signal.
 		switch i := bytes.IndexAny(line, "\n\r\x03\x04\x1a\x1c"); {
 		case i >= 0 && (line[i] == '\n' || line[i] == '\r'):
 			return string(line[:i]), nil
@@ -209,10 +205,9 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 	}
 }
 
-// showChange shows what is different from the text that was trusted, with a
-// refusal. Of a symlink it shows nothing, and reads the file anew for that: a
-// command can lead one to any file, and would read in our output what it cannot
-// open itself.
+// showChange shows, with a refusal, how the text differs from the trusted one. It opens the file
+// again, and shows nothing for a symlink: a command could lead one to any file, and read in this
+// output a file that it cannot open itself.
 func showChange(a *cli.App, path, before string) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // errNoTerminal says that there is nobody to ask.
 var errNoTerminal = errors.New("there is no terminal to ask on")
 
-// Trust asks whether to trust a configuration that was found in the workspace.
+// Trust asks whether to trust a configuration in the workspace.
 func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
 	question, whole := trustQuestion(u.Path, u.Previous, string(u.Text), u.Changed)
 	answer, err := "", errNoTerminal
@@ -32,16 +32,15 @@ func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) 
 	return answer == "y" || answer == "yes", err
 }
 
-// maxTrustLines is how much of a configuration is shown with the question, in
-// lines of a terminal: for more, an editor is the place to read it. What has
-// scrolled out of sight has not been read.
+// maxTrustLines is how much of a configuration to show with the question, in lines of a terminal. A
+// longer one should be read in an editor: nobody has read text that scrolled away.
 const maxTrustLines = 300
 
-// maxChangeLines is how much is shown with a refusal, which may go to a log.
+// maxChangeLines is how much to show with a refusal, which may go to a log.
 const maxChangeLines = 60
 
-// cutRows is the beginning of a text that is no longer than so many lines of a
-// terminal, and says how much is missing.
+// cutRows returns the beginning of a text, at most so many lines of a terminal, and says how much
+// is missing.
 func cutRows(text string, limit int) string {
 	lines := strings.SplitAfter(text, "\n")
 	shown, height := 0, 0
@@ -55,8 +54,7 @@ func cutRows(text string, limit int) string {
 	return strings.Join(lines[:shown], "") + fmt.Sprintf("... and %s\n", cli.Plural(len(lines)-shown-1, "further line"))
 }
 
-// trustQuestion is what a person is asked. It is not whole where there is more
-// to read than a terminal is good for.
+// trustQuestion returns the question. It is not complete if the text is too long for a terminal.
 func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
 	change := Diff(before, after)
 	if rows(change, 80) > maxTrustLines {
@@ -73,11 +71,11 @@ func trustQuestion(path, before, after string, changed bool) (text string, whole
 	return b.String(), true
 }
 
-// Diff shows how before became after, as diff -u does, fit for a terminal. It is ""
-// where they are the same.
+// Diff returns the differences between before and after, as diff -u does, safe for a terminal. It
+// returns "" if there are none.
 func Diff(before, after string) string {
 	text := string(diff.Diff("", []byte(before), "", []byte(after)))
-	for range 3 { // of names that the question has said
+	for range 3 { // the names, which the question has shown
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	return lineInOrder(cli.Printable(text))
