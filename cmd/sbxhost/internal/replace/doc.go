@@ -1,3 +1,3 @@
-// Package replace writes files that a person has named, whole or not at all, and not by way
-// of a symlink that a command can have made.
+// Package replace writes files that a person has named, completely or not at all. It follows no
+// symlink that a command can have made.
 package replace

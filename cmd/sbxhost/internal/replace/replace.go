@@ -19,18 +19,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// lockPatience is how long a change of a file waits for the others.
+// lockPatience is how long a change of a file waits for others.
 const lockPatience = 10 * time.Second
 
-// A File is a file that is about to be replaced.
+// A File is a file that sbxhost is about to replace.
 type File struct {
 	Path   string // without symlinks
 	dir    *hostpath.Dir
 	locked *os.File
 }
 
-// Open finds the file that a person named, by symlinks that no command can
-// have made, and locks it.
+// Open finds the file that a person named, by symlinks that no command can have made, and locks it.
 func Open(dir, name string, writable func() []string) (w *File, err error) {
 	w = &File{}
 	if w.Path, err = hostpath.Resolve(dir, name, writable); err != nil {
@@ -55,9 +54,9 @@ func (w *File) Close() {
 	w.locked.Close()
 }
 
-// lockFile has other commands of sbxhost that would change a file wait until the
-// file that it gives is closed: each reads it, thinks, and replaces it, and what
-// one has written in between would be lost. The path has no symlinks.
+// lockFile makes other commands of sbxhost wait before they change the file, until the caller
+// closes the returned file: each reads the file and replaces it later, and would lose a change in
+// between. The path has no symlinks.
 func lockFile(path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
@@ -69,11 +68,11 @@ func lockFile(path string) (*os.File, error) {
 		err = hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX)
 		switch {
 		case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
-			return f, nil // some file systems lock nothing; Replace compares all the same
+			return f, nil // some file systems have no locks; Replace compares in any case
 		case err == nil && isAt(f, path):
 			return f, nil
 		}
-		// It is another's, or not the file any more: who had it has replaced it.
+		// Another process has it, or its last holder has replaced it.
 		f.Close()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: another process has it locked; nothing was written", cli.Quote(path))
@@ -90,8 +89,8 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(is, at)
 }
 
-// Replace puts text in the place of a regular file, whole or not at all, with
-// that one's permissions. Where before is not nil, the file must still say that.
+// Replace puts text in the place of a regular file, completely or not at all, with that file's
+// permissions. If before is not nil, the file must still contain that.
 func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 	path := filepath.Join(dir.Path(), name)
 	was, err := dir.Lstat(name)
@@ -105,7 +104,7 @@ func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 	}
 	return Put(dir, name, text, 0o600, func(f *os.File) error {
 		if os.Geteuid() == 0 {
-			// What root changes stays its owner's. Nobody else can give a file away.
+			// A file that root changes stays its owner's. Nobody else can give a file away.
 			if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
 				return err
 			}
@@ -124,8 +123,8 @@ func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 	})
 }
 
-// Put puts a file of that name in a directory, whole or not at all. Where ready is
-// not nil, it has the last word on the file.
+// Put puts a file of that name into a directory, completely or not at all. If ready is not nil, it
+// can refuse the file at the end.
 func Put(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready func(*os.File) error) error {
 	f, temp, err := dir.Temp(mode)
 	if err != nil {
@@ -136,7 +135,7 @@ func Put(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready fu
 		err = ready(f)
 	}
 	if err == nil {
-		// Else a machine that fails may have the new name and not the text.
+		// Otherwise, after a crash of the machine, the new name may exist without the text.
 		err = f.Sync()
 	}
 	err = cmp.Or(err, f.Close())
@@ -153,8 +152,8 @@ func Put(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready fu
 	return nil
 }
 
-// New writes a file that must not exist, unless forced, and not by way of a
-// symlink that a command can have made.
+// New writes a file that must not exist, unless forced, and follows no symlink that a command can
+// have made.
 func New(path string, writable func() []string, text []byte, force bool) error {
 	dir, err := hostpath.OpenDir("/", filepath.Dir(path), writable)
 	if err != nil {
