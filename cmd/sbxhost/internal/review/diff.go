@@ -19,7 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// showDiff has git show what changes, and says the rest.
+// showDiff makes git show the changes, and reports the rest.
 func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) error {
 	left, err := writeDiff(ctx, a, r, set, only)
 	if errors.Is(err, host.ErrNoProgram) {
@@ -36,7 +36,7 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 	return nil
 }
 
-// writeDiff writes the patch as it is, so that it can be applied. A terminal gets it by way of page.
+// writeDiff writes the unchanged patch, which git can apply. A terminal gets it by page.
 func writeDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) ([]host.ReviewChange, error) {
 	if !cli.IsTerminal(a.Stdout) {
 		return r.Diff(ctx, a.Stdout, set, only)
@@ -46,17 +46,17 @@ func writeDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.Review
 	go func() {
 		patch := bufio.NewReader(from)
 		shown <- page(ctx, a, r, patch)
-		_, _ = io.Copy(io.Discard, patch) // whoever has seen enough need not see git fail
+		_, _ = io.Copy(io.Discard, patch) // a reader that stops early need not see git fail
 	}()
 	left, err := r.Diff(ctx, to, set, only)
 	to.Close()
 	return left, errors.Join(err, <-shown)
 }
 
-// page shows a patch on the terminal, by the user's pager where no command can have a hand in that.
+// page shows a patch on the terminal, by the user's pager if no command can influence that.
 func page(ctx context.Context, a *cli.App, r *host.Review, patch *bufio.Reader) error {
 	if _, err := patch.Peek(1); err != nil {
-		return nil // nothing differs
+		return nil // no differences
 	}
 	pager, err := pagerOf(ctx, a, r)
 	if err != nil {
@@ -65,7 +65,7 @@ func page(ctx context.Context, a *cli.App, r *host.Review, patch *bufio.Reader) 
 	if pager == nil {
 		return escape(a.Stdout, patch, a.Color(a.Stdout))
 	}
-	// The interrupt is the pager's: it stops a search in the text, say.
+	// The interrupt is for the pager, where it can stop a search in the text.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
@@ -79,11 +79,11 @@ func page(ctx context.Context, a *cli.App, r *host.Review, patch *bufio.Reader) 
 	}
 	_ = escape(in, patch, a.Color(a.Stdout)) // it may have ended
 	in.Close()
-	_ = pager.Wait() // how, it tells by itself
+	_ = pager.Wait() // it reports its own errors
 	return nil
 }
 
-// pagerOf gives the user's pager; nil for none. GIT_PAGER and PAGER name it, and no file.
+// pagerOf returns the user's pager, or nil. Only GIT_PAGER and PAGER name it, and no file does.
 func pagerOf(ctx context.Context, a *cli.App, r *host.Review) (*exec.Cmd, error) {
 	line, name := "less", ""
 	for _, name = range []string{"PAGER", "GIT_PAGER"} { // the last one counts
@@ -98,8 +98,9 @@ func pagerOf(ctx context.Context, a *cli.App, r *host.Review) (*exec.Cmd, error)
 	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]{}#~!\n") {
 		return nil, fmt.Errorf("%s is a shell's text: name a program and its arguments", cli.Quote(line))
 	}
-	// No library to load, no filter of what is shown (LESSOPEN), no editor; nor a home, in which
-	// less finds a file that sets LESSOPEN, and which can be a link to what commands write.
+	// Pass no variable that loads a library, filters the text (LESSOPEN) or names an editor. Pass
+	// no home: less finds a file there that sets LESSOPEN, and the file can be a link to one that
+	// commands write.
 	environ := []string{"LESS=FRX", "LV=-c"}
 	for _, entry := range a.Environ {
 		name, _, _ := strings.Cut(entry, "=")
@@ -110,8 +111,8 @@ func pagerOf(ctx context.Context, a *cli.App, r *host.Review) (*exec.Cmd, error)
 	return r.Program(ctx, environ, words[0], words[1:]...)
 }
 
-// escape shows a patch on a terminal: nothing that files contain acts on it, or hides a part of
-// itself. Colours are its own: among git's, a file's could not be told apart.
+// escape shows a patch on a terminal. The content of files cannot act on the terminal or hide a
+// part of itself. escape adds the colors itself: a file could imitate those of git.
 func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 	w := bufio.NewWriter(to)
 	inHunk := false
@@ -165,7 +166,7 @@ func escapeLine(w *bufio.Writer, patch *bufio.Reader, color bool) error {
 		as := string(r)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			_ = patch.UnreadRune() // which was read just now
+			_ = patch.UnreadRune() // the rune was just read
 			b, _ := patch.ReadByte()
 			as = fmt.Sprintf(`\x%02x`, b)
 		case r != '\t' && cli.Printable(as) != as:

@@ -1,2 +1,2 @@
-// Package review shows what commands have written under -review, applies it, and takes it back.
+// Package review has the commands that show, apply and undo what commands wrote under -review.
 package review

@@ -18,7 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
-// reviewResult is what a subcommand gives with -json.
+// reviewResult is a subcommand's result for -json.
 type reviewResult struct {
 	Name    string             `json:"name"`
 	Digest  string             `json:"digest"`
@@ -63,7 +63,7 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 	})
 }
 
-// withReview is withHost for one review, which the first argument names.
+// withReview is withHost for the review that the first argument names.
 func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Review, []string) error) func() error {
 	var words []string
 	run := setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
@@ -95,7 +95,7 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 	}
 }
 
-// reviewPath shows a path of a review.
+// reviewPath formats a path of a review.
 func reviewPath(p string) string {
 	if utf8.ValidString(p) && cli.Printable(p) == p && strconv.Quote(p) == `"`+p+`"` {
 		return p
@@ -138,7 +138,7 @@ func Show(a *cli.App, fs *flag.FlagSet) func() error {
 	})
 }
 
-// showBy shows what a review changes as JSON, or as show does for people.
+// showBy shows the changes of a review as JSON, or as show does for people.
 func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Review, *host.ReviewSet, []string) error) func() error {
 	asJSON := cli.JSONFlag(fs)
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
@@ -165,7 +165,7 @@ func printDigest(a *cli.App, name string, set *host.ReviewSet) {
 	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
 }
 
-// printConflicts says what stands in the way of changes, and what there is to know of them.
+// printConflicts prints what prevents changes, and notes about them.
 func printConflicts(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
@@ -185,7 +185,7 @@ func printConflicts(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange
 	}
 }
 
-// sizeOf says how large the file of a change is, or was.
+// sizeOf formats the present or former size of a changed file.
 func sizeOf(c *host.ReviewChange) string {
 	for _, n := range [...]*host.ReviewNode{&c.New, &c.Old} {
 		if n.Kind.String() == "file" {
