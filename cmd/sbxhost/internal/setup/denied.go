@@ -11,8 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
-// deniedHint says what would have helped a command that may not run without a
-// sandbox.
+// deniedHint says what allows a command that may not run without a sandbox.
 func deniedHint(a *cli.App, e *host.DeniedError, flags *Flags) error {
 	var failure error = plainError{e}
 	if e.Decision.Rule == policy.RuleBypassNotAllowed {
@@ -32,16 +31,16 @@ func deniedHint(a *cli.App, e *host.DeniedError, flags *Flags) error {
 	return cli.Hint(failure, hint)
 }
 
-// plainError hides what an error wraps from fail, which would give its hint in
-// place of ours. It keeps the status.
+// plainError hides the wrapped error from Fail, which would print its hint instead of sbxhost's. It
+// keeps the status.
 type plainError struct{ error }
 
 // maxHint is how long a command line may be to be pasted.
 const maxHint = 4000
 
-// approveAhead says how to approve what was denied. It is to be pasted into a
-// shell, of another login session it may be: a program that is not on a terminal
-// is often not in its user's either, so that the scope session would not do.
+// approveAhead says how to approve the denied command. The user pastes it into a shell, perhaps of
+// another login session: a program without a terminal is often in another session than its user, so
+// the scope session would not work.
 func approveAhead(a *cli.App, r *host.ApprovalRequest, flags *Flags) string {
 	args := []string{"-scope", "once"}
 	what := "to approve it ahead of its run"

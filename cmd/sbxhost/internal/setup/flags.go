@@ -15,8 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// Flags are the flags that exec and explain share: which sandbox, what to
-// change of it for this command, and the command.
+// Flags are the flags that exec and explain share: the sandbox, its changes for this command, and
+// the command.
 type Flags struct {
 	Sandbox string
 	Config  string
@@ -24,10 +24,11 @@ type Flags struct {
 	Workdir string
 
 	script string
-	// scriptFile is where -c has read it; empty where that can be read but once.
+	// scriptFile is the file from which -c has read the script; empty if sbxhost can read it only
+	// once.
 	ScriptFile string
 	Scripted   bool // -c was given
-	ByFile     bool // and named a file
+	ByFile     bool // -c named a file
 	Tty        bool
 	network    *host.Network
 	publish    []string
@@ -67,8 +68,8 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 		f.env = append(f.env, s)
 		return nil
 	})
-	// No boolean flag in flag's sense: `-network false curl` would turn the
-	// network on and run `false curl`.
+	// Not a boolean flag of package flag: `-network false curl` would turn the network on and run
+	// `false curl`.
 	fs.Func("network", "", func(s string) error {
 		if v, err := strconv.ParseBool(s); err == nil {
 			f.network = &host.Network{Host: v}
@@ -76,7 +77,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 		}
 		names := ruleTexts(s)
 		_, err := egress.ParseRules(names)
-		if err == nil && !strings.ContainsAny(s, ".:") { // the command's, mostly: -network make
+		if err == nil && !strings.ContainsAny(s, ".:") { // probably the command's: -network make
 			err = fmt.Errorf("%q is a name without a dot: write it with its port, such as %s:443, if it is meant", s, s)
 		}
 		if err != nil {
@@ -108,7 +109,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	})
 }
 
-// ruleTexts splits a list of rules at its commas but for those between ports.
+// ruleTexts splits a list of rules at its commas, except between ports.
 func ruleTexts(s string) (texts []string) {
 	for text := range strings.SplitSeq(s, ",") {
 		if _, err := strconv.ParseUint(text, 10, 64); err == nil && len(texts) > 0 {
@@ -120,17 +121,17 @@ func ruleTexts(s string) (texts []string) {
 	return texts
 }
 
-// networkVariables say how the network is reached, and whom programs there may trust.
+// networkVariables say how to reach the network, and whom programs there trust.
 var networkVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
 }
 
-// apply changes a definition as the flags say.
+// apply changes a definition by the flags.
 func (f *Flags) apply(d *host.Definition) {
 	if f.network != nil {
 		d.Network = *f.network
-		if d.Network.Host { // which may be reached by a proxy alone
+		if d.Network.Host { // it may be reachable only by a proxy
 			d.EnvPassthrough = slices.Concat(d.EnvPassthrough, networkVariables)
 		}
 	}
@@ -151,8 +152,8 @@ func (f *Flags) apply(d *host.Definition) {
 	}
 }
 
-// Change is the flag that gives what a denial asks for, besides what it gives already; "" where nothing
-// is asked.
+// Change returns the flag for a denial's proposal, in addition to its present value; "" for no
+// proposal.
 func (f *Flags) Change(d *host.Denial) string {
 	name := f.FlagOf(d.Attribute)
 	switch value, err := strconv.Unquote(d.Value); {
@@ -169,8 +170,8 @@ func (f *Flags) Change(d *host.Denial) string {
 	}
 }
 
-// FlagOf names the flag that has set an attribute of the definition or of the
-// command, or "" where the file did.
+// FlagOf returns the flag that has set an attribute of the definition or of the command, or "" if
+// the file did.
 func (f *Flags) FlagOf(attribute string) string {
 	switch {
 	case attribute == "default_sandbox" && f.Sandbox != "":

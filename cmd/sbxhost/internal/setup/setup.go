@@ -1,5 +1,5 @@
-// Package setup makes of a command line and of the configuration in force a Host and the
-// command that it is to run, and says what mends an error of the Host.
+// Package setup makes a Host and its command from a command line and the configuration in force,
+// and says how to fix an error of the Host.
 package setup
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// WithHost gives what runs f with a Host on the configuration in force, for its engines
-// alone or for all that it has.
+// WithHost returns a function that runs f with a Host for the configuration in force: for its
+// engines alone, or for all of it.
 func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Context, *Setup, *host.Host) error) func() error {
 	return func() error {
 		ctx := context.Background()
@@ -50,15 +50,15 @@ func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
 	return host.SessionOptions{Name: name, OneShot: true}
 }
 
-// Setup is a configuration that is ready to be used.
+// Setup is a configuration that is ready for use.
 type Setup struct {
 	File    *config.File
 	Origin  config.Origin
 	Options host.Options
-	Sandbox string // the one to use
+	Sandbox string // the chosen one
 }
 
-// Caller is the world that a configuration is read in.
+// Caller is what a configuration can depend on: the caller's directory and environment.
 func Caller(a *cli.App) *inforce.Caller {
 	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Warn: a.Say, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
 		OnForeignConfig: func(path string) { a.ForeignConfigs = append(a.ForeignConfigs, path) }}
@@ -76,7 +76,7 @@ func Load(ctx context.Context, a *cli.App, explicit string) (*Setup, error) {
 	return &Setup{File: found.File, Origin: found.Origin, Options: found.Options}, nil
 }
 
-// Invalid shows what is wrong with a file, if that is what err says.
+// Invalid prints what is wrong with a file, if err says that.
 func Invalid(a *cli.App, err error) error {
 	e, ok := errors.AsType[*inforce.InvalidError](err)
 	if !ok {
@@ -87,7 +87,7 @@ func Invalid(a *cli.App, err error) error {
 	return a.PrintLast(fmt.Sprintf("%s: %s; nothing was run", NameOf(e.File), cli.Plural(len(errs), "error")), cli.StatusFailed)
 }
 
-// Complete fills in what does not come from a file.
+// Complete sets the options that do not come from a file.
 func Complete(a *cli.App, o *host.Options) (err error) {
 	if err := Caller(a).Complete(o); err != nil {
 		return err
@@ -100,13 +100,13 @@ func Complete(a *cli.App, o *host.Options) (err error) {
 	return err
 }
 
-// CommandDirs gives the directories that commands can write to, by some options and,
-// for a path that lies elsewhere, by the repositories that it names on its way.
+// CommandDirs returns the directories that commands can write to, by some options and, for a path
+// elsewhere, by the repositories on its way.
 func CommandDirs(a *cli.App, o host.Options, path string) func() []string {
 	return Caller(a).WritableDirs(o, path)
 }
 
-// Choose settles which sandbox is used, and with which options.
+// Choose determines the sandbox and its options.
 func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	name, err := s.File.Choose(flags.Sandbox)
 	if err != nil && flags.Sandbox != "" {
@@ -130,8 +130,8 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	return nil
 }
 
-// WithRemedy gives an error of the host what its user can do about it: the line of the
-// file or the flag that is at fault, or a hint. s is nil where no sandbox was chosen.
+// WithRemedy adds to an error of the host what its user can do: the line or the flag with the
+// error, or a hint. s is nil before the choice of a sandbox.
 func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
 		return deniedHint(a, denied, flags)
@@ -156,14 +156,13 @@ func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 	return told
 }
 
-// WithHint names what mends that which err is about and the library does not know of: a
-// command, a flag or a file.
+// WithHint adds a hint that the library cannot know: a command, a flag or a file that fixes err.
 func WithHint(s *Setup, err error) error {
 	e, _ := errors.AsType[*shared.Error](err)
 	switch {
 	case errors.Is(err, host.ErrRefusedRoot) && s != nil && s.Options.Workspace.Root != "":
 		return cli.Hint(err, "a command may write all of its workspace: name the directory of one project as workspace.root in "+NameOf(s.File))
-	case errors.Is(err, host.ErrRefusedRoot): // what a first try in a home directory meets
+	case errors.Is(err, host.ErrRefusedRoot): // the usual first error in a home directory
 		return cli.Hint(err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration")
 	case errors.Is(err, host.ErrSessionWorkspace):
 		return cli.Hint(err, "sbxhost sessions rm removes it")
@@ -175,7 +174,7 @@ func WithHint(s *Setup, err error) error {
 	return err
 }
 
-// fromFile reports whether an attribute is one that a file can set.
+// fromFile reports whether a file can set an attribute.
 func fromFile(attribute string) bool {
 	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
 	return first == "config" || slices.ContainsFunc(config.Reference(), func(a config.AttributeReference) bool {
@@ -183,7 +182,7 @@ func fromFile(attribute string) bool {
 	})
 }
 
-// NameOf is a file's path, or what there is instead.
+// NameOf returns a file's path, or a name for its absence.
 func NameOf(file *config.File) string {
 	if path := file.Path(); path != "" {
 		return path
@@ -191,14 +190,14 @@ func NameOf(file *config.File) string {
 	return "the built-in configuration"
 }
 
-// NewCmd makes the command that flags and arguments ask for.
+// NewCmd makes the command for flags and arguments.
 func NewCmd(ctx context.Context, a *cli.App, h *host.Host, s *Setup, flags *Flags, args []string) *host.Cmd {
 	cmd := h.Command(ctx, s.Sandbox, args...)
 	cmd.Env, cmd.TTY, cmd.NoSandbox = flags.env, flags.Tty, flags.NoSandbox
 	if flags.Scripted {
 		cmd.Script = flags.script
 		if cmd.Script == "" {
-			cmd.Script = "\n" // an empty Script is none; an empty -c does nothing
+			cmd.Script = "\n" // an empty Script means no script, but an empty -c must run and do nothing
 		}
 	}
 	if flags.Workdir != "" {
@@ -207,7 +206,7 @@ func NewCmd(ctx context.Context, a *cli.App, h *host.Host, s *Setup, flags *Flag
 	return cmd
 }
 
-// Command makes the command that flags and arguments ask for, to look at.
+// Command makes the command for flags and arguments, for inspection alone.
 func Command(ctx context.Context, a *cli.App, flags *Flags, args []string) (*Setup, *host.Host, *host.Cmd, error) {
 	s, err := Load(ctx, a, flags.Config)
 	if err != nil {

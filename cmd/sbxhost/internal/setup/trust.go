@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
-// KeepTrust goes on trusting a file that sbxhost itself has changed. The path is
-// the one by which it was found or named.
+// KeepTrust keeps trust for a file that sbxhost itself has changed. path is the one by which
+// sbxhost found the file, or by which the user named it.
 func KeepTrust(a *cli.App, name string, before, after []byte) {
 	store, err := Caller(a).Store()
 	if err != nil {
@@ -30,8 +30,8 @@ func KeepTrust(a *cli.App, name string, before, after []byte) {
 	}
 }
 
-// TrustWritten trusts a file that sbxhost has just written as a whole. That it
-// cannot is no failure: whoever uses it is asked.
+// TrustWritten trusts a file that sbxhost has just written completely. An error is no failure: the
+// next user of the file gets a question.
 func TrustWritten(a *cli.App, path string, text []byte) {
 	store, err := Caller(a).Store()
 	if err != nil {
