@@ -1,3 +1,3 @@
-// Package terminal passes what happens at sbxhost's own terminal on to a command: keys,
-// signals, stops and its size. It gives the terminal back as it was.
+// Package terminal connects sbxhost's own terminal to a command: keys, signals, stops and the size.
+// It then restores the terminal.
 package terminal

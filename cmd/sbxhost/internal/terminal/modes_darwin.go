@@ -2,7 +2,7 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-// DiscardInput throws away what was typed and not read; 1 is FREAD.
+// DiscardInput discards typed input that nobody has read; 1 is FREAD.
 func DiscardInput(fd int) { unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, 1) }
 
 const getModes, setModesFlush = unix.TIOCGETA, unix.TIOCSETAF

@@ -9,42 +9,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForegroundPoll is how often a question that was put into the background looks
-// whether it is there still.
+// ForegroundPoll is how often a question in the background checks whether it still is there.
 const ForegroundPoll = 100 * time.Millisecond
 
-// Relay passes signals to sbxhost on to the command.
+// Relay passes sbxhost's signals on to the command.
 type Relay struct {
 	Grace     time.Duration
-	Forward   func(syscall.Signal) // to the command's process group; SIGKILL to the whole tree
+	Forward   func(syscall.Signal) // to the command's process group; SIGKILL to all its processes
 	Suspend   func()
-	Resume    func() bool   // take the terminal, unless we are in the background; also when the command begins to run
-	Stop      func()        // as the kernel does with who wants the terminal in the background; nil looks again
+	Resume    func() bool   // take the terminal, unless in the background; also when the command begins to run
+	Stop      func()        // as the kernel does to a background process that wants the terminal; nil checks again
 	StopDelay time.Duration // how long before that
 	Redraw    func()
 	Resize    func()
-	Cancel    func(syscall.Signal) // a signal ends us before the command runs
+	Cancel    func(syscall.Signal) // a signal ends this process before the command runs
 	Patience  time.Duration        // how long before that
 	Started   <-chan struct{}      // closed when the command runs
 	Finished  <-chan struct{}      // closed when there is nothing left to signal
 
 	running     bool
 	interrupted bool             // a SIGINT came before
-	early       []syscall.Signal // came before the command ran
-	// What a time is waited for: the command's end, its start, the terminal, and the start
-	// before we stop: the command, which may run by now, would go on.
+	early       []syscall.Signal // signals from before the command ran
+	// Timers: for the command's end, for its start, for the terminal, and for the start before this
+	// process stops. The last one exists because the command may run by now and would go on.
 	expired, giveUp, foreground, stopping <-chan time.Time
 	graced                                bool
 }
 
-// StartPatience is how long a signal waits for a command that is about to run.
-// We hear of that a little later than it happens, and a command whose handler
-// could run must not be killed in its place.
+// StartPatience is how long a signal waits for a command that is about to run. This process learns
+// of the start a little later, and must not kill a command whose handler could run.
 const StartPatience = 200 * time.Millisecond
 
-// StopDelay is how long sbxhost goes on in the background before it stops for want
-// of the terminal. A shell ends a stopped job by SIGTERM and SIGCONT, which two threads
-// may receive in either order.
+// StopDelay is how long sbxhost goes on in the background before it stops because it lacks the
+// terminal. A shell ends a stopped job by SIGTERM and SIGCONT, and two threads may receive these in
+// either order.
 const StopDelay = 100 * time.Millisecond
 
 // Run relays signals until the command has ended.
@@ -57,7 +55,7 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 		case <-started:
 			started, r.giveUp, r.running = nil, nil, true
 			r.take()
-			r.Resize() // it may have changed since the command's was made
+			r.Resize() // it may have changed since the creation of the command's terminal
 			for _, sig := range r.early {
 				r.end(sig)
 			}
@@ -73,10 +71,10 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 		case <-r.foreground:
 			switch r.foreground = nil; {
 			case r.Stop == nil:
-				r.take() // no signal tells of the way to the foreground
+				r.take() // no signal reports a move to the foreground
 				r.Resize()
 			case !r.graced:
-				r.Stop() // SIGCONT goes on
+				r.Stop() // SIGCONT continues here
 			}
 		case <-r.expired:
 			r.expired = nil
@@ -87,8 +85,8 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 	}
 }
 
-// on does what a signal is for. A SIGPIPE is for nothing: a write to a closed pipe is
-// an error, not our end.
+// on handles a signal. It ignores SIGPIPE: a write to a closed pipe is an error, and does not end
+// this process.
 func (r *Relay) on(sig syscall.Signal) {
 	switch {
 	case Ending(sig):
@@ -114,7 +112,7 @@ func (r *Relay) on(sig syscall.Signal) {
 			r.stopping = time.After(r.Patience)
 		}
 	case !r.running:
-	case sig == syscall.SIGSTOP: // of a client that stops
+	case sig == syscall.SIGSTOP: // from a client that stops
 		r.Forward(sig)
 	case sig == syscall.SIGCONT:
 		r.take()
@@ -125,14 +123,14 @@ func (r *Relay) on(sig syscall.Signal) {
 	}
 }
 
-// stopBoth stops the command and then us. The command's group is in a session of its own
-// and so orphaned: the kernel drops a SIGTSTP to it.
+// stopBoth stops the command and then this process. The command's group is in its own session and
+// therefore orphaned: the kernel drops a SIGTSTP to it.
 func (r *Relay) stopBoth() {
 	r.Forward(syscall.SIGSTOP)
 	r.Suspend()
 }
 
-// end has a signal end the command, within its grace period.
+// end makes a signal end the command, within its grace period.
 func (r *Relay) end(sig syscall.Signal) {
 	r.Forward(sig)
 	if !r.graced {
@@ -140,13 +138,13 @@ func (r *Relay) end(sig syscall.Signal) {
 	}
 }
 
-// giveIn has a signal end us before the command runs.
+// giveIn makes a signal end this process before the command runs.
 func (r *Relay) giveIn() {
 	r.Cancel(r.early[0])
 	r.early, r.giveUp = nil, nil
 }
 
-// take takes the terminal, or sees to it that it is tried again.
+// take takes the terminal, or schedules another try.
 func (r *Relay) take() {
 	r.foreground = nil
 	if !r.Resume() {
@@ -154,7 +152,7 @@ func (r *Relay) take() {
 	}
 }
 
-// Ending reports whether a signal is to end the command.
+// Ending reports whether a signal means to end the command.
 func Ending(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL:
@@ -163,14 +161,14 @@ func Ending(sig syscall.Signal) bool {
 	return false
 }
 
-// Notify asks for the signals that are relayed. One that our caller ignores,
-// as nohup does SIGHUP, stays ignored.
+// Notify subscribes to the relayed signals. A signal that the caller ignores, as nohup does with
+// SIGHUP, stays ignored.
 func Notify(signals chan<- os.Signal) {
 	for _, sig := range [...]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH,
-		// Caught, not ignored: what is ignored is inherited, and the command
-		// must die of a closed pipe as always.
+		// Catch it instead of ignoring it: the command would inherit that, and must die of a closed
+		// pipe as always.
 		syscall.SIGPIPE,
 	} {
 		if !signal.Ignored(sig) {
@@ -179,8 +177,8 @@ func Notify(signals chan<- os.Signal) {
 	}
 }
 
-// HangUp is for when the terminal is gone. The kernel tells only its session's leader and the job in
-// the foreground.
+// HangUp handles the loss of the terminal. The kernel signals only the session's leader and the job
+// in the foreground.
 func HangUp(signals chan<- os.Signal) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals <- syscall.SIGHUP
@@ -190,15 +188,14 @@ func HangUp(signals chan<- os.Signal) {
 // SuspendSelf stops this process until somebody continues it.
 func SuspendSelf() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
-// SuspendJob stops our job as the kernel does at ^Z, unless it is the terminal's
-// first: then there is no shell that could continue it.
+// SuspendJob stops this job as the kernel does at ^Z, unless it is the terminal's first job: then
+// no shell could continue it.
 func SuspendJob() {
 	if session, err := unix.Getsid(0); err == nil && session != unix.Getpgrp() {
 		syscall.Kill(0, syscall.SIGTSTP)
 	}
 }
 
-// StopAsBackground stops our job as the kernel does when one in the background
-// touches the terminal, so that a shell says why. A shell that cannot continue
-// us is not there, and then the kernel does nothing.
+// StopAsBackground stops this job as the kernel does when a background job touches the terminal, so
+// that a shell says why. Without a shell that could continue the job, the kernel does nothing.
 func StopAsBackground() { syscall.Kill(0, syscall.SIGTTOU) }

@@ -16,20 +16,20 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// Outer is the terminal that sbxhost itself runs on, while it passes
-// what is typed on to a command's own. A nil one does nothing.
+// Outer is sbxhost's own terminal, while sbxhost passes typed input on to a command's terminal. A
+// nil Outer does nothing.
 type Outer struct {
 	file *os.File
 	// requested says that a person has asked for it by -t.
 	requested bool
 
 	mu    sync.Mutex
-	taken *sync.Cond    // there is something new about saved
-	saved *unix.Termios // as it was; nil while it is so
-	ended [2]bool       // the keys for SIGINT and SIGQUIT were typed
+	taken *sync.Cond    // saved has changed
+	saved *unix.Termios // the original modes; nil while the terminal has them
+	ended [2]bool       // the user typed the keys for SIGINT and SIGQUIT
 }
 
-// Open gives nil where stdin is no terminal.
+// Open returns nil if stdin is not a terminal.
 func Open(stdin io.Reader, wanted bool) *Outer {
 	if !cli.IsTerminal(stdin) {
 		return nil
@@ -39,14 +39,14 @@ func Open(stdin io.Reader, wanted bool) *Outer {
 	return t
 }
 
-// ErrBackground says that the terminal is another job's now. To touch it would
-// stop us, by SIGTTOU, wherever we are.
+// ErrBackground says that the terminal now belongs to another job. To touch it would stop this
+// process by SIGTTOU at any point.
 var ErrBackground = errors.New("sbxhost is in the background")
 
-// Raw makes the terminal pass on every key, ^C too. It does so again on one
-// that is raw already: a shell that has stopped us by SIGSTOP, of which nobody
-// told us, made it its own meanwhile. But one that was raw before us is another
-// program's, which reads its keys and would find our modes when it ends.
+// Raw makes the terminal pass on every key, also ^C. It does so again if the terminal is raw
+// already: a shell may have stopped this process by SIGSTOP, without notice, and reset the terminal
+// meanwhile. But a terminal that was raw before this process belongs to another program, which
+// reads its keys and would find the changed modes at its end.
 func (t *Outer) Raw() error {
 	if t == nil {
 		return nil
@@ -73,8 +73,8 @@ func (t *Outer) Raw() error {
 	return nil
 }
 
-// Restore makes the terminal what it was, unless it is another job's. What was
-// typed for the command and not read is thrown away: a shell would run it.
+// Restore restores the terminal, unless it belongs to another job. It discards typed input that the
+// command has not read: a shell would run it.
 func (t *Outer) Restore() {
 	if t == nil {
 		return
@@ -90,8 +90,8 @@ func (t *Outer) Restore() {
 	t.saved = nil
 }
 
-// InBackground reports whether a terminal is another job's to read and to set. To touch it
-// would stop us then. One that is gone, or not our controlling terminal, knows of no jobs.
+// InBackground reports whether a terminal belongs to another job. To touch it would then stop this
+// process. A terminal that is gone, or is not this process's controlling terminal, has no jobs.
 func InBackground(tty *os.File) bool {
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group != unix.Getpgrp()
@@ -107,10 +107,9 @@ func (t *Outer) IsRaw() bool {
 	return t.saved != nil
 }
 
-// Read gives what is typed while the terminal is raw. What a read finds that
-// began before is what the line editor left; and one that waits in the kernel
-// when we become a background job stops us again as soon as we are continued,
-// though that may be in order to end.
+// Read returns input that is typed while the terminal is raw. A read that began before gets the
+// line editor's rest. A read that waits in the kernel when this process becomes a background job
+// would stop it again at once after each SIGCONT, even if that came to end it.
 func (t *Outer) Read(p []byte) (int, error) {
 	fd := int(t.file.Fd())
 	for {
@@ -119,7 +118,7 @@ func (t *Outer) Read(p []byte) (int, error) {
 			t.taken.Wait()
 		}
 		t.mu.Unlock()
-		// Not poll, which knows no terminals on macOS.
+		// Not poll, which does not work for terminals on macOS.
 		var ready unix.FdSet
 		ready.Set(fd)
 		if _, err := unix.Select(fd+1, &ready, nil, nil, nil); err != nil && err != unix.EINTR {
@@ -132,13 +131,13 @@ func (t *Outer) Read(p []byte) (int, error) {
 	}
 }
 
-// endKeys are the keys that end a job, as indices of a terminal's, and how.
+// endKeys are the keys that end a job, by their index in the terminal's modes, and their signals.
 var endKeys = [2]struct {
 	key int
 	sig syscall.Signal
 }{{unix.VINTR, syscall.SIGINT}, {unix.VQUIT, syscall.SIGQUIT}}
 
-// note looks at what is typed.
+// note looks at the typed input.
 func (t *Outer) note(keys []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,8 +148,8 @@ func (t *Outer) note(keys []byte) {
 	}
 }
 
-// SignalJob sends a signal that has ended the command to the rest of our job, where it
-// was typed: what has started us would have had it from the terminal.
+// SignalJob sends a signal that has ended the command to the rest of this job, if the user typed
+// it: the parent would have got it from the terminal.
 func (t *Outer) SignalJob(sig syscall.Signal) {
 	if t == nil {
 		return
@@ -165,7 +164,7 @@ func (t *Outer) SignalJob(sig syscall.Signal) {
 	}
 }
 
-// Size is the size of the first of streams that is a terminal, or zero.
+// Size returns the size of the first of streams that is a terminal, or zero.
 func Size(streams ...any) host.TerminalSize {
 	for _, stream := range streams {
 		if cols, rows := cli.Size(stream); cols > 0 && rows > 0 && cols < 1<<16 && rows < 1<<16 {
@@ -175,11 +174,11 @@ func Size(streams ...any) host.TerminalSize {
 	return host.TerminalSize{}
 }
 
-// Typed ends input that is no terminal the way a person would: with ^D. A
-// command that reads its terminal to the end would wait for ever otherwise.
+// Typed ends input that is not a terminal as a person would: with ^D. Otherwise a command that
+// reads its terminal to the end would wait forever.
 type Typed struct {
 	From   io.Reader
-	inLine bool // what came last was no end of a line
+	inLine bool // the last byte did not end a line
 	ended  bool
 }
 
@@ -192,7 +191,7 @@ func (t *Typed) Read(p []byte) (int, error) {
 	case n > 0:
 		t.inLine = p[n-1] != '\n'
 	case err != nil && len(p) > 0:
-		// In a line, ^D only hands over what there is of it.
+		// Within a line, ^D only delivers that part of the line.
 		t.ended = !t.inLine
 		t.inLine = false
 		p[0] = 'D' & 0x1f
@@ -201,7 +200,7 @@ func (t *Typed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// EOFReader tells when what it reads from is at its end.
+// EOFReader reports when its input has ended.
 type EOFReader struct {
 	From  io.Reader
 	Ended func()
@@ -215,7 +214,7 @@ func (w *EOFReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CooksOutput reports whether a terminal makes a line's end one for itself.
+// CooksOutput reports whether a terminal itself changes the ends of lines.
 func CooksOutput(fd int) bool {
 	mode, err := unix.IoctlGetTermios(fd, getModes)
 	return err != nil || mode.Oflag&unix.OPOST != 0
