@@ -18,15 +18,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
-// exporterName is the program that exports, which stands beside this one.
+// exporterName is the program that exports, next to this program.
 const exporterName = "sbxhost-telemetry"
 
-// exportSlack is what the exporter has beyond its own patience, to say what it
-// could not send.
+// exportSlack is the exporter's extra time after its own patience, to report what it could not
+// send.
 const exportSlack = 500 * time.Millisecond
 
-// Start begins to trace a command where the environment asks for it. What is
-// wrong with telemetry is told, and no reason not to run the command.
+// Start begins to trace a command if the environment asks for it. It reports errors of telemetry,
+// but the command runs anyway.
 func Start(a *cli.App, sandbox, engine string, begin time.Time) *Span {
 	s, err := New(a, sandbox, engine, begin)
 	if err == nil && s != nil {
@@ -39,8 +39,8 @@ func Start(a *cli.App, sandbox, engine string, begin time.Time) *Span {
 	return s
 }
 
-// startExporter starts the exporter while the command is still to be started, so
-// that its own start costs no time of its own.
+// startExporter starts the exporter during the start of the command, so that it costs no extra
+// time.
 func (s *Span) startExporter() error {
 	exporter, err := hostpath.Beside(exporterName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,8 +57,8 @@ func (s *Span) startExporter() error {
 	return s.Process.Start()
 }
 
-// exporterEnv is what the exporter's libraries read, and no more. Paths in it are
-// made absolute, since the exporter runs elsewhere.
+// exporterEnv is the environment that the exporter's libraries read, and no more. Its paths are
+// absolute, because the exporter runs in another directory.
 func exporterEnv(a *cli.App) (env []string) {
 	for _, entry := range a.Environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -78,15 +78,14 @@ func exporterEnv(a *cli.App) (env []string) {
 	return env
 }
 
-// Over notes that the command has ended: from here on a signal that would end it is about
-// what is left to do. It comes by the relay's channel still: between that and another one,
-// an interrupt would be lost.
+// Over notes that the command has ended: a signal now ends the remaining work instead. Signals
+// still come by the relay's channel: a change of channels could lose an interrupt.
 func (s *Span) Over(signals <-chan os.Signal) {
 	s.record.End = time.Now()
 	s.signals = signals
 }
 
-// interrupted gives the first signal that ends a command. At ^Z this process stops.
+// interrupted returns the first signal that ends a command. At ^Z this process stops.
 func (s *Span) interrupted() <-chan syscall.Signal {
 	found := make(chan syscall.Signal, 1)
 	go func() {
@@ -102,8 +101,8 @@ func (s *Span) interrupted() <-chan syscall.Signal {
 	return found
 }
 
-// End tells how the command ended, and waits until that is sent, or a signal
-// says that nobody wants to wait.
+// End reports how the command ended, and waits until that is sent, or until a signal says that
+// nobody wants to wait.
 func (s *Span) End(report host.Report) {
 	if s == nil {
 		return
@@ -144,8 +143,8 @@ func (s *Span) End(report host.Report) {
 	s.App.Say("telemetry: " + strings.ReplaceAll(why, "\n", "; "))
 }
 
-// maxWhy is how much is told of what went wrong, in bytes: a receiver's answer is
-// part of it, which may be a whole page of HTML.
+// maxWhy is how many bytes of an error to show: it contains a receiver's answer, which may be a
+// whole page of HTML.
 const maxWhy = 2000
 
 func shorten(text string) string {

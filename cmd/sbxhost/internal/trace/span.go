@@ -1,4 +1,4 @@
-// Package trace tells OpenTelemetry of a command, by a program beside this one.
+// Package trace reports a command to OpenTelemetry, by a program next to this one.
 package trace
 
 import (
@@ -21,10 +21,10 @@ type Span struct {
 	Process *exec.Cmd
 	Stdin   io.WriteCloser
 	stderr  bytes.Buffer
-	signals <-chan os.Signal // that came when the relay had ended
+	signals <-chan os.Signal // signals from after the end of the relay
 }
 
-// New is a span that nothing is sent of yet; nil where nobody asks for one.
+// New makes a span and sends nothing; it returns nil if nobody asks for a trace.
 func New(a *cli.App, sandbox, engine string, begin time.Time) (*Span, error) {
 	if !telemetry.Requested(a.Getenv) {
 		return nil, nil
@@ -38,7 +38,7 @@ func New(a *cli.App, sandbox, engine string, begin time.Time) (*Span, error) {
 		return nil, err
 	}
 	if engine == "" {
-		engine = "auto" // which it stays if none is reached
+		engine = "auto" // it stays if sbxhost reaches no engine
 	}
 	s.record = telemetry.Record{
 		TraceID: s.context.TraceID, SpanID: s.context.SpanID, ParentID: parent.SpanID, TraceState: s.context.State, Sampled: s.context.Sampled,
