@@ -15,31 +15,31 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Denial is something that a sandbox kept from its command.
+// A Denial is something that a sandbox refused to its command.
 type Denial struct {
-	Path      string `json:"path"`      // what it is about, as the command sees it; empty where it is no path
-	Host      string `json:"host"`      // the name or address and port, likewise
-	Operation string `json:"operation"` // "read", "write", "execute", "connect", "call" or "use"; an engine may tell others
+	Path      string `json:"path"`      // as the command sees it; empty if it is not about a path
+	Host      string `json:"host"`      // name or address, with the port; empty if it is not about one
+	Operation string `json:"operation"` // "read", "write", "execute", "connect", "call" or "use"; an engine may report others
 	Reason    string `json:"reason"`    // one sentence for people
-	// Attribute of the definition that holds it; empty where none does.
+	// Attribute is the attribute of the definition that causes the denial; empty for none.
 	Attribute string `json:"attribute"`
-	// At is FILE:LINE of that, where the reader of the configuration has filled it in.
+	// At is FILE:LINE of that attribute, if the reader of the configuration has set it.
 	At string `json:"at"`
-	// Value is what that attribute would have to be, in HCL, for the command to be let:
-	// "true", `"/data"`. It is empty where nothing is proposed.
+	// Value is the value, in HCL, at which that attribute would allow it: "true", `"/data"`. It is
+	// empty if there is no proposal.
 	Value string `json:"-"`
-	// Element says that Attribute is a list, and Value one more element of it.
+	// Element says that Attribute is a list, and that Value is one more element of it.
 	Element bool `json:"-"`
-	// Change is the change of the definition that Value asks for, for people.
+	// Change is the change of the definition that Value proposes, for people.
 	Change string `json:"change"`
-	// Guess says that the command's words led here and not what was seen: that something is
-	// denied is certain, that the command failed of it is not.
+	// Guess says that the denial comes from the command's own words, and not from an observation:
+	// the sandbox does deny this, but perhaps the command failed for another reason.
 	Guess bool `json:"guess"`
-	// more is how many others this one stands for; see Add.
+	// more is how many further denials it stands for; see Add.
 	more int
 }
 
-// change is what would let it, in a form that a definition takes.
+// change returns the change that would allow it, in a form that a definition takes.
 func (f *Failure) change(d *Denial) string {
 	switch {
 	case d.Value == "":
@@ -55,55 +55,55 @@ func (f *Failure) change(d *Denial) string {
 	return d.Attribute + " = " + d.Value
 }
 
-// A Failure is a command that did not succeed, and what is known of it.
+// A Failure is a command that did not succeed, and the known facts about it.
 type Failure struct {
 	Sandbox  string // its name
 	Spec     *shared.Spec
 	Command  shared.Command
-	NotFound bool // there was no such command
-	Root     bool // outside of a sandbox it would be root's
-	// Succeeded says that it is none, but a command that was traced, or of which LeavesFiles is true.
+	NotFound bool // the command was not found
+	Root     bool // outside of a sandbox, the command would run as root
+	// Succeeded says that the command did not fail: it was traced, or LeavesFiles is true of it.
 	Succeeded bool
 	Stderr    []byte // the beginning and the end of its standard error
-	// Traced are the calls at which it failed, the latest first.
+	// Traced are its failed calls, the latest first.
 	Traced        []shared.TracedCall
 	Network       []audit.NetworkUse
-	EngineDenials []Denial // by its engine
-	// Option reports whether the definition may set an option of its engine's, and does not.
+	EngineDenials []Denial // from its engine
+	// Option reports whether the definition may set an option of its engine, and does not.
 	Option func(name string) bool
-	// ByPermission says that the engine has the kernel refuse what cannot be written as it
-	// refuses what a file's mode does not allow: another's is a read-only file system.
+	// ByPermission says that the engine makes the kernel refuse a write as a file's mode would.
+	// Other engines use a read-only file system.
 	ByPermission bool
 	Machine      Machine
 	lines        []line // of commands
 }
 
-// Machine answers what a Failure asks of the machine.
+// Machine answers a Failure's questions about the machine.
 type Machine interface {
 	// Follow walks along a path of the host.
 	Follow(path string) view.Way
-	// Program is where the caller's PATH has a program, or its own path if that is absolute;
-	// "" where there is none.
+	// Program returns the path of a program in the caller's PATH, or name itself if that is an
+	// absolute path of one; "" for none.
 	Program(name string) string
-	// Dropped says why a directory of the caller's PATH is not in the command's; "" where it
-	// is, or nobody knows.
+	// Dropped says why a directory of the caller's PATH is missing from the command's; "" if it is
+	// not missing, or if the reason is unknown.
 	Dropped(dir string) string
-	// Listens reports whether something listens on a port of the host's loopback.
+	// Listens reports whether a process listens on a port of the host's loopback.
 	Listens(port uint16) bool
-	// Variable reports whether the caller has a variable that was not passed on.
+	// Variable reports whether the caller has a variable that the command did not get.
 	Variable(name string) bool
-	// Stub reports whether a path of the host's is there for the command's time alone, so that
-	// the command does not create it.
+	// Stub reports whether a host path exists only while the command runs, so that the command does
+	// not create it.
 	Stub(path string) bool
-	// NeverPropose says what a path gives that is never proposed: credentials, a way out of the
-	// sandbox. It is "" for every other.
+	// NeverPropose says what a path would give, if a proposal must never open it: credentials, a
+	// way out of the sandbox. It is "" for every other path.
 	NeverPropose(path string) string
 }
 
-// maxDenials bounds what is told of one command.
+// maxDenials is how many denials the package reports for one command.
 const maxDenials = 32
 
-// Add adds to a list of what is told of one command. What it has no place for is counted, by its last.
+// Add adds to a command's list of denials. If the list is full, its last element counts the rest.
 func Add(list []Denial, d Denial) []Denial {
 	if len(list) < maxDenials {
 		return append(list, d)
@@ -114,7 +114,7 @@ func Add(list []Denial, d Denial) []Denial {
 	return list
 }
 
-// Denials are what is known, what is certain first.
+// Denials returns the known denials, the certain ones first.
 func (f *Failure) Denials() []Denial {
 	list := slices.Clone(f.EngineDenials)
 	add := func(more ...Denial) {
@@ -148,7 +148,7 @@ func (f *Failure) Denials() []Denial {
 	return list
 }
 
-// sameDenial reports whether a second one says nothing new.
+// sameDenial reports whether the second denial says nothing new.
 func sameDenial(have, d *Denial) bool {
 	if d.Attribute == "network" && have.Attribute == "network" && d.Value != "" && d.Value == have.Value {
 		return true
@@ -156,8 +156,8 @@ func sameDenial(have, d *Denial) bool {
 	return have.Path == d.Path && have.Host == d.Host && (have.Attribute == d.Attribute || d.Path != "")
 }
 
-// refusedNames are what a list of names has refused. They are no guesses, but where several commands share
-// a network.
+// refusedNames returns the denials from the network gate. They are guesses only if several commands
+// share a network.
 func (f *Failure) refusedNames() (list []Denial) {
 	for _, u := range f.Network {
 		if !u.Allowed && u.Name != "" {
@@ -165,10 +165,10 @@ func (f *Failure) refusedNames() (list []Denial) {
 			switch {
 			case ofPrivate(u.Reason):
 				d.Value = f.private(u.Name)
-			case u.Port == 0 && u.Reason == egress.ReasonUnlisted: // refused when it was looked up
+			case u.Port == 0 && u.Reason == egress.ReasonUnlisted: // refused at the lookup
 				d.Value = rule(u.Name, f.portOf(u.Name, ""))
 			}
-			d.Guess = u.By != "" // that it was this command's
+			d.Guess = u.By != "" // another command may have asked
 			list = append(list, d)
 		}
 	}
@@ -186,8 +186,8 @@ func refusedName(d egress.Decision, reason string) Denial {
 	return denied
 }
 
-// rule is the least that lets a name be reached, as an element of network; "" where none does. HTTP
-// and HTTPS are what a rule without a port allows.
+// rule returns the smallest element of network that allows a name and port; "" for none. A rule
+// without a port allows HTTP and HTTPS.
 func rule(name string, port uint16) string {
 	if port != 0 && port != 80 && port != 443 {
 		name = (&egress.Decision{Name: name, Port: port}).Target()
@@ -198,7 +198,7 @@ func rule(name string, port uint16) string {
 	return text(name)
 }
 
-// private is an element of network that lets a name that may be reached lead to a private address.
+// private returns an element of network that lets an allowed name lead to a private address.
 func (f *Failure) private(name string) string {
 	rules, err := egress.ParseRules(f.Spec.Network.Names)
 	if err != nil {
@@ -213,14 +213,14 @@ func (f *Failure) private(name string) string {
 	return text(name + " private")
 }
 
-// ofPrivate reports whether the gate refuses an address for want of the word private alone.
+// ofPrivate reports whether the gate refused an address only because the word private is missing.
 func ofPrivate(reason string) bool {
 	addr, _, _ := strings.Cut(reason, " ")
 	ip, err := netip.ParseAddr(addr)
 	return err == nil && egress.CheckAddress(ip, true, nil) == nil
 }
 
-// withoutVague leaves out guesses about the network that say less than others.
+// withoutVague drops guesses about the network that say less than others.
 func withoutVague(list []Denial) []Denial {
 	says := func(d *Denial) int {
 		switch {
@@ -240,7 +240,7 @@ func withoutVague(list []Denial) []Denial {
 	return slices.DeleteFunc(list, func(d Denial) bool { return says(&d) < most })
 }
 
-// unlisted is about a name that nobody has tried to reach.
+// unlisted is about a name that the command named but did not try to reach.
 func (f *Failure) unlisted(name string, port uint16) Denial {
 	rules, err := egress.ParseRules(f.Spec.Network.Names)
 	if canonical, ok := egress.Canonical(name); ok {
@@ -252,8 +252,8 @@ func (f *Failure) unlisted(name string, port uint16) Denial {
 	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
 }
 
-// otherPort is about a port of a name that others of it may be reached at. Not every gate sees that
-// somebody tries to.
+// otherPort is about a port of a name for which rules allow other ports. Not every gate sees such
+// an attempt.
 func (f *Failure) otherPort(name string, port uint16) Denial {
 	rules, err := egress.ParseRules(f.Spec.Network.Names)
 	name, ok := egress.Canonical(name)
@@ -263,8 +263,9 @@ func (f *Failure) otherPort(name string, port uint16) Denial {
 	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
 }
 
-// noNetwork is about a command without a network; "" for what is known of where it wanted to. A
-// definition lists no addresses, and the whole network is never the least.
+// noNetwork is about a command without a network; host is "" if the command's target is unknown. It
+// proposes neither addresses, which a definition does not list, nor the whole network, which is
+// never the smallest change.
 func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
 	if f.Spec.Network.Mode != shared.NetworkNone {
 		return Denial{}
@@ -281,7 +282,8 @@ func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
 	return d
 }
 
-// hostPort is about a port of the host's loopback that the command found closed on its own.
+// hostPort is about a port that the command found closed on its own loopback, and that the host's
+// loopback has.
 func (f *Failure) hostPort(port uint16) Denial {
 	n := &f.Spec.Network
 	if n.Mode == shared.NetworkHost || port == 0 || slices.Contains(n.HostPorts, port) || !f.Machine.Listens(port) {
@@ -293,10 +295,10 @@ func (f *Failure) hostPort(port uint16) Denial {
 	}
 }
 
-// program is about a program that was not found.
+// program is about a program that the command did not find.
 func (f *Failure) program(name string) Denial {
 	if strings.Contains(name, "/") && !path.IsAbs(name) {
-		return Denial{} // of the workspace, which shows
+		return Denial{} // in the workspace, which commands see
 	}
 	p := f.Machine.Program(name)
 	if p == "" {
@@ -336,7 +338,7 @@ func (f *Failure) memory() Denial {
 	return f.limit("memory", f.Spec.Limits.Memory, size(2*f.Spec.Limits.Memory))
 }
 
-// option is about a system call that an option of the engine's would let.
+// option is about a system call that an option of the engine would allow.
 func (f *Failure) option(name, what string) Denial {
 	if !f.Option(name) {
 		return Denial{}
@@ -345,13 +347,13 @@ func (f *Failure) option(name, what string) Denial {
 		Reason: fmt.Sprintf("sandbox %q refuses %s", f.Sandbox, what)}
 }
 
-// text is a string of HCL's.
+// text returns s as an HCL string.
 func text(s string) string {
 	s = strconv.Quote(hostpath.Line(s))
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(s)
 }
 
-// size is a number of bytes as a definition has it.
+// size returns a number of bytes in the form that a definition uses.
 func size(n uint64) string {
 	for _, unit := range [...]struct {
 		name  string
@@ -364,7 +366,7 @@ func size(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// FromEvent is what an engine's event of a violation says.
+// FromEvent makes a denial from an engine's violation event.
 func FromEvent(e *shared.Event) Denial {
 	d := Denial{Operation: e.Details["operation"], Attribute: e.Details["attribute"], Reason: e.Message}
 	if limit := e.Details["limit"]; limit != "" {

@@ -1,11 +1,12 @@
-// Package denial says what of a command's failure its sandbox explains: which path is not
-// shown or cannot be written, which name on the network was refused, which limit was
-// reached, and what in the definition holds that.
+// Package denial says how a sandbox explains a command's failure: a path that is not shown or
+// cannot be written, a refused name on the network, a reached limit, and the attribute of the
+// definition that causes it.
 //
-// What a traced command failed at is looked up in the same way. Most of it begins with the command's own words: its arguments, and what it wrote to its
-// standard error. These can name anything. So each is looked up - in the table, and on the
-// machine - and told only if the sandbox is the reason. What is still a guess says so. Nothing
-// here proposes to open what hides secrets, or leads out of the sandbox: the rule is named.
+// Most findings start from the command's own words: its arguments, and its standard error. These
+// can name anything. So the package looks up each of them, in the table and on the machine, and
+// reports it only if the sandbox is the reason. It marks the remaining guesses. It looks up the
+// failed calls of a traced command in the same way. It never proposes to open a path that hides
+// secrets or leads out of the sandbox: it names the rule instead.
 //
-// The package does not look at the machine: it is told.
+// The package does not look at the machine itself: it asks a Machine.
 package denial

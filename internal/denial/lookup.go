@@ -12,7 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// absolute is a path as a command named it in a directory; "" where that is not known.
+// absolute returns the absolute path for a command's word in a directory; "" if the directory is
+// unknown.
 func (f *Failure) absolute(dir, word string) string {
 	switch {
 	case strings.HasPrefix(word, "~/") && f.Spec.Home != "":
@@ -42,14 +43,14 @@ func (f *Failure) unseenPath(p string) Denial {
 		}
 		return f.notShown(p, way)
 	}
-	// A symlink that shows can lead to what does not.
+	// A visible symlink can lead to a path that is not shown.
 	if host == "" {
 		host = p
 	}
 	way := f.Machine.Follow(host)
 	if entry == nil && len(way.Links) == 0 && way.Err == nil && way.Kind != view.Absent {
 		switch {
-		case view.OmittedSetting(f.Spec, p): // for a reason that its name does not tell
+		case view.OmittedSetting(f.Spec, p): // omitted for a reason that its name does not tell
 			d := f.notShown(p, way)
 			d.Value = ""
 			return d
@@ -69,7 +70,7 @@ var devices = [...]string{
 	"/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/core",
 }
 
-// device is about a node that a command has not. What it gives is for people to judge.
+// device is about a device node that a command does not have. People must judge what it gives.
 func (f *Failure) device(p string) Denial {
 	d := Denial{Path: p, Operation: "read", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
 	for _, prefix := range [...]string{"/dev/fuse", "/dev/net/tun", "/dev/kvm", "/dev/kfd", "/dev/dri/renderD", "/dev/nvidia"} {
@@ -91,7 +92,7 @@ func (f *Failure) notShown(p string, way view.Way) Denial {
 		}
 	}
 	switch {
-	case way.Kind == view.Socket: // of which nobody knows what it gives
+	case way.Kind == view.Socket: // nobody knows what it gives
 		d.Attribute, d.Operation = "unix_sockets", "connect"
 	case !locks(p):
 		d.Value, d.Element = text(p), true
@@ -99,7 +100,7 @@ func (f *Failure) notShown(p string, way view.Way) Denial {
 	return d
 }
 
-// locks reports whether a path looks like the lock of a service of the system's.
+// locks reports whether a path looks like the lock of a system service.
 func locks(p string) bool {
 	return strings.Contains(path.Base(p), "lock") && (strings.HasPrefix(p, "/var/") || strings.HasPrefix(p, "/run/"))
 }
@@ -139,7 +140,7 @@ func (f *Failure) notWritten(p string) Denial {
 		}
 		return d
 	}
-	// Writable itself, and yet it keeps what lies in it from being led elsewhere.
+	// The path is writable, but must stay so that nothing in it moves elsewhere.
 	for _, pin := range shared.Pins(f.Spec.Table) {
 		if pin.Path == p {
 			d.Attribute = attributeOf(pin.Why)
@@ -150,7 +151,7 @@ func (f *Failure) notWritten(p string) Denial {
 	return Denial{}
 }
 
-// attributeOf is the attribute that an entry's reason speaks of; empty for none.
+// attributeOf returns the attribute in an entry's reason; empty for none.
 func attributeOf(why string) string {
 	switch {
 	case why == "workspace":
@@ -174,16 +175,17 @@ func attributeOf(why string) string {
 	return ""
 }
 
-// uncreatable is about a path that a command could not make for want of the directory, and outside could.
+// uncreatable is about a path that a command could not make because its directory is missing, and
+// that could be made outside.
 func (f *Failure) uncreatable(p string) Denial {
 	d := f.unseenPath(path.Dir(p))
-	if d.Attribute == "bind_paths" { // to write there asks for more than to see it
+	if d.Attribute == "bind_paths" { // to write there needs more than to see it
 		d.Path, d.Operation, d.Attribute, d.Value = p, "write", "", ""
 	}
 	return d
 }
 
-// taken is about a path at which a command finds something for the sandbox's sake alone.
+// taken is about a path that exists only for the sandbox, and that the command wanted to make.
 func (f *Failure) taken(p string) Denial {
 	if entry, host := shared.Cover(f.Spec.Table, p); entry == nil || entry.Path != p || host == "" || !f.Machine.Stub(host) {
 		return Denial{}

@@ -19,16 +19,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A cause is what a line of a command's output tells of a failure.
+// A cause is the cause of failure in a line of a command's output.
 type cause int
 
 const (
 	absent      cause = iota // there is no such file
 	unwritable               // it cannot be written, renamed or removed
 	refused                  // no permission
-	taken                    // there is something already
+	taken                    // something is there already
 	full                     // no space
-	unresolved               // a name that has no address
+	unresolved               // a name without an address
 	unreachable              // no connection
 	processes                // no further process
 	exhausted                // no memory
@@ -38,9 +38,9 @@ const (
 	unset                    // a variable is missing
 )
 
-// phrases are how programs tell of a cause: the C library's words for errors, those of
-// shells and well-known tools, in lower case, and the names of error numbers that Node
-// prints, in upper case.
+// phrases are the words of programs for each cause: the C library's error texts, and those of
+// shells and well-known tools, in lower case; and the names of error numbers that Node prints, in
+// upper case.
 var phrases = map[cause][]string{
 	absent: {"no such file or directory", "ENOENT", "does not exist", "directory nonexistent", "cannot find",
 		"can't open", "could not open", "no rule to make target", "is the docker daemon running", "could not connect", "couldn't connect", "failed to connect",
@@ -59,7 +59,7 @@ var phrases = map[cause][]string{
 	unset:       {"not set", "unset", "must be set", "unbound variable", "is required", "missing environment", "undefined"},
 }
 
-// What is looked at of a command's output is bounded, as the output is its own.
+// A command controls its output, so the package looks at a bounded part of it.
 const (
 	maxLines  = 2000
 	maxLine   = 1 << 10
@@ -67,8 +67,8 @@ const (
 	maxLookup = 200 // paths
 )
 
-// patterns are what is looked for in a line. They are compiled when a command has failed, and
-// not at the start of every program.
+// patterns match parts of a line. They are compiled after a command has failed, not at each
+// program's start.
 var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, library, loopback, arguments *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
@@ -84,13 +84,13 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	return p
 })
 
-// LeavesFiles reports whether git says in a command's standard error that it has left files of a
-// work tree as they were. It goes on after that, and `git checkout` ends with status 0.
+// LeavesFiles reports whether git says in a command's standard error that it left files of a work
+// tree unchanged. Git continues after that, and `git checkout` ends with status 0.
 func LeavesFiles(said []byte) bool {
 	return bytes.Contains(said, []byte(": unable to unlink ")) || bytes.Contains(said, []byte(": unable to create "))
 }
 
-// skippedByGit is the file that a line of git's says it has left as it was, since nobody can write it.
+// skippedByGit returns the file that git says it left unchanged because nobody can write it.
 func skippedByGit(line string) string {
 	m := patterns().left.FindStringSubmatch(line)
 	if m == nil || !slices.Contains(causes(line), unwritable) {
@@ -99,7 +99,8 @@ func skippedByGit(line string) string {
 	return m[1] + m[2]
 }
 
-// inWorkTree is a path that git names from the top of a work tree, wherever in that it was run.
+// inWorkTree returns the path for a name that git gives from the top of a work tree, in whichever
+// directory git ran.
 func (f *Failure) inWorkTree(name string) string {
 	for dir := range paths.Up(f.Command.Dir) {
 		p := path.Join(dir, name)
@@ -110,8 +111,8 @@ func (f *Failure) inWorkTree(name string) string {
 	return f.absolute(f.dir(), name)
 }
 
-// complaints are what the command's standard error tells of that its sandbox explains: of one that
-// succeeded, the files that git has left.
+// complaints returns the denials that explain the command's standard error. For a command that
+// succeeded, these are the files that git left unchanged.
 func (f *Failure) complaints() (list []Denial) {
 	lookups := 0
 	lines := strings.FieldsFunc(string(f.Stderr), func(r rune) bool { return r == '\n' || r == '\r' })
@@ -183,7 +184,7 @@ func (f *Failure) complaints() (list []Denial) {
 	return slices.DeleteFunc(list, func(d Denial) bool { return d.Reason == "" })
 }
 
-// causes are those that a line tells of.
+// causes returns the causes in a line.
 func causes(line string) (found []cause) {
 	lower := strings.ToLower(line)
 	for c := absent; c <= unset; c++ {
@@ -194,7 +195,7 @@ func causes(line string) (found []cause) {
 	return found
 }
 
-// ofPath is about a path that a line names besides a cause.
+// ofPath is about a path and a cause in one line.
 func (f *Failure) ofPath(c cause, p string) Denial {
 	switch c {
 	case unwritable:
@@ -210,13 +211,13 @@ func (f *Failure) ofPath(c cause, p string) Denial {
 	return f.unseenPath(p)
 }
 
-// makes reports whether a line is about something that was to be made.
+// makes reports whether a line is about making a file.
 func makes(line string) bool {
 	line = strings.ToLower(line)
 	return strings.HasPrefix(line, "tee: ") || strings.Contains(line, "creat") || strings.Contains(line, "touch") || strings.Contains(line, "writ")
 }
 
-// full is about a place without space: what is limited is /tmp and the private home, not a disk.
+// full is about a place without space: limits apply to /tmp and the private home, not to a disk.
 func (f *Failure) full(line string) Denial {
 	subjects := f.subjects(line)
 	for _, p := range subjects {
@@ -231,7 +232,7 @@ func (f *Failure) full(line string) Denial {
 	return d
 }
 
-// calls are system calls that a filter refuses, by words in the line that tells of them.
+// calls are system calls that a filter refuses, by words in a line.
 var calls = []struct{ word, option, what string }{
 	{"ptrace", "ptrace", "ptrace(2), by which debuggers and tracers work"},
 	{"unshare", "nested_userns", "namespaces of the command's own"},
@@ -239,7 +240,7 @@ var calls = []struct{ word, option, what string }{
 	{"clone(", "nested_userns", "namespaces of the command's own"},
 }
 
-// ofCall is about a system call that was refused.
+// ofCall is about a refused system call.
 func (f *Failure) ofCall(line string) Denial {
 	lower := strings.ToLower(line)
 	for _, call := range calls {
@@ -263,7 +264,7 @@ func (f *Failure) ofCall(line string) Denial {
 
 func hasLowPort(l line) bool { return patterns().lowPort.MatchString(strings.Join(l.words[1:], " ")) }
 
-// services are sockets by the words of programs that do not reach them.
+// services are sockets, by the words of programs that cannot reach them.
 var services = []struct{ words, variable, path string }{
 	{"docker daemon", "DOCKER_HOST", "/var/run/docker.sock"},
 	{"connecting to agent", "SSH_AUTH_SOCK", ""},
@@ -273,8 +274,8 @@ var services = []struct{ words, variable, path string }{
 	{"cannot connect to x server", "DISPLAY", "/tmp/.X11-unix"},
 }
 
-// ofTool is about what tools of a system's want and no definition lets, by their own words. What these
-// name besides is not to be opened for them.
+// ofTool is about needs of system tools that no definition allows, by the tools' own words. It
+// makes no proposal for other paths in these words.
 func (f *Failure) ofTool(said string) Denial {
 	lower := strings.ToLower(said)
 	runs := func(programs ...string) bool {
@@ -320,10 +321,10 @@ func (f *Failure) ofTool(said string) Denial {
 	return Denial{}
 }
 
-// privileged are programs for which root has a right that commands of root's have not.
+// privileged are programs that need a right of root which root's commands in a sandbox lack.
 const privileged = " chown chgrp mknod setcap chrt renice ionice "
 
-// withoutUsers reports whether words are an unshare(1) of other namespaces than those of users.
+// withoutUsers reports whether a line is an unshare(1) without a user namespace.
 func withoutUsers(l line) bool {
 	return path.Base(l.words[0]) == "unshare" && !slices.ContainsFunc(l.words[1:], func(word string) bool {
 		return strings.HasPrefix(word, "--user") || strings.HasPrefix(word, "--map") || strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "Urc")
@@ -333,13 +334,13 @@ func withoutUsers(l line) bool {
 // machines are programs that change this machine or look into it.
 const machines = " ip tc ifconfig route iptables ip6tables nft sysctl dmesg chroot hostname hostnamectl date hwclock nsenter modprobe insmod swapon useradd userdel usermod groupadd groupdel chpasswd losetup "
 
-// ofMachine reports whether one of them says that it may not.
+// ofMachine reports whether one of them says that it lacks permission.
 func ofMachine(program, said string) bool {
 	refused := strings.Contains(said, "not permitted") || strings.Contains(said, "permission denied") || strings.Contains(said, "be root") || strings.Contains(said, "cannot lock")
 	return refused && strings.Contains(machines, " "+program+" ") && (strings.HasPrefix(said, program) || strings.HasPrefix(said, "rtnetlink"))
 }
 
-// setsID reports whether words are a chmod or an install that makes a set-id file.
+// setsID reports whether a line is a chmod or an install that makes a set-id file.
 func setsID(l line) bool {
 	words := l.words
 	if len(words) < 2 || path.Base(words[0]) != "chmod" && path.Base(words[0]) != "install" {
@@ -357,13 +358,13 @@ func setsID(l line) bool {
 	})
 }
 
-// unreachable is about a connection that was not made.
+// unreachable is about a failed connection.
 func (f *Failure) unreachable(line string) Denial {
 	address := ""
-	var unnamed Denial // an address that no name led to
+	var unnamed Denial // an address without a name
 	endpoints := patterns().endpoint.FindAllStringSubmatch(line, 8)
 	if len(endpoints) == 0 && strings.Contains(strings.ToLower(line), "connection refused") {
-		// The command's own text may have the port, if it has one.
+		// The command's own text may have the port.
 		if m := patterns().loopback.FindAllStringSubmatch(f.text(), 2); len(m) == 1 {
 			return f.hostPort(number(m[0][1]))
 		}
@@ -383,7 +384,7 @@ func (f *Failure) unreachable(line string) Denial {
 	}
 	name := f.hostIn(line)
 	switch {
-	case !strings.Contains(name, "."): // of a socket, more likely
+	case !strings.Contains(name, "."): // rather the name of a socket
 		name = ""
 		if unnamed.Reason != "" {
 			return unnamed
@@ -395,8 +396,8 @@ func (f *Failure) unreachable(line string) Denial {
 	return f.noNetwork(cmp.Or(name, address), f.portOf(name, line), "")
 }
 
-// hostIn is the name of a host that a line says was looked for: that of a URL, one that was looked
-// up, or a name of the command's own arguments. Much looks like a name: java.net.
+// hostIn returns the name of the host that a line says the program looked for: from a URL, from a
+// lookup, or from the command's own arguments. Many words look like a name: java.net.
 func (f *Failure) hostIn(said string) string {
 	single := ""
 	for _, m := range patterns().sought.FindAllStringSubmatch(said, 8) {
@@ -409,7 +410,7 @@ func (f *Failure) hostIn(said string) string {
 		}
 	}
 	asked := f.text()
-	if single != "" { // or what a program calls a server: "connect to Redis at NAME:PORT"
+	if single != "" { // or a program's own words for a server: "connect to Redis at NAME:PORT"
 		for _, m := range patterns().endpoint.FindAllStringSubmatch(said, 8) {
 			if _, err := netip.ParseAddr(m[1]); err != nil && strings.Contains(m[1], ".") && strings.Contains(asked, m[1]) {
 				return m[1]
@@ -435,7 +436,7 @@ func (f *Failure) hostIn(said string) string {
 	return ""
 }
 
-// portOf is the port that a line or the command has with a name; 0 where neither says.
+// portOf returns the port that a line or the command has with a name; 0 for none.
 func (f *Failure) portOf(name, said string) uint16 {
 	asked := f.text()
 	for _, text := range [...]string{said, asked} {
@@ -474,7 +475,7 @@ func (f *Failure) portOf(name, said string) uint16 {
 	return 0
 }
 
-// portOfWords is the port that an option, or the word after a name, gives a program for it.
+// portOfWords returns the port that an option, or the word after a name, gives a program.
 func portOfWords(words []string, name string) uint16 {
 	i := slices.IndexFunc(words, func(word string) bool { return name != "" && (word == name || strings.HasSuffix(word, "@"+name)) })
 	if i < 0 {
@@ -500,8 +501,8 @@ func number(text string) uint16 {
 	return uint16(n)
 }
 
-// subjects are the paths that a line may be about: what is quoted, and words with a slash,
-// and what lies between two colons.
+// subjects returns the paths that a line may be about: quoted text, words with a slash, and text
+// between two colons.
 func (f *Failure) subjects(line string) (list []string) {
 	add := func(word string) {
 		word = strings.TrimPrefix(strings.TrimPrefix(word, "unix://"), "file://")
@@ -509,7 +510,7 @@ func (f *Failure) subjects(line string) (list []string) {
 			return
 		}
 		dir := f.dir()
-		if strings.Contains(line, "cd: ") { // which has not led there
+		if strings.Contains(line, "cd: ") { // the cd failed
 			dir = f.Command.Dir
 		}
 		if p := f.absolute(dir, word); p != "/" && p != "" && !slices.Contains(list, p) {
@@ -521,7 +522,7 @@ func (f *Failure) subjects(line string) (list []string) {
 	}
 	line = patterns().quoted.ReplaceAllString(line, " ")
 	parts := strings.Split(line, ": ")
-	for _, part := range parts[min(1, len(parts)-1):] { // the first is the program that says it
+	for _, part := range parts[min(1, len(parts)-1):] { // the first is the program's own name
 		if part = strings.TrimLeft(strings.TrimRight(part, " .,"), " "); !strings.ContainsAny(part, " \t") {
 			add(strings.TrimSuffix(part, ":"))
 		}
@@ -540,9 +541,9 @@ func (f *Failure) subjects(line string) (list []string) {
 	return list
 }
 
-// missingProgram is the name in a shell's "sh: 1: NAME: not found", "bash: line 1: NAME:
-// command not found", "zsh: command not found: NAME", or in Go's `exec: "NAME": executable
-// file not found in $PATH`.
+// missingProgram returns the name in a shell's "sh: 1: NAME: not found", "bash: line 1: NAME:
+// command not found", "zsh: command not found: NAME", or in Go's `exec: "NAME": executable file not
+// found in $PATH`.
 func missingProgram(line string) string {
 	if m := patterns().quoted.FindStringSubmatch(line); m != nil && strings.Contains(line, "executable file not found") {
 		return strings.Join(m[1:], "")
@@ -562,7 +563,7 @@ func missingProgram(line string) string {
 	return name
 }
 
-// missingVariable is about a variable of the caller's that the command does not have.
+// missingVariable is about a variable that the caller has and the command does not.
 func (f *Failure) missingVariable(line string) Denial {
 	for _, name := range patterns().variable.FindAllString(line, 8) {
 		if !f.Machine.Variable(name) {

@@ -11,18 +11,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// maxTraced bounds the calls that are looked up.
+// maxTraced is how many calls the package looks up.
 const maxTraced = 4096
 
-// traced is what a traced command failed at for its sandbox's sake. Programs look for much
-// that is nowhere, of which nothing is told.
+// traced returns the failed calls of a traced command that the sandbox explains. Programs also look
+// for many files that exist nowhere; these are not reported.
 func (f *Failure) traced() (list []Denial) {
 	for i := range f.Traced[:min(len(f.Traced), maxTraced)] {
 		d := f.ofTraced(&f.Traced[i])
 		if d.Reason == "" {
 			continue
 		}
-		d.Guess = true // that it failed of this one is not known
+		d.Guess = true // perhaps it failed for another reason
 		if f.Traced[i].Wants == "execute" && d.Operation == "read" {
 			d.Operation = "execute"
 		}
@@ -52,13 +52,13 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 		d := f.noNetwork(name, uint16(port), "")
 		d.Host = c.Target
 		return d
-	case notAddr == nil && egress.Fake(addr): // that of a name, which the network's gate tells
+	case notAddr == nil && egress.Fake(addr): // an address of the gate, which reports its name itself
 		return Denial{}
 	}
 	return f.unlisted(name, uint16(port))
 }
 
-// causeOf is what an error of a call with a path tells.
+// causeOf returns the cause for the error of a call with a path.
 func causeOf(name string) cause {
 	switch name {
 	case "EROFS", "EBUSY", "EXDEV":

@@ -9,11 +9,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// fromArguments is what the command's arguments alone tell: a guess. What is found in the table is the
-// likelier one.
+// fromArguments returns a guess from the command's arguments alone. A finding in the table is more
+// likely than others.
 func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
-		for i, word := range l.words[1:] { // that a program was not found is told by itself
+		for i, word := range l.words[1:] { // the program's own name is checked elsewhere
 			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 				word = value
 			}
@@ -43,8 +43,9 @@ func (f *Failure) fromArguments() Denial {
 	return Denial{}
 }
 
-// saysWhy reports whether the command's standard error has another reason than a network for the failure of a
-// program that needs one: it has none of a network's, or those were told.
+// saysWhy reports whether the command's standard error gives another reason than the network for
+// the failure of a program that needs one: it has no network error, or the denials already explain
+// it.
 func (f *Failure) saysWhy(words []string) bool {
 	if slices.ContainsFunc(words, func(word string) bool { return word == "--no-index" || word == "--offline" }) {
 		return true
@@ -65,7 +66,7 @@ func (f *Failure) saysWhy(words []string) bool {
 	return false
 }
 
-// makes reports whether the word is a path that the line is there to make.
+// makes reports whether the word is a path that the line will make.
 func (l line) makes(i int) bool {
 	switch path.Base(l.words[0]) {
 	case "touch", "mkdir", "tee", "mktemp":
@@ -74,8 +75,8 @@ func (l line) makes(i int) bool {
 	return slices.Contains([]string{"-o", "-d", "--output", "--target"}, l.words[i-1]) || strings.HasPrefix(l.words[i], "--output=")
 }
 
-// printed reports whether the command's own text has what a line tells, beyond the bare words of an error: it
-// printed them, and they are no evidence.
+// printed reports whether the command's own text contains the details of a line, besides bare error
+// words. The command then printed them itself, and they are no evidence.
 func (f *Failure) printed(line string) bool {
 	text := f.text()
 	text = text[:min(len(text), 64<<10)]
@@ -99,7 +100,7 @@ func (f *Failure) printed(line string) bool {
 	return false
 }
 
-// assigned is what the command's text sets a variable to; "" where it does not.
+// assigned returns the value that the command's text gives a variable; "" for none.
 func (f *Failure) assigned(name string) string {
 	for _, word := range strings.FieldsFunc(f.text(), func(r rune) bool { return strings.ContainsRune(" \t\n;&|()", r) }) {
 		if value, ok := strings.CutPrefix(word, name+"="); ok && name != "" {
@@ -109,7 +110,7 @@ func (f *Failure) assigned(name string) string {
 	return ""
 }
 
-// programOfText is about a program that was not found, where the caller's PATH or the text's leads.
+// programOfText is about a missing program that the caller's PATH or the text's leads to.
 func (f *Failure) programOfText(name string) Denial {
 	d := f.program(name)
 	if name == "" || strings.Contains(name, "/") || d.Reason != "" {
@@ -126,7 +127,7 @@ func (f *Failure) programOfText(name string) Denial {
 	return Denial{}
 }
 
-// module is about a module of Python's that lies where the text leads.
+// module is about a Python module in a directory that the text names.
 func (f *Failure) module(line string) Denial {
 	m := patterns().quoted.FindStringSubmatch(line)
 	if m == nil {
@@ -141,7 +142,7 @@ func (f *Failure) module(line string) Denial {
 	return Denial{}
 }
 
-// library is about a library that lies where an option of a linker's leads.
+// library is about a library in a directory that a linker's option names.
 func (f *Failure) library(name string) Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words {
@@ -155,7 +156,8 @@ func (f *Failure) library(name string) Denial {
 	return Denial{}
 }
 
-// notOutside reports whether a word leads to the sandbox's own loopback, or to a socket, which no network helps.
+// notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
+// would not help.
 func notOutside(word string) bool {
 	if strings.HasPrefix(word, "--unix-socket") || strings.HasPrefix(word, "unix://") {
 		return true
@@ -167,8 +169,8 @@ func notOutside(word string) bool {
 	return strings.HasPrefix(host, "[::1]") || strings.HasPrefix(host, "127.") || host == "localhost" || strings.HasPrefix(host, "localhost:")
 }
 
-// programOf gives the program of a command line by its name, and its words without
-// options of git's that take a value.
+// programOf returns the name of a command line's program, and its words without git's options that
+// take a value.
 func programOf(words []string) (program string, rest []string) {
 	if len(words) == 0 {
 		return "", nil
@@ -183,18 +185,18 @@ func programOf(words []string) (program string, rest []string) {
 	return program, rest
 }
 
-// A line is a command line, and the directory it is run in; "" where that is not known.
+// A line is a command line, and its working directory; "" if that is unknown.
 type line struct {
 	words []string
 	dir   string
 }
 
-// text is what the command was given: its arguments, or its shell's.
+// text returns the command's arguments, or its shell's text.
 func (f *Failure) text() string {
 	return cmp.Or(f.Command.Script, strings.Join(f.Command.Args, " "))
 }
 
-// dir is where the last of the command lines ran, whose errors are likely the last.
+// dir returns the directory of the last command line: its errors are probably the last ones.
 func (f *Failure) dir() string {
 	if lines := f.commands(); len(lines) > 0 {
 		return lines[len(lines)-1].dir
@@ -207,8 +209,8 @@ func (f *Failure) isProgram(word string) bool {
 	return slices.ContainsFunc(f.commands(), func(l line) bool { return l.words[0] == word })
 }
 
-// commands gives the command lines of a command: itself, or those of its shell text.
-// Text is taken apart roughly, and once.
+// commands returns the command lines of a command: itself, or those of its shell text. It parses
+// the text roughly, and only once.
 func (f *Failure) commands() []line {
 	if f.lines != nil {
 		return f.lines
@@ -247,7 +249,7 @@ func linesOfText(text, dir string) (lines []line) {
 			case len(words) == 0:
 			case words[0] == "cd" || words[0] == "pushd" || words[0] == "popd":
 				if len(words) != 2 || strings.ContainsAny(text, "(`") || strings.ContainsAny(words[1], "$*?~-") || dir == "" {
-					dir = "" // nobody knows
+					dir = "" // unknown
 				} else if path.IsAbs(words[1]) {
 					dir = path.Clean(words[1])
 				} else {
@@ -261,7 +263,7 @@ func linesOfText(text, dir string) (lines []line) {
 	return lines
 }
 
-// notTheCommand reports whether a word stands before a command's name.
+// notTheCommand reports whether a word can stand before a command's name.
 func notTheCommand(word string) bool {
 	if name, _, ok := strings.Cut(word, "="); ok && name != "" && !strings.ContainsAny(name, "/-") {
 		return true // a variable for this command
@@ -273,10 +275,9 @@ func notTheCommand(word string) bool {
 	return false
 }
 
-// networkCommand names a command that is of no use without a network, as its
-// user calls it: "curl", "npm ci". It is "" for all others, and for those that
-// need one only at times, such as a build: a hint at each failing build would
-// be noise.
+// networkCommand returns the name of a command that is useless without a network, as its user
+// writes it: "curl", "npm ci". It returns "" for all others, also for a command that needs a
+// network only sometimes, such as a build: a hint at each failed build would be noise.
 func networkCommand(words []string) string {
 	program, rest := programOf(words)
 	verbs := ""
