@@ -9,57 +9,52 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// What bubblewrap bears: it counts its own command line and the words of
-// --args together, and the kernel limits a word of the former.
+// Bounds of bubblewrap, which counts its own command line and the words of --args together. The
+// kernel limits each word of the command line.
 const (
 	maxArguments   = 9000
 	maxArgumentLen = 128<<10 - 1
-	// reserved is left for the command line proper: bwrap, --args, the init
-	// and its descriptors.
+	// reserved is for the command line itself: bwrap, --args, the init and its descriptors.
 	reserved = 100
-	// maxInputs leaves room for other descriptors in the thousand and twenty-four
-	// that most systems give a process.
+	// maxInputs leaves space for other descriptors: most systems give a process 1024.
 	maxInputs = 900
-	// maxMounts take more than a second. bubblewrap reads the table of all mounts again
-	// for each that it makes, so that twice as many take four times as long.
+	// maxMounts take more than a second. bubblewrap reads the table of all mounts again for each
+	// mount, so twice as many take four times as long.
 	maxMounts = 1500
 )
 
 // namespaces are the options that do not depend on the Spec.
 //
-// There is no --new-session: the init calls setsid before it executes the
-// command, the engine has no terminal, and a command's terminal is a pair
-// of its own, so that TIOCSTI reaches nobody; with --new-session the shell
-// inside would lose its job control.
+// There is no --new-session: the init calls setsid before it executes the command, the engine has
+// no terminal, and a command's terminal is a pair of its own, so TIOCSTI reaches nobody. With
+// --new-session the shell inside would lose its job control.
 var namespaces = [...]string{
 	"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup",
-	// A root caller's capabilities would otherwise be kept.
+	// Else a root caller's capabilities would stay.
 	"--cap-drop", "ALL",
 	// With it root's init makes a user namespace for the command in which root is root.
 	"--cap-add", "CAP_SETFCAP",
 	"--die-with-parent",
-	// The init is pid 1: bubblewrap's own drops SIGTERM and hides how the
-	// command ended.
+	// The init is pid 1: bubblewrap's own drops SIGTERM and hides how the command ended.
 	"--as-pid-1",
-	// For the init, which starts faster so; the command gets its own
-	// environment and nothing of this one.
+	// For the init, which then starts faster; the command has only its own environment.
 	"--setenv", "GOMAXPROCS", "1",
-	// A name that resolves in every /etc/hosts and says nothing of the host.
+	// A name that resolves in every /etc/hosts and reveals nothing of the host.
 	"--hostname", "localhost",
 	"--chdir", "/",
 }
 
-// An input is a file that bubblewrap is given a descriptor of: to copy, or
-// as the source of a bind; or a text, which is copied as a file.
+// An input is a file that bubblewrap gets a descriptor of: to copy, or as the source of a bind; or
+// a text, which becomes a file.
 type input struct {
 	path   string
 	source bool
 	text   string
 }
 
-// args gives the option words that carry out ops, and the files whose contents
-// they take from descriptors: the n-th of them as descriptor firstFD+n. With a
-// negative firstFD the words name the file in angle brackets instead.
+// args returns the options for ops, and the files that they read from descriptors: the n-th is
+// descriptor firstFD+n. With a negative firstFD the options name the file in angle brackets
+// instead.
 func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []string, files []input, err error) {
 	take := func(in input) string {
 		fd := "<" + in.path + ">"
@@ -105,8 +100,8 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 		case mountplan.RemountRO:
 			words = append(words, "--remount-ro", o.Dest)
 		case mountplan.MaskFile:
-			// bubblewrap binds without device access, so that the null
-			// device can be neither read nor written there.
+			// bubblewrap binds without device access, so the null device can be neither read nor
+			// written there.
 			words = append(words, "--ro-bind", "/dev/null", o.Dest)
 		case mountplan.MaskDir:
 			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)

@@ -22,7 +22,7 @@ var info = shared.Info{
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		shared.FeatureSourceFD, shared.FeatureDevices,
 		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
-		// Of these three Open refuses what this machine cannot hold.
+		// Open refuses these three if this machine cannot enforce them.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},
@@ -32,7 +32,7 @@ var info = shared.Info{
 	}}, nsengine.Options...)},
 }
 
-// parsePath reads the option "path"; empty is none.
+// parsePath reads the option "path"; empty means none.
 func parsePath(options json.RawMessage) (string, error) {
 	var path *string
 	if err := nsengine.Option(options, "path", "a string", &path); err != nil || path == nil {

@@ -13,8 +13,8 @@ const (
 	fixOld      = "install bubblewrap 0.10.0 or later, or an older one with the security update of 2024, which has --bind-fd"
 )
 
-// findings are bubblewrap's words for what this machine lacks or refuses. Those that
-// end with ": " are followed by an errno.
+// findings are bubblewrap's texts for what this machine lacks or refuses. After one that ends with
+// ": " there is an errno.
 func findings() []string {
 	return []string{
 		"Unknown option --",
@@ -32,13 +32,13 @@ func findings() []string {
 
 const (
 	exceeded   = "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)"
-	maxFinding = 400 // bytes; a finding has no path in it, and the rest of a long line is cut off
+	maxFinding = 400 // bytes; a finding contains no path, and the rest of a long line is cut off
 )
 
-// proves reports whether what bubblewrap wrote says what this machine lacks or
-// refuses, so that it would fail again. Everything else may be a shortage, which a
-// command in another sandbox can bring about. Commands name files, and the names are
-// in messages: a finding is the only line, from its beginning.
+// proves reports whether bubblewrap's output proves that this machine lacks or refuses something,
+// so that it would fail again. Everything else may be a shortage, which a command in another
+// sandbox can cause. Commands name files, and messages contain the names, so a finding must be the
+// whole line.
 func proves(stderr string, k nsengine.Kernel) bool {
 	line, ok := strings.CutPrefix(strings.TrimSuffix(stderr, "\n"), "bwrap: ")
 	if !ok || len(line) > maxFinding || strings.Contains(line, "\n") {
@@ -64,7 +64,7 @@ func proves(stderr string, k nsengine.Kernel) bool {
 	return false
 }
 
-// diagnose explains what bubblewrap wrote before it gave up. It is pure.
+// diagnose explains bubblewrap's output before it gave up. It is pure.
 func diagnose(stderr string, k nsengine.Kernel) *shared.Error {
 	said := lastLine(stderr)
 	e := &shared.Error{Kind: shared.ErrUnavailable}
@@ -91,7 +91,7 @@ func diagnose(stderr string, k nsengine.Kernel) *shared.Error {
 		}
 
 	case said == "":
-		e.Message = "bwrap ended without a word before the command was started"
+		e.Message = "bwrap ended without a message before the command was started"
 	case !proven:
 		e.Message = "bwrap: " + said
 
@@ -107,8 +107,8 @@ func diagnose(stderr string, k nsengine.Kernel) *shared.Error {
 		e.Message, e.Hint = k.Refused(fixAppArmor)
 
 	case has("unshare user ns"):
-		// The second namespace, which the first forbids to make a third. Whoever
-		// makes it is an ordinary user to the kernel, root too.
+		// The second namespace, in which the first forbids a third. Its maker is an ordinary user
+		// to the kernel, also for root.
 		inner := k
 		inner.Root = false
 		e.Message, e.Hint = inner.Refused(fixAppArmor)
@@ -128,27 +128,26 @@ func diagnose(stderr string, k nsengine.Kernel) *shared.Error {
 
 	case has("Unexpected capabilities but not setuid"):
 		e.Message = "the engine process, or the bwrap file, has capabilities without being root"
-		e.Hint = "start sbxhost without ambient capabilities, and remove those of the file: setcap -r on it"
+		e.Hint = "start sbxhost without ambient capabilities, and remove the file's capabilities with setcap -r"
 
 	case has("was not disabled as requested"):
-		e.Message = "the kernel does not let nested user namespaces be switched off"
+		e.Message = "the kernel cannot switch off nested user namespaces"
 		e.Hint = "use a kernel of version 4.9 or later"
 
 	default: // setting up a map, a mount, the loopback device
-		// The namespace was made, and gave no rights: that is how AppArmor
-		// denies it, and how confined containers do.
+		// The kernel made the namespace, but without rights: AppArmor and confined containers deny
+		// it like this.
 		k.MaxNamespaces, k.UnprivilegedClone = "", ""
 		e.Message, e.Hint = k.Refused(fixAppArmor)
 	}
 	return e
 }
 
-// lastLine is the last thing that was said, without bubblewrap's own name and
-// fit to be part of a message.
+// lastLine is the last line, without bubblewrap's name, safe for a message.
 func lastLine(stderr string) string {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	last := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "bwrap: ")
-	// Paths in it can hold what a terminal would obey.
+	// Paths in it can contain terminal commands.
 	quoted := fmt.Sprintf("%+q", last)
 	if quoted == `"`+last+`"` {
 		return last

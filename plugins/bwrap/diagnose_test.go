@@ -42,7 +42,7 @@ func TestDiagnose(t *testing.T) {
 		{"source exchanged", "bwrap: Race condition binding dirfd: Invalid argument", nsengine.Kernel{}, "Race condition", "", shared.ErrInvalidSpec},
 		{"source closed", "bwrap: Can't find source path /x: Permission denied", nsengine.Kernel{}, "/x", "", shared.ErrDenied},
 		{"unheard of", "noise\nbwrap: something else\n", nsengine.Kernel{}, "bwrap: something else", "", shared.ErrUnavailable},
-		{"silence", "", nsengine.Kernel{}, "without a word", "", shared.ErrUnavailable},
+		{"silence", "", nsengine.Kernel{}, "without a message", "", shared.ErrUnavailable},
 		{"terminal escapes", "bwrap: Can't find source path /\x1b[31m: No such file or directory", nsengine.Kernel{}, `\x1b[31m`, "", shared.ErrInvalidSpec},
 	} {
 		e := diagnose(tt.stderr, tt.kernel)

@@ -17,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// New makes the engine. It looks at nothing before it is used.
+// New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
 	e := &engine{}
 	e.Engine = cmdengine.New(cmdengine.Config{
@@ -40,7 +40,7 @@ type engine struct {
 	prober nsengine.Prober
 }
 
-// open refuses what no command could be started with.
+// open refuses a Spec with which no command could start.
 func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	named, err := parsePath(spec.Options)
 	if err != nil {
@@ -53,19 +53,18 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	return outOfReach(launcher, named != "", spec)
 }
 
-// opened is one sandbox.
 type opened struct {
 	engine *engine
 	spec   *shared.Spec
 	table  *mountplan.Table
 	held   *mountplan.Held
 	home   home
-	// network is what is passed between a command's network and the host's; nil for nothing.
+	// network passes connections between a command's network and the host's; may be nil.
 	network *gated.Network
 	rooted  bool // see [sandboxinit.Confinement]
 }
 
-// attach looks at the host and makes what lasts for the session.
+// attach looks at the host, and makes what lasts for the session.
 func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
 	network, err := gated.Read(spec)
 	if err != nil {
@@ -76,10 +75,10 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 		return nil, err
 	}
 	if u := spec.User; len(spec.Devices) > 0 && os.Geteuid() == 0 && (u == nil || u.UID == 0) {
-		// bubblewrap mounts devices writable or not to be used, and root's commands own them.
-		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root's could change the modes of the host's devices", Hint: `use engine = "native"`}
+		// bubblewrap mounts devices either writable or unusable, and root's commands own them.
+		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root could change the modes of the host's devices", Hint: `use engine = "native"`}
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" makes none; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
+	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
@@ -101,7 +100,7 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	}, nil
 }
 
-// draw gives the plan of a command.
+// draw makes the plan of a command.
 func (s *opened) draw() (*mountplan.Drawn, error) {
 	if err := s.makePoints(); err != nil {
 		return nil, err
@@ -117,15 +116,14 @@ func locateFor(spec *shared.Spec) (string, error) {
 	return locate(named)
 }
 
-// argsFD is the descriptor of the option words, firstFD that of the first file that they
-// name.
+// argsFD is the descriptor of the options, firstFD that of the first file that they name.
 const (
 	argsFD  = 3
 	firstFD = 4
 )
 
-// launch gives bubblewrap's command line. The options travel by descriptor:
-// there they can be as many as bubblewrap takes, and no process list shows them.
+// launch makes bubblewrap's command line. A descriptor passes the options: it has no limit for
+// their number, and no process list shows them.
 func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
 	launcher, err := locateFor(s.spec)
 	if err != nil {
@@ -159,7 +157,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	}()
 	list, err := sandboxinit.Sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "handing over the options: " + err.Error()}
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "passing the options: " + err.Error()}
 	}
 	extra = append(extra, list)
 	for _, in := range files {
@@ -210,14 +208,14 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	}, nil
 }
 
-// diagnose explains why a launcher ended before its init had been heard of.
+// diagnose explains why a launcher ended before its init answered.
 func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
 	if status == nil || !status.Exited() {
-		return nil // killed, which says nothing of the machine
+		return nil // killed, which proves nothing about the machine
 	}
 	e := diagnose(stderr, nsengine.LookAtKernel())
-	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not think of that
-		e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
+	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not expect that
+		e.Hint = fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
 	}
 	return e
 }

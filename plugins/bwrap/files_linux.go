@@ -12,8 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
 
-// openRegular opens a file to be copied in. What has become a fifo since
-// the facts were gathered must not hang the engine.
+// openRegular opens a file to copy. If it has become a fifo meanwhile, the engine must not block.
 func openRegular(name string) (*os.File, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -27,9 +26,8 @@ func openRegular(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// mounts are what the init looks for. bubblewrap mounts by path, and before 0.12
-// follows the symlinks that it finds there: another command could lead a mount away
-// from its place, or have it show something else.
+// mounts are the mounts that the init checks. bubblewrap mounts by path, and follows symlinks
+// before 0.12: another command could lead a mount away, or have it show something else.
 func mounts(ops []mountplan.Op) (list []sandboxinit.Mount, err error) {
 	for _, o := range ops {
 		if !o.FromSpec {

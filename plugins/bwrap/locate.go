@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// wellKnown is where distributions put bubblewrap. Never from PATH: the workspace
-// could supply its own.
+// wellKnown is where distributions install bubblewrap. Never from PATH: the workspace could supply
+// its own.
 var wellKnown = [...]string{
 	"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap",
 	"/run/current-system/sw/bin/bwrap", "/nix/var/nix/profiles/default/bin/bwrap",
@@ -23,8 +23,8 @@ const (
 	fixSetuid   = "as root: chmod u-s on it, where the kernel lets ordinary users make user namespaces; otherwise use another engine"
 )
 
-// locate finds the launcher: at path where one is configured, else where
-// distributions put it. What it returns has no symlink in it.
+// locate finds the launcher: at path, or if that is empty where distributions install it. The
+// result has no symlinks.
 func locate(path string) (string, error) {
 	if path != "" {
 		return admitLauncher(path, "config.path")
@@ -37,11 +37,11 @@ func locate(path string) (string, error) {
 	return "", &shared.Error{Kind: shared.ErrUnusable, Message: "bubblewrap is not installed", Hint: hintInstall}
 }
 
-// admitLauncher refuses a launcher that somebody else could have put or
-// changed there: it runs outside of every sandbox.
+// admitLauncher refuses a launcher that another user could have written: it runs outside of every
+// sandbox.
 func admitLauncher(path, attribute string) (string, error) {
 	e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute}
-	if attribute == "" { // one that is named may lie where commands write
+	if attribute == "" { // a configured one may be where commands write
 		e.Kind = shared.ErrUnusable
 	}
 	program, err := hostpath.Installed(path)
@@ -55,18 +55,18 @@ func admitLauncher(path, attribute string) (string, error) {
 	case errors.As(err, new(*fs.PathError)):
 		e.Kind, e.Message = shared.ErrUnavailable, err.Error()
 	case err != nil:
-		e.Message, e.Hint = err.Error(), "it runs outside of every sandbox, so that only root and you may be able to change it"
+		e.Message, e.Hint = err.Error(), "it runs outside of every sandbox, so only root and you may be able to change it"
 	case info.Mode()&fs.ModeSetuid != 0:
-		e.Message, e.Hint = fmt.Sprintf("%q is setuid, and so refuses to cap the size of temporary file systems", program.Path()), fixSetuid
+		e.Message, e.Hint = fmt.Sprintf("%q is setuid, and therefore refuses to limit the size of temporary file systems", program.Path()), fixSetuid
 	default:
 		return program.Path(), nil
 	}
 	return "", e
 }
 
-// outOfReach refuses a launcher that commands could write to: the next one
-// would run theirs, outside. One that was named by hand must not even lie in a
-// tree that is read-only in this sandbox: another may have written there.
+// outOfReach refuses a launcher that commands could write to: the next command would run theirs,
+// outside. A configured one must not even be in a tree that is read-only in this sandbox: commands
+// of another sandbox may have written there.
 func outOfReach(launcher string, named bool, spec *shared.Spec) error {
 	for _, m := range spec.Table {
 		if !m.Access.Shows() || !paths.Inside(m.Source, launcher) {
@@ -79,8 +79,8 @@ func outOfReach(launcher string, named bool, spec *shared.Spec) error {
 		}
 		if named {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.path",
-				Message: fmt.Sprintf("the launcher %q lies in a tree that is shown inside (%s), where a command may have put it", launcher, m.Why),
-				Hint:    "name one that lies elsewhere"}
+				Message: fmt.Sprintf("the launcher %q is in a tree that commands see (%s), where a command may have put it", launcher, m.Why),
+				Hint:    "name one elsewhere"}
 		}
 	}
 	return nil

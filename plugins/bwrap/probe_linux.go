@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// identity is what a probe's result holds for: this launcher file, on this boot.
+// identity is what a probe's result is valid for: this launcher file, on this boot.
 type identity struct {
 	path         string
 	dev, ino     uint64
@@ -20,7 +20,7 @@ type identity struct {
 	boot         string
 }
 
-// probe asks the launcher what it is, and starts a sandbox as any command would have it.
+// probe asks the launcher for its version, and starts a sandbox like any command's.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	launcher, err := locate("")
 	if err != nil {
@@ -34,7 +34,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
 }
 
-// identify tells a file from one that has taken its place, and a boot from another.
+// identify distinguishes a file from one that replaced it, and a boot from another.
 func identify(path string) identity {
 	id := identity{path: path, boot: content("/proc/sys/kernel/random/boot_id")}
 	var st syscall.Stat_t
@@ -44,7 +44,7 @@ func identify(path string) identity {
 	return id
 }
 
-// ask gives what the launcher says of itself.
+// ask returns the launcher's output.
 func ask(ctx context.Context, launcher, arg string) string {
 	program, err := hostpath.Installed(launcher)
 	if err != nil {

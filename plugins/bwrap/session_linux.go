@@ -17,14 +17,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// home is what becomes of a sandbox's home directory.
+// home says what a sandbox's home directory is.
 type home struct {
-	keeps string // the directory of the session that is bound there; "" is memory of each command's own
-	short string // why it does not last, in a session where it should
+	keeps string // the directory of the session that is bound there; "" means memory of each command
+	short string // why it does not last in a session
 }
 
-// keepHome adds to the table a directory of the session's for the home. What a command
-// is given by its definition it keeps.
+// keepHome adds a directory of the session for the home to the table. It keeps a definition's own
+// home.
 func (s *opened) keepHome() {
 	spec := s.spec
 	at := func(e shared.Entry) bool { return e.Path == spec.Home }
@@ -32,7 +32,7 @@ func (s *opened) keepHome() {
 		return
 	}
 	if spec.Limits.TempSize > 0 && !spec.Limits.BestEffort {
-		s.home.short = "limits.temp_size is required, and cannot be held on a disk"
+		s.home.short = "limits.temp_size is required, and a disk cannot enforce it"
 		return
 	}
 	dir, err := nsengine.SessionDir(spec, "home")
@@ -45,8 +45,8 @@ func (s *opened) keepHome() {
 	s.spec, s.home.keeps = &own, dir
 }
 
-// makePoints makes, in the session's home, what the table's entries in it are mounted
-// on. Commands may have removed them since the last time.
+// makePoints makes the mount points of the table's entries in the session's home. Commands may have
+// removed them since the last time.
 func (s *opened) makePoints() error {
 	if s.home.keeps == "" {
 		return nil
@@ -74,7 +74,7 @@ func (s *opened) makePoints() error {
 		if e.Access.Shows() {
 			info, err := mountplan.Lstat(e.Source)
 			if err != nil {
-				continue // the plan says so
+				continue // the plan reports it
 			}
 			isDir = info.IsDir()
 		}
@@ -83,14 +83,14 @@ func (s *opened) makePoints() error {
 			if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 				kind = shared.ErrInvalidSpec
 			}
-			return &shared.Error{Kind: kind, Attribute: e.Why, Message: fmt.Sprintf("making a place for %q in the session's home: %v", e.Path, err),
-				Hint: "remove what a command has put there, or begin a new session"}
+			return &shared.Error{Kind: kind, Attribute: e.Why, Message: fmt.Sprintf("making a mount point for %q in the session's home: %v", e.Path, err),
+				Hint: "remove what a command put there, or begin a new session"}
 		}
 	}
 	return nil
 }
 
-// events tell what of a session and its limits is held less well than was asked.
+// events report which parts of a session and its limits are not enforced as asked.
 func (s *opened) events() []shared.Event {
 	out := mountplan.Events(s.held, s.spec)
 	if s.home.short != "" {
@@ -98,7 +98,7 @@ func (s *opened) events() []shared.Event {
 			Details: map[string]string{"mechanism": "session", "attribute": "home", "path": s.spec.Home}})
 	}
 	if s.home.keeps != "" && s.spec.Limits.TempSize > 0 {
-		out = append(out, shared.Event{Kind: shared.EventLimit, Message: "limits.temp_size is not held for the session's home directory, which lies on a disk",
+		out = append(out, shared.Event{Kind: shared.EventLimit, Message: "limits.temp_size is not held for the session's home directory, which is on a disk",
 			Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not held"}})
 	}
 	return out
