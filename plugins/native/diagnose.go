@@ -15,9 +15,9 @@ const (
 	fixKernel   = "use Linux 5.12 or later, or engine = \"bwrap\""
 )
 
-// diagnose explains why there is no holder, or no sandbox in one. Only what this
-// machine lacks or refuses, and would again, is ErrUnusable: everything else may be a
-// shortage, which a command in another sandbox can bring about. It is pure.
+// diagnose explains why there is no holder, or no sandbox in one. Only what this machine lacks or
+// refuses, and would again, is ErrUnusable: everything else may be a shortage, which a command in
+// another sandbox can cause. It is pure.
 func diagnose(err error, k nsengine.Kernel) error {
 	if _, ok := errors.AsType[*shared.Error](err); ok {
 		return err
@@ -36,8 +36,7 @@ func diagnose(err error, k nsengine.Kernel) error {
 	}
 	switch failed.Errno {
 	case syscall.ENOSPC:
-		// Of a clone it is the limit of namespaces, of which 0 is nobody's doing but the
-		// administrator's.
+		// For a clone it is the limit of namespaces. Only the administrator sets it to 0.
 		if failed.Call == holder.CallClone && k.MaxNamespaces == "0" {
 			unusable(k.Refused(fixAppArmor))
 		} else if failed.Call == holder.CallClone {

@@ -1,34 +1,33 @@
-// Package native is the engine that isolates commands by the kernel's own calls on Linux:
-// no daemon, no image, nothing to install. It needs Linux 5.12 and user namespaces.
+// Package native is the engine that isolates commands with the kernel's own calls on Linux: no
+// daemon, no image, nothing to install. It needs Linux 5.12 and user namespaces.
 //
 // # What a command gets
 //
-// Every command runs in user, pid, ipc, uts, mount and cgroup namespaces, and in a network
-// namespace of its own unless the definition asks for the host's network. The user
-// namespace is shared by the commands of a session, and by those without one of this
-// engine's process; all others are each command's own. It has no capabilities and an
-// empty bounding set, cannot gain privileges, runs under the system call filter of
-// package seccomp, and keeps the numeric user and group of its caller. Its host name is
-// "localhost". Pid 1 is sbxhost's own init. A namespace that the kernel refuses is an
-// error, never left out.
+// Every command runs in user, pid, ipc, uts, mount and cgroup namespaces, and in its own network
+// namespace unless the definition asks for the host's network. The commands of a session share a
+// user namespace, and so do all commands without a session of this engine's process; each command
+// has its own of all other kinds. It has no capabilities and an empty bounding set, cannot gain
+// privileges, runs under the system call filter of package seccomp, and keeps the numeric user and
+// group of its caller. Its host name is "localhost". Pid 1 is sbxhost's own init. If the kernel
+// refuses a namespace, that is an error.
 //
-// The view is what package mountplan says: the minimal or the host's view, and the Spec's
-// table over it. A mount's source is opened without following a symlink, and what
-// was opened is what is mounted; mount points are made in memory alone.
+// Package mountplan plans the view: the minimal or the host's view, and the Spec's table over it.
+// The engine opens a mount's source without following a symlink, and mounts what it opened; it
+// makes mount points only in memory.
 //
 // # How it is made
 //
-// A holder (package holder) keeps what commands share: a tree of mounts for each plan,
-// overlays, the home of a session. It forks each command's init into namespaces of its
-// own, with a copy of the tree; the init mounts what the command has for itself, pivots,
-// and gives up what it could do that with. See ARCHITECTURE.md.
+// A holder (package holder) keeps what commands share: a tree of mounts for each plan, overlays,
+// the home of a session. It forks each command's init into namespaces of its own, with a copy of
+// the tree; the init makes the command's own mounts, pivots, and gives up its privileges. See
+// ARCHITECTURE.md.
 //
 // # Limits of the promise
 //
-// Mounts are a snapshot of the start. Limits of memory, processors and processes are
-// held by a control group that this process may write to; the groups that systemd makes
-// on request for a launcher are out of reach, since there is none: engine bwrap has them.
+// Mounts are a snapshot of the start. A control group that this process may write to enforces
+// limits of memory, processors and processes. Only the engine bwrap can use groups that systemd
+// makes for a launcher: this engine has none.
 //
-// Its options loosen or tighten the filter: ptrace lets debuggers work, unix_sockets =
-// false closes unix sockets altogether, nested_userns lets user namespaces be made inside.
+// The options loosen or tighten the filter: ptrace permits debuggers, unix_sockets = false closes
+// unix sockets altogether, nested_userns permits user namespaces inside.
 package native

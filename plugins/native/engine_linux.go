@@ -20,7 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// New makes the engine. It looks at nothing before it is used.
+// New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
 	e := &engine{early: make(chan *holder.Alone, 1)}
 	e.Engine = cmdengine.New(cmdengine.Config{
@@ -38,23 +38,22 @@ func New() shared.Engine {
 type engine struct {
 	shared.Engine
 	sessions sessions
-	starting sync.Mutex         // held while early is being filled
+	starting sync.Mutex         // held while StartEarly fills early
 	early    chan *holder.Alone // one that StartEarly has started
 
 	prober nsengine.Prober
 }
 
-// opened is one sandbox.
 type opened struct {
 	engine  *engine
 	spec    *shared.Spec
 	table   *mountplan.Table
 	session *session
 	held    *mountplan.Held
-	network *gated.Network // nil where nothing is passed
+	network *gated.Network // may be nil
 	rooted  bool           // see [sandboxinit.Confinement]
-	// oneShot says that it shares nothing with other commands: no holder is needed. first is the init that
-	// waits for its first command.
+	// oneShot says that commands share nothing, so there is no holder. first is the init that waits
+	// for its first command.
 	oneShot bool
 	first   atomic.Pointer[holder.Alone]
 	last    [2]atomic.Pointer[work] // without and with a terminal
@@ -84,7 +83,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		s.leave()
 		return nil, err
 	}
-	// While the host hears of the open sandbox and sends its first command.
+	// Meanwhile the host learns of the open sandbox and sends its first command.
 	if !s.oneShot {
 		if client, err := s.session.connect(ctx); err == nil {
 			client.Prepare(m.tree)
@@ -100,22 +99,22 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	}, nil
 }
 
-// work is what a plan comes to.
+// work is the result of a plan.
 type work struct {
 	drawn  *mountplan.Drawn
 	halves mountplan.Halves
 	tree   holder.Plan
 	box    holder.Sandbox
-	first  holder.Sandbox // of one that others join
-	member holder.Sandbox // of such a one
-	// overlays are as of [holder.Start].
+	first  holder.Sandbox // the sandbox that others join
+	member holder.Sandbox // a sandbox that joins
+	// overlays are as in [holder.Start].
 	overlays []string
 
 	rooted   bool
 	writable []string
 }
 
-// prepare gives what the plan of a command comes to, which is mostly what the last one's did.
+// prepare returns the work of a command's plan, mostly the last one's.
 func (s *opened) prepare(terminal bool) (*work, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
@@ -143,23 +142,22 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	return m, nil
 }
 
-// copies reports whether a sandbox has copies of files, which one that has waited would have as
-// they were.
+// copies reports whether a sandbox has copies of files, which would be old in one that has waited.
 func (m *work) copies() bool {
 	return slices.ContainsFunc(m.halves.Command.Ops, func(o holder.Op) bool { return o.Kind == holder.File })
 }
 
-// process is an init that has been started.
+// process is an init after its start.
 type process struct {
 	*holder.Launcher
 	work   *work
 	client *holder.Client
 }
 
-// launch says what the holder is to start: an init, in a sandbox of its own.
+// launch describes the init, with its sandbox, for the holder to start.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
 	m, err := s.last[0].Load(), error(nil)
-	if cmd != nil { // else as the last one: what is there now is looked at when there is a command
+	if cmd != nil { // without a command the last plan will do; the next one looks at the host
 		if m, err = s.prepare(cmd.TTY); err != nil {
 			return nil, err
 		}

@@ -16,11 +16,11 @@ var info = shared.Info{
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
-		// Held where the session has a directory and this machine allows it: Open
-		// refuses what it cannot hold.
+		// Available if the session has a directory and this machine permits it: Open refuses what
+		// it cannot provide.
 		shared.FeatureOverlay, shared.FeatureOverlayKept, shared.FeatureSourceFD,
 		shared.FeatureProcesses, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
-		// Of these three Open refuses what this machine cannot hold.
+		// Open refuses these three if this machine cannot enforce them.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
 	},

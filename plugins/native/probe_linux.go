@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// probe starts a sandbox as any command would have it, and an overlay.
+// probe starts a sandbox like any command's, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	return e.prober.Probe(ctx, e, cgroup.Look(), nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
 		nsengine.ReportRooted(p)
@@ -26,8 +26,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	})
 }
 
-// tryOverlay finds out whether a session can hold an overlay on the file system of
-// temporary files.
+// tryOverlay finds out whether a session can have an overlay on the file system of temporary files.
 func (e *engine) tryOverlay(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", wire.TempDirPrefix)
 	if err != nil {

@@ -21,16 +21,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// sessions are this engine's connections to holders, one for each session
-// directory and user, shared by the sandboxes that are open in it. Sandboxes without
-// a session share the engine's own.
+// sessions are this engine's connections to holders, one for each session directory and user, for
+// all open sandboxes in it. Sandboxes without a session share the engine's own.
 type sessions struct {
 	mu   sync.Mutex
 	open map[sessionKey]*session
 }
 
 type sessionKey struct {
-	dir string // empty is the engine's own
+	dir string // empty means the engine's own
 	uid uint32
 }
 
@@ -38,9 +37,9 @@ type sessionKey struct {
 type session struct {
 	key    sessionKey
 	config holder.Config
-	used   int // under sessions.mu
+	used   int // guarded by sessions.mu
 
-	connecting chan struct{} // holds one token: who has it may connect
+	connecting chan struct{} // holds one token for the right to connect
 	client     *holder.Client
 }
 
@@ -76,8 +75,7 @@ func (s *sessions) get(spec *shared.Spec) *session {
 	return one
 }
 
-// put ends the connection with its last sandbox, and with the last connection the
-// holder ends.
+// put ends the connection with its last sandbox. The holder ends with its last connection.
 func (s *sessions) put(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +92,8 @@ func (s *sessions) put(one *session) {
 	}
 }
 
-// StartEarly starts the holder that sandboxes without a session share, or the init of the one command
-// that there will be: to start it takes as long as to open the first of them.
+// StartEarly starts the holder for sandboxes without a session, or the init for the only command:
+// the start takes as long as the first Open.
 func (e *engine) StartEarly(ctx context.Context) {
 	s := e.sessions.get(&shared.Spec{})
 	defer e.sessions.put(s)
@@ -114,7 +112,7 @@ func (e *engine) StartEarly(ctx context.Context) {
 	if err == nil {
 		<-ctx.Done()
 		if a := e.takeEarly(); a != nil {
-			a.Discard() // the first sandbox was another
+			a.Discard() // the first sandbox needs another kind
 		}
 	}
 }
@@ -123,7 +121,7 @@ func (s *session) startAlone(network bool) (*holder.Alone, error) {
 	return holder.StartAlone(s.config, sandboxinit.AloneArg, network)
 }
 
-// takeEarly waits for one that is being started.
+// takeEarly waits for one that is starting.
 func (e *engine) takeEarly() *holder.Alone {
 	e.starting.Lock()
 	defer e.starting.Unlock()
@@ -135,7 +133,7 @@ func (e *engine) takeEarly() *holder.Alone {
 	}
 }
 
-// alone gives an init for the one command of a sandbox, which needs no holder.
+// alone returns an init for the one command of a sandbox, which needs no holder.
 func (s *opened) alone() (*holder.Alone, error) {
 	network := s.spec.Network.Mode != shared.NetworkHost
 	if network && s.session.config.User == nil {
@@ -150,8 +148,8 @@ func (s *opened) alone() (*holder.Alone, error) {
 	return a, err
 }
 
-// aloneSpawner starts an init without a holder. One that has died while it waited is replaced: nothing has
-// run then.
+// aloneSpawner starts an init without a holder. It replaces one that died while it waited: nothing
+// has run then.
 func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Process, error) {
 		waited := s.first.Swap(nil)
@@ -183,7 +181,7 @@ func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
 	}
 }
 
-// connect gives the connection to the holder, a new one where the former is lost.
+// connect returns the connection to the holder. It makes a new one if the old one is lost.
 func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 	select {
 	case s.connecting <- struct{}{}:
@@ -207,8 +205,8 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 	return client, nil
 }
 
-// join enters the Spec's session and finds out what it can hold. What may not be
-// degraded is an error.
+// join enters the Spec's session and finds out which overlays are possible. A required one that is
+// not is an error.
 func (s *opened) join(ctx context.Context) error {
 	s.session = s.engine.sessions.get(s.spec)
 	if s.oneShot {
@@ -296,7 +294,7 @@ func (s *opened) leave() {
 	s.engine.sessions.put(s.session)
 }
 
-// shared is as of [cmdengine.Launch].
+// shared is for [cmdengine.Launch].Shared.
 func (s *opened) shared(m *work, first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
 		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true}), &m.first
@@ -304,23 +302,23 @@ func (s *opened) shared(m *work, first cmdengine.Process) (cmdengine.Spawner, *h
 	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Launcher}), &m.member
 }
 
-// Report has emit told when what the host took away of what is hidden or protected was put back.
+// Report makes emit receive repairs of hidden or protected paths whose mounts the host removed.
 func (l *process) Report(emit func(shared.Event)) {
 	l.OnRestored(func(dest, reason string) {
 		path := l.work.pathInside(dest)
 		e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
-			Message: path + " was replaced on the host, and for a moment was neither hidden nor protected: it is again"}
+			Message: path + " was replaced on the host, so for a moment it was neither hidden nor protected; now it is again"}
 		if !l.work.rooted {
-			e.Message += ", as long as no command takes it off, which nested_userns lets it do"
+			e.Message += ", until a command unmounts it, which nested_userns permits"
 		}
 		if reason != "" {
-			e.Message = path + " was replaced on the host, and is neither hidden nor protected in what runs: " + reason
+			e.Message = path + " was replaced on the host, and is neither hidden nor protected from running commands: " + reason
 		}
 		emit(e)
 	})
 }
 
-// pathInside is where a place of the trees shows.
+// pathInside is the path inside of a path in the trees.
 func (m *work) pathInside(dest string) string {
 	tree, below, _ := strings.Cut(strings.TrimPrefix(dest, "/"), "/")
 	top := ""
@@ -332,8 +330,8 @@ func (m *work) pathInside(dest string) string {
 	return strings.TrimSuffix(top+"/"+below, "/")
 }
 
-// spawner has the holder start an init over a tree. A holder that dies before it
-// has answered is replaced once: nothing has run then.
+// spawner makes the holder start an init over a tree. It replaces, once, a holder that dies before
+// it answers: nothing has run then.
 func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
 		start := start
@@ -363,21 +361,21 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	}
 }
 
-// explain names what could not be mounted.
+// explain names the mount that failed.
 func (s *opened) explain(steps mountplan.Steps, failed *holder.MountError) error {
 	if failed.Index < 0 || failed.Index >= len(steps.Ops) {
 		return diagnose(failed, nsengine.LookAtKernel())
 	}
 	step := steps.Ops[failed.Index]
 	if step.Kind == holder.Processes || step.Kind == holder.Pseudoterminals {
-		return diagnose(failed, nsengine.LookAtKernel()) // of the machine's own making
+		return diagnose(failed, nsengine.LookAtKernel()) // about the machine, not a path
 	}
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: steps.Why[failed.Index], Message: fmt.Sprintf("mounting %s: %v", quoteStep(step), failed)}
 	switch failed.Errno {
 	case unix.EACCES:
 		e.Kind = shared.ErrDenied
 		if u := s.spec.User; u != nil {
-			e.Hint = fmt.Sprintf("commands run as user %d, to whom the workspace belongs: let that user search all directories above what is shown (chmod o+x), or run as that user", u.UID)
+			e.Hint = fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
 		}
 	case unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN:
 		e.Kind = shared.ErrUnavailable
