@@ -18,13 +18,13 @@ import (
 type Bench struct {
 	T       testing.TB
 	Sandbox shared.Sandbox
-	Dir     string       // of commands
-	Inits   func() []int // those that there are now, of this sandbox and no other
-	Waits   int          // the one that waits for a command, once Run has returned
+	Dir     string
+	Inits   func() []int // the current ones of this sandbox
+	Waits   int          // the one that waits for a command, after Run
 }
 
-// Start starts a shell script, which begins when end is called. end gives its output. by are the
-// inits that there are meanwhile: that of the command, and one that was dismissed for it.
+// Start starts a shell script, which begins when end is called; end returns its output. by are the
+// inits meanwhile: the command's, and one that was dismissed for it.
 func (b *Bench) Start(script string) (by []int, end func() string) {
 	b.T.Helper()
 	in, begin := Pipe(b.T)
@@ -50,8 +50,8 @@ func (b *Bench) Start(script string) (by []int, end func() string) {
 	}
 }
 
-// Next waits until another init than those of a command is there alone, and has a thread that is
-// ready to start a command: with no_new_privs.
+// Next waits until only another init than those of a command exists, with a thread that is ready to
+// start a command: with no_new_privs.
 func (b *Bench) Next(by []int) {
 	b.T.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -65,7 +65,7 @@ func (b *Bench) Next(by []int) {
 	}
 }
 
-// Run runs a script, and waits for what waits for the next.
+// Run runs a script, and waits for the init of the next one.
 func (b *Bench) Run(script string) string {
 	b.T.Helper()
 	by, end := b.Start(script)
@@ -74,7 +74,7 @@ func (b *Bench) Run(script string) string {
 	return out
 }
 
-// RunPrepared is Run, and fails if it is not the init that waited which runs the script.
+// RunPrepared is Run. It fails if another init than the waiting one runs the script.
 func (b *Bench) RunPrepared(script string) string {
 	b.T.Helper()
 	waited := b.Waits
@@ -87,9 +87,9 @@ func (b *Bench) RunPrepared(script string) string {
 	return out
 }
 
-// confined reports whether a thread of a process is kept from something.
+// confined reports whether a thread of a process has no_new_privs.
 func confined(pid int) bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is one
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is valid
 	return slices.ContainsFunc(threads, func(thread string) bool {
 		status, _ := os.ReadFile(thread) // the thread may have ended
 		return strings.Contains(string(status), "\nNoNewPrivs:\t1\n")

@@ -1,5 +1,5 @@
-// Package inside runs commands in sandboxes, for the tests of engines: one command a
-// sandbox, to its end. What goes wrong ends the test.
+// Package inside runs commands in sandboxes, for the tests of engines: one command in each sandbox,
+// to its end. An error ends the test.
 package inside
 
 import (
@@ -17,7 +17,7 @@ import (
 // Env is a plain environment.
 var Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
 
-// Outcome is all that a caller learns of a command.
+// Outcome is all that a caller learns about a command.
 type Outcome struct {
 	shared.Result
 	Stdout, Stderr string
@@ -34,7 +34,7 @@ func Run(t testing.TB, e shared.Engine, spec shared.Spec, cmd shared.Command) Ou
 	return out
 }
 
-// TryRun runs one, and gives the error of the engine.
+// TryRun runs one command, and returns the engine's error.
 func TryRun(t testing.TB, e shared.Engine, spec shared.Spec, cmd shared.Command) (out Outcome, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -72,7 +72,7 @@ func TryRun(t testing.TB, e shared.Engine, spec shared.Spec, cmd shared.Command)
 	return out, err
 }
 
-// Pipe gives a pair that is closed at the end.
+// Pipe returns a pair that is closed at the end of the test.
 func Pipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -83,7 +83,7 @@ func Pipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-// Sh runs shell text and returns what it wrote; it must succeed.
+// Sh runs shell text and returns its output; it must succeed.
 func Sh(t testing.TB, e shared.Engine, spec shared.Spec, text string) string {
 	t.Helper()
 	out := Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", text}})
@@ -93,7 +93,7 @@ func Sh(t testing.TB, e shared.Engine, spec shared.Spec, text string) string {
 	return out.Stdout
 }
 
-// Expect runs shell text whose output is known.
+// Expect runs shell text with a known output.
 func Expect(t testing.TB, e shared.Engine, spec shared.Spec, text, want string) {
 	t.Helper()
 	if got := strings.TrimSpace(Sh(t, e, spec, text)); got != want {
@@ -101,7 +101,7 @@ func Expect(t testing.TB, e shared.Engine, spec shared.Spec, text, want string) 
 	}
 }
 
-// Workspace is a directory that whoever runs the tests owns.
+// Workspace is a directory that belongs to the tests' user.
 func Workspace(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
