@@ -1,11 +1,11 @@
-// Package landlock is the engine for machines that give no namespaces: containers with a
-// usual filter of system calls, runners of continuous integration, desktops that restrict user
-// namespaces. Landlock and seccomp take no privilege.
+// Package landlock is the engine for machines without namespaces: containers with a usual filter of
+// system calls, CI runners, desktops that restrict user namespaces. Landlock and seccomp need no
+// privilege.
 //
-// The init applies both on the thread that forks the command, and there is no launcher.
+// The init applies both on the thread that forks the command. There is no launcher.
 //
-// What is shown is what package mountplan says, at the host's own paths, and nothing is mounted. Landlock
-// grants, and takes nothing back beneath a path; so what is hidden inside of what is
-// shown is held by granting the names beside it one by one, and what is protected inside of
-// what is writable is not held. See docs/landlock.md for what else is not.
+// Commands see what package mountplan says, at the host's own paths, and nothing is mounted.
+// Landlock grants, and cannot take back beneath a path. So a hidden path inside a shown one is
+// enforced by grants for all other names beside it, and a protected path inside a writable one is
+// not enforced. docs/landlock.md lists what else is not.
 package landlock

@@ -24,7 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-// New makes the engine. It looks at nothing before it is used.
+// New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
 	e := &engine{}
 	e.Engine = cmdengine.New(cmdengine.Config{
@@ -32,7 +32,7 @@ func New() shared.Engine {
 		Probe:   e.probe,
 		Attach:  attach,
 		Init:    true,
-		Environ: []string{"GOMAXPROCS=1"}, // of the init, which does one thing at a time
+		Environ: []string{"GOMAXPROCS=1"}, // for the init, which does one thing at a time
 		Filter:  filterProgram,
 		Trace:   nsengine.TraceProgram,
 
@@ -46,7 +46,7 @@ type engine struct {
 	prober nsengine.Prober
 }
 
-// abiOf is the ABI that a Spec's commands are held by.
+// abiOf is the version of Landlock that restricts a Spec's commands.
 func abiOf(o options) (int, error) {
 	abi, err := confine.ABI()
 	switch {
@@ -96,15 +96,14 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	facts := map[string]string{"landlock": "version " + strconv.Itoa(abi)}
 	return e.prober.Probe(ctx, e, cgroup.Look(), nil, facts, func(_ context.Context, p *shared.Probe) {
 		if handled(abi)&refer == 0 {
-			p.Degraded = append(p.Degraded, "nothing can be renamed or linked from one directory to another: that takes Linux 5.19")
+			p.Degraded = append(p.Degraded, "commands cannot rename or link files from one directory to another: that needs Linux 5.19")
 		}
 		if scoped(abi) == 0 {
-			p.Degraded = append(p.Degraded, "commands can signal your other processes: that takes Linux 6.12 to prevent")
+			p.Degraded = append(p.Degraded, "commands can signal your other processes: only Linux 6.12 prevents that")
 		}
 	})
 }
 
-// opened is one sandbox.
 type opened struct {
 	spec    *shared.Spec
 	options options
@@ -113,7 +112,7 @@ type opened struct {
 	last    atomic.Pointer[work]
 }
 
-// work is what a plan comes to.
+// work is the result of a plan.
 type work struct {
 	drawn  *mountplan.Drawn
 	wants  []want
@@ -133,18 +132,18 @@ func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err 
 	}
 	drawn := *spec
 	drawn.Table = withoutNested(spec.Table)
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" makes none`}, Spec: &drawn}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" has no overlays`}, Spec: &drawn}
 	if _, err := s.domain(); err != nil {
 		return nil, err
 	}
 	return &cmdengine.Attachment{Launch: s.launch, Prepares: true, Plan: s.plan, Events: s.events}, nil
 }
 
-// refuseSockets refuses a socket that is to be connected to, where none can be made.
+// refuseSockets refuses a granted socket if commands cannot make sockets.
 func (s *opened) refuseSockets() error {
 	for _, e := range s.spec.Table {
 		if e.Access.Shows() && isSocket(e.Source) && !s.options.filter.UnixSockets {
-			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("connecting to %q takes unix sockets, of which Landlock cannot tell one from another", e.Source),
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("to connect to %q needs unix sockets, and Landlock cannot tell them apart", e.Source),
 				Hint: "leave it out, or say config { unix_sockets = true }: commands then reach every socket that you can connect to"}
 		}
 	}
@@ -156,7 +155,7 @@ func isSocket(p string) bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// domain is that of a command which starts now.
+// domain is the domain of a command that starts now.
 func (s *opened) domain() (*work, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
@@ -165,7 +164,7 @@ func (s *opened) domain() (*work, error) {
 	if last := s.last.Load(); last != nil && last.drawn == drawn && !last.domain.listed {
 		return last, nil
 	}
-	sockets := false // which are told from other files here alone
+	sockets := false // only this rule distinguishes them from other files
 	socket := func(p string) bool {
 		is := isSocket(p)
 		sockets = sockets || is
@@ -180,7 +179,7 @@ func (s *opened) domain() (*work, error) {
 	return w, nil
 }
 
-// launch has the init run as it is: there is no launcher.
+// launch runs the init itself: there is no launcher.
 func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
 	w, err := s.domain()
 	if err != nil {
@@ -208,9 +207,9 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 	return l, nil
 }
 
-// alive reports whether an init that waits for a command was not killed or stopped meanwhile. It is this process's child.
+// alive reports whether a waiting init, a child of this process, was not killed or stopped.
 func alive(_ context.Context, init cmdengine.Process) bool {
-	var ended unix.Siginfo // zero of one that goes on
+	var ended unix.Siginfo // stays zero for one that runs
 	err := unix.Waitid(unix.P_PID, init.Pid(), &ended, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == nil && ended.Signo == 0
 }
@@ -230,7 +229,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	}
 	p := shared.Plan{Argv: cmdengine.PlannedInit()}
 	var text strings.Builder
-	fmt.Fprintf(&text, "version %d; what no line names is refused of: %v\n", s.abi, handled(s.abi))
+	fmt.Fprintf(&text, "version %d; all that no line grants is refused of: %v\n", s.abi, handled(s.abi))
 	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))
 	for _, r := range w.domain.rules {
 		fmt.Fprintf(&text, "%q: %v # %s\n", r.path, r.rights, r.why)

@@ -9,9 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// environ is a command's environment, with what the wants show: PATH without the directories that
-// are not shown, which would be found and not be executed from, and with private directories for
-// HOME and TMPDIR, where those are not a definition's own. follow resolves symlinks.
+// environ is a command's environment for these wants: PATH without hidden directories, in which a
+// shell would find programs that it cannot execute, and private directories for HOME and TMPDIR
+// unless the definition shows its own. follow resolves symlinks.
 func environ(env []string, wants []want, home, temp string, follow func(string) (string, error)) []string {
 	shown := func(p string, a access) bool {
 		var over want

@@ -14,13 +14,13 @@ const version = "0.1.0-dev"
 var info = shared.Info{
 	Name:    "landlock",
 	Version: version,
-	Doc:     "Landlock and a filter of system calls, for machines that give no namespaces: no privilege is needed, and less is held",
+	Doc:     "Landlock and a filter of system calls, for machines without namespaces: it needs no privilege, and enforces less",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
 		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
 		shared.FeatureHidden, shared.FeatureHomePrivate, shared.FeatureKernelFiltered,
 		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
-		// Of these three Open refuses what this machine cannot hold.
+		// Open refuses these three if this machine cannot enforce them.
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
 		shared.FeatureLimitOpenFiles,
 	},
@@ -28,11 +28,11 @@ var info = shared.Info{
 		nsengine.Options[0],
 		{
 			Name: "unix_sockets", Type: shared.OptionBool, Default: json.RawMessage("false"),
-			Doc: "let unix sockets be made; commands then reach every socket of this machine that you can connect to",
+			Doc: "permit unix sockets; commands can then connect to every socket of this machine that you can connect to",
 		},
 		{
 			Name: "abi", Type: shared.OptionNumber,
-			Doc: fmt.Sprintf("the newest version of Landlock to use, 1 to %d, to try what an older kernel holds; default: the kernel's", newestABI),
+			Doc: fmt.Sprintf("the newest version of Landlock to use, 1 to %d, to try what an older kernel enforces; default: the kernel's", newestABI),
 		},
 	}},
 }
@@ -40,7 +40,7 @@ var info = shared.Info{
 // options are the engine's own.
 type options struct {
 	filter seccomp.Options
-	abi    int // 0 is the kernel's
+	abi    int // 0 means the kernel's
 }
 
 func parseOptions(raw json.RawMessage) (o options, err error) {
@@ -63,7 +63,7 @@ func parseOptions(raw json.RawMessage) (o options, err error) {
 	return o, nil
 }
 
-// filterOptions are those of a Spec's filter, where the kernel has that ABI.
+// filterOptions are those of a Spec's filter with that version of Landlock.
 func (o options) filterOptions(spec *shared.Spec, abi int) seccomp.Options {
 	f := o.filter
 	f.NoNetwork = spec.Network.Mode != shared.NetworkHost

@@ -15,12 +15,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A want is what a command is to have of a path of the host, and of what lies beneath it as
-// far as no other want lies deeper.
+// A want is the access of a command to a path of the host, and beneath it up to deeper wants.
 type want struct {
 	path     string
 	access   access
-	dir      bool // of what is hidden: a directory, whose names are to be hidden, too
+	dir      bool // for a hidden path: a directory, whose names are also hidden
 	optional bool // it may be missing
 	why      string
 }
@@ -36,11 +35,11 @@ func accessTo(a access, list ...string) (wants []want) {
 	return wants
 }
 
-// wants are the steps of a mount plan, without mounts: what would be memory is not there.
-// A socket that is hidden is none of Landlock's business, which keeps nobody from connecting.
+// wants are the steps of a mount plan, without mounts: memory does not exist here. It omits a
+// hidden socket: Landlock prevents no connection.
 func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 	list := slices.Clone(devices)
-	dests := make([]string, len(list)) // a device is never covered
+	dests := make([]string, len(list)) // nothing covers a device
 	for _, o := range ops {
 		w := want{path: o.Source, why: o.Why, optional: !o.FromSpec}
 		switch o.Kind {
@@ -54,13 +53,13 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 			w.path, w.dir = o.Dest, true
 		case mountplan.MaskFile:
 			w.path = o.Dest
-		default: // a symlink of the view's is the host's, and nothing is sealed or pinned
+		default: // a symlink of the view is the host's; seals and pins do not exist
 			continue
 		}
 		if paths.Inside("/proc", path.Dir(w.path)) || o.Kind == mountplan.MaskFile && socket(w.path) {
-			continue // what covers /proc is for who has capabilities
+			continue // /proc is covered only for commands with capabilities
 		}
-		if o.FromSpec { // a later step covers an earlier one; of those that were asked for, none does
+		if o.FromSpec { // a later step covers an earlier one, except those of the Spec
 			for i, dest := range dests {
 				if dest != "" && paths.Inside(o.Dest, dest) {
 					dests[i], list[i].path = "", ""
@@ -79,8 +78,8 @@ func wants(ops []mountplan.Op, socket func(path string) bool) []want {
 	return list
 }
 
-// withoutNested leaves out what may be missing and is read-only in a directory that is writable, and is
-// granted with that: before each command all that is in a table is looked at.
+// withoutNested omits read-only entries that may be missing in a writable directory, which grants
+// them: before each command all of a table is read.
 func withoutNested(table []shared.Entry) []shared.Entry {
 	covers := shared.Covers(table)
 	return slices.DeleteFunc(slices.Clone(table), func(e shared.Entry) bool {
@@ -89,13 +88,13 @@ func withoutNested(table []shared.Entry) []shared.Entry {
 	})
 }
 
-// A domain is what the kernel is to hold of a plan.
+// A domain is what the kernel enforces of a plan.
 type domain struct {
 	rules []rule
-	// closed are directories in which nothing can be created, renamed or removed, by the path
+	// closed are directories in which nothing can be created, renamed or removed, with the path
 	// that is hidden there.
 	closed map[string]want
-	listed bool // by the names that there are now
+	listed bool // it depends on the current names
 }
 
 type rule struct {
@@ -105,24 +104,24 @@ type rule struct {
 	why      string
 }
 
-// maxRules is how many the kernel is given for one command: they take it 20 milliseconds.
+// maxRules is how many rules the kernel gets for one command: they take it 20 milliseconds.
 const maxRules = 4000
 
-// domainOf turns wants into rules. Landlock grants, and takes nothing back beneath a path: so a
-// directory with something hidden in it is granted name by name, and itself not at all. list
-// gives the names there.
+// domainOf turns wants into rules. Landlock grants, and cannot take back beneath a path: it grants
+// a directory with a hidden path name by name, and not the directory itself. list returns the names
+// there.
 func domainOf(wants []want, abi int, list func(dir string) ([]fs.DirEntry, error)) (*domain, error) {
 	m := &maker{domain: domain{closed: map[string]want{}}, mask: handled(abi), list: list}
 	at := map[string]want{}
 	for _, w := range wants {
-		at[w.path] = w // of two at one path the greater access, which comes later
+		at[w.path] = w // at one path the greater access, which comes later, counts
 	}
 	for _, w := range wants {
 		if w != at[w.path] || w.access == hidden {
 			continue
 		}
 		if over, ok := above(at, w.path); ok && over.access >= w.access && w.access <= write {
-			continue // it is granted there: a Landlock rule protects nothing beneath itself
+			continue // the writable one grants it: a Landlock rule protects nothing beneath itself
 		}
 		if err := m.grant(w, holes(wants, w.path)); err != nil {
 			return nil, err
@@ -131,7 +130,7 @@ func domainOf(wants []want, abi int, list func(dir string) ([]fs.DirEntry, error
 	return &m.domain, nil
 }
 
-// above is the want that a path's directory lies in.
+// above is the want of the directory above a path.
 func above(at map[string]want, p string) (want, bool) {
 	for dir := range paths.Up(path.Dir(p)) {
 		if w, ok := at[dir]; ok && p != "/" {
@@ -141,7 +140,7 @@ func above(at map[string]want, p string) (want, bool) {
 	return want{}, false
 }
 
-// holes are what is hidden beneath a directory.
+// holes are the hidden paths beneath a directory.
 func holes(wants []want, dir string) (list []want) {
 	for _, w := range wants {
 		if w.access == hidden && w.path != dir && paths.Inside(dir, w.path) {
@@ -161,7 +160,7 @@ func (m *maker) add(w want, r rights) {
 	m.rules = append(m.rules, rule{w.path, r & m.mask, w.optional, w.why})
 }
 
-// grant adds rules for w, but for the holes in it.
+// grant adds rules for w, without the holes in it.
 func (m *maker) grant(w want, holes []want) error {
 	if len(holes) == 0 {
 		m.add(w, w.access.rights())
@@ -171,7 +170,7 @@ func (m *maker) grant(w want, holes []want) error {
 		m.closed[w.path] = holes[0]
 	}
 	if !slices.ContainsFunc(holes, func(h want) bool { return h.dir }) {
-		m.add(w, readDir) // the names of files that are hidden do not matter
+		m.add(w, readDir) // the names of hidden files do not matter
 	}
 	m.listed = true
 	entries, err := m.list(w.path)
@@ -190,21 +189,21 @@ func (m *maker) grant(w want, holes []want) error {
 			}
 		}
 		if covered || e.Type()&fs.ModeSymlink != 0 {
-			continue // what a link leads to has rules of its own
+			continue // a link's target has its own rules
 		}
 		if err := m.grant(child, within); err != nil {
 			return err
 		}
 		if len(m.rules) > maxRules {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: holes[0].why,
-				Message: fmt.Sprintf("hiding %s takes more than %d rules of Landlock, one for each name beside it and above", hostpath.Quote(holes[0].path), maxRules),
+				Message: fmt.Sprintf("to hide %s needs more than %d rules of Landlock, one for each name beside it and above", hostpath.Quote(holes[0].path), maxRules),
 				Hint:    "show a smaller directory, or use an engine with mounts"}
 		}
 	}
 	return nil
 }
 
-// forInit is what the init tells the kernel.
+// forInit is the init's form of the domain.
 func (d *domain) forInit(abi int) *confine.Landlock {
 	l := &confine.Landlock{Handled: uint64(handled(abi)), Scoped: scoped(abi), Rules: make([]confine.Rule, len(d.rules))}
 	for i, r := range d.rules {

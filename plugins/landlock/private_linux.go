@@ -11,11 +11,11 @@ import (
 
 // private are a command's own directories, in place of the home and of /tmp.
 type private struct {
-	home, temp string       // home is "" where a Spec has none
-	alone      *scratch.Dir // removed with the command; nil where they are the session's
+	home, temp string       // home is "" if the Spec has none
+	alone      *scratch.Dir // removed with the command; nil if the session owns them
 }
 
-// make makes them in the session's directory, or where temporary files are.
+// make makes them in the session's directory, or in that of temporary files.
 func (p *private) make(spec *shared.Spec) error {
 	within := func(name string) (string, error) { return nsengine.SessionDir(spec, name) }
 	if spec.Session.Dir == "" {

@@ -2,7 +2,7 @@ package landlock
 
 import "strings"
 
-// A rights is a set of the kernel's rights about files, LANDLOCK_ACCESS_FS_*.
+// A rights is a set of the kernel's rights on files, LANDLOCK_ACCESS_FS_*.
 type rights uint64
 
 const (
@@ -37,10 +37,11 @@ func (r rights) String() string {
 	return strings.Join(names, " ")
 }
 
-// newestABI is the newest that this package knows. What a newer kernel adds is not asked of it.
+// newestABI is the newest version that this package knows. It does not use additions of newer
+// kernels.
 const newestABI = 7
 
-// handled are the rights that a kernel of that ABI can refuse.
+// handled are the rights that a kernel with that version can refuse.
 func handled(abi int) rights {
 	r := makeSym<<1 - 1
 	if abi >= 2 {
@@ -55,7 +56,8 @@ func handled(abi int) rights {
 	return r
 }
 
-// scoped are LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and LANDLOCK_SCOPE_SIGNAL, where there are any.
+// scoped are LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and LANDLOCK_SCOPE_SIGNAL, if the version has
+// them.
 func scoped(abi int) uint64 {
 	if abi >= 6 {
 		return 3
@@ -63,18 +65,18 @@ func scoped(abi int) uint64 {
 	return 0
 }
 
-// An access is what a command may do with something, the less first.
+// An access is what a command may do with a path, the least first.
 type access uint8
 
 const (
 	hidden access = iota
 	read
 	write
-	device   // a device without commands of its own, such as /dev/null
-	terminal // /dev/tty, which has
+	device   // a device without ioctls of its own, such as /dev/null
+	terminal // /dev/tty, which has ioctls
 )
 
-// rights are those of a kernel that knows all of them. No device is ever made.
+// rights are those of a kernel that knows all of them. No command may make devices.
 func (a access) rights() rights {
 	switch a {
 	case read:
