@@ -11,26 +11,26 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Approval is an [Approver]'s answer. Any other value than the last three refuses.
+// Approval is an [Approver]'s answer. Every value except the last three denies.
 type Approval = policy.Approval
 
 const (
 	Refuse         = policy.Refused
-	ApproveOnce    = policy.ApprovedOnce    // this command, this time
-	ApproveSession = policy.ApprovedSession // until ApprovalRequest.SessionTTL is over
+	ApproveOnce    = policy.ApprovedOnce    // this command, once
+	ApproveSession = policy.ApprovedSession // until ApprovalRequest.SessionTTL has passed
 	ApproveAlways  = policy.ApprovedAlways
 )
 
-// ApprovalMode says what becomes of commands that would run without a sandbox. The zero value asks.
+// ApprovalMode decides about commands that would run without a sandbox. The zero value asks.
 type ApprovalMode = policy.Mode
 
 const (
-	ModeAsk    = policy.ModeAsk    // the Approver, about each
-	ModeAlways = policy.ModeAlways // they run
-	ModeDeny   = policy.ModeDeny   // they do not
+	ModeAsk    = policy.ModeAsk    // ask the Approver about each
+	ModeAlways = policy.ModeAlways // run them
+	ModeDeny   = policy.ModeDeny   // deny them
 )
 
-// Decision says what became of a command, by which rule, and why.
+// Decision is the decision on a command, with the rule and the reason.
 //
 //	type Decision struct {
 //		Outcome Outcome
@@ -95,7 +95,7 @@ type Decision = policy.Decision
 //	}
 type AuditRecord = audit.Record
 
-// NetworkUse are a command's connections to one name and port.
+// NetworkUse counts a command's connections to one name and port.
 //
 //	type NetworkUse struct {
 //		Name        string `json:"name"`           // empty for all further ones
@@ -110,7 +110,7 @@ type AuditRecord = audit.Record
 //	}
 type NetworkUse = audit.NetworkUse
 
-// ApprovalStore has what was approved; see [OpenApprovals].
+// ApprovalStore stores approvals; see [OpenApprovals].
 //
 //	type ApprovalStore struct{ ... }
 //	func (s *ApprovalStore) Dir() string
@@ -129,27 +129,26 @@ type NetworkUse = audit.NetworkUse
 //	func (s *ApprovalStore) TrustList() ([]Trusted, error)
 type ApprovalStore = approvals.Store
 
-// ApprovalScope is how long what [Cmd.Approve] stores is remembered.
+// ApprovalScope is how long an approval that [Cmd.Approve] stores is valid.
 type ApprovalScope = approvals.Scope
 
-// OpenApprovals gives the approvals that are kept in a directory, which is made when there is one.
+// OpenApprovals opens the store in a directory. The store creates the directory with the first
+// approval.
 func OpenApprovals(dir string) *ApprovalStore { return approvals.Open(dir) }
 
-// ApprovalOptions say what becomes of commands that would run without a
-// sandbox. The zero value asks the Approver for each, and remembers nothing.
+// ApprovalOptions decide about commands that would run without a sandbox. The zero value asks the
+// Approver for each, and stores nothing.
 type ApprovalOptions struct {
 	Mode ApprovalMode
-	// ModeOrigin says who chose the mode, for people.
+	// ModeOrigin tells people who chose the mode.
 	ModeOrigin string
-	// AllowBypass lets Cmd.NoSandbox ask for a run without the sandbox.
+	// AllowBypass permits Cmd.NoSandbox.
 	AllowBypass bool
 	// SessionTTL is how long approvals for a session live; zero means six hours.
 	SessionTTL time.Duration
-	// Session names the session that approvals belong to; empty means the login
-	// session.
+	// Session names the session that approvals belong to; empty means the login session.
 	Session string
-	// Store has what was approved; nil means that nothing is remembered. Its
-	// directory is never writable inside.
+	// Store stores approvals; nil stores nothing. Its directory is never writable inside.
 	Store *ApprovalStore
 }
 
@@ -158,44 +157,41 @@ type ApprovalOptions struct {
 // does an error; ctx ends when the command is no longer wanted.
 type Approver func(ctx context.Context, request ApprovalRequest) (Approval, error)
 
-// ApprovalRequest is what a person has to know before the answer. Of its texts
-// none is fit for a terminal as it is.
+// ApprovalRequest is what the person must know. Its texts are raw: escape them for a terminal.
 type ApprovalRequest struct {
 	Sandbox   string
 	Args      []string
 	Script    string   // see Cmd.Script
-	Env       []string // names of the variables that are set for this command alone
+	Env       []string // names of the variables that this command alone has
 	Dir       string
 	Workspace string
-	// Decision says why the command is not sandboxed, what it has without, and
-	// which sensitive files are within its reach.
+	// Decision has the reason for no sandbox, what the command can reach without it, and the
+	// sensitive files among that.
 	Decision Decision
-	// SessionTTL is how long an approval for the session lives.
+	// SessionTTL is the lifetime of an approval for the session.
 	SessionTTL time.Duration
-	// Remembers is false where an approval can be for this once alone.
+	// Remembers is false if the approval can only be for this one run.
 	Remembers bool
-	// Warnings are what a person should know of the store, and of what the command
-	// cannot have without its sandbox.
+	// Warnings are about the store, and about what the command lacks without its sandbox.
 	Warnings []string
 
 	environ []string
 	defined []string
 }
 
-// key is what an approval of the request is for.
+// key identifies the approval of the request.
 func (r *ApprovalRequest) key() approvals.Key {
 	return approvals.Key{Argv: r.Args, Script: r.Script, Env: approvals.DigestEnv(r.environ), Dir: r.Dir, Sandbox: r.Sandbox,
 		Definition: approvals.DigestEnv(r.defined), Workspace: r.Workspace}
 }
 
-// DeniedError says that a command would run without a sandbox and may not.
+// DeniedError is the error for a command that would run without a sandbox and may not.
 type DeniedError struct {
 	Sandbox  string
 	Decision Decision
-	// Request is what could have been approved; nil where nothing could.
+	// Request is what an approver could approve; nil if approval is impossible.
 	Request *ApprovalRequest
-	// Err is what kept the command from its sandbox, or the question from being
-	// answered; it may be nil.
+	// Err is why the command has no sandbox, or why nobody answered; it may be nil.
 	Err error
 }
 
@@ -211,7 +207,7 @@ func (e *DeniedError) Error() string {
 	return s
 }
 
-// Unwrap gives shared.ErrDenied, and the cause.
+// Unwrap returns shared.ErrDenied and the cause.
 func (e *DeniedError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{shared.ErrDenied}

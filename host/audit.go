@@ -15,7 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// decided takes down what was decided about a command that does not run.
+// decided records the decision on a command that does not run.
 func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,7 +23,7 @@ func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
 	c.report.Reason = d.Reason
 }
 
-// record is what all lines on the command have in common.
+// record has the fields that all lines on the command share.
 func (c *Cmd) record(event audit.Event) audit.Record {
 	if c.auditID == "" {
 		c.auditID = rand.Text()
@@ -38,13 +38,12 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	return r
 }
 
-// audits reports whether anybody wants records.
+// audits reports whether there is a log or an Options.Record.
 func (h *Host) audits() bool { return h.audit != nil || h.options.Record != nil }
 
 // errNotRecorded is wrapped by an error of Options.Record.
 var errNotRecorded = errors.New("it was not recorded")
 
-// appendRecord gives a record to the log and to Options.Record.
 func (h *Host) appendRecord(r audit.Record) error {
 	err := h.audit.Append(r)
 	if h.options.Record != nil {
@@ -56,8 +55,7 @@ func (h *Host) appendRecord(r audit.Record) error {
 	return err
 }
 
-// logDecision logs that the command is about to run. An error keeps it from
-// that.
+// logDecision logs that the command is about to run. After an error it must not run.
 func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 	if !c.host.audits() {
 		return nil
@@ -78,7 +76,8 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 	}
 }
 
-// logUntold logs what processes reached after their commands' ends, and no later command was told of.
+// logUntold logs connections that processes made after their commands' ends, and that no later
+// command reported.
 func (h *Host) logUntold(sb *sandbox.Open, events []shared.Event) {
 	r := audit.Record{
 		Event: audit.EventSession, Command: rand.Text(), PID: os.Getpid(), UID: h.caller.UID,
@@ -93,7 +92,7 @@ func (h *Host) logUntold(sb *sandbox.Open, events []shared.Event) {
 		return
 	}
 	if err := h.appendRecord(r); err != nil {
-		h.logger.Warn("what processes of the session reached is not logged", "error", err)
+		h.logger.Warn("connections of the session's processes are not logged", "error", err)
 	}
 }
 
@@ -103,7 +102,7 @@ func (c *Cmd) logRefusal(refusal error) {
 		return
 	}
 	r := c.record(audit.EventEnd)
-	if c.logged && c.report.Decision != policy.Denied.String() { // it was let run, and could not
+	if c.logged && c.report.Decision != policy.Denied.String() { // allowed, but failed to start
 		r.Outcome, r.Error = "failed", refusal.Error()
 	} else {
 		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.Dir, c.Args, c.Script
@@ -112,7 +111,7 @@ func (c *Cmd) logRefusal(refusal error) {
 		}
 		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()
 		if r.Sandbox == "" {
-			r.Sandbox = c.sandbox // which there is not
+			r.Sandbox = c.sandbox // the unknown name that the caller gave
 		}
 	}
 	if err := c.host.appendRecord(r); err != nil {
@@ -122,7 +121,7 @@ func (c *Cmd) logRefusal(refusal error) {
 	}
 }
 
-// logEnd logs how the command ended, or says that it could not.
+// logEnd logs the command's end, or returns why it could not.
 func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 	if !c.host.audits() {
 		return ""
@@ -150,7 +149,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 		r.DurationMS = new(result.Duration.Milliseconds())
 	}
 	if err := c.host.appendRecord(r); err != nil {
-		// It has run. That its end is missing is for its caller to know.
+		// The command has run, so this is no error, but its caller must know.
 		return fmt.Sprintf("the command's end is not logged: %v", err)
 	}
 	return ""

@@ -19,120 +19,103 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Cmd is a command to run in a sandbox, used like exec.Cmd: set the fields,
-// then call one of Run, Output, CombinedOutput, or Start and Wait. It can be
-// used once. Start, Wait, Signal, Resize and Report may be called from different
-// goroutines; the fields must not change after Start.
+// Cmd is a command to run in a sandbox. Use it like exec.Cmd, once: set the fields, then call Run,
+// Output, CombinedOutput, or Start and Wait. Different goroutines may call Start, Wait, Signal,
+// Resize and Report. Do not change fields after Start.
 //
-// Where it differs from exec.Cmd, on purpose:
+// It differs from exec.Cmd on purpose:
 //
-//   - The caller's environment is not inherited, and Args[0] is looked up
-//     inside. Explain tells the environment and the directory; there is no
-//     Environ, Path or Err.
-//   - There is no Process, ProcessState or SysProcAttr: a number from inside
-//     means nothing outside, and what holds a command belongs to its
-//     definition. Signal and Report stand in their place. There are no
-//     ExtraFiles.
-//   - Signal reaches the command's process group, and a kill all that it has
-//     started.
+//   - The command does not inherit the caller's environment, and the sandbox's PATH finds Args[0].
+//     Explain shows the environment and the directory; there is no Environ, Path or Err.
+//   - There is no Process, ProcessState, SysProcAttr or ExtraFiles: a process number of the sandbox
+//     means nothing outside, and the definition sets the limits. Use Signal and Report.
+//   - Signal goes to the command's process group; SIGKILL kills all that the command has started.
 //   - Wait does not wait for a Stdin whose Read blocks.
 //   - A nil Cancel kills.
 type Cmd struct {
-	// Args is the command line. Args[0] is looked up in the command's PATH,
-	// inside the sandbox.
+	// Args is the command line. The command's PATH, inside the sandbox, finds Args[0].
 	Args []string
-	// Script is shell text to run instead; Args are then its positional
-	// parameters. See shared.Command.
+	// Script is shell text to run instead; Args are then its positional parameters. See
+	// shared.Command.
 	Script string
-	// Env are variables for this command on top of what its definition gives:
-	// "name=value", or "name" to pass on the caller's. Unlike in os/exec the
-	// caller's environment is not inherited.
+	// Env adds variables for this command to those of its definition: "name=value", or "name" for
+	// the caller's value.
 	Env []string
-	// TraceParent and TraceState are the W3C trace context that the command finds
-	// in the variables TRACEPARENT and TRACESTATE, if the first is set. They differ
-	// from run to run, so that unlike Env they are no part of what is approved.
+	// TraceParent and TraceState set the variables TRACEPARENT and TRACESTATE (W3C trace context),
+	// if the first is not empty. They differ in each run, so an approval does not cover them.
 	TraceParent, TraceState string
-	// Dir is the working directory, a path of the host within the workspace,
-	// relative to its root. Empty means Options.Dir where that lies in the
-	// workspace, and its root otherwise, with a sandbox and without.
+	// Dir is the working directory: a path of the host in the workspace, relative to its root.
+	// Empty means Options.Dir if that is in the workspace, else the root, with and without a
+	// sandbox.
 	Dir string
 
 	// Caller, if set, is who the command is for, in a Host that runs commands for several. What the Host has
 	// read of Options.Environ must be the same in the environment of each: else Start fails with facts.ErrOtherCaller.
 	Caller *Caller
 
-	// Network, if set, stands in the place of the definition's for this command, and
-	// BindPaths are shown to it besides the definition's. Both count as if the definition
-	// said so: a command that differs has a sandbox of its own. A path that makes no sense
-	// is an error with the attribute BindPaths[0].
+	// Network, if set, replaces the definition's for this command, and BindPaths add to the
+	// definition's. A command with either has a sandbox of its own. An invalid path is an error
+	// with the attribute BindPaths[0].
 	Network   *Network
 	BindPaths []Bind
-	// Review, if set, stands in the place of the definition's: see Definition.Review.
+	// Review, if set, replaces the definition's: see Definition.Review.
 	Review string
 
-	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, an
-	// *os.File is handed over as it is, anything else is copied by way of a
-	// pipe - and so is a regular file as Stdin of a confined command, which
-	// could otherwise open it again for writing. If Stdout and Stderr are the same
-	// writer, one goroutine at a time calls Write.
+	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, the command gets an
+	// *os.File itself, and a pipe copies everything else. A pipe also copies a regular file as
+	// Stdin of a confined command, which could otherwise reopen it for writing. If Stdout and
+	// Stderr are the same writer, one goroutine at a time calls Write.
 	//
-	// A terminal is never handed over: who has it open can read what is typed
-	// there, and change how it works for everybody. As Stdin it is the null device,
-	// unless TTY is set and the caller types for the command; as Stdout or Stderr
-	// the command gets a terminal of its own to write to, of the same size.
+	// The command never gets the caller's terminal: it could read what the user types, and change
+	// the terminal's settings. As Stdin a terminal is the null device, unless TTY is set and the
+	// caller passes on the keys; as Stdout or Stderr it is a new terminal of the same size.
 	//
-	// A Read of Stdin that is under way when the command ends may return later
-	// than Wait; what it gives is lost. No further one is begun.
+	// Wait may return while a last Read of Stdin still blocks. Its data are lost, and no other Read
+	// follows.
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	// Background gets, in a session with processes, what those that the command has left
-	// running write to its Stdout and Stderr once it has ended, until they end; nil discards it.
-	// One goroutine at a time calls Write, after Wait as well. What an *os.File that is no pipe,
-	// socket or terminal was handed for, goes there.
+	// Background receives, in a session with processes, what processes that the command left
+	// running write to its Stdout and Stderr after its end; nil discards it. One goroutine at a
+	// time calls Write, also after Wait. It also receives their output for an *os.File that is no
+	// pipe, socket or terminal.
 	Background io.Writer
 
-	// TTY gives the command a controlling terminal of its own: what it writes to
-	// it goes to Stdout, and what Stdin gives is typed. It has its errors there, too,
-	// where Stderr is nil.
+	// TTY gives the command a controlling terminal: Stdin types, and Stdout gets its output. If
+	// Stderr is nil, Stdout gets the errors too.
 	TTY bool
-	// TTYOptional is for a TTY that nobody has asked for: with an engine that takes
-	// none, the command runs without it, and without Stdin. TTY is false then when
-	// Start returns.
+	// TTYOptional lets an engine without terminals run the command without TTY and Stdin. Start
+	// then sets TTY to false.
 	TTYOptional bool
 	// Size is the terminal's size at the start; zero means 24 rows, 80 columns.
 	Size TerminalSize
-	// Suspend, if set, is called when the key that stops jobs (^Z) was typed to a
-	// TTY, and no shell inside acts on it: of the command itself, whose terminal's
-	// session has nobody else in it, the kernel stops nothing. The caller may stop the
-	// command by SIGSTOP, and itself.
+	// Suspend, if set, is called after ^Z on a TTY with no shell inside. The kernel does not stop
+	// such a command, because its process group is orphaned. The caller may send it SIGSTOP, and
+	// stop itself.
 	Suspend func()
 
-	// Trace has Report.Denials tell also what the command itself does not: each file, program and
-	// address that it failed to reach is looked up, after a command that succeeded, too.
-	// The command can do no more and no less, and is slower. An engine that cannot trace
-	// refuses, and so does a sandbox that lets its commands trace.
+	// Trace looks up each file, program and address that the command failed to reach, so that
+	// Report.Denials lists also what the command did not print, even after success. The command's
+	// rights do not change; it is slower. Start fails if the engine cannot trace, or if the sandbox
+	// lets commands trace.
 	Trace bool
 
-	// Timeout ends the command after that long, if its definition does not end
-	// it earlier; zero leaves it to the definition. The time runs from the call of
-	// Start: what is done before the command runs counts. Start, and Wait after
-	// the definition's grace, return ErrTimedOut within a few seconds of it also
-	// where the engine hangs, or another process holds a lock.
+	// Timeout ends the command after this time, if its definition does not end it earlier; zero
+	// leaves it to the definition. The time begins with the call of Start. Start, and Wait after
+	// the definition's grace, return ErrTimedOut within a few seconds, even if the engine hangs or
+	// another process holds a lock.
 	Timeout time.Duration
 
-	// NoSandbox asks to run without the sandbox, which only
-	// ApprovalOptions.AllowBypass lets be asked for, and which has to be approved
-	// then.
+	// NoSandbox asks for a run without the sandbox. ApprovalOptions.AllowBypass must permit the
+	// question, and somebody must approve.
 	NoSandbox bool
-	// Decided, if set, is called with the decision that lets the command run,
-	// before it does. A decision is made anew where the engine turns out not to
-	// work on this machine.
+	// Decided, if set, is called before the command runs, with the decision that permits it. It is
+	// called again if the engine turns out not to work on this machine.
 	Decided func(Decision)
 
-	// Cancel is called when the context given to Command ends. Nil means to
-	// kill the command and all it has started. If Cancel returns an error other
-	// than os.ErrProcessDone, Wait returns it for a command that succeeded.
+	// Cancel is called when Command's context ends. Nil means to kill the command and all that it
+	// has started. Wait returns Cancel's error, except os.ErrProcessDone, for a command that
+	// succeeded.
 	Cancel func() error
 	// WaitDelay bounds two times: from the call of Cancel to the kill of a
 	// command that goes on, and from the command's end to that of its output;
@@ -141,20 +124,21 @@ type Cmd struct {
 	// nobody behind who could hold the output open.
 	WaitDelay time.Duration
 
-	// Events, if set, is called for each event while the command runs, and for
-	// what its engine tells of a long preparation before, one call at a time. Wait waits for it as it does for Stdout's Write.
+	// Events, if set, is called for each event while the command runs, and for the engine's
+	// messages about a long preparation, one call at a time. Wait waits for it as for Stdout's
+	// Write.
 	Events func(shared.Event)
 
 	host       *Host
 	ctx        context.Context
-	newReview  func() string // the name of one that is this command's
+	newReview  func() string // makes the name of a review for this command
 	sandbox    string
-	definition *Definition // of CommandIn
+	definition *Definition // set by CommandIn
 
-	run // what becomes of it
+	run // the state after Start
 }
 
-// A Caller is who a command is for.
+// A Caller is the process that a command is for.
 type Caller struct {
 	// Environ and Dir stand in the place of those of Options. Nobody is asked for it to approve anything:
 	// what needs that fails with policy.ErrAsks.
@@ -176,7 +160,7 @@ func (c *Cmd) callerEnviron() []string {
 	return c.host.options.Environ
 }
 
-// checkCaller refuses a command whose caller would have got something of another caller's.
+// checkCaller refuses a command that would get a value from another caller's environment.
 func (c *Cmd) checkCaller() error {
 	if c.Caller != nil {
 		if name := c.host.OtherCaller(c.Caller.Environ); name != "" {
@@ -186,13 +170,12 @@ func (c *Cmd) checkCaller() error {
 	return nil
 }
 
-// OtherCaller says by which variable, of those that the Host has read until now, an environment differs from
-// Options.Environ. It is empty for one whose commands the Host may run.
+// OtherCaller returns the first variable that the Host has read and that differs between environ
+// and Options.Environ. It returns "" if the Host may run commands for this environment.
 func (h *Host) OtherCaller(environ []string) string { return h.caller.Environ.Differs(environ) }
 
-// Command returns a Cmd that runs argv in the named sandbox; an empty name is
-// the default one. When ctx ends before the command does, the command is
-// killed with all it has started.
+// Command returns a Cmd that runs argv in the named sandbox; "" means the default one. When ctx
+// ends first, the Host kills the command and all that it has started.
 func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd {
 	if ctx == nil {
 		panic("host: nil Context")
@@ -200,18 +183,17 @@ func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd
 	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox, newReview: sync.OnceValue(newReviewName)}
 }
 
-// CommandIn is Command for a definition that Options.Sandboxes does not have. It is checked as
-// New checks those; what is wrong with it is the error of Start. Commands of equal definitions
-// share a sandbox. In reports, errors and approvals it has a name that begins with
-// "definition-", the same for equal definitions.
+// CommandIn is Command for a definition that is not in Options.Sandboxes. Start checks it as New
+// checks those. Commands with equal definitions share a sandbox, and its name in reports, errors
+// and approvals, which begins with "definition-".
 func (h *Host) CommandIn(ctx context.Context, definition Definition, argv ...string) *Cmd {
 	c := h.Command(ctx, "", argv...)
 	c.definition = &definition
 	return c
 }
 
-// String gives the command line for people and logs: words that are not plain
-// are quoted, so that it is one line whatever they hold. It is not for a shell.
+// String returns the command line for people and logs, in one line: it quotes words that are not
+// plain. It is not for a shell.
 func (c *Cmd) String() string {
 	words := c.Args
 	if c.Script != "" {
@@ -230,9 +212,9 @@ func (c *Cmd) String() string {
 	return b.String()
 }
 
-// Run starts the command and waits for its end. The error is nil for exit
-// status 0, an *ExitError for any other end of the command, and anything else
-// says that the command could not be run or that its sandbox broke.
+// Run starts the command and waits for its end. The error is nil for exit status 0, and an
+// *ExitError for any other end of the command. Every other error is the sandbox's: the command did
+// not run, or its sandbox broke.
 func (c *Cmd) Run() error {
 	if err := c.Start(); err != nil {
 		return err
@@ -240,7 +222,7 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// target is the sandbox that the command asks for.
+// target returns the sandbox that the command asks for.
 func (c *Cmd) target() (t sandbox.Target, err error) {
 	if c.definition != nil {
 		t = sandbox.Target{Name: c.definition.ImplicitName(), Definition: *c.definition, DefinitionBinds: len(c.definition.BindPaths)}
@@ -270,7 +252,7 @@ func (c *Cmd) target() (t sandbox.Target, err error) {
 	return t, nil
 }
 
-// timeLimit is how long the command may take from the call of Start; zero is no limit.
+// timeLimit is the time from the call of Start to the command's end; zero is no limit.
 func (c *Cmd) timeLimit() time.Duration {
 	limit := c.Timeout
 	if t, err := c.target(); err == nil && t.Definition.Limits.Timeout > 0 && (limit <= 0 || t.Definition.Limits.Timeout < limit) {
@@ -282,7 +264,7 @@ func (c *Cmd) timeLimit() time.Duration {
 // TerminalSize is a window size in character cells.
 //
 //	type TerminalSize struct {
-//		Rows, Cols uint16 // zero is a size that nobody knows
+//		Rows, Cols uint16 // zero means unknown
 //	}
 type TerminalSize = stdio.TerminalSize
 

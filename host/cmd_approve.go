@@ -33,14 +33,14 @@ func (h *Host) approvalSession() (string, error) {
 	return approvals.LoginSession()
 }
 
-// stored gives what the store says on a command. The error is one to tell: the
-// store then says nothing.
+// stored returns the stored approval of a command. After an error, which the caller reports, there
+// is none.
 func (h *Host) stored(ctx context.Context, r *ApprovalRequest) (policy.Approval, error) {
 	store := h.options.Approvals.Store
 	if store == nil {
 		return policy.NoApproval, nil
 	}
-	session, _ := h.approvalSession() // without one, approvals of that scope do not count
+	session, _ := h.approvalSession() // without one, approvals for a session do not count
 	found, err := store.Find(ctx, r.key(), session)
 	return approvalOf(found), err
 }
@@ -60,7 +60,7 @@ func approvalOf(found *approvals.Approval) policy.Approval {
 	return policy.NoApproval
 }
 
-// remember stores an answer that is to hold for longer than once.
+// remember stores an answer that is valid for more than one run.
 func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.Approval) error {
 	scope := approvals.Always
 	switch answer {
@@ -76,7 +76,7 @@ func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.A
 func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {
 	store := h.options.Approvals.Store
 	if store == nil {
-		return errors.New("this program remembers none")
+		return errors.New("this program stores no approvals")
 	}
 	session := ""
 	if scope == approvals.Session {
@@ -89,9 +89,8 @@ func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.
 	return err
 }
 
-// Approve stores an approval for the command ahead of its run, as an Approver's
-// answer would. It runs nothing. What the policy denies whoever approves is an
-// error.
+// Approve stores an approval for the command before its run. It runs nothing. It returns an error
+// if no approval can permit the command.
 func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	if c.host == nil {
 		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
@@ -101,8 +100,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 		return ApprovalRequest{}, err
 	}
 	name := t.Name
-	// Whether the engine works is no matter: the approval waits for the day on
-	// which it does not.
+	// The engine may work now: the approval is for the day on which it does not.
 	if !c.NoSandbox {
 		facts.State = policy.EngineUnavailable
 	}
@@ -130,8 +128,8 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	return request, c.host.approve(c.ctx, &request, scope)
 }
 
-// ask finds out whether a command that may run only if approved is that. With
-// every other answer than yes it gives a *DeniedError.
+// ask finds out whether somebody has approved the command. Without a yes, it returns a
+// *DeniedError.
 func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts) (policy.Decision, error) {
 	request, err := c.request(ctx, opened)
 	if err != nil {
@@ -156,7 +154,7 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts)
 		sandbox.SetStage(ctx, "its approval was asked for")
 		answer, err := approver(ctx, request)
 		if err == nil {
-			err = context.Cause(ctx) // an answer that comes too late is none
+			err = context.Cause(ctx) // a late answer does not count
 		}
 		if err != nil {
 			if problem != nil {
@@ -180,7 +178,7 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts)
 	return d, nil
 }
 
-// request describes the command to who may approve it.
+// request describes the command for an approver.
 func (c *Cmd) request(ctx context.Context, opened *sandbox.Open) (ApprovalRequest, error) {
 	command, _, err := c.command(ctx, opened, true)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// explain adds to the report what the sandbox kept from a command that did not succeed, was
-// traced, or has git say that it left files as they were. It reads what the command said, and looks at what that names: where a file system
-// does not answer, it does without.
+// explain adds to the report what the sandbox denied to a command that failed, was traced, or whose
+// git left files unchanged. It reads the command's errors and looks at the paths in them. It gives
+// up on a file system that does not answer.
 func (c *Cmd) explain(missing bool) {
 	opened := c.opened
 	if opened.Resolved.Spec.Unconfined {
@@ -38,7 +38,7 @@ func (c *Cmd) explain(missing bool) {
 	}
 	found := make(chan []Denial, 1)
 	go func() { found <- f.Denials() }()
-	interrupted := false // somebody has ended it, who knows why
+	interrupted := false // somebody ended the command, for an unknown reason
 	if exit, ok := errors.AsType[*ExitError](c.endErr); ok && !exit.TimedOut {
 		interrupted = slices.Contains([]syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}, exit.Signal)
 	}
@@ -54,7 +54,7 @@ func (c *Cmd) explain(missing bool) {
 	}
 }
 
-// failure is that of a command in a sandbox, before anything of it is known.
+// failure describes the command's sandbox, without its end.
 func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
 	options := opened.Engine.Info.Options
 	if launch.IsAuto(opened.Definition.Engine) {
@@ -73,13 +73,13 @@ func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []En
 	}
 }
 
-// witness is of this machine and of what holds places on it.
+// witness looks at this machine, and at the stubs that the host holds.
 type witness struct {
 	*facts.Witness
 	held []view.Hold // of the command
 }
 
-// Stub reports whether something looks like a stub that is a directory, or was one and is gone.
+// Stub reports whether a path looks like a stub that is, or was, a directory.
 func (w witness) Stub(p string) bool {
 	info, err := os.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,9 +88,8 @@ func (w witness) Stub(p string) bool {
 	return err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 == 0
 }
 
-// Denied says why the command would fail at a call for the sake of its sandbox, as its Report
-// says of a command with Trace. It runs nothing. Nothing is said of a call that the
-// sandbox lets through, or that would fail without it, too.
+// Denied says why the sandbox would deny a call, as Report does with Trace. It runs nothing. It
+// returns nothing for a call that the sandbox permits, or that would also fail outside.
 func (c *Cmd) Denied(call shared.TracedCall) ([]Denial, error) {
 	if c.host == nil {
 		return nil, errors.New("host: Cmd was not made by Host.Command")

@@ -18,8 +18,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Wait waits for the command to end and for its output to be copied. See Run
-// for its error. It also closes what the Pipe methods gave.
+// Wait waits for the command's end and the copies of its output. Its errors are those of Run. It
+// also closes the pipes that the Pipe methods returned.
 func (c *Cmd) Wait() error {
 	c.mu.Lock()
 	started, again, ended := c.process != nil, c.waitCalled, c.ended
@@ -35,7 +35,7 @@ func (c *Cmd) Wait() error {
 	<-ended
 	delay := c.WaitDelay
 	if c.gaveUp && (delay <= 0 || delay > unwindTime) {
-		delay = unwindTime // whoever holds the output open is not known to end
+		delay = unwindTime // a process may hold the output open forever
 	}
 	stdioErr := c.files.End(delay, c.events)
 	select {
@@ -50,8 +50,8 @@ func (c *Cmd) Wait() error {
 	if failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.StderrExcerpt()) || slices.ContainsFunc(c.Report().Network, refused)) {
 		c.explain(false)
 	}
-	// As in os/exec, the command's own end comes first: what went wrong with
-	// its stdio may be no more than a consequence.
+	// As in os/exec, the command's own end comes first: an error of its stdio may only follow from
+	// it.
 	err := cmp.Or(c.endErr, stdioErr)
 	c.mu.Lock()
 	c.end = endOf(c.report.Result, err)
@@ -59,8 +59,8 @@ func (c *Cmd) Wait() error {
 	return err
 }
 
-// supervise waits for the command's end, and cancels it when its context ends
-// first. It ends at the latest when giveUp was called.
+// supervise waits for the command's end, and cancels it when its context ends. It returns at the
+// latest after giveUp.
 func (c *Cmd) supervise() {
 	defer close(c.ended)
 	defer c.opened.Release()
@@ -94,15 +94,15 @@ func (c *Cmd) supervise() {
 		case <-c.overdue:
 			waiting = false
 			select {
-			case last = <-told: // of the engine's end, mostly
+			case last = <-told: // mostly the engine's end
 			case <-time.After(launch.LostPatience):
-				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine does not tell how the command ended"}
+				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not report how the command ended"}
 			}
 		case <-cancelled:
 			cancelled = nil
 			cancelErr = c.cancel()
 			if c.WaitDelay > 0 {
-				// A Cancel that was only a request gets this long.
+				// A Cancel that only asks the command to end gets this long.
 				timer := time.AfterFunc(c.WaitDelay, func() { c.kill() })
 				defer timer.Stop()
 			}
@@ -125,12 +125,12 @@ func (c *Cmd) supervise() {
 	}
 }
 
-// grace is how long the command has from the end of its time to its own end.
+// grace is the time between SIGTERM and the kill.
 func (c *Cmd) grace() time.Duration {
 	return cmp.Or(c.opened.Definition.Limits.Grace, DefaultGrace)
 }
 
-// overtime says of a sandbox that broke when the command's time was over that it was.
+// overtime adds ErrTimedOut to the error of a sandbox that broke after the command's time limit.
 func (c *Cmd) overtime(err error) error {
 	if c.deadline.IsZero() || time.Now().Before(c.deadline) {
 		return err
@@ -138,28 +138,27 @@ func (c *Cmd) overtime(err error) error {
 	return fmt.Errorf("%w, and the sandbox did not end the command as it should: %w", ErrTimedOut, err)
 }
 
-// sandboxError says of which sandbox err is, and why where the cause is known.
+// sandboxError adds the sandbox's name to err, and the cause if it is known.
 func (c *Cmd) sandboxError(err error) error {
 	if (errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrClosed)) && c.host.life.Err() != nil {
-		// It was the host that has ended the engine.
+		// The host itself ended the engine.
 		return &SandboxError{Sandbox: c.opened.Name, Err: ErrClosed}
 	}
-	if errors.Is(err, shared.ErrNotFound) || errors.Is(err, shared.ErrNotExecutable) { // no fault of the sandbox's
+	if errors.Is(err, shared.ErrNotFound) || errors.Is(err, shared.ErrNotExecutable) { // the command's fault, not the sandbox's
 		return fmt.Errorf("sandbox %q: %w", c.opened.Name, err)
 	}
 	return &SandboxError{Sandbox: c.opened.Name, Err: c.opened.Engine.Lost(err)}
 }
 
-// wrapUp finds out what the command has left, and logs its end; a nil result is that
-// of a sandbox that broke. The file system or the log may not answer: it takes no
-// longer than the command may.
+// wrapUp finds what the command left, and logs its end; a nil result means that the sandbox broke.
+// It does not wait longer than the command may take: the file system or the log may hang.
 func (c *Cmd) wrapUp(result *shared.Result) {
 	type found struct {
 		replaced []string
 		made     facts.Changes
 		looked   bool
 		unlogged string
-		unkept   string // why the list lacks it
+		unkept   string // why the list of findings lacks it
 	}
 	done := make(chan found, 1)
 	go func() {
@@ -167,17 +166,17 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		if result != nil {
 			f.replaced = facts.Replaced(<-c.watching)
 		}
-		if !c.opened.Resolved.Spec.Unconfined { // whose end may be unknown because it has ended its init
+		if !c.opened.Resolved.Spec.Unconfined { // its end may be unknown because the command killed its init
 			f.made, f.looked = c.host.machine.Changes(c.opened.Resolved), true
 		}
 		f.unkept = c.host.keepFindings(&f.made)
 		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
-			<-c.events // which tell what was reached
+			<-c.events // the last events report connections
 		}
 		f.unlogged = c.logEnd(result, c.endErr)
 		done <- f
 	}()
-	f := found{unlogged: "what the command has left was not looked at, and its end may not be logged: it would have taken too long"}
+	f := found{unlogged: "what the command left is not reported, and its end may not be logged: to find it would have taken too long"}
 	var late <-chan time.Time
 	overdue, cancelled := c.overdue, c.ctx.Done()
 	for waiting := true; waiting; {
@@ -198,14 +197,14 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		notes = append(notes, f.unkept)
 	}
 	if f.made.Unsigned {
-		notes = append(notes, "git: what the command has committed is not signed, as commit.gpgSign in your settings asks: a key for that is not in the sandbox; git commit --amend --no-edit signs the last commit")
+		notes = append(notes, "git: the command's commits are not signed, though your commit.gpgSign asks for it: the sandbox has no signing key; git commit --amend --no-edit signs the last commit")
 	}
 	for _, note := range notes {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, place := range f.made.LostWorktrees {
 		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
-			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and is still on its repository's list: git worktree prune takes it off", hostpath.Quote(place))})
+			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and its repository still lists it: git worktree prune removes it from the list", hostpath.Quote(place))})
 	}
 	if f.unlogged != "" {
 		c.lateNotes = append(c.lateNotes, f.unlogged)

@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// maxDegraded bounds the notes of one command: others tell of it while it runs.
+// maxDegraded bounds the notes of one command: a command could cause notes without end.
 const maxDegraded = 1000
 
 func (c *Cmd) watchEvents() {
@@ -44,7 +44,7 @@ func (c *Cmd) event(e shared.Event) {
 	if c.abandoned.Load() {
 		return
 	}
-	// Whoever shows it need not know that paths in it are a command's word.
+	// Paths in the message may come from the command, so it must be safe to print.
 	e.Message = hostpath.Line(e.Message)
 	c.mu.Lock()
 	switch told := DecodeEvent(&e).(type) {

@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/stdio"
 )
 
-// Output runs the command and returns what it wrote to its standard output. An
-// *ExitError then has what it wrote to its standard error, if Stderr was nil.
+// Output runs the command and returns its standard output. If Stderr was nil, an *ExitError has its
+// standard error.
 func (c *Cmd) Output() ([]byte, error) {
 	if c.Stdout != nil {
 		return nil, errors.New("host: Stdout already set")
@@ -33,8 +33,8 @@ func (c *Cmd) Output() ([]byte, error) {
 	return stdout.Bytes(), err
 }
 
-// CombinedOutput runs the command and returns its standard output and standard
-// error as they came.
+// CombinedOutput runs the command and returns its standard output and standard error, mixed as they
+// came.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	if c.Stdout != nil {
 		return nil, errors.New("host: Stdout already set")
@@ -51,8 +51,8 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// StdinPipe gives a pipe to the command's standard input. Wait closes it;
-// close it before where the command is to see the end of its input.
+// StdinPipe returns a pipe to the command's standard input. Wait closes it; close it earlier to end
+// the command's input.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	if c.Stdin != nil {
 		return nil, errors.New("host: Stdin already set")
@@ -65,14 +65,13 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	return write, nil
 }
 
-// StdoutPipe gives a pipe from the command's standard output. Wait closes it,
-// so that Wait, and also Run, must not be called before all has been read. Not
-// with TTY.
+// StdoutPipe returns a pipe from the command's standard output. Read it to its end before Wait,
+// which closes it; do not use it with Run, or with TTY.
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
 	return c.outputPipe("StdoutPipe", &c.Stdout)
 }
 
-// StderrPipe is like StdoutPipe for the command's standard error.
+// StderrPipe is StdoutPipe for the command's standard error.
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 	return c.outputPipe("StderrPipe", &c.Stderr)
 }
@@ -92,7 +91,7 @@ func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
 func (c *Cmd) pipe(method string, open func() (read, write *os.File, err error)) (read, write *os.File, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.startCalled { // nobody would close them
+	if c.startCalled { // nobody would close the pipe
 		return nil, nil, fmt.Errorf("host: %s after process started", method)
 	}
 	return open()

@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// resolveTarget is the sandbox that the command asks for, and what the policy knows before an engine
-// was spoken to. After an error the sandbox may have a name.
+// resolveTarget returns the sandbox that the command asks for, and the facts for the policy that
+// need no engine. After an error the sandbox may have a name.
 func (c *Cmd) resolveTarget() (t sandbox.Target, facts policy.Facts, err error) {
 	if t, err = c.target(); err != nil {
 		return t, facts, err
@@ -23,8 +23,7 @@ func (c *Cmd) resolveTarget() (t sandbox.Target, facts policy.Facts, err error) 
 	return t, facts, nil
 }
 
-// opening is the context in which a sandbox is opened for this command: what the
-// engine is at meanwhile is told by the command's events.
+// opening is the context for opening a sandbox: the command's events report the engine's progress.
 func (c *Cmd) opening(ctx context.Context) context.Context {
 	if c.Events == nil {
 		return ctx
@@ -32,8 +31,7 @@ func (c *Cmd) opening(ctx context.Context) context.Context {
 	return shared.WithProgress(ctx, c.event)
 }
 
-// command resolves what is asked into what is enforced. With planning it runs no
-// program to find out.
+// command resolves the request. With planning it executes no program.
 func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
 	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.callerDir())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Signal sends a signal to the command's process group. SIGKILL ends all that
-// the command has started. After the end it returns os.ErrProcessDone.
+// Signal sends a signal to the command's process group. SIGKILL kills all that the command has
+// started. After the end it returns os.ErrProcessDone.
 func (c *Cmd) Signal(sig os.Signal) error {
 	number, ok := sig.(shared.Signal)
 	if !ok {
@@ -33,7 +33,7 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	return process.Signal(ctx, number)
 }
 
-// Resize tells the command's terminals their new size.
+// Resize sets the size of the command's terminals.
 func (c *Cmd) Resize(size TerminalSize) error {
 	if c.runningProcess() == nil {
 		return errors.New("host: not started")
@@ -41,7 +41,7 @@ func (c *Cmd) Resize(size TerminalSize) error {
 	return c.files.Resize(size)
 }
 
-// cancel gives the error for a command that succeeds all the same.
+// cancel returns the error that Wait returns for a command that succeeded.
 func (c *Cmd) cancel() error {
 	cancel := c.Cancel
 	if cancel == nil {
@@ -57,24 +57,23 @@ func (c *Cmd) cancel() error {
 	}
 }
 
-// signalPatience is how long an engine may take to answer that it has sent a
-// signal.
+// signalPatience bounds the engine's answer to a signal.
 const signalPatience = time.Second
 
-// kill ends the command. That must not depend on an engine that hangs.
+// kill ends the command, even if the engine hangs.
 func (c *Cmd) kill() error {
 	c.killOnce.Do(func() { time.AfterFunc(launch.Patience, c.giveUp) })
 	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
 	err := c.process.Signal(ctx, syscall.SIGKILL)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // giveUp sees to it
+		err = nil // giveUp kills the engine
 	}
 	return err
 }
 
-// giveUp ends the wait for the command. An engine that has not told its end by now
-// hangs, and is killed: its commands die with it, and the next one gets a new engine.
+// giveUp ends the wait for the command. An engine that has not reported the end by now hangs: the
+// host kills it, and with it its commands. The next command gets a new engine.
 func (c *Cmd) giveUp() {
 	c.giveUpOnce.Do(func() {
 		if !c.endKnown.Load() {

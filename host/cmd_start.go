@@ -23,9 +23,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Start starts the command. An error that is shared.ErrNotFound or
-// shared.ErrNotExecutable is about the command; every other one is about the
-// sandbox. After an error there is nothing to Wait for.
+// Start starts the command. shared.ErrNotFound and shared.ErrNotExecutable are about the command;
+// every other error is about the sandbox. Do not call Wait after an error.
 func (c *Cmd) Start() (err error) {
 	c.mu.Lock()
 	again := c.startCalled
@@ -50,10 +49,9 @@ func (c *Cmd) Start() (err error) {
 	return nil
 }
 
-// beginInTime is begin for as long as the command is wanted: until its context ends,
-// its time is over, or the Host is closed. Whatever begin waits for then - an engine, a
-// lock, a file system that does not answer - is no longer waited for, and what it
-// has got in the end is given up.
+// beginInTime runs begin while the command is wanted: until its context ends, its time limit
+// passes, or the Host closes. Then it stops waiting for an engine, a lock or a file system, and
+// undoes what begin still does.
 func (c *Cmd) beginInTime() error {
 	if c.host == nil {
 		c.files.CloseChild()
@@ -86,7 +84,7 @@ func (c *Cmd) beginInTime() error {
 		if b.err = ctx.Err(); b.err == nil {
 			b.err = c.begin(ctx)
 			if other := c.checkCaller(); b.err != nil && other != nil {
-				b.err = other // what went wrong may be the other's
+				b.err = other // the variable may be the cause of the first error
 			}
 		}
 		if b.err != nil && !errors.Is(b.err, facts.ErrOtherCaller) && !errors.Is(b.err, policy.ErrAsks) && !errors.Is(b.err, session.ErrNoSession) {
@@ -102,11 +100,11 @@ func (c *Cmd) beginInTime() error {
 	}
 	select {
 	case b := <-begun:
-		return b.end() // without an error, supervise sees to what runs
+		return b.end() // without an error, supervise watches the process
 	case <-time.After(unwindTime):
 	}
 	c.abandoned.Store(true)
-	closePipes() // who reads or writes the other ends is not to wait for the rest
+	closePipes() // so that readers and writers of the other ends do not wait
 	go func() {
 		if b := <-begun; !b.failed() {
 			c.undo()
@@ -117,8 +115,8 @@ func (c *Cmd) beginInTime() error {
 	return c.unstarted(ctx, ctx.Err())
 }
 
-// beginning is how begin has ended. What the caller's own functions do, an Approver
-// say, happens to the caller of Start.
+// beginning is the end of begin. A panic or Goexit of the caller's functions, such as Approver, is
+// passed on to the caller of Start.
 type beginning struct {
 	err      error
 	panicked any
@@ -137,8 +135,7 @@ func (b beginning) end() error {
 	return b.err
 }
 
-// unstarted is err, or why the command is not wanted any more, where that is what
-// err comes of.
+// unstarted returns err, or the reason why the command is no longer wanted, if that caused err.
 func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, !errors.Is(err, ctx.Err()) && !errors.Is(err, cause):
@@ -154,7 +151,7 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	}
 }
 
-// undo ends a command that was started when nobody wanted it any more.
+// undo ends a command that started after its caller gave it up.
 func (c *Cmd) undo() {
 	c.files.Close()
 	c.opened.Ran = true
@@ -174,7 +171,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 	t, facts, err := c.resolveTarget()
 	name := t.Name
 	c.mu.Lock()
-	c.report.Sandbox = name // of a refusal, too
+	c.report.Sandbox = name // also for a refusal
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -182,8 +179,8 @@ func (c *Cmd) begin(ctx context.Context) error {
 	if c.NoSandbox {
 		return c.beginUnsandboxed(ctx, t, facts, nil)
 	}
-	// The engine is not asked first whether it works: the command itself is the trial,
-	// and nothing of it has run where the engine does not.
+	// The host does not probe the engine first: starting the command is the probe. If the engine
+	// does not work, nothing of the command has run.
 	tried := ""
 	err = c.host.pool.FirstUsable(ctx, &t, &facts, func(via sandbox.Route, engine string) error {
 		tried = engine
@@ -198,8 +195,8 @@ func (c *Cmd) begin(ctx context.Context) error {
 	return c.beginUnsandboxed(ctx, t, facts, err)
 }
 
-// beginUnsandboxed starts a command without its sandbox, if that is approved.
-// The cause is why it cannot have one, or nil.
+// beginUnsandboxed starts a command without its sandbox, if somebody approves. The cause is why it
+// has no sandbox, or nil.
 func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts policy.Facts, cause error) error {
 	name, d := t.Name, policy.Decide(facts)
 	if d.Outcome == policy.Denied && !d.Ask {
@@ -227,8 +224,8 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 	return c.startIn(ctx, opened, d)
 }
 
-// startIn starts the command in an opened sandbox, as was decided. After an
-// error nothing of the command has run, and it may be started in another one.
+// startIn starts the command in an opened sandbox. After an error nothing of the command has run,
+// and it may start in another one.
 func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (err error) {
 	c.opened = opened
 	defer func() {
@@ -250,7 +247,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 		return &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	watching := make(chan []facts.Watched, 1)
-	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules go by path
+	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules are by path
 		go func() { watching <- opened.Resolved.Watch(opened.Engine.Info.Features) }()
 	} else {
 		watching <- nil
@@ -261,7 +258,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
 	c.starting, err = opened.Start(ctx, command, files)
-	// The engine may have started it, and have been lost or given up before it said so.
+	// The engine may have started the command before it was lost or gave up.
 	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NeverRequested(err)
 	switch {
 	case err == nil:
@@ -275,10 +272,10 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	return sandbox.MayPass(err, c.sandboxError(err))
 }
 
-// ready makes what the engine is given of a command, once the command may run. Its caller is
-// told that before.
+// ready makes the engine's inputs, once the command may run. It reports the decision to the caller
+// first.
 func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
-	if decision.Outcome == policy.Denied { // the last line of defence
+	if decision.Outcome == policy.Denied { // a second check, in case a caller forgot
 		return command, files, &DeniedError{Sandbox: opened.Name, Decision: decision}
 	}
 	if c.TTYOptional && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
@@ -289,11 +286,11 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 	}
 	c.started = command
 	if c.approved != "" && command.Dir != c.approved {
-		// A command that runs meanwhile has put a symlink on the way to it.
+		// Another command has put a symlink into this path since the approval.
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: &shared.Error{Kind: shared.ErrDenied,
 			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
 	}
-	// Nothing is read of it after this, until the command runs.
+	// From here until the command runs, nothing reads the environment.
 	if err := c.checkCaller(); err != nil {
 		return command, files, err
 	}
@@ -313,14 +310,14 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 	return command, files, nil
 }
 
-// streams are the command's standard input and output in the sandbox that was opened.
+// streams are the command's standard input and output in the opened sandbox.
 func (c *Cmd) streams() *stdio.Streams {
 	spec := &c.opened.Resolved.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
 		Confined: !spec.Unconfined, User: spec.User, MayOutlive: spec.Session.Processes, AfterExit: c.Background}
 }
 
-// withoutTTY makes c one that has no terminal to be typed to.
+// withoutTTY removes the terminal from c.
 func (c *Cmd) withoutTTY() {
 	c.files.Remake()
 	c.TTY, c.Stdin = false, nil

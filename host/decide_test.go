@@ -255,7 +255,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		return host.Options{Sandboxes: map[string]host.Definition{"a": {}, "s": d}, Inject: map[string]shared.Engine{"stub": &stubEngine{name: "stub"}}}
 	}
 	for want, o := range map[string]host.Options{
-		`sandbox "s": engine: there is no engine "bwarp"; those there are: `:                            one(host.Definition{Engine: "bwarp"}),
+		`sandbox "s": engine: there is no engine "bwarp"; the engines are `:                             one(host.Definition{Engine: "bwarp"}),
 		`sandbox "s": filesystem: unknown value "hots"; use "minimal" or "host"`:                        one(host.Definition{Filesystem: "hots"}),
 		`sandbox "s": fallback: unknown value "ask"`:                                                    one(host.Definition{Fallback: "ask"}),
 		`sandbox "s": git: unknown value "none"`:                                                        one(host.Definition{Git: "none"}),
@@ -315,8 +315,8 @@ func TestCommandIn(t *testing.T) {
 		t.Errorf("another definition: %q, %v", cmd.Report().Sandbox, err)
 	}
 	for want, def := range map[string]host.Definition{
-		`: engine: there is no engine "bwarp"; those there are: `: {Engine: "bwarp"},
-		`: limits.timeout: it is negative`:                        {Limits: host.Limits{Timeout: -1}},
+		`: engine: there is no engine "bwarp"; the engines are `: {Engine: "bwarp"},
+		`: limits.timeout: it is negative`:                       {Limits: host.Limits{Timeout: -1}},
 	} {
 		cmd := h.CommandIn(t.Context(), def, "true")
 		err := cmd.Run()

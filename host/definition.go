@@ -8,77 +8,76 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// What a definition consists of.
+// The parts of a definition.
 type (
 	// Definition is one sandbox as its author wrote it: paths may be relative to the workspace or
 	// begin with "~/". The zero value isolates with the platform's engine: no network, nothing of
 	// the host but the curated operating system files and the workspace.
 	//
 	//	type Definition struct {
-	//		// Engine is "auto" (also ""), a built-in engine's name, or that of an
-	//		// entry in Options.Engines or Options.Inject.
+	//		// Engine is "auto" (also ""), a built-in engine's name, or a name in Options.Engines or
+	//		// Options.Inject.
 	//		Engine string
-	//		// Fallback says what happens when the engine cannot run here. Empty means
-	//		// approve for auto and deny for a named engine.
+	//		// Fallback decides what happens if the engine cannot run here. Empty means approve for auto,
+	//		// and deny for a named engine.
 	//		Fallback Fallback
-	//		// Isolation says what becomes of a part of the isolation that the engine cannot
-	//		// hold; empty means full.
+	//		// Isolation decides what happens if the engine cannot enforce a part of the isolation; empty
+	//		// means full.
 	//		Isolation Isolation
 	//		// Network is what the command can reach; the zero value is nothing.
 	//		Network Network
-	//		// HostPorts are TCP ports of the host's loopback that the command finds on its own.
+	//		// HostPorts are TCP ports of the host's loopback that the command finds on its own loopback.
 	//		HostPorts []uint16
-	//		// Publish are TCP ports of the command's loopback on which the host listens, as
-	//		// "3000", "8080:80" (the host's first) or "192.0.2.1:8080:80". An address that is not
-	//		// written out is 127.0.0.1.
+	//		// Publish are TCP ports of the command's loopback on which the host listens: "3000", "8080:80"
+	//		// (the host's first) or "192.0.2.1:8080:80". The default address is 127.0.0.1.
 	//		Publish []string
-	//		// Filesystem is what lies beneath; empty means minimal.
+	//		// Filesystem is the view beneath the workspace and binds; empty means minimal.
 	//		Filesystem Filesystem
 	//		// ReadOnly makes the workspace itself read-only.
 	//		ReadOnly bool
-	//		// Review names the review that takes what commands write to the workspace: see
-	//		// Host.OpenReview. NewReview makes one for each command; empty, they write to the workspace.
+	//		// Review names the review that receives what commands write to the workspace: see
+	//		// Host.OpenReview. NewReview makes one for each command. Empty means that they write to the
+	//		// workspace.
 	//		Review string
-	//		// Workdir is where the workspace lies inside: "host" (also "") for its own
-	//		// path, or an absolute path such as "/workspace".
+	//		// Workdir is the workspace's path inside: "host" (also "") for its own path, or an absolute
+	//		// path such as "/workspace".
 	//		Workdir string
 	//		// BindPaths are further host paths to show.
 	//		BindPaths []Bind
-	//		// DenyPaths are paths and patterns that are hidden, as package glob has them:
-	//		// absolute, beginning with "~/", or relative to the workspace's root - and
-	//		// where they begin with "**/", to all that is shown. A path without wildcards
-	//		// that does not exist cannot be created. They win over everything else.
+	//		// DenyPaths are hidden paths and patterns, in the form of package glob: absolute, beginning
+	//		// with "~/", relative to the workspace's root, or beginning with "**/" for everything that is
+	//		// shown. Commands cannot create a missing path without wildcards. They override everything
+	//		// else.
 	//		DenyPaths []string
-	//		// ProtectPaths are paths and patterns, likewise, that cannot be written.
+	//		// ProtectPaths are paths and patterns of the same form that commands cannot write.
 	//		ProtectPaths []string
-	//		// ProtectPathsExcept are names among DefaultProtected that may be written.
+	//		// ProtectPathsExcept are names of DefaultProtected that commands may write.
 	//		ProtectPathsExcept []string
-	//		// Git says whether what git obeys can be written; empty means protected.
+	//		// Git decides whether commands can write what git obeys; empty means protected.
 	//		Git Git
-	//		// UnixSockets are socket files that commands may connect to. All others in
-	//		// what is shown are hidden. One that nothing else shows is shown at its path.
+	//		// UnixSockets are socket files that commands may connect to. All others in visible directories
+	//		// are hidden. One in no visible directory is shown at its path.
 	//		UnixSockets []string
-	//		// Devices are device nodes in /dev that commands may use, of those that do no harm to others:
-	//		// see docs/configuration.md.
+	//		// Devices are device nodes in /dev that commands may use, if they cannot harm others: see
+	//		// docs/configuration.md.
 	//		Devices []string
 	//		// EnvPassthrough are names and globs of variables to pass on.
 	//		EnvPassthrough []string
-	//		// EnvUnset are names of variables that commands do not have, whoever has set or passed them.
+	//		// EnvUnset are names of variables that commands do not have, whatever sets or passes them.
 	//		EnvUnset []string
-	//		// Env are variables to set, the only way to set one that is on the
-	//		// denylist of variables that inject code.
+	//		// Env are variables to set. Only Env can set a variable on the denylist of those that inject
+	//		// code.
 	//		Env map[string]string
-	//		// Credentials are names of credential sets that commands can use. Of each they get a
-	//		// placeholder, in whose place the credential is put into requests to its own hosts, outside;
-	//		// Network must then be a list. They get an agent's socket, and a set that says Pass.
+	//		// Credentials are names of credential sets that commands can use. They get a placeholder for
+	//		// each, which the host replaces by the credential in requests to the set's hosts; Network must
+	//		// then be a list. They get an agent's socket, and a set with Pass, directly.
 	//		Credentials []string
-	//		// Session says what commands share besides files.
+	//		// Session decides what commands share besides files.
 	//		Session SessionDefinition
-	//		// Limits bound each command, or all that runs in a session with Processes.
+	//		// Limits bound each command, or all of a session with Processes.
 	//		Limits Limits
-	//		// Config is a JSON object of the engine's own options; nil means none. With
-	//		// the engine "auto" they are those of docker, where that is declared, and
-	//		// the platform's engine has its defaults.
+	//		// Config is a JSON object of the engine's own options; nil means none. With the engine "auto"
+	//		// they are docker's, if that is declared, and the platform's engine uses its defaults.
 	//		Config json.RawMessage
 	//	}
 	//	func (d *Definition) Differs(other *Definition) string
@@ -94,11 +93,12 @@ type (
 	// Network is what a command can reach beyond its own loopback.
 	//
 	//	type Network struct {
-	//		// Host gives the command the host's network, all of it.
+	//		// Host gives the command all of the host's network.
 	//		Host bool
-	//		// Names are rules of what can be reached, and nothing else can: "registry.npmjs.org",
+	//		// Names are rules of what the command can reach, and nothing else: "registry.npmjs.org",
 	//		// "*.github.com" (its subdomains, not the name itself), "db.example.com:5432", and
-	//		// "!admin.github.com" for one that others allow. Without ports a rule is for 80 and 443. See egress.ParseRule.
+	//		// "!admin.github.com", an exception from other rules. Without ports a rule is for 80 and 443.
+	//		// See egress.ParseRule.
 	//		Names []string
 	//	}
 	//	func (n Network) String() string
@@ -109,50 +109,50 @@ type (
 	//		Host      string
 	//		Container string // absolute path inside; empty means Host's resolved path
 	//		Writable  bool
-	//		Optional  bool // a missing Host is skipped
+	//		Optional  bool // skip a missing Host
 	//	}
 	Bind = view.Bind
 	// Limits bound each command; zero means unlimited.
 	//
 	//	type Limits struct {
 	//		Timeout   time.Duration
-	//		Grace     time.Duration // between SIGTERM and the kill; zero means DefaultGrace
+	//		Grace     time.Duration // from SIGTERM to the kill; zero means DefaultGrace
 	//		Memory    uint64        // bytes
 	//		CPUs      float64       // processors' worth of time
 	//		PIDs      uint64
-	//		OpenFiles uint64 // a process
-	//		TempSize  uint64 // bytes; see SessionOptions for what lasts
-	//		// Enforce says what becomes of a limit that nothing here can hold; empty means required.
+	//		OpenFiles uint64 // in each process
+	//		TempSize  uint64 // bytes; not for what a session keeps
+	//		// Enforce decides what happens if nothing here can enforce a limit; empty means required.
 	//		Enforce Enforce
 	//	}
 	//	func (l *Limits) Spec() shared.Limits
 	Limits = view.Limits
-	// Credential is one for Definition.Credentials that is no built-in set, or says Pass of one.
+	// Credential is a set for Definition.Credentials: one of your own, or a built-in set with Pass.
 	//
 	//	type Credential struct {
-	//		// Pass has commands get the variables as they are. A built-in set has nothing else.
+	//		// Pass passes the variables on to commands. A built-in set has no other field.
 	//		Pass bool
-	//		// Hosts are names, without a wildcard. Requests to no other host get it.
+	//		// Hosts are names, without a wildcard. Only requests to these hosts get the credential.
 	//		Hosts []string
-	//		// Header is where it goes; empty means Authorization.
+	//		// Header is the header for it; empty means Authorization.
 	//		Header string
-	//		// Env are variables with what is secret of Value, such as the token in "Bearer TOKEN".
-	//		// Commands get a [Placeholder] in each, and no other variable with it.
+	//		// Env are variables with the secret part of Value, such as the token in "Bearer TOKEN".
+	//		// Commands get a [Placeholder] in each, and the token in no other variable.
 	//		Env map[string]shared.Secret
-	//		// Placeholder is what commands send in the place of Value, such as "Bearer PLACEHOLDER".
+	//		// Placeholder is what commands send in place of Value, such as "Bearer PLACEHOLDER".
 	//		Placeholder string
-	//		// Value is the secret. Empty: it is not to be had, and commands are not authenticated.
+	//		// Value is the secret. If it is empty, the credential is unavailable, and requests are not
+	//		// authenticated.
 	//		Value shared.Secret
 	//	}
 	//	func (c *Credential) Validate() error
 	Credential = view.Credential
-	// SessionDefinition is what the commands of a definition share.
+	// SessionDefinition is what a definition's commands share.
 	//
 	//	type SessionDefinition struct {
-	//		// Processes makes the session's commands one machine: they share processes, the loopback and
-	//		// /tmp, and what one of them leaves running goes on when it has ended. It ends with the Host, or
-	//		// when no command has come for Idle. Commands of one definition at a time can have that
-	//		// in a session.
+	//		// Processes makes the session's commands share processes, the loopback and /tmp, as on one
+	//		// machine. Processes that a command leaves running go on after its end, until the Host closes,
+	//		// or no command has come for Idle. Only one definition at a time can use this in a session.
 	//		Processes bool
 	//		// Idle is how long processes may run without a command; zero means DefaultIdle.
 	//		Idle time.Duration
@@ -176,14 +176,13 @@ const (
 	IsolationBestEffort = view.IsolationBestEffort
 )
 
-// NewReview is the Definition.Review of one whose commands have a review each.
+// NewReview, as Definition.Review, makes a review for each command.
 const NewReview = view.NewReview
 
-// DefaultGrace is how long a command that is timed out or cancelled has to
-// act on SIGTERM.
+// DefaultGrace is the time from SIGTERM to the kill of a command that timed out or was cancelled.
 const DefaultGrace = view.DefaultGrace
 
-// DefaultIdle is how long processes of a session go on without a command.
+// DefaultIdle is the time that a session's processes may run without a command.
 const DefaultIdle = view.DefaultIdle
 
 // DefaultProtected lists the names that Definition.ProtectPathsExcept can give
@@ -192,63 +191,59 @@ func DefaultProtected() []string { return view.DefaultProtected() }
 
 // WorkspaceOptions choose the directory tree that commands work on.
 type WorkspaceOptions struct {
-	// Root is the project's directory, relative to Options.Dir. Empty means the git top
-	// level above that, or that where there is none. The git
-	// directories of a worktree or a submodule are shown besides it; of any
-	// repository at a root, what could make git run programs is read-only.
+	// Root is the project's directory, relative to Options.Dir. Empty means the git top level above
+	// Options.Dir, or Options.Dir itself outside of repositories. Commands also see the git
+	// directories of a worktree or submodule. In a repository at a root, files that can make git
+	// run programs are read-only.
 	Root string
-	// Readable and Writable are extra roots outside of Root. A readable
-	// directory that belongs to whom commands run as can be written to for as
-	// long as the session lasts, the host's files staying as they are; one of
-	// another user's, or within a writable root, is read-only.
+	// Readable and Writable are extra roots outside of Root. Commands can write to a readable
+	// directory that belongs to their user: the session keeps the changes, and the host's files
+	// stay the same. A directory of another user, or in a writable root, is read-only.
 	Readable []string
 	Writable []string
-	// Temp makes /tmp a directory of the session, which New then makes; see
-	// Host.Workspace. Without it each command has an empty one.
+	// Temp makes /tmp a directory of the session, which New creates; see Host.Workspace. Without it
+	// each command has an empty /tmp.
 	Temp bool
-	// Toolchains shows the directories of well-known toolchains and caches
-	// that there are, without any that hold credentials, as readable roots are
-	// shown, and passes on the variables that lead to them.
+	// Toolchains shows the directories of well-known toolchains and caches as readable roots,
+	// without those that hold credentials, and passes on the variables that lead to them.
 	Toolchains bool
-	// Env are variables set in every command. Nil means those of the git
-	// identity in force at Root, conditional includes counted, if Root lies in a
-	// repository: GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and
-	// GIT_COMMITTER_EMAIL. It is looked up once, when a command first needs it.
+	// Env are variables for every command. Nil means GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
+	// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL of the git identity at Root, with conditional
+	// includes, if Root is in a repository. The first command that needs them makes the Host look
+	// them up.
 	Env map[string]string
 }
 
-// SessionOptions say what commands share.
+// SessionOptions choose what commands share.
 //
 //	type SessionOptions struct {
-//		// Name makes the session one that Hosts of this user share, at once and one
-//		// after another, if they work on the same workspace. It is kept until
-//		// RemoveSession, or until nobody has used it for seven days. Letters,
-//		// digits, ".", "_" and "-", at most 64, the first a letter or digit.
+//		// Name makes the session one that Hosts of this user share, at once and one after another, if
+//		// they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
+//		// for seven days. Letters, digits, ".", "_" and "-", at most 64, the first a letter or digit.
 //		Name string
-//		// OneShot says that the Host runs one command and so shares nothing, which
-//		// starts it faster: there is no session unless something is to be
-//		// written to it.
+//		// OneShot says that the Host runs one command and so shares nothing, which makes it start
+//		// faster: there is a session only if a command can write to it.
 //		OneShot bool
-//		// Each says that commands share nothing though the Host runs many, as a server does
-//		// for programs that know nothing of one another: each has a session of its own. It implies OneShot.
-//		// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
+//		// Each says that commands share nothing though the Host runs many, as in a server for unrelated
+//		// programs: each has a session of its own. It implies OneShot. WorkspaceOptions.Temp, a review
+//		// and Definition.Session.Processes fail with ErrNoSession.
 //		Each bool
-//		// Dir is where directories of sessions are made, an absolute path that is
-//		// this user's alone to write. Empty means the place above.
+//		// Dir is where directories of sessions are made, an absolute path that only this user can write
+//		// to. Empty means the path above.
 //		Dir string
 //	}
 type SessionOptions = session.Options
 
-// SessionInfo describes a named session that there is.
+// SessionInfo describes a named session.
 //
 //	type SessionInfo struct {
 //		sessiondir.Info
-//		UID  uint32 // whom its commands run as
+//		UID  uint32 // the user of its commands
 //		Size int64  // bytes on its file system
 //	}
 type SessionInfo = session.Info
 
-// ProcessInfo describes a process that runs in a session.
+// ProcessInfo describes a process of a session.
 //
 //	type ProcessInfo struct {
 //		PID     int // as commands see it
@@ -256,12 +251,12 @@ type SessionInfo = session.Info
 //		Parent  int // as commands see it; 1 is the session itself
 //		Args    []string
 //		Started time.Time
-//		Memory  int64 // bytes that are resident
+//		Memory  int64 // resident bytes
 //	}
 type ProcessInfo = session.Process
 
-// Errors of reviews, which are wrapped: one that a command uses, one that has changed since it was
-// looked at, an apply that something stood in the way of, and nothing to undo.
+// Errors of reviews, to be found with errors.Is: a command uses the review; it changed since
+// somebody looked at it; something prevents its apply; there is nothing to undo.
 var (
 	ErrReviewInUse   = review.ErrInUse
 	ErrReviewChanged = review.ErrChanged
@@ -269,7 +264,7 @@ var (
 	ErrReviewUndo    = review.ErrUndo
 )
 
-// What a review consists of; see package review.
+// The parts of a review; see package review.
 type (
 	// ReviewInfo describes a review.
 	//
@@ -278,7 +273,7 @@ type (
 	//		Sandbox string    `json:"sandbox"`
 	//		Created time.Time `json:"made"`
 	//		InUse   bool      `json:"in_use"`
-	//		// Applied says that it was applied, as a whole or in part, and that this can be undone.
+	//		// Applied says that it was applied, completely or in part, and that this can be undone.
 	//		Applied  bool      `json:"applied"`
 	//		Complete bool      `json:"whole"` // and that nothing else is in it
 	//		Used     time.Time `json:"used"`
@@ -287,42 +282,43 @@ type (
 	// ReviewChange is one path at which a review differs from the workspace.
 	//
 	//	type ReviewChange struct {
-	//		Layer int    // index of the tree that it lies in
-	//		Path  string // in that tree, relative
+	//		Layer int    // index of its tree
+	//		Path  string // relative to that tree
 	//		Op    Op
-	//		Old   Node // the host's; Absent where the change adds
-	//		New   Node // the review's; Absent where it deletes
-	//		// Refused says why it is never applied: "a socket". It can be left out.
+	//		Old   Node // the host's; Absent for an added path
+	//		New   Node // the review's; Absent for a deleted path
+	//		// Refused says why the change can never be applied: "a socket". A person can leave it out.
 	//		Refused string
-	//		// Conflict says what the host did to it since the review began.
+	//		// Conflict says what the host did to the path since the review began.
 	//		Conflict string
-	//		// Note is what a person should know of it.
+	//		// Note is what a person should know about the change.
 	//		Note string
-	//		// Attributes names the extended attributes and access control lists of New that Old has not, or not so,
-	//		// and those that it lacks. They come with the file or the directory; of a change of Mode they stay behind.
+	//		// Attributes names the extended attributes and access control lists that New has and Old lacks,
+	//		// has otherwise, or has alone. They are applied with the file or directory, but not with a
+	//		// change of Mode.
 	//		Attributes string
 	//
 	//	}
 	//	func (c *ReviewChange) Line(shown string) string
 	//	func (c ReviewChange) MarshalJSON() ([]byte, error)
 	ReviewChange = review.Change
-	// ReviewNode is what lies at a path of one layer.
+	// ReviewNode describes the file at a path, in the workspace or in the review.
 	//
 	//	type ReviewNode struct {
 	//		Kind   Kind
-	//		Mode   uint32 // permissions, with the bits for set-user-ID, set-group-ID and sticky
+	//		Mode   uint32 // permissions, with set-user-ID, set-group-ID and sticky bits
 	//		Gid    uint32
 	//		Size   int64
 	//		Dev    uint64
 	//		Ino    uint64
 	//		Links  uint64
-	//		MTime  int64 // nanoseconds, as are those of CTime
+	//		MTime  int64 // nanoseconds, as CTime
 	//		CTime  int64
 	//		Target string // of a symlink
-	//		Opaque bool   // a directory of an upper layer, beneath which nothing shows
+	//		Opaque bool   // a directory of an upper layer that hides the lower one
 	//	}
 	ReviewNode = review.Node
-	// ReviewSet is what a review holds.
+	// ReviewSet is the content of a review.
 	//
 	//	type ReviewSet struct {
 	//		Changes []Change
@@ -335,28 +331,29 @@ type (
 	//	func (s *ReviewSet) Selects(paths []string, c *Change) bool
 	//	func (s *ReviewSet) Concerns(paths []string, c *Change) bool
 	ReviewSet = review.Set
-	// ShownChange is a change as a ReviewSet's JSON has it.
+	// ShownChange is a change in the JSON of a ReviewSet.
 	//
 	//	type ShownChange struct {
 	//		Path     string `json:"path"`                  // relative to the workspace, or absolute
-	//		Quoted   string `json:"path_quoted,omitempty"` // of a path that is no text, as Go writes it
+	//		Quoted   string `json:"path_quoted,omitempty"` // a path that is not text, quoted as in Go
 	//		Op       string `json:"op"`                    // "added", "modified", "deleted" or "mode"
-	//		Old      *side  `json:"old"`                   // null where the workspace has nothing
-	//		New      *side  `json:"new"`                   // null where the review has nothing
-	//		Refused  string `json:"refused"`               // why it cannot be applied; else empty
-	//		Conflict string `json:"conflict"`              // what happened to it in the workspace since; else empty
-	//		// Attributes are the extended attributes and access control lists that the workspace has not; else empty.
+	//		Old      *side  `json:"old"`                   // null if the workspace has nothing
+	//		New      *side  `json:"new"`                   // null if the review has nothing
+	//		Refused  string `json:"refused"`               // why it cannot be applied; may be empty
+	//		Conflict string `json:"conflict"`              // what happened to it in the workspace since; may be empty
+	//		// Attributes are extended attributes and access control lists that the workspace lacks; may be
+	//		// empty.
 	//		Attributes string `json:"attributes"`
-	//		Note       string `json:"note"` // what a person should know of it; else empty
+	//		Note       string `json:"note"` // what a person should know; may be empty
 	//	}
 	ShownChange = review.Shown
-	// ReviewChoice says what of a review is applied.
+	// ReviewChoice chooses what to apply of a review.
 	//
 	//	type ReviewChoice struct {
-	//		Digest string   // of what was looked at; empty: of whatever there is
-	//		Paths  []string // with all that lies in them; empty: everything
-	//		Ours   []string // of which the workspace keeps its own
-	//		Theirs []string // of which the review's counts, whatever the host did since
+	//		Digest string   // of the set that somebody looked at; empty: any
+	//		Paths  []string // with all in them; empty: everything
+	//		Ours   []string // paths at which the workspace keeps its own
+	//		Theirs []string // paths at which the review wins, whatever the host did since
 	//	}
 	ReviewChoice = review.Choice
 	// ReviewOutcome is what an apply did.
@@ -364,45 +361,43 @@ type (
 	//	type ReviewOutcome struct {
 	//		Applied  []Change
 	//		Complete bool // nothing is left in the review
-	//		// Conflicts and Refused are what stood in the way: then nothing was applied.
+	//		// Conflicts and Refused prevented the apply: then nothing was applied.
 	//		Conflicts, Refused []Change
 	//	}
 	ReviewOutcome = review.Outcome
 )
 
-// EngineSource says where an engine that is not built in comes from.
+// EngineSource is where an engine that is not built in comes from.
 //
 //	type EngineSource struct {
 //		// Source is the path of its executable, absolute or beginning with "~/".
 //		Source string
-//		// SHA256 are the checksums that the executable must have, by platform such
-//		// as "linux_amd64", in hexadecimal. It is checked at every start, on the
-//		// opened file that is then executed. Nil means any; a platform that is
-//		// missing from a map that is not empty is refused.
+//		// SHA256 are the checksums that the executable must have, in hexadecimal, by platform such as
+//		// "linux_amd64". Each start checks the opened file, and executes that. Nil permits any file; a
+//		// platform that is missing from a map that is not empty is refused.
 //		SHA256 map[string]string
-//		// Env names the variables of the host's environment that the engine's
-//		// process may see.
+//		// Env names the variables of the host's environment that the engine's process gets.
 //		Env []string
 //	}
 type EngineSource = launch.Source
 
-// EngineProgram is the executable of an engine, by the name that definitions call it.
+// EngineProgram is the executable of an engine.
 //
 //	type EngineProgram struct {
-//		Name string `json:"name"` // by which definitions call the engine, whatever it calls itself
+//		Name string `json:"name"` // the definitions' name for the engine, whatever it calls itself
 //		Path string `json:"path"` // of the host, resolved
-//		// SHA256 is its checksum when it was started, in lower case hexadecimal; empty where the
-//		// file cannot be read.
+//		// SHA256 is its checksum at its start, in lower case hexadecimal; empty if the file cannot be
+//		// read.
 //		SHA256 string `json:"sha256"`
 //	}
 type EngineProgram = launch.Program
 
-// EngineError says that an engine's process could not be started, or was lost,
-// with the end of what it logged.
+// EngineError is the error of an engine's process that did not start or was lost, with the end of
+// its log.
 //
 //	type EngineError struct {
 //		Engine string // its name
-//		Source string // where it came from: "built in" or its path
+//		Source string // its origin: "built in" or its path
 //		Err    error
 //		Log    string // up to 8 KiB; may be empty
 //	}
@@ -410,16 +405,16 @@ type EngineProgram = launch.Program
 //	func (e *EngineError) Unwrap() error
 type EngineError = launch.Error
 
-// Builtins are the engines that this program contains and can serve by
-// executing itself. Only ServeBuiltin makes one that is not empty, so that a
-// Host never re-executes a program whose main is not prepared for it.
+// Builtins are the engines in this program, which serves them by executing itself. Only
+// ServeBuiltin makes a value that is not empty, so that a Host never re-executes a program whose
+// main is not prepared for it.
 //
 //	type Builtins struct{ ... }
 //	func (b Builtins) Info(name string) (shared.Info, bool)
 type Builtins = launch.Builtins
 
-// ServeBuiltin must be the first call of a main that links engines. In a
-// process that a Host has started to serve one of them, or that an engine has
-// started as a sandbox's init, it does that and never returns: it ends the
-// process. Everywhere else it returns at once what [Options.Builtins] needs.
+// ServeBuiltin must be the first call in the main of a program that links engines. In a process
+// that a Host started as an engine, or that an engine started as a sandbox's init, it serves and
+// then exits; it never returns. In every other process it returns at once with the value for
+// [Options.Builtins].
 func ServeBuiltin(engines ...shared.Engine) Builtins { return launch.ServeBuiltin(engines...) }

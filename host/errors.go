@@ -15,19 +15,19 @@ import (
 // nowhere but where others or commands could have put it.
 var ErrNoProgram = hostpath.ErrNoProgram
 
-// ErrClosed is returned by what needs a Host that was closed.
+// ErrClosed is the error of a closed Host.
 var ErrClosed = session.ErrClosed
 
-// ErrTimedOut is wrapped by the error for a command whose time limit was over before
-// the command ran, or whose sandbox did not end it then. One that was ended as it
-// should has an ExitError instead, with TimedOut.
+// ErrTimedOut is wrapped by the error for a command whose time limit passed before it ran, or whose
+// sandbox then did not end it. A command that the limit ended properly has an ExitError with
+// TimedOut instead.
 var ErrTimedOut = errors.New("timed out")
 
 // ErrUnknownSandbox is wrapped by the error for a name without a definition.
 var ErrUnknownSandbox = errors.New("unknown sandbox")
 
-// ErrRefusedRoot is wrapped by New's error for a workspace that is too broad: a
-// home directory, or one of the system's.
+// ErrRefusedRoot is wrapped by New's error for a workspace that is too broad: a home directory, or
+// a system directory.
 var ErrRefusedRoot = workspace.ErrRefusedRoot
 
 // Errors wrap these for a session: the name is not valid, the session belongs to another workspace,
@@ -42,10 +42,10 @@ var (
 // did what it should.
 type ExitError struct {
 	shared.ExitStatus
-	// TimedOut says that the command was ended by its time limit.
+	// TimedOut means that the time limit ended the command.
 	TimedOut bool
-	// Stderr is what the command wrote to its standard error if that was not
-	// captured otherwise; Output sets it, shortened in the middle.
+	// Stderr is the command's standard error if nothing else captured it. Output sets it, and cuts
+	// a long text in the middle.
 	Stderr []byte
 }
 
@@ -56,8 +56,8 @@ func (e *ExitError) Error() string {
 	return e.ExitStatus.String()
 }
 
-// ExitCode is the exit status, or -1 for a command that a signal has ended, as
-// in os/exec. Shell gives it in the form of shells.
+// ExitCode is the exit status, or -1 for a command that a signal ended, as in os/exec. Shell
+// returns a shell's number for it.
 func (e *ExitError) ExitCode() int {
 	if e.Signal != 0 {
 		return -1
@@ -65,9 +65,9 @@ func (e *ExitError) ExitCode() int {
 	return e.Code
 }
 
-// SandboxError says which definition could not be used. It unwraps to the
-// cause: a *shared.Error names the attribute at fault. What is no fault of the definition has none: a
-// command that is not there, and one whose time was over before it ran.
+// SandboxError names the definition that failed. It unwraps to the cause: a *shared.Error names the
+// attribute. There is no SandboxError for a missing command, or for a command whose time limit
+// passed before it ran.
 //
 //	type SandboxError struct {
 //		Sandbox string

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/session"
 )
 
-// Explain says exactly what Start would do, and runs nothing but the engine.
+// Explain returns what Start would do. It starts nothing except the engine.
 func (c *Cmd) Explain() (*Explanation, error) {
 	if c.host == nil {
 		return nil, errors.New("host: Cmd was not made by Host.Command")
@@ -46,8 +46,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	}, nil
 }
 
-// explainRoute finds how the command would run, as begin does, and starts
-// nothing, asks nobody and uses no approval up.
+// explainRoute decides like begin. It starts no command, asks nobody, and uses up no approval.
 func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	if c.host.options.EnginesOnly {
 		return nil, policy.Decision{}, sandbox.ErrNoWorkspace
@@ -58,7 +57,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	}
 	t.Planning = true
 	if t.Definition.Review != "" {
-		t.Definition.Review = NewReview // which is nobody's yet
+		t.Definition.Review = NewReview // a name that no review has yet
 	}
 	var cause error
 	if !c.NoSandbox {
@@ -72,7 +71,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	d := policy.Decide(facts)
 	switch {
 	case d.Rule == policy.RuleFallbackDeny:
-		// To plan needs no machine on which the engine works.
+		// A plan does not need a machine on which the engine works.
 		opened, err := c.host.pool.Get(c.opening(c.ctx), t, sandbox.Route{})
 		if err != nil {
 			return nil, d, err

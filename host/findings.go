@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/facts"
 )
 
-// Findings gives what commands of any Host with this store have made or changed, that acts outside of sandboxes, and that
-// is still there, until [Host.AcknowledgeFindings].
+// Findings returns files that commands of any Host with this store made or changed, that programs
+// outside of sandboxes obey, and that still exist, until [Host.AcknowledgeFindings].
 func (h *Host) Findings() ([]approvals.Finding, error) {
 	store := h.options.Approvals.Store
 	if store == nil {
@@ -22,7 +22,8 @@ func (h *Host) Findings() ([]approvals.Finding, error) {
 	return slices.DeleteFunc(list, func(t approvals.Finding) bool { return !facts.StillPresent(&t) }), err
 }
 
-// AcknowledgeFindings takes out of that list what it gives, and what is not there any more: a person has seen it.
+// AcknowledgeFindings removes from that list the findings that it returns, because a person has
+// seen them, and those that no longer exist.
 func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Finding, err error) {
 	store := h.options.Approvals.Store
 	if store == nil {
@@ -36,15 +37,15 @@ func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Findin
 	return seen, store.AcknowledgeFindings(ctx, list)
 }
 
-// keepFindings adds what a command has made to the list. It says why it could not.
+// keepFindings adds a command's findings to the list. It returns why it could not.
 func (h *Host) keepFindings(made *facts.Changes) string {
 	store, list := h.options.Approvals.Store, made.Findings()
 	if store == nil || len(list) == 0 {
 		return ""
 	}
 	err := store.AddFindings(context.Background(), list, facts.StillPresent)
-	if err != nil && !errors.Is(err, approvals.ErrTampered) { // as where root has its user's home; Told says so
-		return "the list of what commands have made cannot be written: " + err.Error()
+	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Told reports
+		return "cannot write the list of what commands made: " + err.Error()
 	}
 	return ""
 }

@@ -25,14 +25,14 @@ import (
 type Host struct {
 	options Options
 	engines *launch.Engines
-	logger  hclog.Logger // of the caller, until logging is closed
+	logger  hclog.Logger // the caller's, until logging is closed
 	logging launch.LogGate
 	caller  facts.Caller
-	running // what commands need
+	running
 }
 
-// releaseTime bounds how long Close waits for what a start that hangs, or another
-// process, keeps locked. What it leaves behind for that, the next run removes.
+// releaseTime bounds how long Close waits for locks of a start that hangs or of another process.
+// The next run removes what Close leaves.
 const releaseTime = 2 * time.Second
 
 // New makes a Host. It resolves the workspace and starts nothing: engines
@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// validate reports what no command could run with.
+// validate reports options that no command could run with.
 func (h *Host) validate() error {
 	o := &h.options
 	switch {
@@ -97,7 +97,7 @@ func checkCredentials(sets map[string]Credential) error {
 	for name, set := range sets {
 		err := set.Validate()
 		if slices.Contains(view.Credentials(), name) && (!set.Pass || set.Hosts != nil || set.Env != nil || set.Value != "") {
-			err = errors.New("it is built in, and takes nothing but Pass")
+			err = errors.New("it is built in, and only Pass may be set")
 		}
 		if err != nil {
 			return fmt.Errorf("Options.Credentials: %q: %w", name, err)
@@ -114,7 +114,7 @@ func (h *Host) checkDefinition(name string, def Definition) error {
 func (h *Host) checkDefinitionWith(name string, def Definition, sets map[string]Credential) error {
 	err := cmp.Or(def.Validate(), def.CheckCredentials(sets))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
-		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("those there are: %q", h.engines.Names()))
+		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("the engines are %q", h.engines.Names()))
 	}
 	if err != nil {
 		return &SandboxError{Sandbox: name, Err: err}
@@ -122,8 +122,8 @@ func (h *Host) checkDefinitionWith(name string, def Definition, sets map[string]
 	return nil
 }
 
-// fillIn reads what a program may leave to the library: the only place in which
-// that looks at the process's own environment and directory.
+// fillIn reads defaults from the process's environment and directory. Nothing else in package host
+// reads those.
 func (o *Options) fillIn() (err error) {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
@@ -152,13 +152,13 @@ func (h *Host) SandboxNames() []string {
 	return slices.Sorted(maps.Keys(h.options.Sandboxes))
 }
 
-// target is the sandbox of that name; "" is the default one.
+// target returns the sandbox with a name; "" is the default one.
 func (h *Host) target(name string) (sandbox.Target, error) {
 	name, def, err := h.definition(name)
 	return sandbox.Target{Name: name, Definition: def, DefinitionBinds: len(def.BindPaths)}, err
 }
 
-// definition finds a definition; "" is the default one.
+// definition returns the definition with a name; "" is the default one.
 func (h *Host) definition(name string) (string, Definition, error) {
 	name = cmp.Or(name, h.options.DefaultSandbox)
 	if name == "" {
@@ -175,25 +175,22 @@ func (h *Host) definition(name string) (string, Definition, error) {
 	return name, def, nil
 }
 
-// AutoEngines are the engines that "auto" chooses from, the best one first: it
-// takes the first that works on this machine. Docker is among them only where
-// it was declared, since it needs an image to be chosen.
+// AutoEngines lists the engines that "auto" chooses from: the first that works on this machine.
+// Docker is among them only if it was declared, because it needs an image.
 func (h *Host) AutoEngines() []string { return h.engines.Auto() }
 
 // EngineNames lists the engines this Host knows, sorted.
 func (h *Host) EngineNames() []string { return h.engines.Names() }
 
-// SeparateEngines lists those of this project's engines that are programs of
-// their own, and where they stand beside this program: "" where they do not.
+// SeparateEngines lists this project's engines that are separate programs, with their paths beside
+// this program; "" if they are missing.
 func (h *Host) SeparateEngines() map[string]string { return h.engines.SeparatePrograms() }
 
-// EngineFile finds the executable of an engine, which it neither reads nor
-// starts.
+// EngineFile finds the executable of an engine. It neither reads nor starts it.
 func (h *Host) EngineFile(name string) (launch.File, error) { return h.engines.File(name) }
 
-// EngineCommand gives the command line by which this Host would start an engine's
-// process, for tools that start one themselves, with dial.Launch; see
-// launch.Engines.Command.
+// EngineCommand returns the command line for an engine's process, for tools that start one
+// themselves with dial.Launch; see launch.Engines.Command.
 func (h *Host) EngineCommand(name string) (cmd *exec.Cmd, release func(), err error) {
 	return h.engines.Command(name)
 }

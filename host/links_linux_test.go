@@ -276,7 +276,7 @@ func TestLinksOfTools(t *testing.T) {
 				must(t, h.Close())
 				text, _ := os.ReadFile(base + "/w/" + tt.written)
 				notes := strings.Join(report.Degraded, "\n")
-				noted := strings.Contains(notes, "they are not protected: \""+base+tt.noted+"\"")
+				noted := strings.Contains(notes, "can write or replace their targets: \""+base+tt.noted+"\"")
 				switch wrote := strings.HasPrefix(string(text), "x"); {
 				case wrote != (tt.told != "" || tt.noted != ""):
 					t.Errorf("written: %v; %q; notes: %s", wrote, report.Instructions, notes)

@@ -23,7 +23,6 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// running is what a Host needs to run commands.
 type running struct {
 	machine *facts.Machine
 	session *session.Session // nil with EnginesOnly
@@ -35,13 +34,13 @@ type running struct {
 	closed  atomic.Bool
 }
 
-// prepare makes what a Host has before it knows its workspace.
+// prepare makes the parts of a Host that do not depend on the workspace.
 func (h *Host) prepare() {
 	h.machine = facts.OnlyCaller(h.caller)
 	h.life, h.endLife = context.WithCancel(context.Background())
 }
 
-// open finds the workspace, if commands are to run, and makes what runs them.
+// open resolves the workspace, if commands are to run, and prepares to run them.
 func (h *Host) open(ctx context.Context) error {
 	o := &h.options
 	if !o.EnginesOnly {
@@ -56,7 +55,7 @@ func (h *Host) open(ctx context.Context) error {
 	return nil
 }
 
-// findWorkspace resolves the workspace, and what of it is protected.
+// findWorkspace resolves the workspace, and what is protected in it.
 func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -84,7 +83,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		return err
 	}
 	if o.Workspace.Temp {
-		// Whose it is to be depends on the workspace's owner.
+		// The owner of /tmp depends on the workspace's owner.
 		if roots.TempAlias, err = h.session.Temp(ctx); err != nil {
 			return err
 		}
@@ -116,14 +115,14 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	return nil
 }
 
-// credentials are those of Options, or what has come in their place.
+// credentials are those of Options, or the latest that Renew set.
 func (h *Host) credentials() map[string]Credential { return h.machine.Sets() }
 
-// Renew gives credentials other values, for a Host that outlives its tokens. Each command that starts from
-// now on gets them. Sets replace Options.Credentials. Where environ has GH_TOKEN or GITHUB_TOKEN, that value
-// replaces the one of Options.Environ, for the sets that are built in. With the next command, all that
-// runs in a session with processes gets the new values as well; there, a set with other hosts, another
-// header or other variables is refused when a command starts.
+// Renew replaces the values of credentials, for a Host that lives longer than its tokens. Every
+// later command gets the new ones. Sets replace Options.Credentials. For built-in sets, GH_TOKEN
+// and GITHUB_TOKEN of environ replace those of Options.Environ. In a session with processes, the
+// running ones get the new values with the next command; there, Start refuses a set with other
+// hosts, another header or other variables.
 func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 	if err := checkCredentials(sets); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 	return nil
 }
 
-// openRecords opens the audit log, and says where this Host keeps its decisions.
+// openRecords opens the audit log, and returns the paths of this Host's records.
 func (h *Host) openRecords() (records []view.HostPath, err error) {
 	if store := h.options.Approvals.Store; store != nil {
 		records = append(records, view.HostPath{Path: store.Dir(), Attribute: "approvals", Description: "what was approved", Kind: view.OwnRecord})
@@ -157,18 +156,17 @@ func (h *Host) openRecords() (records []view.HostPath, err error) {
 	return records, nil
 }
 
-// Workspace resolves paths as commands see them: what a command calls /tmp/x is
-// the file that ResolveForRead("/tmp/x") finds, if WorkspaceOptions.Temp is set.
-// Of what lies in an overlay - an extra readable root, a toolchain - it finds
-// the host's file, which a command may have changed for its session.
+// Workspace resolves paths as commands see them: with WorkspaceOptions.Temp, ResolveForRead("/tmp/x")
+// finds the file that a command calls /tmp/x. For a path in an overlay, such as an extra readable
+// root or a toolchain, it finds the host's file; a command may have changed it for its session.
 func (h *Host) Workspace() *workspace.Workspace { return h.machine.Workspace }
 
 // Root is the resolved directory of the workspace.
 func (h *Host) Root() string { return h.machine.Workspace.Root() }
 
-// Check finds all that can fail before a command is known: the definition, its
-// paths, the engine's executable, and, by doing, whether the engine works on
-// this machine. An empty name means the default sandbox.
+// Check finds all errors that need no command: of the definition, its paths, the engine's
+// executable, and, with a trial, whether the engine works here. An empty name means the default
+// sandbox.
 func (h *Host) Check(ctx context.Context, name string) error {
 	if h.options.EnginesOnly {
 		return sandbox.ErrNoWorkspace
@@ -185,10 +183,10 @@ func (h *Host) Check(ctx context.Context, name string) error {
 	return err
 }
 
-// Close kills the commands that still run, stops the engines and removes what
-// the Host has made. It is idempotent; commands fail with ErrClosed after it, and
-// nothing is logged any more. It waits for no command that is being started, nor for longer than a few seconds for
-// an engine that hangs or a lock that another process holds.
+// Close kills running commands, stops the engines and removes the Host's files. It is idempotent.
+// Later commands fail with ErrClosed, and nothing more is logged. It does not wait for a command
+// that is starting, and only a few seconds for an engine that hangs or for a lock of another
+// process.
 func (h *Host) Close() error {
 	if h.closed.Swap(true) {
 		return nil
@@ -199,7 +197,7 @@ func (h *Host) Close() error {
 	return errors.Join(h.pool.Close(releaseTime), h.session.Close())
 }
 
-// EngineInfo gives what an engine says of itself, starting it if need be.
+// EngineInfo returns an engine's description of itself. It starts the engine if necessary.
 func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error) {
 	e, err := h.pool.Engine(ctx, name)
 	if err != nil {
@@ -208,21 +206,19 @@ func (h *Host) EngineInfo(ctx context.Context, name string) (shared.Info, error)
 	return e.Info, nil
 }
 
-// EngineProbe finds out whether an engine works on this machine, starting it
-// if need be.
+// EngineProbe finds out whether an engine works on this machine. It starts the engine if necessary.
 func (h *Host) EngineProbe(ctx context.Context, name string) (shared.Probe, error) {
 	return h.pool.Probe(ctx, name)
 }
 
-// Sessions lists the named sessions of this user, by name. For root these are
-// also those that root has made for the owners of workspaces. The environment is
-// that of Options.Environ; the directory that of SessionOptions.Dir.
+// Sessions lists this user's named sessions, by name; for root, also those that root made for
+// owners of workspaces. environ is as Options.Environ, and dir as SessionOptions.Dir.
 func Sessions(ctx context.Context, environ []string, dir string) ([]SessionInfo, error) {
 	return session.List(ctx, facts.NewEnvironment(environ).Lookup, dir)
 }
 
-// RemoveSession removes a named session and all that it keeps. It is
-// ErrSessionInUse while a process uses it and fs.ErrNotExist if there is none.
+// RemoveSession removes a named session and its files. It returns ErrSessionInUse while a process
+// uses it, and fs.ErrNotExist if there is none.
 func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove(facts.NewEnvironment(environ).Lookup, dir, name)
 }
@@ -240,15 +236,15 @@ func (h *Host) Processes() (list []ProcessInfo, err error) {
 	return list, nil
 }
 
-// HasProcesses reports whether something may run in the session, of a definition with
+// HasProcesses reports whether processes may run in the session of a definition with
 // Session.Processes.
 func (h *Host) HasProcesses() bool { return h.pool.HasProcesses() }
 
-// EndProcesses ends what commands have left running in the session. It ends no command: while one
-// of those runs it does nothing.
+// EndProcesses ends what commands left running in the session. While a command runs there, it does
+// nothing.
 func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndProcesses(ctx) }
 
-// sessionOf says which session a sandbox is in.
+// sessionOf returns the session of a sandbox.
 func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
 	return SessionReport{Name: h.session.Name(), Dir: opened.Resolved.Spec.Session.Dir}
 }

@@ -9,97 +9,86 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Options make a Host. The zero value has one sandbox, "default", which
-// isolates with the platform's engine.
+// Options make a Host. The zero value has one sandbox, "default", which isolates with the
+// platform's engine.
 type Options struct {
-	// Sandboxes are the definitions by name. Empty means the one above.
+	// Sandboxes are the definitions by name. Empty means "default" alone.
 	Sandboxes map[string]Definition
-	// DefaultSandbox is used where a caller names none. Empty means the only
-	// sandbox there is.
+	// DefaultSandbox is the sandbox of a command that names none. Empty means the only sandbox in
+	// Sandboxes.
 	DefaultSandbox string
-	// OtherBinds are those of definitions that are not in Sandboxes, and are used elsewhere: commands of
-	// theirs can have put a program there that this Host would run outside of sandboxes.
+	// OtherBinds are binds of definitions that are not in Sandboxes, but used elsewhere. Their
+	// commands could write a program there, so this Host does not run programs from there outside
+	// of sandboxes.
 	OtherBinds []Bind
-	// Workspace is what commands work on.
+	// Workspace is the tree that commands work on.
 	Workspace WorkspaceOptions
 	// Session is what commands share.
 	Session SessionOptions
-	// EnginesOnly makes a Host that answers questions about engines and runs
-	// nothing, for which it needs no workspace.
+	// EnginesOnly makes a Host that only answers questions about engines. It needs no workspace.
 	EnginesOnly bool
 
-	// OneShot says that this program runs one command and ends: no empty sandbox is
-	// kept for a next one. Without it, an engine that can keeps one for each definition
-	// in use, once a command of it has ended; see shared.Spec.Prepare.
+	// OneShot is for a program that runs one command and ends. Without it, some engines keep an
+	// empty sandbox for the next command of each definition; see shared.Spec.Prepare.
 	OneShot bool
 
-	// Builtins are the engines that this program serves by executing itself;
-	// see ServeBuiltin.
+	// Builtins are the engines that this program serves by executing itself; see ServeBuiltin.
 	Builtins Builtins
-	// EngineDir is where executables of engines by the name of
-	// sbxhost-engine-NAME are looked for; they start faster than a re-executed
-	// program. Empty means the directory of the running program, for the engines
-	// of this project and those of Builtins alone.
+	// EngineDir is the directory of executables named sbxhost-engine-NAME, which start faster than
+	// the re-executed program. Empty means the directory of the running program, and there only
+	// this project's engines and those of Builtins.
 	EngineDir string
-	// Engines are engines from elsewhere, by name. One that has the name of a
-	// built-in engine takes its place. None is started from where commands can
-	// write.
+	// Engines are other engines, by name. An entry with a built-in engine's name replaces it. The
+	// Host refuses an executable that commands could write.
 	Engines map[string]EngineSource
-	// Reattach are engines that run already, started with -debug, by name; they
-	// take the place of all but injected ones. See wire.ReattachEnv.
+	// Reattach are engines that already run, started with -debug, by name. Only injected engines
+	// have precedence. See wire.ReattachEnv.
 	Reattach map[string]wire.Reattach
-	// Inject are engines that run inside this process, by name, ahead of all
-	// others: for tests, and for embedders with engines of their own. An
-	// injected engine that needs the init finds it only if main called
+	// Inject are engines that run in this process, by name, before all others: for tests, and for
+	// programs with their own engines. One that needs the init finds it only if main called
 	// ServeBuiltin or sandboxinit.Hook.
 	Inject map[string]shared.Engine
 
-	// Credentials are sets for Definition.Credentials, by name, besides those that are
-	// built in. Of a built-in one, Pass may be said here.
+	// Credentials are sets for Definition.Credentials, by name, besides the built-in ones. A
+	// built-in name may only set Pass.
 	Credentials map[string]Credential
 
-	// Approvals say what becomes of commands that would run without a sandbox.
+	// Approvals decide about commands that would run without a sandbox.
 	Approvals ApprovalOptions
-	// Approver asks a person about one of those; nil denies.
+	// Approver asks a person about such a command; nil denies.
 	Approver Approver
-	// AuditLog is the file of a log of decisions and ends, absolute; empty means none. A
-	// command that cannot be logged does not run.
+	// AuditLog is the absolute path of the log of decisions and ends; empty means none. A command
+	// that cannot be logged does not run.
 	AuditLog string
-	// Record, if set, is called with each of those decisions and ends, whether there is a
-	// log or not: before the command runs, and before Wait returns. Calls may come from
-	// several goroutines. An error keeps the command from running. A record's Command joins the
-	// end to the decision, TraceParent both to the
-	// trace that the command is part of.
+	// Record, if set, receives each decision before the command runs, and each end before Wait
+	// returns, also without a log. Several goroutines may call it. After an error the command does
+	// not run. A record's Command joins the end to the decision; TraceParent joins both to a trace.
 	Record func(AuditRecord) error
 
-	// Protected are host files that no command may write, whatever is bound:
-	// the configuration in force.
+	// Protected are host files that no command may write, even in a writable bind: the
+	// configuration in force.
 	Protected []string
-	// TrustChecked says that another text of these would not be obeyed: commands run although
-	// an engine cannot protect them.
+	// TrustChecked says that the program checks these files before it obeys them, so commands run
+	// even if an engine cannot protect them.
 	TrustChecked bool
-	// HideSensitive hides files that look as if they held secrets, which Explain names
-	// otherwise: those named .env, and those whose names begin with ".env.".
+	// HideSensitive hides files that look as if they held secrets: .env, and names that begin with
+	// ".env.". Otherwise Explain lists them.
 	HideSensitive bool
-	// Environ is the caller's environment. Nil means that of this process, which New
-	// then reads.
+	// Environ is the caller's environment. With nil, New reads this process's.
 	Environ []string
-	// Dir is the directory that commands without a Dir run in, if it lies in
-	// the workspace. Empty means the current directory, which New then reads; so it
-	// does for a path that is not absolute.
+	// Dir is the directory of commands without a Dir, if it is in the workspace. If it is empty or
+	// relative, New reads the current directory.
 	Dir string
-	// Linger is how long what holds the places of protected paths that do not
-	// exist - empty files and directories - stays in the workspace after a
-	// command, for the next one. Zero means 100 milliseconds, negative not at all.
-	// Close removes it in any case.
+	// Linger is how long stubs for protected paths that do not exist (empty files and directories)
+	// stay in the workspace after a command, for the next one. Zero means 100 milliseconds,
+	// negative not at all. Close removes them in any case.
 	Linger time.Duration
-	// Usage, if set, is what engines take over of whom the commands are for, in a program that runs them for
-	// other processes: nil is what this process has. An engine that is not written in Go, by this project's
-	// package shared, takes nothing over.
+	// Usage, if set, has the process attributes that engines take over, in a program that runs
+	// commands for other processes; nil means this process's. Only engines in Go, with package
+	// shared, take them over.
 	Usage *wire.Usage
-	// StartTimeout bounds the start of an engine's process; zero means 10
-	// seconds.
+	// StartTimeout bounds the start of an engine's process; zero means 10 seconds.
 	StartTimeout time.Duration
-	// Logger receives what the host and its engines log; nil discards it.
+	// Logger receives the logs of the host and its engines; nil discards them.
 	Logger hclog.Logger
 }

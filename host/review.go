@@ -16,20 +16,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 )
 
-// Reviews lists the reviews of the workspace, by name: those that were applied as a whole, and can be
-// taken back, are Whole. Those that this Host has used since it was made, and those of other processes that
-// still do, are InUse; OpenReview opens one of this Host's that no command uses.
+// Reviews lists the reviews of the workspace, by name. Complete marks those whose last apply was of
+// everything, and can be undone. InUse marks those that this Host has used, and those that other
+// processes use; OpenReview can open one of this Host's that no command uses.
 func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.ReviewStore().List() }
 
-// A Review is what commands wrote to the workspace and that has not come there yet. While it is
-// open, no command can use it.
+// A Review is what commands wrote to the workspace and nobody has applied yet. While it is open, no
+// command can use it.
 type Review struct {
 	host *Host
 	*review.Review
 }
 
-// OpenReview opens a review that no process uses. It is ErrReviewInUse while one does, of this Host's
-// commands as well, and fs.ErrNotExist if there is none.
+// OpenReview opens a review. It returns ErrReviewInUse while a process, or a command of this Host,
+// uses it, and fs.ErrNotExist if there is none.
 func (h *Host) OpenReview(ctx context.Context, name string) (*Review, error) {
 	one, err := h.pool.OpenReview(ctx, name, func(r *review.Review) (sandbox.Target, error) {
 		t, err := h.reviewTarget(r)
@@ -44,7 +44,7 @@ func (h *Host) OpenReview(ctx context.Context, name string) (*Review, error) {
 	return &Review{host: h, Review: one}, nil
 }
 
-// reviewTarget is the sandbox that the review's first command had, or the default one.
+// reviewTarget is the sandbox of the review's first command, or the default one.
 func (h *Host) reviewTarget(r *review.Review) (sandbox.Target, error) {
 	t, err := h.target(r.Sandbox())
 	if errors.Is(err, ErrUnknownSandbox) {
@@ -56,7 +56,7 @@ func (h *Host) reviewTarget(r *review.Review) (sandbox.Target, error) {
 	return t, err
 }
 
-// Changes says what is different. What a definition hides or protects is refused.
+// Changes lists the differences. It marks as refused what a definition hides or protects.
 func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 	t, err := r.host.reviewTarget(r.Review)
 	if err == nil {
@@ -68,16 +68,15 @@ func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 	return r.host.pool.Changes(ctx, r.Review, t)
 }
 
-// UndoReview takes the last apply back, as long as nothing of what it changed was changed
-// since: what was is listed.
+// UndoReview takes the last apply back and lists what changed. It does nothing if somebody has
+// changed one of these files since.
 func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, err error) {
 	return h.pool.ReviewStore().Undo(ctx)
 }
 
-// Diff writes what changes in the paths only or, without them, in all, as git does; and gives the
-// changes that this leaves out. The patch has the contents of files as they are: it is for a
-// file, and for a terminal after what acts on that was replaced. The error is
-// ErrNoProgram where there is no git that can be trusted.
+// Diff writes a git patch of the changes in the given paths, or of all changes without paths, and
+// returns the changes that a patch cannot show. The patch has raw contents of files: escape it for
+// a terminal. The error is ErrNoProgram if there is no git that can be trusted.
 func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []string) (left []ReviewChange, err error) {
 	git, _, err := r.host.machine.Search().Find("git")
 	if err != nil {
@@ -90,8 +89,8 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 	defer done()
 	for _, dir := range dirs {
 		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
-		// No repository, and nobody's configuration: both can name programs, and attributes of the
-		// files hide what they contain.
+		// No repository, and no configuration: both can name programs, and attributes of the files
+		// can hide their contents.
 		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null")
 		var said bytes.Buffer
@@ -104,9 +103,9 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 	return left, nil
 }
 
-// Program prepares to execute a program outside of every sandbox, for the person who looks at a
-// review: a pager. It is found by its name, or absolute path, where no command could have put it, and
-// neither may a path lie there that an argument or its environment has. Besides that it gets a PATH.
+// Program prepares to execute a program, such as a pager, outside of every sandbox, for the person
+// who looks at a review. The program, and each path in its arguments and environment, must lie
+// where no command can write. Its environment is environ with a PATH.
 func (r *Review) Program(ctx context.Context, environ []string, name string, args ...string) (*exec.Cmd, error) {
 	search := r.host.machine.Search()
 	program, _, err := search.Find(name)

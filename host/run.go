@@ -18,45 +18,44 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// run is what a Cmd knows of its command once it starts.
+// run is the state of a Cmd after Start.
 type run struct {
-	mu          sync.Mutex // guards the next seven
+	mu          sync.Mutex // guards the next seven fields
 	startCalled bool
 	waitCalled  bool
-	process     shared.Process // nil until started
+	process     shared.Process // nil until the start
 	report      Report
-	end         End // apart: begin, when it was abandoned, still writes to report
+	end         End // separate, because an abandoned begin still writes to report
 	calls       []shared.TracedCall
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
-	deadline   time.Time    // when the time limit is over; zero for none
-	doing      atomic.Value // string: what Start is at
-	abandoned  atomic.Bool  // Start has returned while something of it goes on
-	endKnown   atomic.Bool  // the command's end is known, or was given up
-	gaveUp     bool         // nobody has told how the command ended; once ended
+	deadline   time.Time    // the end of the time limit; zero for none
+	doing      atomic.Value // string: the step that Start is in
+	abandoned  atomic.Bool  // Start has returned while begin still runs
+	endKnown   atomic.Bool  // the end is known, or was given up
+	gaveUp     bool         // nobody reported the end; valid after ended
 	killOnce   sync.Once
 	giveUpOnce sync.Once
-	overdue    chan struct{} // closed when nothing is waited for any more
+	overdue    chan struct{} // closed when Wait must return
 
 	opened *sandbox.Open
 	endErr error
 
 	files     stdio.Files
-	starting  shared.Process         // what startIn gave
-	started   shared.Command         // which that is
+	starting  shared.Process         // result of startIn
+	started   shared.Command         // the command that startIn started
 	origins   []EnvVar               // of its environment
-	watching  <-chan []facts.Watched // what is hidden and protected from it
-	degraded  []string               // what is to be told once events are
-	lateNotes []string               // and after all events
-	notes     []string               // what a person should know of this command's environment
-	events    chan struct{}          // closed when the last event was seen
+	watching  <-chan []facts.Watched // the hidden and protected paths
+	degraded  []string               // notes to report before the events
+	lateNotes []string               // notes to report after all events
+	notes     []string               // what a person should know of the environment
+	events    chan struct{}          // closed after the last event
 	auditID   string
-	logged    bool          // a decision was
-	announced *announcement // the one that was logged and told to the caller last; nil before
-	approved  string        // the directory that an approval lets it run in; empty where none was needed
+	logged    bool          // a decision was logged
+	announced *announcement // the last decision that was logged and reported; nil before
+	approved  string        // the directory that the approval is for; empty without one
 }
 
-// announcement is what a decision is about and what it is.
 type announcement struct {
 	engine   string
 	decision policy.Decision
@@ -68,8 +67,8 @@ func (c *Cmd) runningProcess() shared.Process {
 	return c.process
 }
 
-// Report tells how the command was run, or why not; it is complete once Wait has returned, or
-// Start an error.
+// Report returns how the command ran, or why not. It is complete after Wait, or after an error of
+// Start.
 func (c *Cmd) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,19 +81,19 @@ func (c *Cmd) Report() Report {
 	return complete(r)
 }
 
-// refused takes down why the command does not run.
+// refused records why the command does not run.
 func (c *Cmd) refused(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end = endOf(nil, err)
 	unwanted := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded, ErrTimedOut, ErrClosed}, func(why error) bool { return errors.Is(err, why) })
-	// What was decided counts once it was told, as in the audit log. An abandoned begin, of a
-	// command that is unwanted, may be about to tell it.
+	// A decision counts once it was reported, as in the audit log. The abandoned begin of an
+	// unwanted command may still report one.
 	if denied := policy.Denied.String(); !unwanted && c.announced == nil && c.report.Decision != denied {
 		c.report.Decision, c.report.Rule, c.report.Reason = denied, "", err.Error()
 	}
 }
 
-// unwindTime is how long a start may take to undo what it has done, when its time
-// is over, before it is left to do that alone.
+// unwindTime is how long Start waits for an overdue begin to undo its work, before it returns
+// without it.
 const unwindTime = 250 * time.Millisecond

@@ -423,7 +423,7 @@ func TestSizeOnADisk(t *testing.T) {
 				o.Sandboxes[sandbox] = host.Definition{Engine: "native", Limits: limits}
 			}
 		})
-		if err := h.Command(t.Context(), "required", "true").Run(); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), `limits.temp_size: nothing can hold it`) {
+		if err := h.Command(t.Context(), "required", "true").Run(); !errors.Is(err, shared.ErrUnsupported) || !strings.Contains(err.Error(), `limits.temp_size: nothing can enforce it`) {
 			t.Errorf("%q: required: %v", name, err)
 		}
 		for sandbox, told := range map[string]bool{"fast": true, "unset": false} {

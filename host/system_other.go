@@ -19,8 +19,8 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// errSystem answers what needs an engine. An engine's process gets the files of a command over a
-// unix socket, and what a command must not see is decided by who owns which file.
+// errSystem is the error of everything that needs an engine. The protocol passes a command's files
+// over a unix socket, and the rules for hidden files depend on unix owners.
 var errSystem error = &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: noEngine}
 
 const noEngine = "no engine isolates on " + runtime.GOOS
@@ -38,27 +38,27 @@ func (h *Host) writableDir(string) string { return "" } // launch accepts no pro
 
 func (h *Host) open(context.Context) error { return nil }
 
-// Check finds that no engine works on this system.
+// Check reports that no engine works on this system.
 func (h *Host) Check(ctx context.Context, name string) error {
 	return h.Command(ctx, name).Start()
 }
 
-// Close has nothing to end but the use of Options.Logger.
+// Close ends the use of Options.Logger.
 func (h *Host) Close() error {
 	h.logging.Close(releaseTime)
 	return nil
 }
 
-// Renew is for commands, which do not run.
+// Renew fails: no command runs.
 func (h *Host) Renew(map[string]Credential, []string) error { return errSystem }
 
-// Root is "": the workspace is not looked for.
+// Root is empty: New does not look for a workspace.
 func (h *Host) Root() string { return "" }
 
-// Workspace contains nothing: how commands see paths is not known where none runs.
+// Workspace contains nothing: no command sees paths.
 func (h *Host) Workspace() *workspace.Workspace { return &workspace.Workspace{} }
 
-// EngineInfo gives what an engine that is part of this program says of itself.
+// EngineInfo returns a built-in engine's description of itself.
 func (h *Host) EngineInfo(_ context.Context, name string) (shared.Info, error) {
 	if info, ok := h.options.Builtins.Info(h.engines.Resolve(name)); ok {
 		return info, nil
@@ -66,12 +66,12 @@ func (h *Host) EngineInfo(_ context.Context, name string) (shared.Info, error) {
 	return shared.Info{}, errSystem
 }
 
-// EngineProbe finds that no engine works on this system.
+// EngineProbe reports that no engine works on this system.
 func (h *Host) EngineProbe(context.Context, string) (shared.Probe, error) {
 	return shared.Probe{Reason: noEngine, Fix: "use Linux or macOS", Unusable: true}, nil
 }
 
-// Start is refused with shared.ErrUnavailable: no engine isolates on this system.
+// Start fails with shared.ErrUnavailable: no engine isolates on this system.
 func (c *Cmd) Start() error {
 	t, err := c.wanted()
 	return cmp.Or(err, error(&SandboxError{Sandbox: t.Name, Err: errSystem}))
@@ -84,7 +84,7 @@ func (c *Cmd) wanted() (sandbox.Target, error) {
 	return c.target()
 }
 
-// Explain says what the definition says. What the command would see is not known.
+// Explain returns what the definition says, without what a command would see.
 func (c *Cmd) Explain() (*Explanation, error) {
 	t, err := c.wanted()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	return e, nil
 }
 
-// What follows is refused as Start is.
+// These methods fail like Start.
 
 func (c *Cmd) Wait() error                                { return errSystem }
 func (c *Cmd) Denied(shared.TracedCall) ([]Denial, error) { return nil, errSystem }
@@ -118,27 +118,27 @@ func (c *Cmd) Approve(ApprovalScope) (ApprovalRequest, error) {
 	return ApprovalRequest{}, errSystem
 }
 
-// Findings has none.
+// Findings returns nothing.
 func (h *Host) Findings() ([]approvals.Finding, error) { return nil, nil }
 
-// AcknowledgeFindings has nothing to do.
+// AcknowledgeFindings does nothing.
 func (h *Host) AcknowledgeFindings(context.Context) ([]approvals.Finding, error) { return nil, nil }
 
-// Sessions finds none.
+// Sessions returns nothing.
 func Sessions(context.Context, []string, string) ([]SessionInfo, error) { return nil, nil }
 
-// RemoveSession finds none.
+// RemoveSession finds no session.
 func RemoveSession(_ []string, _, name string) error {
 	return &os.PathError{Op: "remove", Path: name, Err: os.ErrNotExist}
 }
 
-// Nothing runs, or goes on.
+// These methods do nothing, because nothing runs.
 
 func (h *Host) Processes() ([]ProcessInfo, error)  { return nil, nil }
 func (h *Host) HasProcesses() bool                 { return false }
 func (h *Host) EndProcesses(context.Context) error { return nil }
 
-// A Review is what commands wrote to a workspace: there is none here.
+// A Review is what commands wrote to a workspace. There are none here.
 type Review struct{ *review.Review }
 
 func (r *Review) Changes(context.Context) (*ReviewSet, error) { return nil, errSystem }
@@ -158,5 +158,5 @@ func (h *Host) UndoReview(context.Context) (name string, changed []string, err e
 	return "", nil, errSystem
 }
 
-// WritableDirs finds none: no command writes.
+// WritableDirs returns nothing: no command writes.
 func WritableDirs(Options) []string { return nil }

@@ -12,21 +12,21 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// writableDir is the directory with p that commands can write to, or "".
+// writableDir returns the directory above p that commands can write to, or "".
 func (h *Host) writableDir(p string) string {
 	_, dir := h.commandsWrite([]string{p})
 	return dir
 }
 
-// commandsWrite gives the first of some paths of the host that lies in a directory
-// that commands can write to, and that directory. p is "" where none does.
+// commandsWrite returns the first of some host paths that is in a directory that commands can write
+// to, and that directory. p is "" if there is none.
 func (h *Host) commandsWrite(list []string) (p, dir string) {
 	w := h.writable()
 	return w.First(list)
 }
 
-// writable is where commands can write. With EnginesOnly there is no workspace, but the engines
-// that are asked are those that commands would be run by.
+// writable is where commands can write. With EnginesOnly there is no workspace, but its engines are
+// those that would run commands.
 func (h *Host) writable() (w facts.Writable) {
 	root := h.machine.Workspace.Root()
 	w = facts.Writable{Roots: facts.OnlyWritable(h.machine.Workspace), Outer: h.machine.Outer(), Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
@@ -47,11 +47,10 @@ func (h *Host) writable() (w facts.Writable) {
 	return w
 }
 
-// WritableDirs gives the directories of the host that commands can write to by some
-// Options: the workspace's, those around a workspace that is not named, and what is
-// bound writable. A program that writes a file where its user says must not follow a
-// symlink that lies in one of them. What cannot be found out is left out: New says
-// what is wrong with it.
+// WritableDirs returns the host directories that commands can write to with these Options: the
+// workspace's, those around a default workspace, and writable binds. A program that writes a file
+// at a user's path must not follow a symlink in one of them. The list omits invalid paths; New
+// returns their errors.
 func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
 	caller := callerOf(&o)
@@ -63,8 +62,8 @@ func WritableDirs(o Options) (dirs []string) {
 	return slices.Concat(dirs, w.Outer, w.Binds)
 }
 
-// droppedFromPath says which directories of the caller's PATH are left out since they lie in the
-// workspace.
+// droppedFromPath lists the directories of the caller's PATH that the command's PATH omits because
+// they are in the workspace.
 func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
 	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
 		return nil
