@@ -14,38 +14,38 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// A MacTrial is a probe as it would be tried on macOS. A test that has a model of
-// profiles, and no Mac, can say by it what the probe would find.
+// A MacTrial is a probe for macOS as data. A test with a model of profiles, and no Mac, can predict
+// its result.
 type MacTrial struct {
 	ProbeInfo
-	// Requires is what an engine must claim for the probe to be tried.
+	// Requires are the features that an engine must claim, or the probe is skipped.
 	Requires []shared.Feature
 	// Refusable says that an engine may refuse the request instead.
 	Refusable bool
-	// Trial is what is tried.
+	// Trial is the action.
 	Trial MacCommand
-	// Granted is the control, where the same must succeed; nil where the control
-	// runs without a sandbox or there is none.
+	// Granted is the control, in which the action must succeed; nil if the control runs without a
+	// sandbox, or there is none.
 	Granted *MacCommand
-	// Links are the symbolic links that are planted, and what they lead to.
+	// Links are the planted symlinks and their targets.
 	Links map[string]string
-	// Volume are names by device and number, and the files that they are of.
+	// Volume maps device and number to files.
 	Volume map[string]string
-	// Unmodelled says why no profile decides what the probe finds. Trial and Granted
-	// are then without meaning.
+	// Unmodelled says why no profile decides the probe's result. Trial and Granted are then without
+	// meaning.
 	Unmodelled string
 }
 
 // A MacCommand is one command of a MacTrial.
 type MacCommand struct {
-	Spec    shared.Spec    // with which it is opened
-	Command shared.Command // what is started
-	Acts    [][]string     // the actions of earlier commands, and its own, with their arguments
+	Spec    shared.Spec // the Spec of its sandbox
+	Command shared.Command
+	Acts    [][]string // the actions of earlier commands, then its own, with their arguments
 }
 
-// MacTrials gives every probe that is tried on macOS, as if the scenes of a
-// suite lay in the directory as and the caller's home in home. They are planted,
-// one after the other, in dir, an existing directory, and removed again.
+// MacTrials returns every probe for macOS, as if the scenes of a suite were in the directory as and
+// the caller's home were home. It plants them, one after the other, in dir, an existing directory,
+// and removes them.
 func MacTrials(dir, as, home string) ([]MacTrial, error) {
 	const random = "MODELLED"
 	planted := &scene.Kit{Dir: dir, Program: filepath.Join(dir, "kit"), Home: home, Random: random}
@@ -66,12 +66,12 @@ func MacTrials(dir, as, home string) ([]MacTrial, error) {
 	return list, nil
 }
 
-// fill plants the probe's scene, and describes it as if it lay in told's directory.
+// fill plants the probe's scene, and describes it as if it were in told's directory.
 func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	real := planted.Layout(p.Place(), p.ID)
 	defer real.Close()
 	err := real.Plant()
-	if err != nil && !errors.As(err, new(scene.AbsentError)) { // what is absent here need not be so on a Mac
+	if err != nil && !errors.As(err, new(scene.AbsentError)) { // a Mac may have what is absent here
 		return err
 	}
 	rename := func(s string) string { return strings.ReplaceAll(s, planted.Dir, told.Dir) }
@@ -90,7 +90,7 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	at := told.Layout(p.Place(), p.ID)
 	at.Values = maps.Clone(real.Values)
 	if at.Values["addr"] == "" {
-		at.Values["addr"] = "192.0.2.7:40000" // where this machine has no address
+		at.Values["addr"] = "192.0.2.7:40000" // if this machine has no address
 	}
 	for name, value := range at.Values {
 		at.Values[name] = rename(value)
@@ -107,7 +107,7 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	return nil
 }
 
-// onMac gives the trial's command.
+// onMac returns the trial's command.
 func onMac(t *scene.Trial) MacCommand {
 	c := MacCommand{Spec: t.Sorted(), Command: t.Command, Acts: append(slices.Clone(t.First), t.Act)}
 	c.Command.TTY = t.TTY

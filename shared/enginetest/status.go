@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// Group is a part of what a sandbox must hold.
+// Group is one part of the kit.
 type Group string
 
 const groupContract Group = "Contract" // the rules of package shared
@@ -20,11 +20,11 @@ const groupContract Group = "Contract" // the rules of package shared
 // ProbeInfo describes a probe.
 type ProbeInfo struct {
 	ID, Title string // as in Result
-	Group     Group  // likewise
-	MustWork  bool   // whether it is of what must be possible, not of what must not
+	Group     Group  // as in Result
+	MustWork  bool   // the action must succeed; otherwise it must fail
 }
 
-// Probes lists all probes, those for other platforms too.
+// Probes lists all probes, with those for other platforms.
 func Probes() []ProbeInfo {
 	var list []ProbeInfo
 	for _, p := range probes.All() {
@@ -37,25 +37,25 @@ func infoOf(p *probes.Probe) ProbeInfo {
 	return ProbeInfo{p.ID, p.Title, Group(p.Group), p.Works}
 }
 
-// Status is how a case went.
+// Status is the outcome of a case.
 type Status string
 
 const (
-	// Held: what must not be possible is not, and the control shows that it
-	// could have been; or what must work does.
+	// Held: a forbidden action failed, though the control shows that it can succeed; or a required
+	// action succeeded.
 	Held = Status(scene.Held)
-	// Leaked: what must not be possible is.
+	// Leaked: a forbidden action succeeded.
 	Leaked = Status(scene.Leaked)
-	// Failed: what must work does not, or the case could not be carried out.
+	// Failed: a required action failed, or the case could not run.
 	Failed = Status(scene.Failed)
-	// Hung: the case did not end in Options.CaseTimeout.
+	// Hung: the case did not end within Options.CaseTimeout.
 	Hung = Status(scene.Hung)
-	// ControlFailed: the action did not succeed where it is granted either, so
-	// that its failure inside says nothing.
+	// ControlFailed: the action failed also where it is permitted, so its failure inside proves
+	// nothing.
 	ControlFailed = Status(scene.ControlFailed)
 	// Skipped: the engine does not claim a feature that the case needs.
 	Skipped = Status(scene.Skipped)
-	// NotApplicable: the case says nothing on this machine or for this user.
+	// NotApplicable: the case proves nothing on this machine or for this user.
 	NotApplicable = Status(scene.NotApplicable)
 )
 
@@ -64,28 +64,28 @@ func (s Status) Bad() bool { return scene.Status(s).Bad() }
 
 // Result is the outcome of one case.
 type Result struct {
-	ID    string `json:"id"`    // of the case: "net.01"; it stays with what it tries
-	Group Group  `json:"group"` // what it belongs to
-	// Feature is what it is evidence of; empty where every engine must hold it.
+	ID    string `json:"id"`    // of the case: "net.01"; it never means another case
+	Group Group  `json:"group"` // its part of the kit
+	// Feature is the feature that the case is evidence for; empty if every engine must pass it.
 	Feature shared.Feature `json:"feature,omitempty"`
 	Title   string         `json:"title"`  // one line for people
-	Status  Status         `json:"status"` // how it went
-	// Found is how a case went that is Skipped since the engine does not claim the feature, and
-	// could be tried all the same.
+	Status  Status         `json:"status"` // the outcome
+	// Found is the outcome of a case that is Skipped because the engine does not claim the feature,
+	// if the kit could run it.
 	Found  Status `json:"found,omitempty"`
 	Detail string `json:"detail"` // what was found, or why there is nothing to find
-	Millis int64  `json:"millis"` // how long it took
+	Millis int64  `json:"millis"` // duration in milliseconds
 }
 
 // Results are the outcomes of a suite, in its order.
 type Results struct {
-	Results []Result `json:"results"` // one of each case that was run
+	Results []Result `json:"results"` // one for each case that ran
 
-	claims shared.Features // of the engine
-	all    bool            // that no case was left out by Options.Run
+	claims shared.Features // the engine's
+	all    bool            // Options.Run left out no case
 }
 
-// Bad are the results that tell of a failure.
+// Bad returns the results that are failures.
 func (r Results) Bad() (bad []Result) {
 	for _, one := range r.Results {
 		if one.Status.Bad() {
@@ -95,7 +95,7 @@ func (r Results) Bad() (bad []Result) {
 	return bad
 }
 
-// Summary is one line with the number of each status that occurred, and the cases that hung.
+// Summary is one line with the number of each status, and the cases that hung.
 func (r Results) Summary() string {
 	counts := map[Status]int{}
 	var hung []string
@@ -120,8 +120,8 @@ func (r Results) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteTable writes the results for people, grouped, one case a line. With
-// brief, only those that tell of a failure.
+// WriteTable writes the results for people, in groups, one case a line. With brief it writes only
+// failures.
 func (r Results) WriteTable(w io.Writer, brief bool) error {
 	var out strings.Builder
 	var group Group
@@ -168,16 +168,16 @@ var known = shared.Features{
 	shared.FeatureLimitTempSize,
 }
 
-// unknown are features that an engine claims and this kit does not know.
+// unknown are an engine's features that this kit does not know.
 func unknown(claims shared.Features) shared.Features {
 	return slices.DeleteFunc(slices.Clone(claims), known.Has)
 }
 
-// notKnown warns of them.
-const notKnown = "the engine claims what this kit does not know, and tries nothing of: a name of docs/protocol.md is written otherwise, or the kit is older than the engine: "
+// notKnown warns of unknown features.
+const notKnown = "the engine claims features that this kit does not know and cannot test: a name differs from docs/protocol.md, or the kit is older than the engine: "
 
-// Claims says by what was found which features the engine may claim besides, since probes of
-// them hold and none fails, and which of those that it claims it must drop.
+// Claims returns the features that the engine may also claim, because their probes hold and none
+// fails, and those that it must drop.
 func (r Results) Claims() (may, drop []shared.Feature) {
 	held, bad := map[shared.Feature]bool{}, map[shared.Feature]bool{}
 	var order []shared.Feature

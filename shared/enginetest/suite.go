@@ -20,59 +20,55 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// Options choose what is run. The zero value runs everything, in about ten
-// seconds.
+// Options choose what to run. The zero value runs everything, in about ten seconds.
 type Options struct {
-	// Run chooses cases by their ID; nil is all.
+	// Run chooses cases by their ID; nil means all.
 	Run *regexp.Regexp
 	// ProbesOnly and ContractOnly leave out the other part.
 	ProbesOnly, ContractOnly bool
-	// Unconfined runs the probes on an engine that does not isolate, which
-	// shows what they find without isolation.
+	// Unconfined runs the probes on an engine that does not isolate, which shows their results
+	// without isolation.
 	Unconfined bool
-	// Session runs everything in sessions that have a directory, one for each
-	// case, where an engine may work in another way.
+	// Session runs each case in a session with a directory, which an engine may implement
+	// differently.
 	Session bool
-	// Prepared sets Prepare in each Spec, and runs a command before each probe's own, so that
-	// the probe runs in a sandbox that was made beforehand where the engine makes one.
+	// Prepared sets Prepare in each Spec, and runs a command before each probe's own, so that the
+	// probe runs in a prepared sandbox if the engine makes one.
 	Prepared bool
-	// StreamBytes is how much goes through each stream in the contract's test of
-	// large streams. Zero is 32 MiB.
+	// StreamBytes is the length of each stream in the contract's test of large streams. Zero is 32
+	// MiB.
 	StreamBytes int64
-	// Launch starts one more process of the engine, for the cases that kill one.
-	// Without it they are left out.
+	// Launch starts one more process of the engine, for the cases that kill one. Nil leaves them
+	// out.
 	Launch func(ctx context.Context) (*dial.Process, error)
-	// EngineOptions are the engine's own, as JSON, of each sandbox that is opened: for
-	// an engine that cannot do without, such as one that needs an image.
+	// EngineOptions are the engine's own options, as JSON, for each sandbox: for an engine that
+	// requires some, such as an image.
 	EngineOptions json.RawMessage
-	// Name is what the engine must call itself. [RunBinary] takes it from a program's name,
+	// Name is the name that the engine must have. [RunBinary] takes it from a program's name,
 	// sbxhost-engine-NAME.
 	Name string
-	// Program is what runs inside: an absolute path of a program whose main calls
-	// [Hook]. Empty is this program itself, which must then be linked statically or
-	// find its libraries in every sandbox.
+	// Program is the program that runs inside: the absolute path of one whose main calls [Hook].
+	// Empty means this program, which must then be static or find its libraries in every sandbox.
 	Program string
-	// Brief has the rules that start many commands start fewer: for engines that
-	// need long to start one.
+	// Brief makes cases with many commands start fewer, for engines that start commands slowly.
 	Brief bool
-	// Known are cases, by ID, that the engine is known to fail on this machine,
-	// and why. [Run] fails those of them that it does not.
+	// Known maps IDs of cases that the engine fails on this machine to the reason. [Run] fails such
+	// a case if it passes.
 	Known map[string]string
 	// CaseTimeout ends a case that hangs. Zero is 90 seconds, or five minutes with Brief.
 	CaseTimeout time.Duration
 }
 
-// A Suite is an engine and the cases to try on it. Its methods are called one at a
-// time; the engine stays the caller's.
+// A Suite is an engine and its test cases. Call one method at a time; the caller owns the engine.
 type Suite struct {
 	kit     *scene.Kit
 	options Options
 }
 
-// New prepares a suite. The program must have called [Hook] first in its main,
-// and should call Close at the end. The errors say that Hook was not called, that
-// the engine does not answer or does not work here (ErrUnavailable), that there is
-// nowhere to work, or, without Options.Run, that no command starts.
+// New prepares a suite. The program must have called [Hook] first in its main, and should call
+// Close at the end. The errors are: nobody called Hook; the engine does not answer, or does not
+// work here (ErrUnavailable); there is no directory to work in; or, without Options.Run, no command
+// starts.
 func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, error) {
 	if !hooked.Load() {
 		return nil, errors.New("enginetest: this program's main does not call enginetest.Hook (or enginetest.Main) first")
@@ -101,13 +97,12 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	}
 	if err := startsOne(ctx, k); err != nil {
 		k.Close()
-		return nil, fmt.Errorf("enginetest: no command starts, and no case can tell more than this one: %w", err)
+		return nil, fmt.Errorf("enginetest: no command starts, so no case can show more than this error: %w", err)
 	}
 	return &Suite{k, options}, nil
 }
 
-// startsOne runs a command that does nothing in the usual sandbox. An engine that needs options is
-// not asked to.
+// startsOne runs an empty command in the usual sandbox, unless the engine needs options.
 func startsOne(ctx context.Context, k *scene.Kit) error {
 	status, detail := k.InScene(ctx, scene.Place{AnyView: true, AnyNetwork: true}, "start", func(s *scene.Scene) {
 		o := s.Attempt(s.Trying("nothing"))
@@ -124,8 +119,8 @@ func startsOne(ctx context.Context, k *scene.Kit) error {
 	return nil
 }
 
-// NeedsOptions gives the engine's complaint where it opens no sandbox without
-// options of its own that [Options.EngineOptions] does not have, and nil elsewhere.
+// NeedsOptions returns the engine's error if it opens no sandbox without options that
+// [Options.EngineOptions] lacks; else nil.
 func (s *Suite) NeedsOptions(ctx context.Context) error {
 	sc := s.kit.Layout(scene.Place{}, "options")
 	defer sc.Close()
@@ -139,7 +134,7 @@ func (s *Suite) NeedsOptions(ctx context.Context) error {
 		}
 		return none, err
 	})
-	return needsOptions(err) // all else is for the cases to tell of
+	return needsOptions(err) // the cases report all other errors
 }
 
 func needsOptions(err error) error {
@@ -149,14 +144,13 @@ func needsOptions(err error) error {
 	return nil
 }
 
-// Close removes what the suite has made. What a run leaves that is killed, a later one
-// removes.
+// Close removes the suite's files. A later run removes those of a killed one.
 func (s *Suite) Close() error { return s.kit.Close() }
 
 // A testCase is one probe or one rule of the contract.
 type testCase struct {
-	Result // what of it is known beforehand
-	// lacks are features that the engine does not claim and whose case can be tried.
+	Result // the fields that are known beforehand
+	// lacks are features that the engine does not claim, though the kit can run the case.
 	lacks string
 	// alone says that no other case may run at the same time.
 	alone bool
@@ -168,7 +162,7 @@ func (s *Suite) cases() []testCase {
 	var list []testCase
 	if !s.options.ContractOnly {
 		for _, p := range probes.All() {
-			// Without isolation, what is claimed all the same is tried: limits.
+			// Without isolation, test what is claimed nevertheless: limits.
 			if s.kit.Unconfined() && !s.options.Unconfined && (!p.OfLimit() || scene.Missing(s.kit.Info.Features, p.Features) != "") {
 				continue
 			}
@@ -209,13 +203,13 @@ func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 type Progress struct {
 	Done int // cases that have ended
 	Of   int // cases in all
-	// Slowest has run for longest, since Since, of the cases that run now; empty is none.
+	// Slowest is the running case that began first, at Since; empty if none runs.
 	Slowest string
 	Since   time.Time
 }
 
-// Run tries everything that was chosen. Tell, if not nil, is called when a case begins or has
-// ended, and every second. The end of ctx ends the run; what was not run is not in the results.
+// Run runs the chosen cases. tell, if not nil, is called when a case begins or ends, and every
+// second. When ctx ends, Run returns the results so far.
 func (s *Suite) Run(ctx context.Context, tell func(Progress)) Results {
 	cases := s.cases()
 	results := make([]Result, len(cases))
@@ -284,7 +278,7 @@ func (s *Suite) Run(ctx context.Context, tell func(Progress)) Results {
 		}
 	}
 	return Results{
-		Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // not run
+		Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // did not run
 		claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
 	}
 }
