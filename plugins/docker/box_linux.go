@@ -26,33 +26,31 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-// A box is one opened Spec: cmdengine's sandbox, and what it takes to make
-// containers for it.
+// A box is one opened Spec: cmdengine's sandbox, with what makes its containers.
 type box struct {
 	shared.Sandbox
 	engine *engine
 
-	// Final once open has returned.
+	// Final after open.
 	daemon *daemon.Daemon
 	plans  plan.Planner
 	notes  []shared.Event
-	// network is what is passed between a container's network, which is its own, and the
-	// host's; nil for nothing.
+	// network passes connections between a container's own network and the host's; may be nil.
 	network *gated.Network
 	filter  []byte // of system calls
 
 	cache       *caches.Keeper
-	lasting     *kept.SessionContainer // nil where containers end with the box
+	lasting     *kept.SessionContainer // nil if containers end with the box
 	preparation *image.Preparation     // of the image; nil before
 
 	vessels sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	held   *kept.Held // with reuse, the one that commands are let into
+	held   *kept.Held // with reuse, the container of all commands
 }
 
-// open is cmdengine's hook: spec's form and features have been checked.
+// open is cmdengine's hook, after checks of the Spec's form and features.
 func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	o, err := definition.Parse(spec.Options)
 	if err != nil {
@@ -86,8 +84,8 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
 		InitFile: initFile.Path, Labels: map[string]string{owner.Label: owner.This().String()}}
 	b.notes = append(b.notes, limitNotes...)
-	// Docker's own filter stays in force. It lets through what leaves something
-	// behind or reaches beyond: set-id bits, input for terminals, io_uring, vsock.
+	// Docker's own filter stays in force. It permits calls that leave something behind or reach
+	// outside: set-id bits, input for terminals, io_uring, vsock.
 	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
@@ -125,7 +123,7 @@ func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
 	return p.Container(words)
 }
 
-// launch starts one container, which is gone when the box has been closed.
+// launch starts one container, which ends at the latest with the box.
 func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*vessel.Vessel, error) {
 	v, err := b.launchWith(ctx, argv, b.plans.Labels)
 	if err != nil {
@@ -156,7 +154,6 @@ func (b *box) launchWith(ctx context.Context, argv func(socket string) []string,
 	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m)
 }
 
-// begin is cmdengine's hook.
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
 	start := b.beginFresh
 	if b.plans.Options.Reuse {
@@ -172,11 +169,11 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	}
 	if !r.Conn.Rooted() {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "landlock"},
-			Message: "the container has no Landlock that would keep the command from descriptors of directories that a command of another sandbox passes to it"})
+			Message: "the container has no Landlock, so a command of another sandbox can pass descriptors of directories to the command"})
 	}
 	if at := r.Vessel.Replaced.Swap(nil); at != nil {
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
-			Message: fmt.Sprintf("config.reuse: the container was replaced, since %q is not the file that it was", *at)})
+			Message: fmt.Sprintf("config.reuse: the container was replaced, because %q is another file now", *at)})
 	}
 	return r, told, nil
 }
@@ -198,12 +195,10 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 	return r, nil
 }
 
-// beginShared runs a command in the container that commands share, and in the
-// next one where that has lost a mount.
+// beginShared runs a command in the shared container, and in the next one if that has lost a mount.
 func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
 	if b.lasting != nil {
-		// Until the command runs: nobody else puts another container in the place
-		// of the session's meanwhile.
+		// Until the command runs, so that nobody else replaces the session's container.
 		unlock, err := owner.LockDir(ctx, b.lasting.Dir)
 		if err != nil {
 			return nil, b.lasting.Unavailable(err)
@@ -214,7 +209,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		return nil, err
 	}
 	var lost *string
-	const often = 10 // one that is new is not looked at, but others may have been faster
+	const often = 10 // a new one is not checked, but others may have been faster
 	for range often {
 		h, err := b.enter(ctx)
 		if err != nil {
@@ -231,7 +226,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		return r, err
 	}
 	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse",
-		Message: fmt.Sprintf("one container after another loses what is mounted on %q", *lost)}
+		Message: fmt.Sprintf("one container after another loses the mount on %q", *lost)}
 }
 
 func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
@@ -254,7 +249,7 @@ func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, st
 	_, bare := errors.AsType[*vessel.BareError](err)
 	broken := errors.Is(err, shared.ErrBroken)
 	if bare || broken {
-		h.Retire() // those that run in it may end there
+		h.Retire() // it may still run other commands
 		if b.lasting != nil {
 			b.lasting.Leave() // or the next command would find it again
 			if broken {
@@ -266,8 +261,8 @@ func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, st
 	return nil, err
 }
 
-// enter gives the container that commands share, a new one where there is none
-// that is made of just what this command asks for.
+// enter returns the shared container. It makes a new one if there is none, or if that was made from
+// anything else than this command needs.
 func (b *box) enter(ctx context.Context) (*kept.Held, error) {
 	p, err := b.container("", nil)
 	if err != nil {
@@ -314,13 +309,13 @@ func (b *box) enter(ctx context.Context) (*kept.Held, error) {
 	v.Replaced.Store(why)
 	h := kept.Hold(v, m, b.lasting, found)
 	if !h.Enter() {
-		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended as soon as it was there"}
+		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended right after its start"}
 	}
 	b.held = h
 	return h, nil
 }
 
-// retireHeld gives up the container that commands share. The caller has the lock.
+// retireHeld gives up the shared container. The caller has the lock.
 func (b *box) retireHeld() {
 	if b.held != nil {
 		b.held.Retire()
@@ -328,25 +323,24 @@ func (b *box) retireHeld() {
 	}
 }
 
-// command is what the init is told.
+// command is the command's description for the init.
 func (b *box) command(cmd *shared.Command) sandboxinit.Command {
-	// The container's bounds are the init's, too.
+	// The container's limits are the init's too.
 	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, SharedLimits: true, Rlimits: sandboxinit.Rlimits(b.plans.Limits.OpenFiles),
 		Confinement: sandboxinit.Confinement{Rooted: true, Filter: b.filter}}
 }
 
-// explain adds to an error what this engine's user may not think of.
+// explain adds a hint to an error that the user may not understand.
 func (b *box) explain(err error) error {
 	e, ok := errors.AsType[*shared.Error](err)
 	if ok && e.Kind == shared.ErrNotFound && e.Hint == "" && b.plans.Image.Path != "" {
 		with := *e
-		with.Hint = "the image has its programs in " + b.plans.Image.Path + ": see that env.PATH does"
+		with.Hint = "the image has its programs in " + b.plans.Image.Path + ": make sure that env.PATH does"
 		return &with
 	}
 	return err
 }
 
-// plan is cmdengine's hook.
 func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 	words := containerinit.FetchArgv(plan.LineInside + "/" + plan.SocketName)
 	switch {
@@ -375,12 +369,12 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 		out.Notes = append(out.Notes, n.Message)
 	}
 	if b.plans.Spec.Network.Mode == shared.NetworkNames {
-		out.Notes = append(out.Notes, "listed names are reached by a proxy, which HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name, whatever env has for these")
+		out.Notes = append(out.Notes, "a proxy, in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, reaches the listed names, whatever env sets these to")
 	}
 	return out, nil
 }
 
-// Close implements shared.Sandbox. It returns once the containers are gone.
+// Close implements shared.Sandbox. It returns when the containers are gone.
 func (b *box) Close(ctx context.Context) error {
 	err := b.Sandbox.Close(ctx)
 	b.mu.Lock()
@@ -402,7 +396,7 @@ func (b *box) Close(ctx context.Context) error {
 	}
 }
 
-// release takes away what was made beside containers.
+// release removes what was made beside containers.
 func (b *box) release() {
 	if b.preparation != nil {
 		b.preparation.Release()

@@ -38,8 +38,8 @@ var info = shared.Info{
 		Blocks: []shared.OptionBlock{
 			{Name: "cache", Doc: "volumes that outlive the container", Attributes: []shared.OptionAttribute{
 				{Name: "paths", Type: shared.OptionStringList, Doc: "absolute paths inside", Required: true},
-				{Name: "scope", Type: shared.OptionString, Doc: "whose they are: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},
-				{Name: "ttl", Type: shared.OptionString, Doc: "how long one lasts that nothing uses, such as \"720h\"", Default: json.RawMessage(`"720h"`)},
+				{Name: "scope", Type: shared.OptionString, Doc: "who shares them: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},
+				{Name: "ttl", Type: shared.OptionString, Doc: "how long an unused one lasts, such as \"720h\"", Default: json.RawMessage(`"720h"`)},
 			}},
 		},
 	},

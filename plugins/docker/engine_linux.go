@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// New makes the engine. It looks at nothing before it is used.
+// New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
 	return &engine{surroundings: daemon.HostSurroundings(), locateInit: sandboxinit.Locate}
 }
@@ -24,15 +24,15 @@ type engine struct {
 	locateInit   func() (sandboxinit.Binary, error)
 
 	mu        sync.Mutex
-	connected *daemon.Daemon // once it has answered
+	connected *daemon.Daemon // nil until it has answered
 	sweep     sync.Once
-	projects  atomic.Uint64 // Compose projects that this process has named
+	projects  atomic.Uint64 // number of Compose projects that this process has named
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }
 
-// Open sees to everything but the container: the daemon, the image, and whether
-// a container could be made at all.
+// Open prepares everything except the container: the daemon, the image, and the check whether a
+// container is possible.
 func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
 	b := &box{engine: e}
 	inner := cmdengine.New(cmdengine.Config{Info: info, Open: b.open, Begin: b.begin, Plan: b.plan})
@@ -45,8 +45,8 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	return b, nil
 }
 
-// daemon gives the daemon that the surroundings name. Only one that has
-// answered is kept: what failed may have been put right since.
+// daemon returns the daemon of this environment. It caches only one that has answered: somebody may
+// repair it meanwhile.
 func (e *engine) daemon(ctx context.Context) (*daemon.Daemon, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *engine) daemon(ctx context.Context) (*daemon.Daemon, error) {
 	return d, nil
 }
 
-// self is who this process is.
+// self is the user of this process.
 func self() shared.User {
 	return shared.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 }

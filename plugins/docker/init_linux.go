@@ -7,8 +7,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// checkInit refuses an init that needs a loader: an image need not have one,
-// and one that has chooses what it does.
+// checkInit refuses an init that needs a loader: an image may lack one, and an image's loader
+// decides what it does.
 func checkInit(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -18,7 +18,7 @@ func checkInit(path string) error {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return &shared.Error{Kind: shared.ErrUnavailable,
-				Message: fmt.Sprintf("%q, which is to be the init in containers, is linked dynamically", path),
+				Message: fmt.Sprintf("the init for containers, %q, is linked dynamically", path),
 				Hint:    "build it with CGO_ENABLED=0, or install sbxhost-init beside it"}
 		}
 	}

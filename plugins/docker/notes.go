@@ -9,8 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// notes tell what each command of a sandbox gets less of than was asked for, and
-// what holds its limits.
+// notes report what a sandbox's commands get less than asked for, and what enforces its limits.
 func notes(p *plan.Planner) []shared.Event {
 	var out []shared.Event
 	l := p.Limits
@@ -22,11 +21,11 @@ func notes(p *plan.Planner) []shared.Event {
 		degraded("config.cap_add", "commands that run as root inside have %s", c)
 	}
 	if p.Options.WritableRoot {
-		degraded("config.writable_root", "what commands write to the container's own files takes disk space without a limit")
+		degraded("config.writable_root", "no limit bounds the disk space of what commands write to the container's own files")
 	}
 	switch {
 	case p.Options.Lasts(p.Spec):
-		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the session is there: until it is removed, or the container's options, binds, hidden or protected paths change")
+		degraded("config.reuse", "commands share one container, its processes and its private directories, as long as the session exists: until it is removed, or the container's options, binds, hidden or protected paths change")
 	case p.Options.Reuse:
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}

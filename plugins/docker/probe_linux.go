@@ -8,8 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Probe asks the daemon who it is. It starts no container: which image there is
-// to start one from is for a definition to say.
+// Probe asks the daemon for its facts. It starts no container: only a definition has an image.
 func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 	d, err := e.daemon(ctx)
 	if err == nil {
@@ -43,7 +42,7 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		held bool
 	}{{"memory", d.Facts.LimitsMemory}, {"cpus", d.Facts.LimitsCPUs}, {"pids", d.Facts.LimitsPIDs}} {
 		if !limit.held {
-			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be held by the daemon: "+d.Facts.Lacks())
+			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be enforced by the daemon: "+d.Facts.Lacks())
 		}
 	}
 	return p, nil

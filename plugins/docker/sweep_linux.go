@@ -10,9 +10,9 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 )
 
-// sweep removes what engines that were killed have left: containers that they
-// had made and not yet started, and the services that Compose had started for
-// them; and containers of sessions that are gone. Other containers that they had started have ended with them.
+// sweep removes what killed engines left: containers that they had made and not started, services
+// that Compose had started for them, and containers of removed sessions. Their other containers
+// have ended with them.
 func sweep(docker *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

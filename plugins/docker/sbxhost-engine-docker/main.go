@@ -1,8 +1,8 @@
 //go:debug containermaxprocs=0
 
-// Command sbxhost-engine-docker serves the docker engine to an sbxhost host. It
-// is a program of its own, and no part of sbxhost: Docker's client takes longer
-// to initialise than all the rest of it. Install it beside sbxhost.
+// Command sbxhost-engine-docker serves the docker engine to an sbxhost host. It is a separate
+// program because Docker's client takes longer to initialise than all of sbxhost. Install it beside
+// sbxhost.
 package main
 
 import (

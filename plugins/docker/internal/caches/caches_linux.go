@@ -22,19 +22,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Keeper sees to the volumes of one sandbox.
+// A Keeper manages the volumes of one sandbox.
 type Keeper struct {
 	docker *client.Client
-	plans  *plan.Planner // which has the volumes
-	// records is the directory in which it is noted when a volume was last used.
+	plans  *plan.Planner // has the volumes
+	// records is the directory that records the last use of each volume.
 	records string
 
 	mu   sync.Mutex
-	used time.Time // when they were last seen to
+	used time.Time // time of the last Refresh
 }
 
-// New says which volumes there are to be. They are made with the first
-// container.
+// New plans the volumes. The first container makes them.
 func New(docker *client.Client, plans *plan.Planner, getenv func(string) string) (*Keeper, error) {
 	k := &Keeper{docker: docker, plans: plans}
 	c := &plans.Options.Cache
@@ -45,13 +44,13 @@ func New(docker *client.Client, plans *plan.Planner, getenv func(string) string)
 	if c.Scope == "user" {
 		project = ""
 	} else if project == "" {
-		return nil, definition.Error("cache", "there is no workspace that it could belong to; scope = \"user\" needs none")
+		return nil, definition.Error("cache", "there is no workspace for it; scope = \"user\" needs none")
 	}
 	base := getenv("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
 		home := getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return nil, definition.Error("cache", "no home directory is known to note its use in: set HOME")
+			return nil, definition.Error("cache", "there is no home directory to record its use in: set HOME")
 		}
 		base = filepath.Join(home, ".cache")
 	}
@@ -63,9 +62,8 @@ func New(docker *client.Client, plans *plan.Planner, getenv func(string) string)
 	return k, nil
 }
 
-// Refresh makes the volumes that are not there and notes that they are
-// used, now and then while the sandbox is open: another engine takes them
-// away once nothing has used them for as long as they were to last.
+// Refresh makes missing volumes and records their use, now and then while the sandbox is open:
+// another engine removes a volume that nobody has used for its whole lifetime.
 func (c *Keeper) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +110,7 @@ func (c *Keeper) make(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// makeOne makes a volume, unless it is there and has been given to its owner.
+// makeOne makes a volume, unless it exists and belongs to its owner.
 func (c *Keeper) makeOne(ctx context.Context, v *plan.Cache, now time.Time) (there bool, err error) {
 	record := filepath.Join(c.records, v.Name)
 	if expired(record, now) {
@@ -130,7 +128,7 @@ func (c *Keeper) makeOne(ctx context.Context, v *plan.Cache, now time.Time) (the
 	case err != nil && !cerrdefs.IsNotFound(err):
 		return false, cacheError(ctx, v, err)
 	}
-	// Its record tells that it has been given to its owner, so there is none before.
+	// Its record proves that its owner has it, so there must be none before.
 	if err := os.Remove(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, definition.Error("cache", "%v", err)
 	}
@@ -153,7 +151,7 @@ func (c *Keeper) give(ctx context.Context, fresh []plan.Cache) error {
 	if err != nil {
 		return err
 	}
-	p.Host.AutoRemove = false // its status is to be read
+	p.Host.AutoRemove = false // its status is needed
 	created, err := c.docker.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: c.plans.Options.ImagePlatform})
 	if err != nil {
 		return err
@@ -170,7 +168,7 @@ func (c *Keeper) give(ctx context.Context, fresh []plan.Cache) error {
 	select {
 	case end := <-wait.Result:
 		if end.StatusCode != 0 {
-			return fmt.Errorf("it could not be given to its user: status %d", end.StatusCode)
+			return fmt.Errorf("giving it to its user failed: status %d", end.StatusCode)
 		}
 		return nil
 	case err := <-wait.Error:
@@ -178,7 +176,7 @@ func (c *Keeper) give(ctx context.Context, fresh []plan.Cache) error {
 	}
 }
 
-// note writes the record of a volume anew.
+// note writes a new record of a volume.
 func (c *Keeper) note(name string, now time.Time) error {
 	record, ttl := filepath.Join(c.records, name), c.plans.Options.Cache.Lasting
 	if err := errors.Join(os.WriteFile(record, []byte(ttl.String()+"\n"), 0o600), os.Chtimes(record, now, now)); err != nil {
@@ -187,8 +185,7 @@ func (c *Keeper) note(name string, now time.Time) error {
 	return nil
 }
 
-// expired reports whether the volume of a record has been of no use for longer
-// than it was to last.
+// expired reports whether nobody has used a record's volume for its whole lifetime.
 func expired(record string, now time.Time) bool {
 	info, err := os.Lstat(record)
 	if err != nil {
@@ -213,9 +210,8 @@ func removeCache(ctx context.Context, docker *client.Client, name, record string
 	return nil
 }
 
-// sweepCaches removes the caller's volumes that have expired, of whatever
-// project, and the records of those that are gone. It finds volumes by their
-// label; one without a record counts as used since it was made.
+// sweepCaches removes the caller's expired volumes, of all projects, and records of missing ones.
+// It finds volumes by label; one without a record was last used when it was made.
 func sweepCaches(ctx context.Context, docker *client.Client, records string, uid uint32, now time.Time) {
 	mine := plan.CacheLabel + "=" + strconv.FormatUint(uint64(uid), 10)
 	list, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", mine)})

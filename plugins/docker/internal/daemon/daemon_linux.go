@@ -25,14 +25,14 @@ type Daemon struct {
 	Facts    Facts
 }
 
-// connectTime bounds how long a daemon may take to say who it is. Podman runs a
-// dozen programs for that, which takes seconds on a machine that is busy.
+// connectTime bounds the daemon's first answer. Podman runs a dozen programs for it, which takes
+// seconds on a busy machine.
 const connectTime = 30 * time.Second
 
-// RemovalTime bounds one request to take a container away.
+// RemovalTime bounds one request to remove a container.
 const RemovalTime = 30 * time.Second
 
-// Connect asks a daemon who it is.
+// Connect asks a daemon for its facts.
 func Connect(ctx context.Context, at endpoint) (*Daemon, error) {
 	c, err := client.New(client.WithHost("unix://"+at.Socket), client.WithUserAgent("sbxhost/"+definition.Version))
 	if err != nil {
@@ -88,7 +88,7 @@ func askDaemon(ctx context.Context, c *client.Client) (facts Facts, err error) {
 	return facts, nil
 }
 
-// askPodman gives what only Podman says of itself, nil where the daemon is another.
+// askPodman returns what only Podman says about itself; nil for another daemon.
 func askPodman(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
@@ -104,8 +104,7 @@ func askPodman(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	return askPodmanInfo(ctx, c)
 }
 
-// recursiveReadOnly reports whether a kernel can make a tree of mounts
-// read-only, which Linux 5.12 brought.
+// recursiveReadOnly reports whether a kernel can make a tree of mounts read-only, since Linux 5.12.
 func recursiveReadOnly(kernel string) bool {
 	var major, minor int
 	if n, _ := fmt.Sscanf(kernel, "%d.%d", &major, &minor); n != 2 {
@@ -135,8 +134,8 @@ func connectError(at endpoint, err error) error {
 	return e
 }
 
-// socketOwner gives the uid of who listens at a unix socket, nil where that user
-// has no number here.
+// socketOwner returns the uid of the process that listens at a unix socket; nil if it has no number
+// here.
 func socketOwner(ctx context.Context, path string) *uint32 {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -151,8 +150,8 @@ func socketOwner(ctx context.Context, path string) *uint32 {
 	return &cred.Uid
 }
 
-// PeerCred is who was at the other end of conn when it was connected, or began
-// to listen there, in numbers of this process's namespaces.
+// PeerCred is the process at the other end of conn when it connected, or began to listen, in
+// numbers of this process's namespaces.
 func PeerCred(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

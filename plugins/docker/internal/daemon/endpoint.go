@@ -1,5 +1,5 @@
-// Package daemon finds the daemon, Docker's or Podman's, and asks it for the facts that
-// containers are planned by.
+// Package daemon finds the daemon, Docker's or Podman's, and asks it for the facts for plans of
+// containers.
 package daemon
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// endpoint is where the daemon is.
+// endpoint is the address of the daemon.
 type endpoint struct {
 	Socket string // absolute path of its unix socket
-	Origin string // what said so, for people
+	Origin string // the source of this address, for people
 }
 
 const defaultSocket = "/var/run/docker.sock"
 
-// Surroundings are what decides where the daemon is.
+// Surroundings are the inputs for the daemon's address.
 type Surroundings struct {
 	Getenv func(string) string
 	read   func(path string) ([]byte, error)
 	exists func(path string) bool
 }
 
-// configDir is that of Docker's own configuration, empty if nobody knows.
+// configDir is the directory of Docker's own configuration, empty if unknown.
 func (s *Surroundings) configDir() string {
 	if dir := s.Getenv("DOCKER_CONFIG"); dir != "" {
 		return dir
@@ -40,9 +40,9 @@ func (s *Surroundings) configDir() string {
 	return ""
 }
 
-// Find goes by the same sources in the same order as Docker's own
-// command line: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default
-// socket; and then, where that does not exist, a rootless daemon's.
+// Find uses the same sources in the same order as Docker's own command line: DOCKER_HOST,
+// DOCKER_CONTEXT, the current context, the default socket; and, if that does not exist, a rootless
+// daemon's.
 func Find(s Surroundings) (endpoint, error) {
 	if host := s.Getenv("DOCKER_HOST"); host != "" {
 		return unixEndpoint(host, "DOCKER_HOST")
@@ -50,8 +50,7 @@ func Find(s Surroundings) (endpoint, error) {
 	dir := s.configDir()
 	context, origin := s.Getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
 	if context == "" && dir != "" {
-		// One that cannot be read is no worse than none: Docker's own command
-		// goes on, too.
+		// Ignore one that cannot be read, like Docker's own command.
 		if raw, err := s.read(filepath.Join(dir, "config.json")); err == nil {
 			context, origin = currentContext(raw), "the current context in "+filepath.Join(dir, "config.json")
 		}
@@ -62,7 +61,7 @@ func Find(s Surroundings) (endpoint, error) {
 		raw, err := s.read(meta)
 		if err != nil {
 			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
-				Message: fmt.Sprintf("the Docker context %q (%s) is not there: %v", context, origin, err),
+				Message: fmt.Sprintf("the Docker context %q (%s) does not exist: %v", context, origin, err),
 				Hint:    "choose one that `docker context ls` shows"}
 		}
 		host := contextHost(raw)
@@ -85,8 +84,8 @@ func unixEndpoint(host, origin string) (endpoint, error) {
 	if !ok {
 		scheme, _, _ := strings.Cut(host, ":")
 		return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
-			// Not the whole address: it may hold a password.
-			Message: fmt.Sprintf("%s names a daemon that is reached by %q, which need not be on this machine; this engine binds the workspace and a socket into containers", origin, scheme),
+			// Do not show the whole address: it may have a password.
+			Message: fmt.Sprintf("%s names a daemon with a %q address, which may be on another machine; this engine binds the workspace and a socket into containers", origin, scheme),
 			Hint:    "point DOCKER_HOST at the unix socket of a local daemon, such as unix://" + defaultSocket}
 	}
 	if !filepath.IsAbs(socket) || strings.IndexByte(socket, 0) >= 0 {
@@ -117,7 +116,7 @@ func contextHost(raw []byte) string {
 	return meta.Endpoints["docker"].Host
 }
 
-// FirstLine is the first of what a daemon says.
+// FirstLine is the first line of a daemon's message.
 func FirstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return s

@@ -6,25 +6,24 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Facts are what a plan goes by, of a daemon.
+// Facts are the facts about a daemon for a plan.
 type Facts struct {
 	Version  string
-	Podman   bool    // it is Podman that speaks Docker's API
-	Rootless bool    // uid 0 inside is who runs the daemon
-	owner    *uint32 // of a rootless one; nil is unknown
-	Remapped bool    // uids inside are others of the host, unless asked otherwise
-	// recursiveRO says that what is mounted below a read-only bind can be made
-	// read-only as well.
+	Podman   bool    // it is Podman, which also speaks Docker's API
+	Rootless bool    // uid 0 inside is the daemon's user
+	owner    *uint32 // of a rootless one; nil means unknown
+	Remapped bool    // uids inside differ from the host's, unless asked otherwise
+	// recursiveRO says that mounts below a read-only bind can be read-only too.
 	RecursiveRO  bool
 	LimitsMemory bool
 	LimitsCPUs   bool
 	LimitsPIDs   bool
 	Cgroup       string // "1" or "2"
-	CPUs         int    // of its machine; 0 is unknown
+	CPUs         int    // of its machine; 0 means unknown
 }
 
-// Holdable refuses the limits that the daemon's machine cannot hold, or, with
-// best effort, takes them out and says so.
+// Holdable refuses limits that the daemon's machine cannot enforce, or with best effort removes and
+// reports them.
 func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
 	var out []shared.Event
 	for _, limit := range []struct {
@@ -51,10 +50,10 @@ func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
 	return out, nil
 }
 
-// Lacks says why a daemon cannot hold a limit.
+// Lacks says why a daemon cannot enforce a limit.
 func (d *Facts) Lacks() string {
 	if d.Rootless {
-		return "it is rootless, and has the cgroup controller from systemd on cgroup v2 alone, where that delegates it"
+		return "it is rootless, and gets the cgroup controller only if systemd delegates it on cgroup v2"
 	}
 	return "its machine lacks the cgroup controller"
 }
@@ -68,17 +67,17 @@ func LimitEvent(name, mechanism, hold string) shared.Event {
 		Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}}
 }
 
-// overflowUID is how the kernel shows a user that has no number here.
+// overflowUID is the kernel's number for a user without a number here.
 const overflowUID = 65534
 
-// OwnedBy refuses a rootless daemon of somebody else's: its containers have no
-// number for anybody but who runs it, so commands would be that user and no other.
+// OwnedBy refuses a rootless daemon of another user: its containers map only that user, so commands
+// would run as that user.
 func (d *Facts) OwnedBy(u shared.User) error {
 	switch {
 	case !d.Rootless:
 		return nil
 	case d.owner == nil:
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: "it is not known whose the rootless daemon is, as which commands would run",
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: "the rootless daemon's user is not known, and commands would run as that user",
 			Hint: "run sbxhost where the daemon runs, not in another user namespace, or use a rootful daemon"}
 	case *d.owner != u.UID:
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "engine",

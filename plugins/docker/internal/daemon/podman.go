@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// podmanFacts are what Podman says of itself in its own API only: in Docker's it
-// passes over that it is rootless, and claims every limit.
+// podmanFacts are what only Podman's own API says: in Docker's API it does not say that it is
+// rootless, and claims every limit.
 type podmanFacts struct {
 	rootless                             bool
 	limitsMemory, limitsCPUs, limitsPIDs bool
@@ -31,12 +31,12 @@ func parsePodmanInfo(raw []byte) (podmanFacts, error) {
 	err := json.Unmarshal(raw, &info)
 	if err != nil || info.Host == nil || info.Host.Security == nil || info.Host.Security.Rootless == nil {
 		return podmanFacts{}, &shared.Error{Kind: shared.ErrUnavailable,
-			Message: "Podman does not say whether it is rootless, so whose files commands would make is not known",
+			Message: "Podman does not say whether it is rootless, so the owner of new files is not known",
 			Hint:    "use Podman " + podmanOldest + " or later, or Docker"}
 	}
 	f := podmanFacts{rootless: *info.Host.Security.Rootless}
-	// Without systemd, or on version 1, a rootless Podman makes no control group,
-	// and leaves limits out without a word.
+	// Without systemd, or on version 1, a rootless Podman makes no control group, and silently
+	// ignores limits.
 	if f.rootless && (info.Host.CgroupManager != "systemd" || info.Host.CgroupVersion != "v2") {
 		return f, nil
 	}
@@ -47,12 +47,11 @@ func parsePodmanInfo(raw []byte) (podmanFacts, error) {
 	return f, nil
 }
 
-// podmanOldest is the version below which nobody has tried what Podman does with
-// what it is asked for.
+// podmanOldest is the oldest Podman whose behavior was tested.
 const podmanOldest = "4.3.0"
 
-// podmanVersion gives the version of Podman, empty for another daemon, or refuses
-// it, by the components that a daemon says it has.
+// podmanVersion returns the version of Podman from a daemon's components, or refuses it; empty for
+// another daemon.
 func podmanVersion(components map[string]string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(components)) {
 		if !strings.Contains(strings.ToLower(name), "podman") {
@@ -61,7 +60,7 @@ func podmanVersion(components map[string]string) (string, error) {
 		version := components[name]
 		if number, _, _ := strings.Cut(version, "-"); number == "" || versions.LessThan(number, podmanOldest) {
 			return "", &shared.Error{Kind: shared.ErrUnavailable,
-				Message: fmt.Sprintf("the daemon is Podman %s, of which it is not known that it holds all that this engine asks for", version),
+				Message: fmt.Sprintf("the daemon is Podman %s, which was not tested to enforce all that this engine asks for", version),
 				Hint:    "use Podman " + podmanOldest + " or later, or Docker"}
 		}
 		return version, nil

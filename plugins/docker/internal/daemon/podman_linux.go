@@ -12,10 +12,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// podmanInfoMax bounds what is read of an answer, which is a few kilobytes.
+// podmanInfoMax bounds an answer, which is usually a few kilobytes.
 const podmanInfoMax = 1 << 20
 
-// askPodmanInfo asks what Podman says of itself.
+// askPodmanInfo asks Podman for its own facts.
 func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	raw, err := podmanInfo(ctx, c)
 	if err != nil {
@@ -25,7 +25,7 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) 
 	return &facts, err
 }
 
-// podmanInfo asks in Podman's own API, of which Docker's client knows nothing.
+// podmanInfo asks in Podman's own API, which Docker's client does not know.
 func podmanInfo(ctx context.Context, c *client.Client) ([]byte, error) {
 	unavailable := func(err error) ([]byte, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}

@@ -1,5 +1,4 @@
-// Package definition is what the config block of a definition says to the docker engine,
-// checked.
+// Package definition checks the config block of a definition for the docker engine.
 package definition
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Options are the config block of a definition, checked. What has no value there has its
-// default.
+// Options are the checked config block of a definition, with defaults.
 type Options struct {
 	Image        string       `json:"image"`
 	Dockerfile   string       `json:"dockerfile"`
@@ -27,7 +25,7 @@ type Options struct {
 	Compose      string       `json:"compose"`
 	Service      string       `json:"service"`
 	Pull         string       `json:"pull"`     // "missing", "always", "never"
-	Platform     string       `json:"platform"` // "" for the daemon's own
+	Platform     string       `json:"platform"` // "" means the daemon's own
 	User         string       `json:"user"`
 	CapAdd       []string     `json:"cap_add"`
 	Reuse        bool         `json:"reuse"`
@@ -49,8 +47,7 @@ func Error(name, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf(format, args...)}
 }
 
-// Parse decodes what a definition's config block holds, of which cmdengine has
-// seen that we have such options.
+// Parse decodes a definition's config block. cmdengine has checked the names of its options.
 func Parse(raw json.RawMessage) (*Options, error) {
 	o := &Options{Pull: "missing", Cache: CacheOptions{Scope: "project", TTL: "720h"}}
 	if len(raw) > 0 {
@@ -63,7 +60,7 @@ func Parse(raw json.RawMessage) (*Options, error) {
 		}
 	}
 	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
-		return nil, Error("pull", `%q is none of "missing", "always" and "never"`, o.Pull)
+		return nil, Error("pull", `%q is not "missing", "always" or "never"`, o.Pull)
 	}
 	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.Cache.check, o.checkSource} {
 		if err := check(); err != nil {
@@ -73,7 +70,7 @@ func Parse(raw json.RawMessage) (*Options, error) {
 	return o, nil
 }
 
-// kinds are what JSON calls the types of options.
+// kinds are JSON's names for the types of options.
 var kinds = map[reflect.Kind]string{
 	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Struct: "block",
 }
@@ -93,8 +90,7 @@ func (o *Options) setPlatform() error {
 	return nil
 }
 
-// checkCapabilities refuses those with which a container is none: they undo the
-// rest of what this engine sets up.
+// checkCapabilities refuses capabilities that undo the container's isolation.
 func (o *Options) checkCapabilities() error {
 	form := regexp.MustCompile(`^[A-Z][A-Z_]*$`)
 	for i, c := range o.CapAdd {
@@ -134,7 +130,7 @@ func (c *CacheOptions) check() (err error) {
 	return nil
 }
 
-// checkSource wants one source of the image.
+// checkSource requires one source of the image.
 func (o *Options) checkSource() error {
 	var given []string
 	for _, source := range []struct{ name, value string }{
@@ -152,17 +148,16 @@ func (o *Options) checkSource() error {
 	case len(given) > 1:
 		return Error(given[1], "%s and %s exclude one another", given[0], given[1])
 	case o.Compose != "" && o.Service == "":
-		return Error("service", "is missing: compose needs the name of the service as which commands run")
+		return Error("service", "is missing: compose needs the name of the service that commands run as")
 	case o.Compose == "" && o.Service != "":
-		return Error("service", "is of no use without compose")
+		return Error("service", "has no effect without compose")
 	}
 	return nil
 }
 
-// Lasts reports whether one container serves a definition for all of a named
-// session. Root's, for commands of another user, does not: that user could swap
-// what is in the session's directory. Nor one beside services of Compose's, which
-// end with the sandbox.
+// Lasts reports whether one container serves a definition during a named session. Not for root with
+// commands of another user: that user could swap files in the session's directory. Not beside
+// services of Compose, which end with the sandbox.
 func (o *Options) Lasts(spec *shared.Spec) bool {
 	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil && o.Compose == ""
 }
@@ -177,5 +172,4 @@ func ProjectOf(spec *shared.Spec) string {
 	return ""
 }
 
-// Version is the engine's.
 const Version = "0.1.0-dev"

@@ -23,12 +23,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// builtName is the repository of the images that are built here. The tag is the
-// checksum of what they were built from.
+// builtName is the repository of the images that are built here. The tag is the checksum of their
+// inputs.
 const builtName = "sbxhost-built"
 
-// imageBuilt builds the image of a Dockerfile, unless one was built from the
-// same bytes before.
+// imageBuilt builds the image of a Dockerfile, unless there is one from the same bytes.
 func (b *Preparation) imageBuilt(ctx context.Context) error {
 	o := b.Options
 	attribute := "config.dockerfile"
@@ -90,7 +89,7 @@ func (b *Preparation) build(ctx context.Context, attribute, tag, dockerfile stri
 	o := b.Options
 	options := client.ImageBuildOptions{
 		Tags: []string{tag}, Dockerfile: dockerfile, Remove: true, ForceRemove: true, PullParent: o.Pull == "always",
-		Version: build.BuilderV1, // which every daemon has, without a session of its own
+		Version: build.BuilderV1, // every daemon has it, without a session
 	}
 	if o.ImagePlatform != nil {
 		options.Platforms = []ocispec.Platform{*o.ImagePlatform}
@@ -108,8 +107,8 @@ func (b *Preparation) build(ctx context.Context, attribute, tag, dockerfile stri
 	return b.followBuild(ctx, attribute, result.Body)
 }
 
-// followBuild reports the steps of a build and, where one fails, names it with
-// the end of what it wrote.
+// followBuild reports the steps of a build. For a failed step it returns its name, with the end of
+// its output.
 func (b *Preparation) followBuild(ctx context.Context, attribute string, stream io.Reader) error {
 	step, said := "", &lastLines{}
 	for d := json.NewDecoder(stream); ; {
@@ -147,7 +146,7 @@ type lastLines struct{ lines []string }
 
 const tailLines, tailBytes = 5, 300
 
-// add leaves out what is the builder's and not the step's.
+// add drops lines of the builder itself.
 func (l *lastLines) add(line string) {
 	line = strings.NewReplacer("\x1b[91m", "", "\x1b[0m", "").Replace(line) // around what goes to stderr
 	if line == "" || strings.HasPrefix(line, "--> ") || strings.HasPrefix(line, "---> ") || strings.HasPrefix(line, "Removing intermediate container ") {
@@ -186,13 +185,13 @@ func inWorkspace(spec *shared.Spec, option, name string) (string, error) {
 	case !info.Mode().IsRegular():
 		return "", definition.Error(option, "%q is not a regular file", file)
 	case replaced != "":
-		return "", &shared.Error{Kind: shared.ErrDenied, Attribute: "config." + option, Message: fmt.Sprintf("commands can replace the symbolic link %q, and so decide what is run outside of the sandbox", replaced),
+		return "", &shared.Error{Kind: shared.ErrDenied, Attribute: "config." + option, Message: fmt.Sprintf("commands can replace the symlink %q, and so decide what runs outside of the sandbox", replaced),
 			Hint: fmt.Sprintf("write the path that it leads to: %q", file)}
 	}
 	return file, nil
 }
 
-// hiddenFiles are the host's paths of what is hidden where commands are shown something.
+// hiddenFiles are the host's paths that are hidden in visible directories.
 func hiddenFiles(table []shared.Entry) map[string]bool {
 	cover, hidden := shared.Covers(table), map[string]bool{}
 	for _, e := range table {
@@ -203,8 +202,8 @@ func hiddenFiles(table []shared.Entry) map[string]bool {
 	return hidden
 }
 
-// guardDockerfile makes a file that decides what is built, with the daemon's
-// rights, read-only for the commands that see it.
+// guardDockerfile makes a file that decides what the daemon builds, with its rights, read-only for
+// commands.
 func (b *Preparation) guardDockerfile(file string) {
 	best := showing(b.Spec, file)
 	if best == nil || best.Access != shared.ReadWrite {
@@ -216,7 +215,7 @@ func (b *Preparation) guardDockerfile(file string) {
 	})
 }
 
-// showing is the entry by which commands see a file of the host, nil for none.
+// showing is the entry that shows a file of the host to commands, or nil.
 func showing(spec *shared.Spec, file string) (best *shared.Entry) {
 	for i := range spec.Table {
 		m := &spec.Table[i]

@@ -1,5 +1,4 @@
-// Package image sees to it that an image is there: fetched, built, or taken from a service
-// of a Compose file.
+// Package image makes an image available: fetched, built, or from a service of a Compose file.
 package image
 
 import (
@@ -18,21 +17,21 @@ import (
 	"github.com/moby/patternmatcher/ignorefile"
 )
 
-// buildContext writes what a build needs as a tar archive that depends on names,
-// modes and contents alone, so that the same tree gives the same bytes.
+// buildContext writes the input of a build as a tar archive that depends only on names, modes and
+// contents: the same tree gives the same bytes.
 type buildContext struct {
 	root *os.Root // nil for a Dockerfile without a context
 	dir  string   // its path
-	// hidden from commands, which have the image, and can change .dockerignore.
+	// Hidden from commands, which have the image, and can change .dockerignore.
 	hidden     map[string]bool
 	dockerfile string // its name in the archive
 	text       []byte
 }
 
-// generatedName is that of a Dockerfile that no file of the context can have.
+// inlineName is the name of a Dockerfile that no file of the context can have.
 const inlineName = "Dockerfile.sbxhost-inline"
 
-// writeTo writes the archive and gives its checksum.
+// writeTo writes the archive and returns its checksum.
 func (b *buildContext) writeTo(w io.Writer) (sum string, err error) {
 	h := sha256.New()
 	t := tar.NewWriter(io.MultiWriter(w, h))
@@ -63,7 +62,7 @@ func (b *buildContext) write(t *tar.Writer) error {
 			}
 			return nil
 		}
-		// What the build itself is made of goes along whatever is ignored.
+		// Files of the build itself are never ignored.
 		if name != b.dockerfile && name != ".dockerignore" {
 			skip, err := ignored.MatchesOrParentMatches(name)
 			if err != nil {
@@ -82,7 +81,7 @@ func (b *buildContext) write(t *tar.Writer) error {
 	})
 }
 
-// ignored reads .dockerignore, which need not exist.
+// ignored reads .dockerignore, which may be missing.
 func (b *buildContext) ignored() (*patternmatcher.PatternMatcher, error) {
 	f, err := b.root.Open(".dockerignore")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +114,7 @@ func (b *buildContext) add(t *tar.Writer, name string, d fs.DirEntry) error {
 		}
 		return t.WriteHeader(header)
 	case !info.Mode().IsRegular():
-		return nil // a socket or fifo is nothing to build from
+		return nil // a build cannot use a socket or fifo
 	}
 	f, err := b.root.Open(name)
 	if err != nil {

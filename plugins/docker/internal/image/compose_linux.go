@@ -28,15 +28,13 @@ const (
 	serviceLabel = "com.docker.compose.service"
 )
 
-// composePrefix begins the names of the Compose projects of this engine. A name
-// goes on with the engine's process, by which another engine can tell whether its
-// owner is gone, and with a number.
+// composePrefix begins the names of this engine's Compose projects. The rest is the engine's
+// process, with which another engine can see whether the owner is gone, and a number.
 const composePrefix = "sbxhost-"
 
-// imageOfService has Compose make the service and what it depends on, takes the
-// image and the network from there, and starts the dependencies where commands
-// can reach them. The service's own container is never started: commands run
-// in containers of this engine's making.
+// imageOfService makes Compose make the service and its dependencies, takes the image and the
+// network from there, and starts the dependencies if commands can reach them. It never starts the
+// service's own container: commands run in containers of this engine.
 func (b *Preparation) imageOfService(ctx context.Context) error {
 	o := b.Options
 	file, err := inWorkspace(b.Spec, "compose", o.Compose)
@@ -46,7 +44,7 @@ func (b *Preparation) imageOfService(ctx context.Context) error {
 	if shows := showing(b.Spec, file); shows != nil && shows.Access == shared.ReadWrite {
 		// It can ask the daemon for anything, and name other files that do.
 		return &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
-			Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", file),
+			Message: fmt.Sprintf("commands can write to %q, and so decide what runs outside of the sandbox", file),
 			Hint:    "keep it where they cannot, or say read_only = true"}
 	}
 	program, err := b.FindCompose()
@@ -79,7 +77,7 @@ func (b *Preparation) imageOfService(ctx context.Context) error {
 		return imageError(ctx, "the image of service "+o.Service, err)
 	}
 	if b.Spec.Network.Mode != shared.NetworkHost {
-		return nil // nothing that runs could be reached
+		return nil // commands could reach no service
 	}
 	if own.NetworkSettings != nil && len(own.NetworkSettings.Networks) > 0 {
 		b.Network = slices.Sorted(maps.Keys(own.NetworkSettings.Networks))[0]
@@ -91,9 +89,8 @@ func (b *Preparation) imageOfService(ctx context.Context) error {
 	return c.run(ctx, append([]string{"up", "-d", "--no-recreate"}, slices.Compact(others)...)...)
 }
 
-// FindCompose looks where Docker's own command line has its plugins, and where
-// systems install the older program. Never in PATH: the workspace could supply
-// its own.
+// FindCompose looks where Docker's own command line has its plugins, and where systems install the
+// older program. Never in PATH: the workspace could supply its own.
 func (b *Preparation) FindCompose() (*hostpath.Program, error) {
 	var candidates []string
 	if home := b.Getenv("HOME"); filepath.IsAbs(home) {
@@ -113,7 +110,7 @@ func (b *Preparation) FindCompose() (*hostpath.Program, error) {
 		}
 		if shows := showing(b.Spec, program.Path()); shows != nil && shows.Access == shared.ReadWrite {
 			return nil, &shared.Error{Kind: shared.ErrDenied, Attribute: "config.compose",
-				Message: fmt.Sprintf("commands can write to %q, and so decide what is run outside of the sandbox", program.Path()),
+				Message: fmt.Sprintf("commands can write to %q, and so decide what runs outside of the sandbox", program.Path()),
 				Hint:    "bind it read-only, or bind less"}
 		}
 		return program, nil
@@ -123,14 +120,14 @@ func (b *Preparation) FindCompose() (*hostpath.Program, error) {
 		Hint:    "install the package docker-compose or docker-compose-plugin, or name an image"}
 }
 
-// compose is one project of Compose's, made for one box.
+// compose is one project of Compose, for one box.
 type compose struct {
 	program       *hostpath.Program
 	file, Project string
 	preparation   *Preparation
 }
 
-// run runs Compose to its end, and tells its progress.
+// run runs Compose to its end, and reports its progress.
 func (c *compose) run(ctx context.Context, words ...string) error {
 	cmd := c.program.Command(ctx, append([]string{"--project-name", c.Project, "--file", c.file}, words...)...)
 	cmd.Dir = filepath.Dir(c.file)
@@ -169,14 +166,14 @@ func (c *compose) run(ctx context.Context, words ...string) error {
 	return nil
 }
 
-// down removes all that up has made, volumes too: they were made for this box.
+// down removes all that up has made, with volumes: they were made for this box.
 func (c *compose) down(ctx context.Context) error {
 	return c.run(ctx, "down", "--volumes", "--remove-orphans", "--timeout", "0")
 }
 
 func ProjectName(o owner.Owner, n uint64) string { return fmt.Sprintf("%s%s_%d", composePrefix, o, n) }
 
-// projectOwner reads the owner of a project off its name.
+// projectOwner reads the owner of a project from its name.
 func projectOwner(name string) (owner.Owner, bool) {
 	rest, ok := strings.CutPrefix(name, composePrefix)
 	rest, _, _ = strings.Cut(rest, "_")

@@ -19,7 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Preparation sees to it that a definition's image is there.
+// A Preparation makes a definition's image available.
 type Preparation struct {
 	Daemon  *daemon.Daemon
 	Options *definition.Options
@@ -28,14 +28,13 @@ type Preparation struct {
 	// project is the name of a Compose project that nobody else has.
 	Project string
 
-	// image, and what goes with it, is known once it is there: the network of a
-	// Compose project, and the files that decide what is built, which commands
-	// that see them must not write to.
+	// image, and the rest, is known after Prepare: the network of a Compose project, and the files
+	// that decide what is built, which commands must not write.
 	Image   plan.Image
 	Network string
 	Guarded []shared.Entry
 
-	Compose   *compose // nil without
+	Compose   *compose // may be nil
 	releasing sync.Once
 }
 
@@ -51,7 +50,7 @@ func (b *Preparation) Prepare(ctx context.Context) error {
 	return b.imageBuilt(ctx)
 }
 
-// Release has Compose take away what it has made.
+// Release makes Compose remove what it has made.
 func (b *Preparation) Release() {
 	b.releasing.Do(func() {
 		if b.Compose == nil {
@@ -59,11 +58,11 @@ func (b *Preparation) Release() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
 		defer cancel()
-		b.Compose.down(ctx) // what it leaves, the next engine sweeps
+		b.Compose.down(ctx) // the next engine removes the rest
 	})
 }
 
-// progress tells what a long preparation is at.
+// progress reports the progress of a long preparation.
 func progress(ctx context.Context, message string) {
 	shared.Progress(ctx, shared.Event{Kind: shared.EventProgress, Time: time.Now(), Message: message})
 }
@@ -128,7 +127,7 @@ func (b *Preparation) pull(ctx context.Context, name string) error {
 		if err != nil {
 			return pullError(ctx, name, err)
 		}
-		// One line a layer, not one for each of its bytes.
+		// One line for each layer, not for each progress of it.
 		if message.Progress == nil || message.Progress.Current == 0 {
 			progress(ctx, strings.TrimSpace(message.ID+" "+message.Status))
 		}
@@ -140,7 +139,7 @@ func pullError(ctx context.Context, name string, err error) error {
 	e := imageError(ctx, fmt.Sprintf("the daemon has no image %q and could not fetch it", name), err)
 	if x, ok := e.(*shared.Error); ok {
 		x.Attribute = "config.image"
-		x.Hint = "see that the name is right and the daemon reaches a registry that has it; where it is private, fetch it with docker pull, since this engine logs in nowhere"
+		x.Hint = "make sure that the name is right and the daemon can reach its registry; fetch a private image with docker pull, because this engine does not log in"
 	}
 	return e
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 )
 
-// SweepProjects removes what is left of Compose projects whose engine is gone.
+// SweepProjects removes the rest of Compose projects whose engine is gone.
 func SweepProjects(ctx context.Context, docker *client.Client) {
 	boot, namespace := owner.Boot(), owner.PidNamespace()
 	orphaned := func(labels map[string]string) bool {

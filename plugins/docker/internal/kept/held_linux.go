@@ -15,8 +15,8 @@ import (
 type Held struct {
 	*vessel.Vessel
 	MadeFrom ingredients
-	// lasting says that it is left as it is and not removed, and place which file
-	// it lasts by.
+	// lasting says that the vessel outlives this process, and place is the file on which its life
+	// depends.
 	lasting bool
 	Place   string
 
@@ -24,20 +24,20 @@ type Held struct {
 	number  uint64
 	ends    map[uint64]chan struct{}
 	users   int
-	used    bool // not by the one for whom it was made alone
+	used    bool // another one than its maker was in it
 	retired bool // to be removed with its last user
 }
 
-// Hold begins to let commands into a vessel, which lasts by a file or, where l is nil,
-// as long as it is held. found says that it was there before.
+// Hold begins to let commands into a vessel, which lasts as long as a file or, if l is nil, as long
+// as it is held. found says that it existed before.
 func Hold(v *vessel.Vessel, m ingredients, l *SessionContainer, found bool) *Held {
 	h := &Held{Vessel: v, MadeFrom: m, ends: map[uint64]chan struct{}{}, lasting: l != nil, Place: l.Place(), used: found}
 	go h.read()
 	return h
 }
 
-// read takes the keeper's word for the ends of commands. Its own end is that of
-// everything inside.
+// read receives the ends of commands from the keeper. The keeper's own end is the end of everything
+// inside.
 func (h *Held) read() {
 	message := make([]byte, containerinit.HandoverSize)
 	for {
@@ -55,7 +55,7 @@ func (h *Held) read() {
 	h.Retire()
 }
 
-// Enter counts a user more, unless the vessel is about to go.
+// Enter counts one more user, unless the vessel is about to go.
 func (h *Held) Enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *Held) Leave() {
 	}
 }
 
-// letGo is for a vessel that nobody needs any more.
+// letGo releases a vessel that nobody needs any more.
 func (h *Held) letGo() {
 	if h.lasting {
 		h.Part()
@@ -85,7 +85,7 @@ func (h *Held) letGo() {
 	h.Remove()
 }
 
-// Retire lets nobody in any more; the vessel goes with its last user.
+// Retire admits nobody any more; the vessel goes with its last user.
 func (h *Held) Retire() {
 	h.mu.Lock()
 	again, empty := h.retired, h.users == 0
@@ -105,7 +105,7 @@ func (h *Held) Reused() bool {
 	return before
 }
 
-// Announce gives the number of the next handover and what is closed at its end.
+// Announce returns the number of the next command, and a channel that is closed at its end.
 func (h *Held) Announce() (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *Held) Announce() (uint64, <-chan struct{}) {
 // Await waits for the end of one command and all that it started.
 func (h *Held) Await(end <-chan struct{}, conn *sandboxinit.Conn) {
 	if _, err := conn.Wait(); err != nil {
-		// Its init did not live to tell, nor to see to its command's end.
+		// Its init died before it could report, or end its command's processes.
 		h.Retire()
 		h.Kill()
 		h.AwaitGone()

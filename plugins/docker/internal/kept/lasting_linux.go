@@ -23,9 +23,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The labels of a container that lasts for a named session: the session and the
-// definition, all that it was made from as a checksum, which files of the host it
-// shows, and the file on which its life depends.
+// The labels of a container of a named session: the session and the definition, the checksum of its
+// ingredients, the files of the host that it shows, and the file on which its life depends.
 const (
 	SessionLabel = "org.sbxhost.session"
 	madeOfLabel  = "org.sbxhost.made-of"
@@ -33,10 +32,9 @@ const (
 	whileLabel   = "org.sbxhost.while"
 )
 
-// SessionContainer is where the container of one definition in a named session is found:
-// a socket in the session's directory, at which its pid 1 takes engines. The
-// container ends when the socket's file goes, with the session or because another
-// takes its place.
+// SessionContainer is the container of one definition in a named session: a socket in the session's
+// directory, at which its pid 1 accepts engines. The container ends when the socket's file goes,
+// with the session or because another replaces it.
 type SessionContainer struct {
 	Dir     string // this user's alone; commands do not see it
 	socket  string // name in dir
@@ -46,7 +44,7 @@ type SessionContainer struct {
 // lastingDir is the name of the engine's directory in a session's.
 const lastingDir = "docker"
 
-// NewSessionContainer gives nil where containers do not outlive the sandbox.
+// NewSessionContainer returns nil if containers end with the sandbox.
 func NewSessionContainer(spec *shared.Spec, o *definition.Options) (*SessionContainer, error) {
 	if !o.Lasts(spec) {
 		return nil, nil
@@ -63,7 +61,7 @@ func NewSessionContainer(spec *shared.Spec, o *definition.Options) (*SessionCont
 
 func (l *SessionContainer) path() string { return filepath.Join(l.Dir, l.socket) }
 
-// withShortPath calls use with a path of the socket that is short enough for sockaddr_un.
+// withShortPath calls use with a path of the socket that fits into sockaddr_un.
 func (l *SessionContainer) withShortPath(use func(path string) error) error {
 	dir, err := os.OpenFile(l.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -71,12 +69,12 @@ func (l *SessionContainer) withShortPath(use func(path string) error) error {
 	}
 	defer dir.Close()
 	if path := l.path(); len(path) < len(unix.RawSockaddrUnix{}.Path) {
-		return use(path) // the kernel lists it: who looks for sockets finds it without a search
+		return use(path) // the kernel lists it, so a search for sockets finds it
 	}
 	return use("/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + l.socket)
 }
 
-// dial connects to the container that there is.
+// dial connects to the current container.
 func (l *SessionContainer) dial() (conn *net.UnixConn, err error) {
 	err = l.withShortPath(func(path string) (err error) {
 		conn, err = net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
@@ -90,7 +88,7 @@ func (l *SessionContainer) listen() (listener, file *os.File, err error) {
 	if err := l.Leave(); err != nil {
 		return nil, nil, err
 	}
-	// Not by package net: pid 1 waits in accept, on the same open file.
+	// Not with package net: pid 1 waits in accept, on the same open file.
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socket", err)
@@ -98,7 +96,7 @@ func (l *SessionContainer) listen() (listener, file *os.File, err error) {
 	listener = os.NewFile(uintptr(fd), l.path())
 	err = l.withShortPath(func(path string) error {
 		return errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 16),
-			// The init may run as somebody else; the directory keeps others out.
+			// The init may run as another user; the directory keeps others out.
 			os.Chmod(path, 0o666))
 	})
 	if err == nil {
@@ -111,7 +109,7 @@ func (l *SessionContainer) listen() (listener, file *os.File, err error) {
 	return listener, file, nil
 }
 
-// Leave ends the container that there is, once no command runs in it.
+// Leave ends the current container when no command runs in it.
 func (l *SessionContainer) Leave() error {
 	if err := os.Remove(l.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -119,7 +117,7 @@ func (l *SessionContainer) Leave() error {
 	return nil
 }
 
-// Place tells the file that the container lasts by from every other; nil has none.
+// Place identifies the file on which the container's life depends; nil has none.
 func (l *SessionContainer) Place() string {
 	if l == nil {
 		return ""
@@ -131,15 +129,14 @@ func (l *SessionContainer) Unavailable(err error) error {
 	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse", Message: "the session's container: " + err.Error()}
 }
 
-// Find gives the container that there is, nil for none of use, and perhaps
-// why it is of none.
+// Find returns the current container if it is usable, else nil, and perhaps why not.
 func (l *SessionContainer) Find(ctx context.Context, docker *client.Client, m *ingredients) (v *vessel.Vessel, why *string, err error) {
 	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", SessionLabel+"="+l.session)})
 	if err != nil {
 		return nil, nil, vessel.StartError(ctx, err)
 	}
 	for _, c := range list.Items {
-		// One that is of no use ends by itself, or the sweep removes it.
+		// An unusable one ends by itself, or the sweep removes it.
 		if c.Labels[madeOfLabel] != m.Of || c.State != container.StateRunning {
 			continue
 		}
@@ -161,8 +158,8 @@ func (l *SessionContainer) Labels(m *ingredients) map[string]string {
 	return map[string]string{owner.Label: owner.This().String(), SessionLabel: l.session, madeOfLabel: m.Of, sourcesLabel: strings.Join(m.Sources, ","), whileLabel: l.path()}
 }
 
-// Settle has the container that launch makes stay at a new socket, in the place of that
-// of an old one, which ends once no command runs in it.
+// Settle makes a new container with launch and a new socket. It replaces the old one, which ends
+// when no command runs in it.
 func (l *SessionContainer) Settle(launch func() (*vessel.Vessel, error)) (*vessel.Vessel, error) {
 	listener, file, err := l.listen()
 	if err != nil {
@@ -185,13 +182,13 @@ func (l *SessionContainer) Settle(launch func() (*vessel.Vessel, error)) (*vesse
 	return v, nil
 }
 
-// Orphaned reports whether a container that is to last for a session has lost it,
-// or was never started by who has made it.
+// Orphaned reports whether a session's container has lost its session, or its maker never started
+// it.
 func Orphaned(c *container.Summary, maker owner.Owner, makerGone bool, namespace string) bool {
 	if makerGone && (c.State == container.StateCreated || maker.Boot != owner.Boot()) {
 		return true
 	}
-	// Elsewhere the path is another's.
+	// In another namespace the path is another file.
 	_, err := os.Lstat(c.Labels[whileLabel])
 	return maker.Namespace == namespace && errors.Is(err, fs.ErrNotExist)
 }

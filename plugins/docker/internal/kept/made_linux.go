@@ -20,24 +20,21 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// ingredients says what a container is made from. A command that needs another gets
-// another: the mounts of one that is reused are those of the moment when it
-// began, and what hides a file, or keeps one from being written, is gone from it
-// when the host has put another in that one's place.
+// ingredients are what a container is made from. A command that needs others gets another
+// container: a reused one has the mounts of its start, and loses one that hides or protects a file
+// when the host replaces that file.
 type ingredients struct {
-	Of      string   // checksum
-	shown   []string // what is bound, and what is hidden, of the host; and
+	Of      string   // a checksum
+	shown   []string // of the host: binds and hidden paths
 	Sources []string // the identity of each
-	// mounted are the container's paths on each of which something is mounted. The
-	// identities alone do not tell: a file that was removed takes the mount with it,
-	// and comes back without by another of its names.
+	// mounted are the container's mount points. Identities are not enough: a removed file takes its
+	// mount along, and can come back through another of its names, without the mount.
 	Mounted []string
 }
 
-// identity tells a file from another that has taken its place, be it with the
-// same inode number. What was written to it does not count: a bind shows that.
-// One that cannot be told is another each time: what protects the place of a file
-// that does not exist is gone from a container when the host has removed it.
+// identity distinguishes a file from another that has replaced it, even with the same inode number.
+// Writes do not matter: a bind shows them. A file without an identity is always another one: a
+// container loses the protection of a missing path when the host removes the stub.
 func identity(path string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st)
@@ -50,11 +47,11 @@ func identity(path string) string {
 	return fmt.Sprintf("%d:%d:%d:%d.%d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
-// none is the identity of what does not exist.
+// none is the identity of a missing file.
 const none = "none"
 
-// MadeOf gives it for a container that would begin now. An init of another version counts, and what
-// was replaced on the host since. The plan is one without a line of its own.
+// MadeOf returns the ingredients of a container that would begin now. They include the init's
+// version and what the host has replaced. The plan has no connection of its own.
 func MadeOf(p *plan.Plan, initFile string) (ingredients, error) {
 	var m ingredients
 	for _, bind := range p.Host.Mounts {
@@ -76,7 +73,7 @@ func MadeOf(p *plan.Plan, initFile string) (ingredients, error) {
 		return m, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	config := p.Config
-	config.Labels = nil // which say who makes it
+	config.Labels = nil // they name the maker
 	raw, err := json.Marshal([]any{definition.Version, init.Size(), init.ModTime(), config, p.Host})
 	if err != nil {
 		return m, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
@@ -86,13 +83,13 @@ func MadeOf(p *plan.Plan, initFile string) (ingredients, error) {
 	return m, nil
 }
 
-// Same reports whether a container that is made from o will do.
+// Same reports whether a container with the ingredients o will do.
 func (m *ingredients) Same(o *ingredients) bool {
 	return m.Of == o.Of && slices.Equal(m.Sources, o.Sources)
 }
 
-// Differs names what is not what it was when the identities were these, all else
-// being the same; nil is nothing.
+// Differs names the first path whose identity has changed, if all else is the same; nil if none
+// has.
 func (m *ingredients) Differs(from []string) *string {
 	for i, s := range m.Sources {
 		if i >= len(from) || s != from[i] {

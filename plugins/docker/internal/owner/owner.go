@@ -1,5 +1,5 @@
-// Package owner says which process has made something that a daemon keeps, so that
-// another process can tell when nobody needs it any more.
+// Package owner identifies the process that made something in a daemon, so that another process can
+// see when nobody needs it any more.
 package owner
 
 import (
@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// Owner is a process, told apart from every other of this machine.
+// Owner is a process, unique on this machine.
 type Owner struct {
 	Boot, Namespace string
 	PID             int
 	Started         string
 }
 
-// String holds what the name of a Compose project can hold: small letters, digits
-// and dashes.
+// String returns a valid part of a Compose project's name: small letters, digits and dashes.
 func (o Owner) String() string {
 	return strings.Join([]string{o.Boot, o.Namespace, strconv.Itoa(o.PID), o.Started}, "-")
 }
@@ -32,8 +31,8 @@ func Parse(s string) (Owner, bool) {
 	return Owner{parts[0], parts[1], pid, parts[3]}, true
 }
 
-// Gone reports whether the process is known not to run any more. One in another
-// pid namespace cannot be seen from here.
+// Gone reports whether the process certainly does not run any more. One in another pid namespace
+// cannot be seen from here.
 func (o Owner) Gone(boot, namespace string, started func(pid int) string) bool {
 	if o.Boot != boot {
 		return boot != ""

@@ -15,8 +15,8 @@ import (
 // Label marks a container with the engine process that has made it.
 const Label = "org.sbxhost.owner"
 
-// This says who this process is, so that another can tell when it is
-// gone: a process number alone comes to be somebody else's.
+// This is this process, so that another can see when it is gone: a process number alone can become
+// another process's.
 func This() Owner {
 	return Owner{Boot: Boot(), Namespace: PidNamespace(), PID: os.Getpid(), Started: StartTime(os.Getpid())}
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The labels of a cache's volume: whose it is, by the number of a user of this
-// machine, of what it is the cache, and how long it was to last without use when
-// it was made.
+// The labels of a cache's volume: the user's number on this machine, what the cache is for, and its
+// lifetime without use at its creation.
 const (
 	CacheLabel   = "org.sbxhost.cache"
 	CacheProject = "org.sbxhost.project"
@@ -25,7 +24,7 @@ const (
 	CacheLasting = "org.sbxhost.ttl"
 )
 
-// A Cache is a named volume of the daemon's that outlives containers.
+// A Cache is a named volume of the daemon that outlives containers.
 type Cache struct {
 	Name   string
 	Inside string
@@ -33,9 +32,8 @@ type Cache struct {
 	Labels map[string]string
 }
 
-// Caches are those of a definition: of one project, or, where project is
-// empty, of one caller. Commands that run as different users share none, since
-// a volume has one owner.
+// Caches are those of a definition: of one project, or, if project is empty, of one caller.
+// Commands of different users share none, because a volume has one owner.
 func Caches(o *definition.CacheOptions, caller uint32, user, project string) []Cache {
 	var out []Cache
 	for i, inside := range o.Paths {
@@ -51,11 +49,11 @@ func Caches(o *definition.CacheOptions, caller uint32, user, project string) []C
 
 func (c *Cache) mount() mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: c.Name, Target: c.Inside,
-		// What the image has there belongs to others than the command's user.
+		// The image's files there belong to others than the command's user.
 		VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: c.Labels}}
 }
 
-// Ours reports whether a volume is the one that this was made as.
+// Ours reports whether a volume was made as this one.
 func (c *Cache) Ours(labels map[string]string) bool {
 	for _, l := range [...]string{CacheLabel, CacheProject, cachePath} {
 		if got, ok := labels[l]; !ok || got != c.Labels[l] {
@@ -65,8 +63,8 @@ func (c *Cache) Ours(labels map[string]string) bool {
 	return true
 }
 
-// cacheOwner is who commands run as, which owns what they cache. The number of
-// somebody whom the image names is not known here.
+// cacheOwner is the commands' user, who owns the caches. The number of a user of the image is not
+// known here.
 func (p *Planner) cacheOwner() containerinit.Owner {
 	uid, gid, _ := strings.Cut(p.User(), ":")
 	u, err := strconv.ParseUint(uid, 10, 31)
@@ -77,8 +75,8 @@ func (p *Planner) cacheOwner() containerinit.Owner {
 	return containerinit.Owner{UID: uint32(u), GID: uint32(g)}
 }
 
-// CacheSetUp is the container that gives new volumes to their owner. No program
-// of the image runs in it.
+// CacheSetUp is the container that gives new volumes to their owner. No program of the image runs
+// in it.
 func (p *Planner) CacheSetUp(fresh []Cache) (*Plan, error) {
 	set := *p
 	set.Spec = &shared.Spec{}
@@ -91,9 +89,9 @@ func (p *Planner) CacheSetUp(fresh []Cache) (*Plan, error) {
 	return set.Container(containerinit.OwnArgv(p.cacheOwner(), dirs...))
 }
 
-// RecordedTTL reads the text of a record, of which the modification time says when
-// a cache was last used, and the text for how long it is to last without. Labels
-// of a volume cannot be changed once it is there, so it is a file of the caller's.
+// RecordedTTL reads the text of a record, the lifetime without use; the record's modification time
+// is the last use. A volume's labels cannot change after its creation, so it is a file of the
+// caller.
 func RecordedTTL(text string) (ttl time.Duration, ok bool) {
 	ttl, err := time.ParseDuration(strings.TrimSpace(text))
 	return ttl, err == nil && ttl > 0

@@ -10,9 +10,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-// Checked gives what a container is to show, by a look at the host: the daemon
-// would follow or make, as root, what a command, or nobody, has put there. It refuses
-// whatever shows the daemon's own socket.
+// Checked returns what a container shows, after a look at the host: the daemon, as root, would
+// follow or make paths that a command, or nobody, has put there. It refuses an entry that shows the
+// daemon's own socket.
 func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
 		socket = resolved
@@ -29,7 +29,7 @@ func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 		}
 	}
 	for _, c := range p.Caches {
-		// The daemon would make a place for it, as for private memory.
+		// The daemon would make a mount point for it, as for private memory.
 		spec.Table = append(spec.Table, shared.Entry{Path: c.Inside, Access: shared.Private, Why: c.Origin})
 	}
 	view, err := cmdengine.View(&spec, "")

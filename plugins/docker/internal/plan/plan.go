@@ -1,5 +1,5 @@
-// Package plan makes the request for a container from a Spec, the options and facts about
-// daemon and image. It asks no daemon. Of the host it looks only at what paths lead to.
+// Package plan makes the request for a container from a Spec, the options and facts about daemon
+// and image. It asks no daemon. It reads only the host's paths.
 package plan
 
 import (
@@ -28,57 +28,56 @@ const (
 )
 
 const (
-	// defaultPIDs bounds a container whose definition sets no limit: a fork bomb
-	// must not take the machine along.
+	// defaultPIDs bounds a container whose definition sets no limit: a fork bomb must not stop the
+	// machine.
 	defaultPIDs = 4096
-	// initThreads is what the limit of processes leaves for the init, which the
-	// daemon counts in: the threads of a Go program that does little, and of one
-	// more while a command shares its container.
+	// initThreads is what the limit of processes leaves for the init, which the daemon counts too:
+	// the threads of a small Go program, and of one more while a command shares its container.
 	InitThreads = 16
 
 	tempSizeMax = 4 << 30
 	tempSizeMin = 64 << 20
 )
 
-// Image are what a plan goes by, of an image.
+// Image are the facts about an image for a plan.
 type Image struct {
 	ID      string
 	Volumes []string
 	Path    string // PATH of its configuration
 }
 
-// Planner is all from which a container is made.
+// Planner is the input for containers.
 type Planner struct {
 	Spec    *shared.Spec
 	Options *definition.Options
-	Limits  shared.Limits // the Spec's that can be held
+	Limits  shared.Limits // the Spec's that can be enforced
 	Image   Image
 	Daemon  daemon.Facts
-	Memory  uint64 // of the machine
+	Memory  uint64 // of the machine, in bytes
 	Self    shared.User
 	// binds are the engine's own.
 	Binds  []shared.Entry
 	Caches []Cache
 	// network is that of a Compose project, or empty.
 	Network string
-	// initFile and lineDir are what the engine binds for itself, on the host.
+	// initFile and lineDir are the engine's own binds, on the host.
 	InitFile, LineDir string // lineDir may be empty
 	Labels            map[string]string
 }
 
-// Plan is a container, as the daemon is asked for it.
+// Plan is the request for a container.
 type Plan struct {
 	Config container.Config
 	Host   container.HostConfig
 	Ops    []shared.PlannedMount
-	// hidden are the host's paths of what is masked, where it is the host's.
+	// hidden are the host's paths that are masked.
 	Hidden []string
-	// masked are the same paths as the container has them.
+	// masked are the same paths inside the container.
 	Masked []string
 }
 
-// defaultMasked and defaultReadOnly are what Docker hides and protects in every
-// container: lists of our own would otherwise take the place of its own.
+// defaultMasked and defaultReadOnly are what Docker hides and protects in every container: our own
+// lists would otherwise replace its own.
 var (
 	defaultMasked = [...]string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
@@ -87,8 +86,7 @@ var (
 	defaultReadOnly = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// Container gives the container whose first process is the init with the words
-// given.
+// Container plans the container whose first process is the init with these words.
 func (p *Planner) Container(words []string) (*Plan, error) {
 	out := &Plan{
 		Config: container.Config{
@@ -97,7 +95,7 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 			User:       p.User(),
 			WorkingDir: "/",
 			Hostname:   "localhost",
-			// The image's own would run commands of its choice beside ours.
+			// The image's own would run its commands beside ours.
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 			Labels:      p.Labels,
 		},
@@ -120,7 +118,7 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 		},
 	}
 	if p.Daemon.Remapped {
-		// Else the caller's number would be somebody else's on the host.
+		// Else the caller's number would be another user's on the host.
 		out.Host.UsernsMode = "host"
 	}
 	if u := p.Spec.User; u != nil && !p.Daemon.Rootless {
@@ -137,13 +135,13 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 	return out, out.forPodman()
 }
 
-// User is who the init, and so the command, runs as inside.
+// User is the user of the init, and so of the command, inside.
 func (p *Planner) User() string {
 	switch {
 	case p.Options.User != "":
 		return p.Options.User
 	case p.Daemon.Rootless:
-		return "0:0" // which is the caller on the host
+		return "0:0" // the caller on the host
 	}
 	u := p.runAs()
 	return fmt.Sprintf("%d:%d", u.UID, u.GID)
@@ -159,7 +157,7 @@ func (p *Planner) runAs() shared.User {
 func (p *Planner) networkMode() container.NetworkMode {
 	switch {
 	case p.Spec.Network.Mode != shared.NetworkHost:
-		return "none" // with a list of names, all goes by sockets that the init makes
+		return "none" // with a list of names, the init makes sockets for all connections
 	case p.Network != "":
 		return container.NetworkMode(p.Network)
 	}
@@ -186,12 +184,12 @@ func resources(l shared.Limits, d *daemon.Facts) container.Resources {
 		r.PidsLimit = &pids
 	}
 	if l.Memory > 0 {
-		// Swap counts in: a limit that moves the excess to the disk is none.
+		// With swap: a limit that moves the rest to the disk is no limit.
 		r.Memory, r.MemorySwap = int64(min(l.Memory, math.MaxInt64)), int64(min(l.Memory, math.MaxInt64))
 	}
 	if cpus := l.CPUs; cpus > 0 {
 		if d.CPUs > 0 {
-			// The daemon refuses more than there are, which nothing can use anyway.
+			// The daemon refuses more processors than exist.
 			cpus = min(cpus, float64(d.CPUs))
 		}
 		r.NanoCPUs = int64(math.Round(cpus * 1e9))
@@ -223,10 +221,10 @@ func (p *Planner) mounts(out *Plan) error {
 	return nil
 }
 
-// destinations are the paths inside that something is mounted on.
+// destinations are the mount points inside.
 type destinations map[string]bool
 
-// take notes the destination of an entry, and refuses what cannot be one.
+// take records the destination of an entry, and refuses an invalid one.
 func (d destinations) take(m shared.Entry) error {
 	if err := refuseReserved(m); err != nil {
 		return err
@@ -235,7 +233,7 @@ func (d destinations) take(m shared.Entry) error {
 		return err
 	}
 	if d[m.Path] {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is another mount's already", m.Path)}
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is already used by another mount", m.Path)}
 	}
 	d[m.Path] = true
 	return nil
@@ -277,7 +275,7 @@ func (p *Planner) cacheMounts(out *Plan, taken destinations) error {
 	return nil
 }
 
-// privateDirs adds the directories of memory, where the table has nothing else.
+// privateDirs adds the directories of memory, unless the table has something there.
 func (p *Planner) privateDirs(out *Plan, taken destinations) error {
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
@@ -288,8 +286,8 @@ func (p *Planner) privateDirs(out *Plan, taken destinations) error {
 	if err := nameable("home", p.Spec.Home); err != nil {
 		return err
 	}
-	// In the place of the host's devices and of the kernel's settings. The runtime
-	// puts the container's own control group there.
+	// In place of the host's devices and the kernel's settings. The runtime puts the container's
+	// own control group there.
 	out.Host.Tmpfs["/sys"] = "ro,noexec,nosuid,nodev,size=64k,mode=0555"
 	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: "/sys", Why: "the engine"})
 	private("/tmp", 0o1777, "filesystem")
@@ -316,8 +314,7 @@ func (p *Planner) bind(out *Plan, m shared.Entry, readOnly bool) {
 		if p.Daemon.RecursiveRO {
 			b.BindOptions.ReadOnlyForceRecursive = true
 		} else {
-			// Read-only is then of the top alone: what is mounted below would
-			// stay writable.
+			// Then only the top is read-only: mounts below it would stay writable.
 			b.BindOptions.NonRecursive = true
 		}
 	}
@@ -338,9 +335,8 @@ func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why st
 	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
 }
 
-// hide hides paths: the daemon's runtime does it last, and leaves alone what is
-// not there, so that nothing is made on the host to be mounted on. A directory in
-// which something is mounted becomes empty memory beneath that.
+// hide hides paths: the daemon's runtime does it last, and skips missing paths, so that it makes no
+// mount points on the host. A directory with mounts in it becomes empty memory beneath them.
 func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool) error {
 	holds := map[string]bool{}
 	for at := range mounted {
@@ -382,13 +378,12 @@ func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool)
 	return nil
 }
 
-// nameable refuses paths that are not UTF-8. The daemon is spoken to in JSON,
-// which would have it mount, or hide, another path.
+// nameable refuses paths that are not UTF-8. The daemon's API is JSON, which would change the path.
 func nameable(origin string, paths ...string) error {
 	for _, path := range paths {
 		if !utf8.ValidString(path) {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin,
-				Message: fmt.Sprintf("%q is not UTF-8, and the Docker daemon takes no other names", path), Hint: "rename it, or use engine bwrap"}
+				Message: fmt.Sprintf("%q is not UTF-8, and the Docker daemon accepts no other names", path), Hint: "rename it, or use engine bwrap"}
 		}
 	}
 	return nil

@@ -8,17 +8,16 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// podmanTmpfs has Podman give a tmpfs to the container's user, whose numbers it
-// takes no other way, and leave out what the image has there.
+// podmanTmpfs makes Podman give a tmpfs to the container's user, for which it has no other option,
+// without the image's files.
 const podmanTmpfs = "U,notmpcopyup"
 
-// forPodman says in Podman's words what it would not take, or pass over in
-// silence, in Docker's.
+// forPodman translates what Podman would refuse, or silently ignore, in Docker's form.
 func (p *Plan) forPodman() error {
 	if err := p.podmanTakes(); err != nil {
 		return err
 	}
-	// Its own lists of what to hide and protect stay in force; these it ignores.
+	// Podman's own lists of hidden and protected paths stay in force; it ignores these.
 	for _, op := range p.Ops {
 		if op.Op == "mask" {
 			p.Host.SecurityOpt = append(p.Host.SecurityOpt, "mask="+op.Destination)
@@ -37,15 +36,15 @@ func at(destination string) func(shared.PlannedMount) bool {
 	return func(op shared.PlannedMount) bool { return op.Destination == destination }
 }
 
-// podmanTakes refuses names that Podman would read as more than one: it makes
-// words of its command line of them, which it then takes apart.
+// podmanTakes refuses names that Podman would read as several: it makes words of its command line
+// of them, and splits those.
 func (p *Plan) podmanTakes() error {
 	refuse := func(origin, name, bad string) error {
 		if !strings.ContainsAny(name, bad) {
 			return nil
 		}
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin,
-			Message: fmt.Sprintf("Podman takes no path with any of %q here, as %q has", bad, name), Hint: "rename it, or use Docker or engine bwrap"}
+			Message: fmt.Sprintf("Podman accepts no path with any of %q here, as in %q", bad, name), Hint: "rename it, or use Docker or engine bwrap"}
 	}
 	for _, op := range p.Ops {
 		bad := ",\"\r\n"

@@ -1,3 +1,3 @@
-// Package vessel runs containers, and in them commands, by the init that is their first
+// Package vessel runs containers, and commands in them, through the init that is their first
 // process.
 package vessel

@@ -18,20 +18,19 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 )
 
-// maxSocketPath is what sockaddr_un holds, with its NUL.
+// maxSocketPath is the size of sockaddr_un's path, with its NUL.
 const maxSocketPath = 108
 
-// meeting is a socket at which the init of one container finds the engine. Its
-// directory is bound into the container; that of the host around it can be
-// entered by the engine's user alone.
+// meeting is a socket at which the init of one container finds the engine. The container has its
+// directory; only the engine's user can enter the host's directory around it.
 type meeting struct {
 	top      string // private
-	Dir      string // what is bound
+	Dir      string // the bound directory
 	listener *net.UnixListener
 }
 
-// NewMeeting opens the socket. What it leaves when the engine is killed is
-// what hosts sweep: a directory of their prefix with a socket in it.
+// NewMeeting opens the socket. If the engine is killed, hosts sweep it: a directory with their
+// prefix and a socket in it.
 func NewMeeting(getenv func(string) string) (_ *meeting, err error) {
 	var bases []string
 	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
@@ -66,16 +65,16 @@ func (m *meeting) listen() error {
 		return err
 	}
 	m.listener = l
-	// The init may run as somebody else; who can come here at all is for the
-	// directory above to say. Not by umask, which is the whole process's.
+	// The init may run as another user; the directory above decides who can come here. Not with
+	// umask, which belongs to the whole process.
 	return errors.Join(os.Chmod(m.Dir, 0o755), os.Chmod(path, 0o777))
 }
 
-// End takes the socket and its directories away. The container keeps an empty
-// directory that is nowhere else.
+// End removes the socket and its directories. The container keeps an empty directory that is
+// nowhere else.
 func (m *meeting) End() {
 	if m.listener != nil {
-		m.listener.Close() // which unlinks the socket
+		m.listener.Close() // this unlinks the socket
 	}
 	os.Remove(m.Dir)
 	os.Remove(m.top)
@@ -96,13 +95,13 @@ func (m *meeting) accept(ctx context.Context) (*line, error) {
 	return &line{Conn: conn}, nil
 }
 
-// line is the connection to a container's init, or to the keeper that is pid 1.
+// line is the control socket of a container's init, or of the keeper that is pid 1.
 type line struct {
 	Conn    *net.UnixConn
 	sending sync.Mutex
 }
 
-// hand gives the init the control socket of one command.
+// hand passes the control socket of one command to the init.
 func (l *line) hand(number uint64, initEnd *os.File) error {
 	message, rights := containerinit.Handover(number, initEnd)
 	l.sending.Lock()
@@ -112,8 +111,8 @@ func (l *line) hand(number uint64, initEnd *os.File) error {
 	return err
 }
 
-// peer is a descriptor of the container's first process, nil where the kernel
-// cannot tell: in another pid namespace, or gone already.
+// peer is a pidfd of the container's first process; nil if the kernel cannot find it: in another
+// pid namespace, or already gone.
 func (l *line) peer() *os.File {
 	cred, err := daemon.PeerCred(l.Conn)
 	if err != nil || cred.Pid <= 0 {
@@ -126,8 +125,8 @@ func (l *line) peer() *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// awaitEnd returns when the process of a pidfd is gone. For a pid 1 that is when
-// every process of its namespace is.
+// awaitEnd returns when the process of a pidfd is gone. For a pid 1 every process of its namespace
+// is gone then.
 func awaitEnd(pidfd *os.File) {
 	defer pidfd.Close()
 	fds := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}

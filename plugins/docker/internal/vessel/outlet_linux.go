@@ -10,16 +10,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// An Outlet is the way out of a container that has no network, for one command: a gate in
-// this process, with sockets that the command's init has made. An engine's user need not be
-// root, and so cannot give the container addresses that stand for names: programs are told of
-// a proxy. Nil is none.
+// An Outlet is the network of one command in a container without a network: a gate in this process,
+// with sockets that the command's init has made. An engine's user may not be root, and then cannot
+// give the container addresses that stand for names: programs must use a proxy. Nil means none.
 type Outlet struct {
 	network *gated.Network
 	emit    func(shared.Event)
 }
 
-// NewOutlet gives nil where the network is.
+// NewOutlet returns nil if network is nil.
 func NewOutlet(network *gated.Network, emit func(shared.Event)) *Outlet {
 	if network == nil {
 		return nil
@@ -27,7 +26,7 @@ func NewOutlet(network *gated.Network, emit func(shared.Event)) *Outlet {
 	return &Outlet{network, emit}
 }
 
-// line is what the init is asked for sockets by.
+// line is the socket on which the init receives requests for sockets.
 func (o *Outlet) line() (sockets *sandboxinit.Sockets, initEnd *os.File, err error) {
 	if o == nil {
 		return nil, nil, nil

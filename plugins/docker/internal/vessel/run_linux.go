@@ -17,8 +17,8 @@ type Run struct {
 	closeGate func() // ends the gate
 }
 
-// NewRun is one that is yet to begin. finished waits until everything of the
-// command is gone; end ends it without the help of its init.
+// NewRun makes a Run that has not begun. finished waits until everything of the command is gone;
+// end ends it without the init's help.
 func NewRun(v *Vessel, finished, end func()) *Run {
 	r := &Run{Vessel: v, closeGate: func() {}}
 	r.Gone, r.End, r.Lost = v.Gone, end, lost
@@ -35,8 +35,8 @@ func lost(cause error) error {
 		Message: "the container ended before the command's end was known: it was killed or removed, or ran out of memory as a whole: " + cause.Error()}
 }
 
-// Begin hands a command over to an init and waits for it to run. out, if not nil, begins what
-// passes its connections, and gives the command the variables for that.
+// Begin passes a command to an init and waits until it runs. out, if not nil, begins its gate, and
+// sets the command's variables for it.
 func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, out *Outlet) error {
 	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
 }
 
-// A BareError says that a container has lost what was mounted on a path.
+// A BareError says that a container has lost the mount on a path.
 type BareError struct{ Path string }
 
 func (e *BareError) Error() string { return "nothing is mounted any more on " + e.Path }

@@ -27,30 +27,30 @@ type Vessel struct {
 	docker *client.Client
 	id     string
 	Line   *line
-	// warnings are what the daemon did not take from the container's configuration.
+	// warnings are what the daemon ignored in the container's configuration.
 	Warnings []string
-	// replaced is what is another file on the host than in the container that this
-	// one has taken the place of.
+	// replaced is the path that is another file on the host than in the container that this one has
+	// replaced.
 	Replaced atomic.Pointer[string]
 
-	// gone is closed when nothing runs in it any more, removed when the daemon
-	// has taken it away as well, or cannot say.
+	// gone is closed when nothing runs in it any more, removed when the daemon has also removed it,
+	// or cannot say.
 	Gone, Removed chan struct{}
 	unwatch       func()
-	// exit is what the daemon says of its end, once removed.
+	// exit is the daemon's report of its end; valid after removed.
 	exit container.WaitResponse
 
 	ending sync.Once
 }
 
-// Launch makes and starts a container and waits until its init is there. When
-// ctx ends, or anything fails, nothing of it is left, or soon will be.
+// Launch makes and starts a container and waits for its init. If ctx ends, or anything fails,
+// nothing of it is left, or soon will be.
 func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispec.Platform, m *meeting) (_ *Vessel, err error) {
 	defer m.End()
 	created, err := docker.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: at})
 	if err != nil {
-		// A request that was cut short may have made it all the same. It is
-		// never started: the label tells the next engine.
+		// An interrupted request may have made it nevertheless. It never starts: the next engine
+		// finds it by its label.
 		return nil, StartError(ctx, err)
 	}
 	v := newVessel(ctx, docker, created.ID)
@@ -87,7 +87,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	return v, nil
 }
 
-// newVessel is a container that there is, and begins to wait for its end.
+// newVessel is an existing container. It begins to wait for the container's end.
 func newVessel(ctx context.Context, docker *client.Client, id string) *Vessel {
 	v := &Vessel{docker: docker, id: id, Gone: make(chan struct{}), Removed: make(chan struct{})}
 	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,7 +97,7 @@ func newVessel(ctx context.Context, docker *client.Client, id string) *Vessel {
 	return v
 }
 
-// Found is a container that another process has made, at whose line conn is.
+// Found is a container that another process has made, with a connection to its control socket.
 func Found(ctx context.Context, docker *client.Client, id string, conn *net.UnixConn) *Vessel {
 	v := newVessel(ctx, docker, id)
 	v.Line = &line{Conn: conn}
@@ -110,7 +110,7 @@ func (v *Vessel) Send(message, rights []byte) error {
 	return err
 }
 
-// Part leaves the container as it is.
+// Part leaves the container running.
 func (v *Vessel) Part() {
 	v.Line.Conn.Close()
 	v.unwatch()
@@ -120,37 +120,36 @@ var errGone = errors.New("the container is gone")
 
 func (v *Vessel) end() { v.ending.Do(func() { close(v.Gone) }) }
 
-// follow waits for the daemon to say that the container is gone.
+// follow waits until the daemon reports that the container is gone.
 func (v *Vessel) follow(wait client.ContainerWaitResult, stop context.CancelFunc) {
 	defer stop()
 	select {
 	case v.exit = <-wait.Result:
 	case err := <-wait.Error:
-		// The daemon has gone away, perhaps. Whoever runs a command in the
-		// container takes this for its end, and lets go of the init.
+		// The daemon may be gone. A command in the container then counts as ended, and its init
+		// loses the engine.
 		v.exit.Error = &container.WaitExitError{Message: err.Error()}
 	}
 	v.end()
 	close(v.Removed)
 }
 
-// startError explains a container that ended before its init had come.
+// startError explains a container that ended before its init answered.
 func (v *Vessel) startError() error {
 	e := &shared.Error{Kind: shared.ErrUnavailable}
 	switch {
 	case v.exit.Error != nil:
-		e.Message = "the container ended before its init was there: " + v.exit.Error.Message
+		e.Message = "the container ended before its init answered: " + v.exit.Error.Message
 	case v.exit.StatusCode == containerinit.Unreachable:
 		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
 		e.Hint = "use a daemon that runs on this machine itself"
 	default:
-		e.Message = fmt.Sprintf("the container ended with status %d before its init was there", v.exit.StatusCode)
+		e.Message = fmt.Sprintf("the container ended with status %d before its init answered", v.exit.StatusCode)
 	}
 	return e
 }
 
-// Remove kills what runs in the container and has the daemon take it away. It
-// does not wait for that.
+// Remove kills the container's processes and makes the daemon remove it. It does not wait.
 func (v *Vessel) Remove() {
 	if v.Line != nil {
 		v.Line.Conn.Close()
@@ -158,12 +157,12 @@ func (v *Vessel) Remove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
 		defer cancel()
-		// Also what was never started, which the daemon does not remove by itself.
+		// Also a container that never started, which the daemon does not remove by itself.
 		v.docker.ContainerRemove(ctx, v.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	}()
 }
 
-// Kill ends everything inside at once, by the kernel's hand and not the init's.
+// Kill ends everything inside at once, through the kernel, not the init.
 func (v *Vessel) Kill() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
@@ -172,7 +171,7 @@ func (v *Vessel) Kill() {
 	}()
 }
 
-// AwaitGone waits until nothing runs inside, whatever that takes.
+// AwaitGone waits until nothing runs inside, as long as necessary.
 func (v *Vessel) AwaitGone() {
 	select {
 	case <-v.Gone:
@@ -182,7 +181,7 @@ func (v *Vessel) AwaitGone() {
 	}
 	select {
 	case <-v.Gone:
-	case <-time.After(daemon.RemovalTime): // the daemon hangs; its runtime's own kill is not for us to repeat
+	case <-time.After(daemon.RemovalTime): // the daemon hangs, and its runtime must do the kill
 	}
 }
 
@@ -196,7 +195,7 @@ func StartError(ctx context.Context, err error) error {
 	switch {
 	case client.IsErrConnectionFailed(err):
 		e.Message = daemon.FirstLine(text)
-		e.Hint = "see that the daemon runs"
+		e.Hint = "make sure that the daemon runs"
 	case strings.Contains(text, "network bridge not found"), strings.Contains(text, `could not find network`) && strings.Contains(text, "bridge"):
 		e.Attribute = "network"
 		e.Message = "the Docker daemon has no bridge network"
