@@ -2,44 +2,46 @@ package gate
 
 import "time"
 
-// maxMemory is what a gate holds at the most, in bytes, with as much of everything as atMost has; it is
-// the figure in docs/security.md. A limit of the command's memory makes it less: a quarter of
-// that, of which everything gets its part.
+// maxMemory is the most memory that a gate holds, in bytes, at all of its limits; docs/security.md
+// has this figure. If the command's memory has a limit, the gate's is at most a quarter of that,
+// and each limit gets its part.
 const maxMemory = 128 << 20
 
-// bounds are how much a command can make its gate hold at once. What one of each costs at the
-// worst is measured by TestBounds.
+// bounds are how much a command can make its gate hold at once. TestBounds measures the highest
+// cost of each.
 type bounds struct {
-	// connections may be open out of the sandbox, and as many again into it. More of them wait.
+	// connections may be open out of the sandbox, and as many again into it. Further ones wait.
 	connections int
-	// injecting are those of them to hosts of credentials: one holds a request with its answer. More of them wait.
+	// injecting are those to hosts of credentials: each holds a request with its answer. Further
+	// ones wait.
 	injecting int
-	// names may have an address. More of them get none.
+	// names may have an address. Further ones get none.
 	names int
-	// listeners are those for single names. More of them make way for one another.
+	// listeners are those for single names. A further one replaces an older one.
 	listeners int
-	// questions to the nameserver are answered at once. More of them wait, or are lost.
+	// questions to the nameserver are answered at once. Further ones wait, or are lost.
 	questions int
-	// sessions are connections of HTTP/2 from the command, of which each has so many streams. More
-	// connections get HTTP/1, and more streams are refused by the protocol.
+	// sessions are HTTP/2 connections from the command, each with at most this many streams.
+	// Further connections get HTTP/1, and the protocol refuses further streams.
 	sessions, streams int
-	// requests of HTTP/2 are passed on at once. More of them wait.
+	// requests of HTTP/2 are passed on at once. Further ones wait.
 	requests int
-	// header is the longest of a request, in bytes: net/http's server answers a longer one with 431.
+	// header is the longest header of a request, in bytes: net/http's server answers a longer one
+	// with 431.
 	header int
-	// reported are refusals that are told one by one. More of them are counted.
+	// reported are refusals that the gate reports one by one. It only counts further ones.
 	reported int
-	// idle is for how long a connection to a host of credentials is kept without a request.
+	// idle is how long to keep a connection to a host of credentials without a request.
 	idle time.Duration
-	// stuck is for how long a client of such a connection may take nothing of what it is sent: it
-	// may have been stopped. What comes slowly, or not at all, is not ended by it.
+	// stuck is how long a client of such a connection may read nothing that the gate sends: the
+	// client may have been stopped. A slow or silent sender is not ended by it.
 	stuck time.Duration
 }
 
 var atMost = bounds{connections: 256, injecting: 112, names: 3072, listeners: 1024, questions: 128, sessions: 8, streams: 16, requests: 32, header: maxRequest, reported: 1000,
 	idle: time.Minute, stuck: 5 * time.Minute}
 
-// boundsOf are those of a command whose memory is limited to that many bytes, 0 for not at all.
+// boundsOf returns the bounds for a command with this memory limit in bytes; 0 means no limit.
 func boundsOf(memory uint64) bounds {
 	share := uint64(maxMemory)
 	if memory > 0 {
@@ -54,22 +56,24 @@ func boundsOf(memory uint64) bounds {
 }
 
 const (
-	// maxResponse is the longest header of an answer, in bytes. A listed host is not trusted either, and net/http takes 10 MiB.
+	// maxResponse is the longest header of an answer, in bytes. The gate does not trust a listed
+	// host either, and net/http takes 10 MiB.
 	maxResponse = 32 << 10
-	// maxFrame is the longest of HTTP/2 that a command may send: the shortest limit there is.
+	// maxFrame is the longest HTTP/2 frame that a command may send: the smallest limit that the
+	// protocol allows.
 	maxFrame = 16 << 10
-	// upload and download are what is taken of a body of HTTP/2 before somebody reads it. The
-	// first is on its way through a loopback; the second bounds what comes in one turn around
-	// the world, and the host chooses how many connections it takes.
+	// upload and download are how much of an HTTP/2 body the gate takes before a reader reads it.
+	// An upload comes by a loopback. The download limit bounds the data for one round trip around
+	// the world, and the host chooses its number of connections.
 	upload, download = 128 << 10, 1 << 20
 	// maxIdle connections to hosts of credentials are kept for the next request.
 	maxIdle = 32
-	// maxSums are outcomes that are summed up at once, before they are told.
+	// maxSums is how many outcomes the gate sums up at once before it reports them.
 	maxSums = 256
-	// maxText is the longest name or reason of a decision, in bytes: a certificate can name
-	// as many hosts as it likes.
+	// maxText is the longest name or reason of a decision, in bytes: a certificate can name any
+	// number of hosts.
 	maxText = 512
-	// waiting connections of one listener are kept by the kernel until there is a place for them.
-	// The listeners for single names share that many, and of each there are some.
+	// The kernel keeps this many waiting connections of one listener. The listeners for single
+	// names share that number, and each has at least waitingLeast.
 	waiting, waitingLeast = 4096, 16
 )

@@ -18,16 +18,16 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// A conn is a connection of the sandbox, and the one outside that it goes on in.
+// A conn is a connection of the sandbox, with its connection outside.
 type conn struct {
 	gate     *Gate
 	inner    net.Conn
-	decision egress.Decision // told at the end
+	decision egress.Decision // reported at the end
 	begun    time.Time
-	quiet    bool // nothing is told, or all was
+	quiet    bool // do not report, or already reported
 
 	mu             sync.Mutex
-	outer          net.Conn // once it is dialled
+	outer          net.Conn // set after the dial
 	ended          bool
 	sent, received atomic.Int64
 }
@@ -46,7 +46,7 @@ func (g *Gate) newConn(inner net.Conn) *conn {
 	return c
 }
 
-// end comes after all else.
+// end is the last call for a connection.
 func (c *conn) end() {
 	c.close(func(half net.Conn) { half.Close() })
 	c.gate.mu.Lock()
@@ -56,7 +56,7 @@ func (c *conn) end() {
 	c.report()
 }
 
-// report has the connection's decision told, once.
+// report reports the connection's decision, once.
 func (c *conn) report() {
 	if c.quiet {
 		return
@@ -88,14 +88,14 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// refused is for what the rules do not allow.
+// refused ends a connection that the rules do not allow.
 func (c *conn) refused(reason string) { c.unserved(false, reason, nil) }
 
-// failed is for what they do, and that does not work.
+// failed ends an allowed connection that does not work.
 func (c *conn) failed(err error) { c.unserved(c.decision.Allowed, err.Error(), nil) }
 
-// unserved ends a connection that leads nowhere, with a reply if it was asked for as a proxy is. It is told
-// before the command can know of it, and end by it.
+// unserved ends a connection that leads nowhere, with a reply if the program asked a proxy. It
+// reports first, because the command may end as soon as it sees the result.
 func (c *conn) unserved(allowed bool, reason string, reply []byte) {
 	c.decision.Allowed, c.decision.Reason = allowed, reason
 	c.report()
@@ -148,8 +148,8 @@ func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	return ports[i], true
 }
 
-// readGreeting reads the first bytes of the connection, from r, and holds them against the name,
-// on ports where they have one. It is false of what was refused.
+// readGreeting reads the first bytes of the connection from r, and on ports with a greeting
+// compares its name. It returns false after a refusal.
 func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	greeting := greetings[c.decision.Port]
 	if greeting == nil {
@@ -163,7 +163,7 @@ func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 		c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
 		return nil, false
 	case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
-		c.quiet = len(first) == 0 // it was opened, and closed again
+		c.quiet = len(first) == 0 // opened, and closed again
 		c.refused("the connection ended before it named its server")
 		return nil, false
 	case err != nil:
@@ -210,7 +210,7 @@ func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address s
 	return outer, addr.String(), nil
 }
 
-// pass sends what has been read, and then everything else.
+// pass sends the bytes already read, and then all others.
 func (c *conn) pass(outer net.Conn, first []byte) {
 	if !c.join(outer) {
 		return
@@ -227,10 +227,10 @@ func (c *conn) pass(outer net.Conn, first []byte) {
 	c.relay(outer)
 }
 
-// stagger is after how long the next address is tried beside those before it (RFC 8305).
+// stagger is the delay before the next address is tried beside earlier ones (RFC 8305).
 const stagger = 300 * time.Millisecond
 
-// dialled is how the attempt to connect to an address has ended.
+// dialled is the result of an attempt to connect to an address.
 type dialled struct {
 	net.Conn
 	netip.Addr
@@ -294,7 +294,7 @@ func hangUp(results <-chan dialled, attempts int) {
 	}
 }
 
-// join makes outer end with the connection; false if that has already ended.
+// join makes outer end with the connection; it returns false if that has already ended.
 func (c *conn) join(outer net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,8 +307,8 @@ func (c *conn) join(outer net.Conn) bool {
 	return true
 }
 
-// relay copies in both directions until both have ended. Each ends by itself. Once the
-// gate closes, only what comes from inside counts.
+// relay copies in both directions until both have ended. Each direction ends separately. After the
+// gate starts to close, only data from inside counts.
 func (c *conn) relay(outer net.Conn) {
 	if !c.join(outer) {
 		return
@@ -324,8 +324,8 @@ func (c *conn) relay(outer net.Conn) {
 	case errReset:
 		reset(outer)
 	case nil:
-		// A command that has only ended its own direction still hears the server. Without one,
-		// a server that says nothing would keep the connection open for ever.
+		// A command that has ended only its own direction still receives from the server. Without a
+		// limit, a silent server would keep the connection open forever.
 		select {
 		case <-received:
 			return
@@ -343,11 +343,11 @@ func (c *conn) relay(outer net.Conn) {
 	}
 }
 
-// errReset: the connection that was read from ended by an error.
+// errReset says that the connection being read ended with an error.
 var errReset = errors.New("connection reset")
 
-// buffers are for what is on its way. Each connection that is passed on holds two, and
-// each answer of a host of credentials one.
+// buffers hold data on its way. Each connection that is passed on holds two, and each answer of a
+// host of credentials one.
 var buffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
 // pump copies from one connection to another, and passes the end on.

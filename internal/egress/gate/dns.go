@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// lifetime is for how many seconds a name's address may be kept. It never changes, but
-	// whoever asks again has the real addresses looked up again.
+	// lifetime is how many seconds a program may keep a name's address. The address never changes,
+	// but a new question makes the gate look up the real addresses again.
 	lifetime = 30
-	// datagram is how much of a message by UDP is read (RFC 9715). A question is shorter.
+	// datagram is how many bytes of a UDP message the gate reads (RFC 9715). A question is shorter.
 	datagram = 1232
 )
 
@@ -23,16 +23,16 @@ type question struct {
 	desired bool // recursion
 	edns    bool
 	asked   dnsmessage.Question
-	name    string // as egress.Canonical has it, empty for what no host is called
+	name    string // in the form of egress.Canonical; empty if no host can have it
 }
 
-// parseQuestion reads a message. If it cannot be answered from the rules, reply is what to
-// say to it; nil is nothing at all.
+// parseQuestion reads a message. If the rules cannot answer it, reply is the answer; a nil reply
+// means no answer at all.
 func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 	var p dnsmessage.Parser
 	header, err := p.Start(message)
 	if err != nil || header.Response {
-		return q, nil, false // an answer to an answer could go on for ever
+		return q, nil, false // answers to answers could go on forever
 	}
 	q.id, q.desired = header.ID, header.RecursionDesired
 	if header.OpCode != 0 {
@@ -70,16 +70,16 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 	return q, nil, true
 }
 
-// reverse is true of a question which name an address has. Programs ask that by the way.
+// reverse reports whether a question asks for the name of an address. Programs ask that in passing.
 func (q question) reverse() bool {
 	name := strings.ToLower(q.asked.Name.String())
 	return strings.HasSuffix(name, ".in-addr.arpa.") || strings.HasSuffix(name, ".ip6.arpa.")
 }
 
-// answerUnparsed answers what could not be read to its end.
+// answerUnparsed answers a message that could not be read to its end.
 func (q question) answerUnparsed(code dnsmessage.RCode) []byte {
 	b := dnsmessage.NewBuilder(nil, q.header(code))
-	message, _ := b.Finish() // it fails only where nothing was begun
+	message, _ := b.Finish() // it fails only if nothing was begun
 	return message
 }
 
@@ -87,8 +87,8 @@ func (q question) header(code dnsmessage.RCode) dnsmessage.Header {
 	return dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.desired, RecursionAvailable: true, RCode: code & 0xf}
 }
 
-// reply answers with an address, or with none if that is the zero one. It is never longer
-// than a client without EDNS takes (512 bytes).
+// reply answers with an address, or without one if addr is zero. It is never longer than a client
+// without EDNS accepts (512 bytes).
 func (q question) reply(code dnsmessage.RCode, addr netip.Addr) []byte {
 	b := dnsmessage.NewBuilder(nil, q.header(code))
 	b.EnableCompression()

@@ -16,64 +16,65 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// Kind says what socket is asked for.
+// Kind is a type of socket.
 type Kind byte
 
 const (
 	TCP4 Kind = iota
 	TCP6
 	UDP4
-	Resets4 // raw: what comes by TCP, of which the gate looks at resets
+	Resets4 // raw: incoming TCP, of which the gate looks at resets
 )
 
 // Sockets makes an unbound socket in the sandbox's network namespace.
 type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
 
-// Config has what a gate needs.
+// Config is the configuration of a gate.
 type Config struct {
 	Rules egress.Rules
-	// Sockets must be there, but for a Proxy with a Listener.
+	// Sockets must be set, except for a Proxy with a Listener.
 	Sockets Sockets
-	// HostPorts of the sandbox, of 127.0.0.1 and [::1], lead to those of the host's loopback.
+	// HostPorts are ports of the sandbox, on 127.0.0.1 and [::1], that lead to the same ports of
+	// the host's loopback.
 	HostPorts []uint16
-	// Proxy takes the place of the nameserver; nil: there is a nameserver.
+	// Proxy replaces the nameserver; nil means a nameserver.
 	Proxy *Proxy
-	// Inject puts credentials into requests; nil: there are none. It is not for a Proxy.
+	// Inject puts credentials into requests; nil means none. It must be nil for a Proxy.
 	Inject *Injection
-	// Lookup asks the host's resolver; nil: net.DefaultResolver, without its search domains
-	// for a name that has a dot.
+	// Lookup asks the host's resolver; nil means net.DefaultResolver, without its search domains
+	// for a name with a dot.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial connects outside of the sandbox, to addresses of names and to the host's loopback
-	// (HostPorts); nil: net.Dialer.
+	// (HostPorts); nil means net.Dialer.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	// OwnAddresses gives the machine's own addresses; nil: those of its interfaces.
+	// OwnAddresses returns the machine's own addresses; nil means those of its interfaces.
 	OwnAddresses func() []netip.Prefix
-	// Resets has the gate ask Sockets for one of Resets4, by which it sees what nobody listens
-	// for: the kernel refuses connections to ports of names that no rule has.
+	// Resets makes the gate ask Sockets for one of Resets4. By it, the gate sees connections
+	// without a listener: the kernel refuses connections to ports of names that no rule has.
 	Resets bool
-	// Memory is the limit of the command's memory, in bytes, of which the gate holds a quarter at
-	// the most; 0: there is none.
+	// Memory is the limit of the command's memory, in bytes; 0 means none. The gate holds at most a
+	// quarter of it.
 	Memory uint64
 
-	bounds *bounds // by a test; nil: boundsOf(Memory)
+	bounds *bounds // for a test; nil means boundsOf(Memory)
 }
 
-// Bounds in time; see bounds for others. A command can use up each of them, and harms nobody by it.
+// Limits of time; see bounds for others. A command can use up each of them without harm to anybody.
 const (
 	lookupTimeout   = 10 * time.Second
 	dialTimeout     = 30 * time.Second
 	greetingTimeout = 30 * time.Second
-	// drainTimeout is for how long Close waits for connections of which none gets on.
+	// drainTimeout is how long Close waits for connections without progress.
 	drainTimeout = 5 * time.Second
 )
 
 // A Gate serves one sandbox.
 type Gate struct {
 	config Config
-	// ctx ends everything.
+	// The end of ctx ends everything.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// closing ends when the sandbox has: nothing new comes from there, nor goes there.
+	// closing ends when the sandbox has ended: nothing new comes from there, nor goes there.
 	closing context.Context
 	close   context.CancelFunc
 	once    sync.Once
@@ -84,19 +85,19 @@ type Gate struct {
 	dials    slots // attempts to connect outside
 	names    names
 	log      log
-	inject   *injector // nil where there are no credentials
+	inject   *injector // nil without credentials
 	resets   resets
-	progress atomic.Uint64 // anything that gets on
+	progress atomic.Uint64 // changes with any progress
 
 	listening sync.Mutex
-	proxyAt   netip.AddrPort // once Start has returned
+	proxyAt   netip.AddrPort // set by Start
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*listener
 	conns     map[*conn]struct{}
 }
 
-// Start has all listen in the sandbox when it returns. A port of HostPorts that it cannot have
-// is a [HostPortError]. The context is for Start alone; the gate lives until Close.
+// Start returns after all listeners in the sandbox are ready. If it cannot have a port of
+// HostPorts, the error is a [HostPortError]. ctx is for Start alone; the gate lives until Close.
 func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
 		return nil, errors.New("gate: no Sockets")
@@ -137,7 +138,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 			return nil, &ResetsError{err}
 		}
 	}
-	// Before the proxy, to which the kernel gives any port that is free.
+	// Before the proxy, which gets any free port from the kernel.
 	for _, port := range config.HostPorts {
 		if err := g.hostPort(port); err != nil {
 			g.Close()
@@ -155,8 +156,8 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	return g, nil
 }
 
-// absolute keeps the host's resolver from trying a name below its search domains, where it
-// is another name. A name of one part has no other meaning.
+// absolute keeps the host's resolver from trying a name below its search domains, where it is
+// another name. A name of one part has no other meaning.
 func absolute(name string) string {
 	if strings.Contains(name, ".") {
 		return name + "."
@@ -164,7 +165,8 @@ func absolute(name string) string {
 	return name
 }
 
-// interfaceAddresses are the addresses of the machine's interfaces. If they cannot be told, any could be.
+// interfaceAddresses returns the addresses of the machine's interfaces. If it cannot read them, it
+// returns a range with every address.
 func interfaceAddresses() (list []netip.Prefix) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -179,7 +181,7 @@ func interfaceAddresses() (list []netip.Prefix) {
 	return list
 }
 
-// A HostPortError tells why the sandbox cannot have a port of the host.
+// A HostPortError says why the sandbox cannot have a port of the host.
 type HostPortError struct {
 	Port uint16
 	Err  error
@@ -191,7 +193,7 @@ func (e *HostPortError) Error() string {
 
 func (e *HostPortError) Unwrap() error { return e.Err }
 
-// A ResetsError tells why a gate with Resets cannot see them.
+// A ResetsError says why a gate with Resets cannot see them.
 type ResetsError struct{ Err error }
 
 func (e *ResetsError) Error() string {
@@ -239,8 +241,8 @@ func (g *Gate) serveHostPort(c *conn) {
 	c.relay(outer)
 }
 
-// Publish listens on the host, and leads to the sandbox's loopback. It gives the address
-// that it listens on. There are no decisions about it.
+// Publish listens on the host, and leads to the sandbox's loopback. It returns the address on which
+// it listens. It makes no decisions.
 func (g *Gate) Publish(p egress.Publish) (netip.AddrPort, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(p.Listen))
 	if err != nil {
@@ -253,8 +255,8 @@ func (g *Gate) Publish(p egress.Publish) (netip.AddrPort, error) {
 
 func (g *Gate) serveInside(c *conn, port uint16) {
 	c.quiet = true
-	// Not until closing alone: a command can serve one connection and end before we know that
-	// we are connected, and what it has said is on its way.
+	// Do not stop at closing: a command can serve one connection and end before the gate has
+	// noticed its connection, and the command's answer is on its way.
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
 	inside, err := g.connect(ctx, TCP4, netip.AddrPortFrom(loopback4, port))
@@ -272,8 +274,8 @@ func (g *Gate) serveInside(c *conn, port uint16) {
 	c.relay(outside)
 }
 
-// Close ends the gate. The sandbox has ended before, or ends by it: what is on its way out
-// of there goes out first, for as long as it gets on. When Close returns, nothing is left.
+// Close ends the gate. The sandbox has ended before, or ends by it: Close first sends data on its
+// way out, as long as there is progress. When Close returns, nothing is left.
 func (g *Gate) Close() error {
 	g.once.Do(func() {
 		g.mu.Lock()
@@ -302,7 +304,7 @@ func (g *Gate) Close() error {
 	return nil
 }
 
-// drain waits until nothing gets on any more.
+// drain waits until there is no progress any more.
 func (g *Gate) drain(done <-chan struct{}) {
 	tick := time.NewTicker(drainTimeout / 20)
 	defer tick.Stop()
@@ -321,7 +323,7 @@ func (g *Gate) drain(done <-chan struct{}) {
 	}
 }
 
-// moved changes whenever a connection gets on.
+// moved changes whenever a connection makes progress.
 func (g *Gate) moved() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -334,10 +336,10 @@ func (g *Gate) moved() uint64 {
 
 func (g *Gate) isClosing() bool { return g.closing.Err() != nil }
 
-// slots bound how many do something at once.
+// slots limit how many goroutines do something at once.
 type slots chan struct{}
 
-// try takes a slot if there is one.
+// try takes a slot if one is free.
 func (s slots) try() bool {
 	select {
 	case s <- struct{}{}:

@@ -15,11 +15,11 @@ import (
 
 const (
 	maxRequest = 16 << 10 // of HTTP: request line and header
-	maxHello   = 32 << 10 // of TLS: twice what the longest key exchanges and tickets take
+	maxHello   = 32 << 10 // of TLS: twice the longest key exchanges and tickets
 )
 
-// A greeting is the beginning of a connection that names the server. parse gives the name,
-// or how many more bytes it needs at least.
+// A greeting is the beginning of a connection that names the server. parse returns the name, or the
+// least number of bytes that it still needs.
 type greeting struct {
 	parse func(b []byte) (name string, need int, err error)
 	// more reports whether b can say more than its first bytes did, which have been parsed. Nil: it can.
@@ -29,7 +29,7 @@ type greeting struct {
 	differs string
 }
 
-// greetings are by port. Connections to others are not looked at.
+// greetings are by port. The gate does not look at connections to other ports.
 var greetings = map[uint16]*greeting{
 	80:  {requestName, moreOfRequest, maxRequest, "the Host of the HTTP request is %s"},
 	443: {helloName, nil, maxHello, "the server name in TLS is %s"},
@@ -46,8 +46,7 @@ var (
 	errLong    = errors.New("the connection names no server in its first bytes")
 )
 
-// check reads a connection's first bytes and holds them against the name. It gives what it
-// has read in any case.
+// check reads a connection's first bytes and compares their name. It always returns the bytes read.
 func (g *greeting) check(r io.Reader, want string) (read []byte, err error) {
 	name, need := "", 1
 	for parsed := 0; ; {
@@ -80,7 +79,7 @@ func (g *greeting) check(r io.Reader, want string) (read []byte, err error) {
 	return read, nil
 }
 
-// shown is a name that a command chose, for a message.
+// shown formats a name that a command chose, for a message.
 func shown(name string) string {
 	const most = 256
 	if _, ok := egress.Canonical(name); ok {
@@ -89,7 +88,7 @@ func shown(name string) string {
 	return strconv.Quote(name[:min(len(name), most)])
 }
 
-// helloName gives the server name of a ClientHello, which may lie in several records.
+// helloName returns the server name of a ClientHello, which may span several records.
 func helloName(b []byte) (name string, need int, err error) {
 	whole := false
 	err = tls.Server(sent{bytes.NewReader(b), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -107,7 +106,7 @@ func helloName(b []byte) (name string, need int, err error) {
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return "", 0, errHello
 	}
-	for { // It ends in a record, or before the next one.
+	for { // it ends within a record, or before the next one
 		size := recordHeader
 		if len(b) >= size {
 			size += int(b[3])<<8 | int(b[4])
@@ -121,7 +120,7 @@ func helloName(b []byte) (name string, need int, err error) {
 
 const recordHeader = 5
 
-// sent is a connection on which these bytes have come. What a server would say is dropped.
+// sent is a connection with only these received bytes. It drops the server's answer.
 type sent struct {
 	*bytes.Reader
 	net.Conn
@@ -172,9 +171,9 @@ func requestName(b []byte) (name string, need int, err error) {
 	}
 }
 
-// hostField gives the host after a header field, if it was before that.
+// hostField returns the host after a header field, if its host before the field was before.
 func hostField(line, before string) (host string, err error) {
-	// Servers read a folded line, and a name with a blank behind it, in different ways.
+	// Servers differ for a folded line, and for a name with a blank after it.
 	key, value, ok := strings.Cut(line, ":")
 	switch {
 	case !ok || key == "" || strings.ContainsAny(key, " \t"):
@@ -190,7 +189,7 @@ func hostField(line, before string) (host string, err error) {
 	return host, nil
 }
 
-// agreedHost gives the host of a request whose header has ended.
+// agreedHost returns the host of a request after its header has ended.
 func agreedHost(target, host string) (string, error) {
 	switch {
 	case host == "":
@@ -201,7 +200,7 @@ func agreedHost(target, host string) (string, error) {
 	return host, nil
 }
 
-// requestTarget gives the host that a request line has in it, if it has one.
+// requestTarget returns the host in a request line, if it has one.
 func requestTarget(line string) (host string, err error) {
 	words := strings.Split(line, " ")
 	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/1.") {

@@ -22,24 +22,26 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// An Injection puts credentials into requests. The gate is then the TLS server of their
-// hosts for the sandbox, and a client of the real ones, on port 443. All other connections
-// are passed on as they are.
+// An Injection puts credentials into requests. On port 443 of their hosts, the gate is then the TLS
+// server for the sandbox, and a client of the real host. It passes on all other connections
+// unchanged.
 type Injection struct {
-	// Certificate is for all hosts of Credentials, by an authority that programs inside trust.
+	// Certificate is valid for all hosts of Credentials, by an authority that programs inside
+	// trust.
 	Certificate tls.Certificate
 	Credentials []Credential
-	// Roots are whom the gate trusts to name the real hosts; nil: whom this machine trusts.
+	// Roots are the authorities that the gate trusts to name the real hosts; nil means those of
+	// this machine.
 	Roots *x509.CertPool
 
 	latest atomic.Pointer[[]Credential]
 }
 
-// Renew gives the credentials, which are these in all else, other values. Every request gets those from
-// now on, of gates that have begun, too.
+// Renew replaces the values of the credentials; everything else must be the same. Every later
+// request gets the new values, also in running gates.
 func (of *Injection) Renew(credentials []Credential) { of.latest.Store(&credentials) }
 
-// current are the credentials with their newest values.
+// current returns the credentials with their newest values.
 func (of *Injection) current() []Credential {
 	if renewed := of.latest.Load(); renewed != nil {
 		return *renewed
@@ -47,19 +49,19 @@ func (of *Injection) current() []Credential {
 	return of.Credentials
 }
 
-// A Credential is a value that a command does not have. Where a request to one of Hosts has
-// Placeholder in Header, also encoded as Basic authentication has it, Value takes its place.
-// Everywhere else it stays what it is.
+// A Credential is a value that a command does not have. In requests to one of Hosts, the gate
+// replaces Placeholder in Header by Value, also within Basic authentication. It replaces it nowhere
+// else.
 type Credential struct {
-	Hosts              []string // as egress.Canonical gives them
+	Hosts              []string // in the form of egress.Canonical
 	Header             string
 	Placeholder, Value string
 }
 
-// injectPort is where hosts of credentials are.
+// injectPort is the port of hosts of credentials.
 const injectPort = 443
 
-// An injector has the requests of one gate to hosts of credentials.
+// An injector handles the requests of one gate to hosts of credentials.
 type injector struct {
 	gate *Gate
 	of   *Injection
@@ -67,8 +69,8 @@ type injector struct {
 	begin    sync.Once
 	accepted chan net.Conn
 	server   http.Server
-	served   chan struct{} // closed when server has ended; nil before it has begun
-	// one and two are for the requests of HTTP/1 and of HTTP/2, which go on as what they are.
+	served   chan struct{} // closed after server has ended; nil before it has begun
+	// one and two send the requests of HTTP/1 and of HTTP/2 on, in the same version.
 	one, two http.Transport
 	proxy    httputil.ReverseProxy
 
@@ -80,7 +82,7 @@ type injector struct {
 	hosts map[string]reached
 }
 
-// reached is a host that was connected to.
+// reached is a host to which the gate has connected.
 type reached struct {
 	*name
 	address string // the last one that was dialled
@@ -94,27 +96,28 @@ func newInjector(g *Gate, of *Injection) *injector {
 		places: make(slots, g.bounds.injecting), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
 }
 
-// has reports whether connections to a port of a name end here.
+// has reports whether the gate is the TLS server for a port of a name.
 func (in *injector) has(name string, port uint16) bool {
 	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c Credential) bool { return slices.Contains(c.Hosts, name) })
 }
 
-// start is for the first connection: most commands make none.
+// start starts the server at the first connection: most commands make none.
 func (in *injector) start() {
-	// Neither says what is in a request, but they say it to who runs the engine.
+	// The contents of requests are not in these logs, but the engine's user would see the logs.
 	silent := stdlog.New(io.Discard, "", 0)
 	for _, t := range [...]*http.Transport{&in.one, &in.two} {
 		t.DialContext, t.TLSClientConfig, t.DisableCompression = in.dial, &tls.Config{RootCAs: in.of.Roots}, true
 		t.TLSHandshakeTimeout, t.ExpectContinueTimeout, t.IdleConnTimeout = greetingTimeout, greetingTimeout, in.gate.bounds.idle
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = maxIdle, maxIdle, maxResponse
 	}
-	// Also for what nobody waits for any more: a request can be given up before its host has answered.
+	// Limits also for abandoned requests: a program can give a request up before its host has
+	// answered.
 	in.one.MaxConnsPerHost, in.two.MaxConnsPerHost = cap(in.places), cap(in.requests)
 	in.two.ForceAttemptHTTP2, in.two.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: download, MaxReceiveBufferPerStream: download}
 	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: in, FlushInterval: -1, ErrorLog: silent,
 		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			t, why := terminatedOf(r), upstreamError(err)
-			if !errors.Is(err, context.Canceled) { // that the command did not wait for it is no reason
+			if !errors.Is(err, context.Canceled) { // no reason if the command itself did not wait
 				t.note(why)
 			}
 			http.Error(w, fmt.Sprintf("sbxhost: %s:%d: %s", t.of.decision.Name, injectPort, why), http.StatusBadGateway)
@@ -136,7 +139,7 @@ func (in *injector) start() {
 	}()
 }
 
-// version offers HTTP/2 where there is a place for it, and HTTP/1 alone otherwise.
+// version offers HTTP/2 while a place for it is free, and otherwise HTTP/1 alone.
 func (in *injector) version(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	t := hello.Conn.(*terminated)
 	if !slices.Contains(hello.SupportedProtos, "h2") {
@@ -148,7 +151,7 @@ func (in *injector) version(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// RoundTrip sends a request on in the version that it came in.
+// RoundTrip sends a request on in the version in which it came.
 func (in *injector) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.ProtoMajor == 2 {
 		return in.two.RoundTrip(r)
@@ -156,12 +159,12 @@ func (in *injector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return in.one.RoundTrip(r)
 }
 
-// close comes when no connection is left.
+// close is the last call, after all connections.
 func (in *injector) close() {
 	if in == nil {
 		return
 	}
-	in.begin.Do(func() {}) // not any more
+	in.begin.Do(func() {}) // prevent a later start
 	if in.served != nil {
 		in.server.Close()
 		<-in.served
@@ -170,7 +173,7 @@ func (in *injector) close() {
 	}
 }
 
-// serve has the requests of a connection answered. Of it first has been read.
+// serve answers the requests of a connection. The gate has already read first from it.
 func (in *injector) serve(c *conn, n *name, first []byte) {
 	in.begin.Do(in.start)
 	in.mu.Lock()
@@ -224,8 +227,8 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	return outside{outer, context.AfterFunc(in.gate.ctx, func() { outer.Close() })}, nil
 }
 
-// outside is a connection to a host of credentials. It ends with the gate, in the middle of an answer
-// that its host does not end, too.
+// outside is a connection to a host of credentials. It ends with the gate, even within an answer
+// without an end.
 type outside struct {
 	net.Conn
 	stop func() bool
@@ -236,11 +239,11 @@ func (o outside) Close() error {
 	return o.Conn.Close()
 }
 
-// notDialled is why a host was not connected to.
+// notDialled is why the gate did not connect to a host.
 type notDialled struct{ error }
 
-// upstreamError says why a request had no answer. Other errors quote what the host has sent, which can
-// have the credential in it.
+// upstreamError says why a request had no answer. It hides other errors, which quote the host's
+// answer: that can contain the credential.
 func upstreamError(err error) string {
 	var dial notDialled
 	var network net.Error
@@ -283,16 +286,16 @@ func (c *Credential) put(value string) string {
 	return strings.ReplaceAll(value, c.Placeholder, c.Value)
 }
 
-// misdirected says why a request is not one for the host that the connection is to, or "".
-// The credential goes by that host, and a server behind it may go by any of these.
+// misdirected says why a request is not for the connection's host, or "". The gate chooses the
+// credential by that host, but a server behind it may choose its site by any of these fields.
 func misdirected(r *http.Request, host string) string {
 	name, port, hasPort := strings.Cut(r.Host, ":")
 	canonical, ok := egress.Canonical(name)
 	sni, _ := egress.Canonical(r.TLS.ServerName)
-	second, hasSecond := r.Header["Host"] // HTTP/2 has :authority, and may have this beside it
+	second, hasSecond := r.Header["Host"] // HTTP/2 has :authority, and may also have this
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace || r.Method == "TRACK":
-		// These lead on to another host, or give back what the request has in it.
+		// These lead to another host, or send the request's content back.
 		return fmt.Sprintf("requests with the method %s are not passed on where a credential is put in", r.Method)
 	case r.URL.Host != "" || r.URL.Scheme != "":
 		return "the request has a whole URL, as a proxy is asked"
@@ -306,7 +309,7 @@ func misdirected(r *http.Request, host string) string {
 	return ""
 }
 
-// ServeHTTP passes on a request, if it is for the host that the connection is to.
+// ServeHTTP passes on a request, if it is for the connection's host.
 func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := terminatedOf(r)
 	if !t.enter() {
@@ -325,23 +328,23 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer in.requests.give()
 	}
-	// An answer can begin before the request has ended. HTTP/2 has that anyway.
+	// An answer can begin before the request has ended, as always in HTTP/2.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	in.proxy.ServeHTTP(w, r)
 }
 
-// terminated is a connection of the sandbox that ends here.
+// terminated is a connection of the sandbox whose TLS the gate ends.
 type terminated struct {
 	net.Conn
 	of      *conn
-	first   []byte                    // is read before anything else
-	session bool                      // it has a place among the connections of HTTP/2; final once TLS has begun
-	until   atomic.Pointer[time.Time] // when a write ends that somebody has set a time for; nil for none
+	first   []byte                    // is read first
+	session bool                      // it has one of the places of HTTP/2; final after TLS has begun
+	until   atomic.Pointer[time.Time] // the deadline of a write with a time limit; nil for none
 
 	close    sync.Once
 	closed   chan struct{}
 	mu       sync.Mutex
-	ended    bool // no request begins any more
+	ended    bool // no further request begins
 	failed   string
 	requests sync.WaitGroup
 }
@@ -362,7 +365,7 @@ func (t *terminated) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write takes no longer than stuck, however much was taken of what was written before.
+// Write takes no longer than stuck, however many earlier bytes were taken.
 func (t *terminated) Write(p []byte) (int, error) {
 	until := time.Now().Add(t.of.gate.bounds.stuck)
 	if set := t.until.Load(); set != nil && set.Before(until) {
@@ -391,7 +394,7 @@ func (t *terminated) Close() error {
 	return err
 }
 
-// enter is false once the connection has ended.
+// enter returns false after the connection has ended.
 func (t *terminated) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// unprivileged is the first port that a command may listen on itself. From there on each name has
-// listeners of its own: the one whose name was asked for longest ago makes way for others, and its
-// name's next question brings it back.
+// unprivileged is the first port on which a command itself may listen. From there on each name has
+// its own listeners. If there are too many, the gate closes those of the name with the oldest
+// question, and the next question for that name opens them again.
 const unprivileged = 1024
 
 // A listener passes on connections.
@@ -22,11 +22,11 @@ type listener struct {
 	at        netip.AddrPort
 	slots     slots
 	serve     func(*conn)
-	lastAsked time.Time // last, of a listener for one name
+	lastAsked time.Time // the latest question, for a listener of one name
 	gone      atomic.Bool
 }
 
-// listen listens inside of the sandbox, if the gate does not already do.
+// listen listens inside the sandbox, unless the gate already does.
 func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	g.listening.Lock() // one at a time, or two would listen on one port
 	defer g.listening.Unlock()
@@ -57,7 +57,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, lastAsked: time.Now()})
 }
 
-// add has a listener's connections accepted, unless the gate closes.
+// add accepts a listener's connections, unless the gate closes.
 func (g *Gate) add(l *listener) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *Gate) add(l *listener) error {
 	return nil
 }
 
-// single counts the listeners for single names, and gives the one that was asked for longest ago.
+// single counts the listeners for single names, and returns the one with the oldest question.
 func (g *Gate) single() (count int, oldest *listener) {
 	for at, l := range g.listeners {
 		if !egress.Fake(at.Addr()) {
@@ -86,7 +86,7 @@ func (g *Gate) single() (count int, oldest *listener) {
 	return count, oldest
 }
 
-// makeWay closes the listener that was asked for longest ago, if there are too many.
+// makeWay closes the listener with the oldest question, if there are too many.
 func (g *Gate) makeWay() {
 	if count, oldest := g.single(); count >= g.bounds.listeners {
 		oldest.gone.Store(true)
@@ -103,7 +103,7 @@ func (g *Gate) accept(l *listener) {
 			if l.slots == g.in {
 				return
 			}
-			// What the command connected to in its last moment may still wait here.
+			// A connection from the command's last moment may still wait here.
 			if tcp, err = acceptWaiting(l.TCPListener); err != nil {
 				return
 			}
@@ -147,7 +147,7 @@ func (g *Gate) admit(l *listener, c *net.TCPConn) bool {
 	return g.enter(g.out, g.ctx, name, at.Port(), "connections are open")
 }
 
-// enter waits for a slot, and has it told where there is none: of what they are full.
+// enter waits for a slot. Before a wait it reports which limit is reached.
 func (g *Gate) enter(s slots, ctx context.Context, name string, port uint16, full string) bool {
 	if s.try() {
 		return true

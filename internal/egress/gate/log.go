@@ -7,29 +7,29 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// log has who is told of decisions.
+// log has the receivers of decisions.
 type log struct {
 	mu      sync.Mutex
 	hearers map[*hearer]bool
-	stop    *time.Timer // nil where nothing is to be told later
+	stop    *time.Timer // nil if nothing must be reported later
 }
 
-// A hearer is told of decisions. What a command tries for ever, and does not work, it is told
-// once; what works is summed up, since each decision costs as much as a short connection.
+// A hearer receives decisions. It gets each failure or refusal once, even if a command repeats it
+// forever; successes are summed up, because each report costs as much as a short connection.
 type hearer struct {
 	report   func(egress.Decision)
 	reported map[egress.Decision]bool
-	more     uint64                               // refusals past those
-	sums     map[egress.Decision]*egress.Decision // what is to be told yet
+	more     uint64                               // refusals beyond those
+	sums     map[egress.Decision]*egress.Decision // still to be reported
 }
 
-// flushAfter is how long what works is summed up for.
+// flushAfter is for how long successes are summed up.
 const flushAfter = 200 * time.Millisecond
 
-// Hear has tell told of decisions from now on, one at a time, until stop, or until the gate is
-// closed. What is refused, or does not work, it is told the first time alone, and of a bounded number
-// of different ones; the rest is counted. Connections that work are summed up for a fifth of a second.
-// Once stop has returned, it was told of all that a command could know of before.
+// Hear calls tell with each later decision, one at a time, until stop or until the gate is closed.
+// It reports each refusal or failure only the first time, and a limited number of different ones;
+// it counts the others. It sums up successful connections for a fifth of a second. When stop has
+// returned, tell has got everything that a command could know before.
 func (g *Gate) Hear(tell func(egress.Decision)) (stop func()) {
 	h := &hearer{report: tell, reported: map[egress.Decision]bool{}, sums: map[egress.Decision]*egress.Decision{}}
 	l := &g.log
@@ -70,7 +70,7 @@ func clip(text string) string {
 	return text
 }
 
-// sum adds what works.
+// sum adds a success.
 func (h *hearer) sum(d egress.Decision) {
 	key := egress.Decision{Name: d.Name, Port: d.Port, Address: d.Address}
 	sum := h.sums[key]
@@ -87,7 +87,7 @@ func (h *hearer) sum(d egress.Decision) {
 	sum.Duration += d.Duration
 }
 
-// refused is about what does not work, or is not allowed.
+// refused is for a refusal or a failure.
 func (h *hearer) refused(d egress.Decision, most int) {
 	key := egress.Decision{Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason}
 	switch {
@@ -97,14 +97,14 @@ func (h *hearer) refused(d egress.Decision, most int) {
 		h.reported[key] = true
 	default:
 		if h.more++; h.more > 1 {
-			return // they are told at the end
+			return // reported at the end
 		}
 		d = unlisted(1)
 	}
 	h.report(d)
 }
 
-// missed counts refusals that nobody has seen. Some kernels count each twice.
+// missed counts refusals that the gate has not seen. Some kernels count each twice.
 func (g *Gate) missed(count uint64) {
 	l := &g.log
 	l.mu.Lock()
@@ -116,12 +116,12 @@ func (g *Gate) missed(count uint64) {
 	}
 }
 
-// unlisted are refusals that are counted alone.
+// unlisted counts refusals without their details.
 func unlisted(count uint64) egress.Decision {
 	return egress.Decision{Reason: "further refusals are not listed", Connections: count}
 }
 
-// flush tells what has been summed up.
+// flush reports the sums.
 func (h *hearer) flush() {
 	for _, sum := range h.sums {
 		h.report(*sum)
@@ -129,7 +129,7 @@ func (h *hearer) flush() {
 	clear(h.sums)
 }
 
-// end tells what is left.
+// end reports the rest.
 func (h *hearer) end() {
 	h.flush()
 	if h.more > 1 {
@@ -137,7 +137,7 @@ func (h *hearer) end() {
 	}
 }
 
-// flush tells everybody what has been summed up.
+// flush reports the sums to everybody.
 func (l *log) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *log) flush() {
 	}
 }
 
-// close comes when nothing happens any more.
+// close is the last call, after all decisions.
 func (l *log) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// fresh is for how long a lookup counts, stale for how long one that went wrong does.
+	// fresh is how long a lookup is valid, and stale how long a failed one is.
 	fresh, stale = lifetime * time.Second, time.Second
-	// maxAddresses of one name are looked at.
+	// maxAddresses is how many addresses of one name the gate looks at.
 	maxAddresses = 16
 )
 
-// names are those that were asked for and are allowed.
+// names are the allowed names that commands have asked for.
 type names struct {
 	mu     sync.Mutex
 	byName map[string]*name
@@ -34,13 +34,14 @@ type names struct {
 type name struct {
 	name  string
 	ports []egress.Port
-	fake  netip.Addr // valid once the name has been found
+	fake  netip.Addr // valid after a successful lookup
 
-	mu    sync.Mutex // held for a lookup, so that there is one at a time
-	until time.Time  // what was found counts
-	// checked are addresses that may be dialled, trusted those that also may be with Private.
+	mu    sync.Mutex // held during a lookup, so that there is one at a time
+	until time.Time  // how long the result is valid
+	// checked are addresses that the gate may dial; trusted are those that it may also dial with
+	// Private.
 	checked, trusted []netip.Addr
-	refused          error // why an address is not among checked
+	refused          error // why an address is not in checked
 	err              error // of the lookup
 }
 
@@ -48,7 +49,7 @@ func (ns *names) init() {
 	ns.byName, ns.byFake = map[string]*name{}, map[netip.Addr]*name{}
 }
 
-// at gives a name that is known, or makes it.
+// at returns a known name, or makes it.
 func (ns *names) at(text string, ports []egress.Port) *name {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -66,7 +67,7 @@ func (ns *names) behind(fake netip.Addr) *name {
 	return ns.byFake[fake]
 }
 
-// settle gives a name that has been found its address, unless there are too many.
+// settle gives a name its address after a lookup, unless there are too many names.
 func (ns *names) settle(n *name, most int) (netip.Addr, bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -92,7 +93,7 @@ func tooManyNames(most int) error {
 	return fmt.Errorf("%d names have been asked for, and no more are given", most)
 }
 
-// forget drops a name that was not found.
+// forget drops a name without an address.
 func (ns *names) forget(n *name) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -101,7 +102,7 @@ func (ns *names) forget(n *name) {
 	}
 }
 
-// lookup has a name's addresses looked up and checked, unless that was done a moment ago.
+// lookup looks up and checks a name's addresses, unless that was done a moment ago.
 func (g *Gate) lookup(ctx context.Context, n *name) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +124,7 @@ func (g *Gate) lookup(ctx context.Context, n *name) error {
 	case err != nil:
 		n.until = time.Now().Add(stale)
 		if n.err == nil && len(n.trusted) > 0 && !notFound(err) {
-			return nil // what was found before has been checked
+			return nil // the earlier result was checked
 		}
 		n.checked, n.trusted, n.refused, n.err = nil, nil, nil, err
 		return err
@@ -154,7 +155,7 @@ func notFound(err error) bool {
 	return ok && dns.IsNotFound
 }
 
-// addresses are what may be dialled for a port, or why none may.
+// addresses returns the addresses to dial for a port, or why there are none.
 func (n *name) addresses(port egress.Port) ([]netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -168,7 +169,7 @@ func (n *name) addresses(port egress.Port) ([]netip.Addr, error) {
 	return list, n.err
 }
 
-// answer replies to a message of DNS; nil is no reply.
+// answer replies to a DNS message; nil means no reply.
 func (g *Gate) answer(message []byte) []byte {
 	q, reply, ok := parseQuestion(message)
 	if !ok {
@@ -193,7 +194,7 @@ func (g *Gate) answer(message []byte) []byte {
 	return q.reply(code, fake)
 }
 
-// open finds a name and listens on its ports, before anybody is told its address.
+// open finds a name and listens on its ports, before anybody learns its address.
 func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	if err := g.lookup(g.closing, n); g.isClosing() {
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
@@ -255,7 +256,7 @@ func nameserver() netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(Nameserver), 53)
 }
 
-// serveNames listens for questions by UDP. No answer is too long for that, so nobody asks by TCP.
+// serveNames listens for questions by UDP. All answers fit into UDP, so nobody asks by TCP.
 func (g *Gate) serveNames(ctx context.Context) error {
 	file, err := g.config.Sockets(ctx, UDP4)
 	if err != nil {
@@ -288,8 +289,8 @@ func (g *Gate) servePackets(packets *net.UDPConn) {
 			continue
 		}
 		message := append([]byte(nil), buffer[:n]...)
-		// More wait in the socket's buffer, and what does not fit there is lost, as in any
-		// network: who asks asks again.
+		// More wait in the socket's buffer. The kernel drops what does not fit there, as in any
+		// network, and programs ask again.
 		if !busy.take(g.closing) {
 			return
 		}

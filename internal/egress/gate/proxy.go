@@ -19,21 +19,21 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// A Proxy is what programs of a sandbox speak to where addresses cannot stand for names: one
-// for HTTP (CONNECT, and requests for http:// alone) and for SOCKS 5. There is no nameserver
-// then, and a program that does not know of the proxy reaches nothing.
+// A Proxy is how programs of a sandbox reach names where addresses cannot stand for these: by HTTP
+// (CONNECT, and requests for http:// URLs) and by SOCKS 5. There is no nameserver then, and a
+// program that does not know the proxy reaches nothing.
 type Proxy struct {
-	// Listener is where it is reached; nil: a free port of the sandbox's own loopback. One
-	// outside of the sandbox must be out of reach for who has no password.
+	// Listener is the proxy's listener; nil means a free port of the sandbox's own loopback. A
+	// process without the password must not be able to reach a listener outside of the sandbox.
 	Listener *net.TCPListener
-	// Password is what programs must give; empty: none.
+	// Password is what programs must send; empty means none.
 	Password string
 }
 
-// proxyUser goes with a password, which HTTP does not know without.
+// proxyUser goes with a password, because HTTP requires a user.
 const proxyUser = "sbxhost"
 
-// beginProxy has the proxy accepted.
+// beginProxy starts to accept connections to the proxy.
 func (g *Gate) beginProxy(ctx context.Context) error {
 	l := g.config.Proxy.Listener
 	if l == nil {
@@ -49,8 +49,8 @@ func (g *Gate) beginProxy(ctx context.Context) error {
 	return g.add(&listener{TCPListener: l, at: g.proxyAt, slots: g.out, serve: g.serveProxy})
 }
 
-// Environment are the variables by which programs find the proxy, "name=value"; none if there
-// is no proxy.
+// Environment returns the variables by which programs find the proxy, "name=value"; none without a
+// proxy.
 func (g *Gate) Environment() []string {
 	if g.config.Proxy == nil {
 		return nil
@@ -62,31 +62,31 @@ func (g *Gate) Environment() []string {
 	return egress.ProxyVariables(at)
 }
 
-// A request is what a program asks a proxy for.
+// A request is a program's request to the proxy.
 type request struct {
-	host string // a name, or what stands in its place
+	host string // a name, or other text in its place
 	port uint16
-	// acceptReply is what the program is told, and refused what it is told otherwise.
+	// acceptReply is the reply on success; refused makes the reply for a refusal.
 	acceptReply []byte
 	refused     func(why verdict, text string) []byte
-	// first is what the server is sent before anything else. For an http:// URL it is the
-	// request, and named says that its Host has been compared.
+	// first is what the server gets first. For an http:// URL it is the request, and named says
+	// that its Host was compared.
 	first  []byte
 	byName bool
 }
 
-// A verdict is why a proxy does not do what it was asked for.
+// A verdict is why a proxy does not serve a request.
 type verdict int
 
 const (
-	malformed   verdict = iota // it was not asked as it must be
-	nameless                   // it was asked without the password
+	malformed   verdict = iota // the request is malformed
+	nameless                   // the password is missing
 	forbidden                  // no rule allows it
 	unreachable                // there is no such name, or nothing answers
-	closed                     // the server wants no connection
+	closed                     // the server refuses the connection
 )
 
-// An askError ends a conversation with who does not ask as a proxy is asked.
+// An askError ends the conversation after a wrong request.
 type askError struct {
 	reply []byte
 	text  string
@@ -94,9 +94,9 @@ type askError struct {
 
 func (e *askError) Error() string { return e.text }
 
-// serveProxy passes on what a program asks for.
+// serveProxy serves a program's request.
 func (g *Gate) serveProxy(c *conn) {
-	c.quiet = true // until there is something that it is about
+	c.quiet = true // until the connection has a target
 	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
 	in := bufio.NewReaderSize(c.inner, maxRequest)
 	asked, err := g.ask(in, c.inner)
@@ -159,7 +159,7 @@ func (g *Gate) serveProxy(c *conn) {
 	c.pass(outer, append(first, rest...))
 }
 
-// part tells a program why there is nothing more for it. A reset at once could overtake that.
+// part sends a program the reason, and ends. A reset at once could overtake the reason.
 func (c *conn) part(text []byte) {
 	half, ok := c.inner.(interface{ CloseWrite() error })
 	if _, err := c.inner.Write(text); err != nil || !ok {
@@ -170,10 +170,10 @@ func (c *conn) part(text []byte) {
 	io.Copy(io.Discard, io.LimitReader(c.inner, maxRequest))
 }
 
-// partingTime is for how long a program that was refused may go on.
+// partingTime is how long a refused program may go on.
 const partingTime = 500 * time.Millisecond
 
-// ask reads what a program asks for.
+// ask reads a program's request.
 func (g *Gate) ask(in *bufio.Reader, out io.Writer) (*request, error) {
 	first, err := in.Peek(1)
 	if err != nil {
@@ -222,7 +222,7 @@ func httpReply(why verdict, text string) []byte {
 	return []byte(reply + "\r\n" + body)
 }
 
-// askedByHTTP understands a request to a proxy, with all of its header.
+// askedByHTTP parses a request to a proxy, with its whole header.
 func askedByHTTP(head []byte, password string) (*request, error) {
 	lines := strings.Split(strings.ReplaceAll(string(head), "\r\n", "\n"), "\n")
 	words := strings.Split(lines[0], " ")
@@ -281,11 +281,11 @@ func refusedByHTTP(host string, port uint16) func(verdict, string) []byte {
 	}
 }
 
-// ofOneHop are the fields of a header that are for a proxy alone.
+// ofOneHop are the header fields that are for a proxy alone.
 var ofOneHop = []string{"connection", "http2-settings", "keep-alive", "proxy-authorization", "proxy-connection", "te", "upgrade"}
 
-// forwarded is the header for the server. The connection serves one request: the next may be
-// for another server.
+// forwarded returns the header for the server. The connection serves one request: the next one may
+// be for another server.
 func forwarded(lines []string) string {
 	var b strings.Builder
 	for _, line := range lines {
@@ -314,7 +314,7 @@ func authorized(lines []string, password string) bool {
 	return false
 }
 
-// hostPort takes a host with its port apart; without one it has the port given, unless that is 0.
+// hostPort splits a host and its port. Without a port it returns otherwise, unless that is 0.
 func hostPort(text string, otherwise uint16) (host string, port uint16, err error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil && otherwise != 0 && (!strings.Contains(text, ":") || strings.HasSuffix(text, "]")) {
@@ -346,21 +346,21 @@ const (
 // socksStatus has the answers of SOCKS.
 var socksStatus = map[verdict]byte{malformed: 1, nameless: 2, forbidden: 2, unreachable: 4, closed: 5}
 
-// socksReply has no address in it: that of the connection is of no use in there.
+// socksReply contains no address: the sandbox cannot use that of the connection.
 func socksReply(status byte) []byte {
 	return []byte{socksVersion, status, 0, socksIPv4, 0, 0, 0, 0, 0, 0}
 }
 
 func socksError(text string, reply ...byte) *askError { return &askError{reply, text} }
 
-// take reads so many bytes.
+// take reads this many bytes.
 func take(in *bufio.Reader, size byte) ([]byte, error) {
 	b := make([]byte, size)
 	_, err := io.ReadFull(in, b)
 	return b, err
 }
 
-// askedBySOCKS has the conversation of SOCKS up to where a connection is asked for.
+// askedBySOCKS handles SOCKS up to the request for a connection.
 func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, error) {
 	if err := agreeOnMethod(in, out, password); err != nil {
 		return nil, err
@@ -384,8 +384,7 @@ func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, e
 		refused: func(why verdict, _ string) []byte { return socksReply(socksStatus[why]) }}, nil
 }
 
-// agreeOnMethod is the conversation about who asks: nobody in particular, or who has the
-// password.
+// agreeOnMethod handles SOCKS authentication: none, or the password.
 func agreeOnMethod(in *bufio.Reader, out io.Writer, password string) error {
 	head, err := take(in, 2)
 	if err != nil {
@@ -425,7 +424,7 @@ func agreeOnMethod(in *bufio.Reader, out io.Writer, password string) error {
 	return err
 }
 
-// socksAddress reads the address that a connection is asked for, without its port.
+// socksAddress reads the address of a requested connection, without its port.
 func socksAddress(in *bufio.Reader, kind byte) (string, error) {
 	switch kind {
 	case socksIPv4, socksIPv6:

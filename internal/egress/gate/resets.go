@@ -11,18 +11,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// resets are how the sandbox's kernel refuses connections for which nobody listens. A command
-// would try in vain, and nobody would be told.
+// resets are how the sandbox's kernel refuses connections without a listener. Otherwise a command's
+// failed attempt would not be reported.
 type resets struct {
 	gate    *Gate
-	packets net.PacketConn // nil where they are not seen
+	packets net.PacketConn // nil if the gate does not see them
 	raw     syscall.RawConn
 
 	mu   sync.Mutex
 	lost uint32
 }
 
-// maxResets are read in one go: a command can make as many as it likes.
+// maxResets is how many resets the gate reads at once: a command can make any number.
 const maxResets = 1024
 
 func (g *Gate) watchResets(ctx context.Context) error {
@@ -54,7 +54,7 @@ func (g *Gate) watchResets(ctx context.Context) error {
 	return nil
 }
 
-// read reads what is there. What a command has got an answer to is.
+// read reads the waiting resets. A reset that a command has received already waits here.
 func (r *resets) read() {
 	if r.packets != nil {
 		r.raw.Control(func(fd uintptr) { r.take(int(fd)) })
@@ -84,12 +84,12 @@ func (r *resets) close() {
 	}
 }
 
-// reportUnheard is about a connection that nobody listened for.
+// reportUnheard is about a connection without a listener.
 func (g *Gate) reportUnheard(to netip.AddrPort) {
 	d := egress.Decision{Name: to.Addr().String(), Port: to.Port()}
 	n := g.names.behind(to.Addr())
 	if n == nil {
-		if d.Reason = noName; to.Addr() != nameserver().Addr() { // which some ask by TCP after UDP
+		if d.Reason = noName; to.Addr() != nameserver().Addr() { // some programs ask it by TCP after UDP
 			g.decided(d)
 		}
 		return

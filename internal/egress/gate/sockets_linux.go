@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockaddr is what the kernel takes an address as.
+// sockaddr converts an address for the kernel.
 func sockaddr(at netip.AddrPort) unix.Sockaddr {
 	if at.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
@@ -33,9 +33,9 @@ func control(of syscall.Conn, f func(fd int) error) error {
 	return inner
 }
 
-// makeLocal has each address of an IPv4 prefix be local in the network namespace of a socket:
-// an address of the loopback interface has its whole network be that. Who binds there may set
-// it, too.
+// makeLocal makes each address of an IPv4 prefix local in a socket's network namespace: the
+// loopback interface gets an address, and its whole network is then local. A process that may bind
+// there may also do this.
 func makeLocal(file *os.File, prefix netip.Prefix) error {
 	return control(file, func(fd int) error {
 		for _, set := range [...]struct {
@@ -57,7 +57,7 @@ func makeLocal(file *os.File, prefix netip.Prefix) error {
 	})
 }
 
-// bindUDP and listenTCP take over file.
+// bindUDP takes over file, and so does listenTCP.
 func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
 	defer file.Close()
 	if err := control(file, func(fd int) error { return os.NewSyscallError("bind", unix.Bind(fd, sockaddr(at))) }); err != nil {
@@ -76,8 +76,8 @@ func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener,
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 			return err
 		}
-		// All names, one address and the loopback can have listeners of their own on one port.
-		// From 1024 on a command could then take its place beside them.
+		// Different listeners can have one port: for all names, for one address, for the loopback.
+		// From port 1024 on, a command could add its own listener beside them.
 		if at.Port() != 0 && at.Port() < unprivileged {
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 				return err
@@ -88,7 +88,7 @@ func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener,
 				return err
 			}
 		}
-		// listen after a bind that went wrong would take any free port.
+		// A listen after a failed bind would take any free port.
 		if err := unix.Bind(fd, sockaddr(at)); err != nil {
 			return os.NewSyscallError("bind", err)
 		}
@@ -104,10 +104,11 @@ func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener,
 	return l.(*net.TCPListener), nil
 }
 
-// onlyResets are those by which the kernel refuses a connection to an address that stands for a name: with a
-// sequence number of 0, which one of a connection that was made has once in four billion times.
+// onlyResets passes the resets by which the kernel refuses a connection to an address that stands
+// for a name: they have sequence number 0. An established connection has that number once in four
+// billion times.
 var onlyResets = []unix.SockFilter{
-	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 12}, // whom it is from
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 12}, // the source address
 	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xfffe0000},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 198<<24 | 18<<16, Jf: 8},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 6},
@@ -121,14 +122,14 @@ var onlyResets = []unix.SockFilter{
 	{Code: unix.BPF_RET | unix.BPF_K},
 }
 
-// filterResets has a raw socket take those alone, and count what there is no room for.
+// filterResets makes a raw socket take only these resets, and count those that do not fit.
 func filterResets(of syscall.Conn) error {
 	return control(of, func(fd int) error {
 		err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(onlyResets)), Filter: &onlyResets[0]})
 		if err == nil {
 			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
 		}
-		for err == nil { // what came before there was a filter
+		for err == nil { // packets from before the filter
 			_, _, err = unix.Recvfrom(fd, nil, unix.MSG_DONTWAIT)
 		}
 		if err == unix.EAGAIN {
@@ -138,7 +139,7 @@ func filterResets(of syscall.Conn) error {
 	})
 }
 
-// readReset reads one, and waits for none: whom it is from, and how many were lost up to it.
+// readReset reads one reset without a wait: its source address, and how many were lost before it.
 func readReset(fd int) (from netip.AddrPort, lost uint32, ok bool) {
 	var packet [128]byte
 	var more [64]byte
@@ -159,7 +160,7 @@ func readReset(fd int) (from netip.AddrPort, lost uint32, ok bool) {
 	return from, lost, true
 }
 
-// acceptWaiting accepts what has already been connected, and waits for nothing.
+// acceptWaiting accepts a connection that already waits; it never waits itself.
 func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
 	fd := -1
 	err := control(l, func(s int) (err error) {
@@ -193,7 +194,7 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	// A file that is made of a descriptor that does not block is one that can be waited for.
+	// Go can wait only on a file from a non-blocking descriptor.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -221,7 +222,7 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 		}
 		_, err = unix.Getpeername(int(fd))
 		connected = err
-		return err == nil // or it was woken for nothing
+		return err == nil // or a false wakeup
 	})
 	if err == nil {
 		err = os.NewSyscallError("connect", connected)
@@ -232,8 +233,8 @@ func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn
 	return net.FileConn(file)
 }
 
-// gone waits until there is nothing at a connection's other side any more, after its end
-// was read. It is false if that ended in order, or if somebody here closed the connection.
+// gone waits until a connection's other side no longer exists, after its end was read. It returns
+// false if the connection ended in order, or if this side closed it.
 func gone(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -244,7 +245,7 @@ func gone(c net.Conn) bool {
 		return false
 	}
 	code := 0
-	// The kernel wakes who waits when a probe (keepalive) finds nobody.
+	// The kernel wakes the reader when a probe (keepalive) finds nobody.
 	err = raw.Read(func(fd uintptr) bool {
 		if !wasReset(c) {
 			return false
@@ -255,7 +256,7 @@ func gone(c net.Conn) bool {
 	return err == nil && code != 0
 }
 
-// info is what the kernel knows of a connection; nil if it is none of TCP's.
+// info returns the kernel's data about a connection; nil if it is not TCP.
 func info(c net.Conn) (info *unix.TCPInfo) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		control(tcp, func(fd int) (err error) {
@@ -266,14 +267,14 @@ func info(c net.Conn) (info *unix.TCPInfo) {
 	return info
 }
 
-// wasReset tells whether the other side, or the network, ended a connection with an error.
+// wasReset reports whether the other side, or the network, ended a connection with an error.
 func wasReset(c net.Conn) bool {
 	const closed = 7 // TCP_CLOSE
 	i := info(c)
 	return i != nil && i.State == closed
 }
 
-// delivered is how many bytes the other side has acknowledged.
+// delivered returns how many bytes the other side has acknowledged.
 func delivered(c net.Conn) uint64 {
 	if i := info(c); i != nil {
 		return i.Bytes_acked

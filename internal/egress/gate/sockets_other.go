@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// errElsewhere: only Linux has network namespaces.
+// errElsewhere says that only Linux has network namespaces.
 var errElsewhere = errors.New("a gate needs the network namespaces of Linux")
 
 func makeLocal(*os.File, netip.Prefix) error { return errElsewhere }
