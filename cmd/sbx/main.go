@@ -20,12 +20,12 @@ import (
 	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
-// The status of sbxhost where it has failed itself, see the help of exec.
+// The status of sbxhost after its own failure; see the help of exec.
 const statusFailed = 125
 
 func main() {
-	// With more, the runtime's monitor wakes up every 20 microseconds at first to see whether the wait
-	// for the server is over: time that the command lacks.
+	// With more processors, the runtime's monitor at first wakes up every 20 microseconds during
+	// the wait for the server, and takes that time from the command.
 	runtime.GOMAXPROCS(1)
 	args := os.Args[1:]
 	verbose := len(args) > 0 && args[0] == "-v"
@@ -54,17 +54,17 @@ func main() {
 	os.Exit(statusFailed)
 }
 
-// variable is "off" for no server, and "on" where a command is not to run without one that could have it.
+// variable is "off" for no server, and "on" to refuse a command without a server that could run it.
 const variable = "SBX_SERVE"
 
-// ask has a server run the command that program would run. It starts one where there is none.
+// ask makes a server run the command. It starts a server if there is none.
 func ask(program *hostpath.Program, args []string) (status int, err error) {
 	switch value := os.Getenv(variable); {
 	case value == "off":
 		return 0, fmt.Errorf("%w: %s is off", serve.ErrDeclined, variable)
 	case value != "" && value != "on":
 		return 0, fmt.Errorf("%s is neither on nor off", variable)
-	case serve.IsTerminal(0): // which only its own processes can pass on
+	case serve.IsTerminal(0): // only the terminal's own processes can pass it on
 		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
 	}
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
@@ -77,7 +77,7 @@ func ask(program *hostpath.Program, args []string) (status int, err error) {
 	if err != serve.ErrAbsent {
 		return status, err
 	}
-	var environ []string // no other of its first client's
+	var environ []string // no other variables of its first client
 	if runtimeDir != "" {
 		environ = []string{"XDG_RUNTIME_DIR=" + runtimeDir}
 	}
@@ -93,8 +93,8 @@ func ask(program *hostpath.Program, args []string) (status int, err error) {
 
 func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }
 
-// sbxhost finds the program that this one stands for. PATH is not asked: which of its
-// directories commands can write to is said by a configuration that only sbxhost reads.
+// sbxhost returns the program that this one stands for. It does not search PATH: only a
+// configuration, which sbxhost reads, says which of its directories commands can write to.
 func sbxhost() (*hostpath.Program, error) {
 	program, err := hostpath.Beside("sbxhost")
 	if errors.Is(err, fs.ErrNotExist) {
