@@ -27,11 +27,10 @@ import (
 
 const scope = "github.com/sbxhost/sbxhost"
 
-// maxRecord bounds one record, in bytes.
+// maxRecord is the longest record, in bytes.
 const maxRecord = 1 << 20
 
-// export reads records to the end of in and returns once they have been sent,
-// or could not be.
+// export reads records to the end of in, and returns after it has sent them, or has failed.
 func export(ctx context.Context, in io.Reader, getenv func(string) string) (err error) {
 	if err := checkSettings(getenv); err != nil {
 		return err
@@ -60,7 +59,7 @@ func export(ctx context.Context, in io.Reader, getenv func(string) string) (err 
 		patience := telemetry.Patience(getenv)
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		// Together: a receiver that hangs is waited for once.
+		// Together, so that it waits only once for a receiver that hangs.
 		ended := make(chan error)
 		go func() { ended <- traces.Shutdown(ctx) }()
 		metricsErr := metrics.Shutdown(ctx)
@@ -94,7 +93,7 @@ func export(ctx context.Context, in io.Reader, getenv func(string) string) (err 
 	}
 }
 
-// collected are the errors that the SDK has nobody to return to.
+// collected are the errors that the SDK can return to nobody.
 type collected struct {
 	mu   sync.Mutex
 	errs []error
@@ -112,7 +111,7 @@ func (c *collected) err() error {
 	return errors.Join(c.errs...)
 }
 
-// dimensions are the attributes with few values, which metrics have, too.
+// dimensions are the attributes with few values; metrics have them, too.
 func dimensions(r *telemetry.Record) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String("sbxhost.sandbox", r.Sandbox), attribute.String("sbxhost.engine", r.Engine), attribute.String("sbxhost.outcome", r.Outcome),
@@ -123,8 +122,7 @@ func dimensions(r *telemetry.Record) []attribute.KeyValue {
 	return attrs
 }
 
-// span makes the span of a record, with the identity that it has for the
-// command already.
+// span makes the span of a record, with the identity that the command already has for it.
 func span(ctx context.Context, tracer trace.Tracer, ids *givenIDs, r *telemetry.Record) (err error) {
 	if ids.trace, err = trace.TraceIDFromHex(r.TraceID); err != nil {
 		return fmt.Errorf("a record's trace_id: %w", err)
@@ -134,7 +132,7 @@ func span(ctx context.Context, tracer trace.Tracer, ids *givenIDs, r *telemetry.
 	}
 	state, err := trace.ParseTraceState(r.TraceState)
 	if err != nil {
-		state = trace.TraceState{} // somebody else's, and not ours to judge
+		state = trace.TraceState{} // somebody else's; do not judge it
 	}
 	if r.ParentID != "" {
 		parent, err := trace.SpanIDFromHex(r.ParentID)
@@ -161,8 +159,8 @@ func span(ctx context.Context, tracer trace.Tracer, ids *givenIDs, r *telemetry.
 	return nil
 }
 
-// givenIDs gives each span the identity and the sampling that were settled when
-// its command started, which passed them on.
+// givenIDs gives each span the identity and the sampling that sbxhost fixed at the command's start,
+// and that the command may have passed on.
 type givenIDs struct {
 	trace   trace.TraceID
 	span    trace.SpanID
@@ -215,8 +213,8 @@ func newMeterProvider(ctx context.Context, getenv func(string) string, res *reso
 	return sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e))), nil
 }
 
-// exporter gives the protocol by which a signal is exported: "grpc",
-// "http/protobuf", or "none". Nothing is sent twice: each try delays somebody.
+// exporter returns the protocol for a signal's export: "grpc", "http/protobuf", or "none". Nothing
+// is sent twice: each try delays somebody.
 func exporter(getenv func(string) string, signal string) (string, error) {
 	name := "OTEL_" + signal + "_EXPORTER"
 	switch kind := getenv(name); kind {

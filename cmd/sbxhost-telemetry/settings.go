@@ -15,10 +15,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
-// checkSettings refuses headers and endpoints that cannot be read. The exporters
-// would leave them out and go on, to their default endpoint or without what
-// authenticates them, and write what they could not read, which holds tokens, to a
-// log.
+// checkSettings refuses unreadable headers and endpoints. The exporters would ignore them and go
+// on, to their default endpoint or without authentication, and would write the unreadable text,
+// which contains tokens, to a log.
 func checkSettings(getenv func(string) string) error {
 	for _, signal := range [...]string{telemetry.Traces, telemetry.Metrics} {
 		protocol, err := exporter(getenv, signal)
@@ -39,8 +38,8 @@ func checkSettings(getenv func(string) string) error {
 	return nil
 }
 
-// checkHeaders tells which entry of a list of headers is none, and never what it
-// is: "authorization: Bearer TOKEN" is a common mistake.
+// checkHeaders says which entry of a list of headers is invalid, and never shows its text:
+// "authorization: Bearer TOKEN" is a common mistake.
 func checkHeaders(list string) (entry int, err error) {
 	for i, header := range strings.Split(strings.TrimSpace(list), ",") {
 		if strings.TrimSpace(header) == "" {
@@ -65,8 +64,8 @@ func isToken(s string) bool {
 	})
 }
 
-// isEndpoint reports whether an exporter reads an endpoint as it is meant. For gRPC
-// it may be an address without a scheme.
+// isEndpoint reports whether an exporter reads an endpoint correctly. For gRPC it may be an address
+// without a scheme.
 func isEndpoint(endpoint, protocol string) bool {
 	if endpoint = strings.TrimSpace(endpoint); endpoint == "" {
 		return true
@@ -75,14 +74,14 @@ func isEndpoint(endpoint, protocol string) bool {
 	return err == nil && (protocol == "grpc" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "")
 }
 
-// sdkLog is what the SDK logs as errors. Of what it adds to them, which can be the
-// value of a variable, nothing is kept.
+// sdkLog collects the SDK's error logs. It drops the values in them, which can come from a
+// variable.
 type sdkLog struct {
 	mu    sync.Mutex
 	lines []string // each once
 }
 
-// listen has the SDK log to s, in place of standard error.
+// listen makes the SDK log to s instead of standard error.
 func (s *sdkLog) listen() { otel.SetLogger(logr.New(s)) }
 
 func (s *sdkLog) Init(logr.RuntimeInfo)          {}
@@ -92,7 +91,7 @@ func (s *sdkLog) WithValues(...any) logr.LogSink { return s }
 func (s *sdkLog) WithName(string) logr.LogSink   { return s }
 func (s *sdkLog) Error(err error, msg string, _ ...any) {
 	if _, ok := errors.AsType[*url.Error](err); ok || err == nil {
-		err = errors.New("not possible") // it quotes the URL, with a password that is in it
+		err = errors.New("not possible") // err quotes the URL, with its password
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *sdkLog) Error(err error, msg string, _ ...any) {
 	}
 }
 
-// joinLogged adds to an error what was logged: it may be the cause.
+// joinLogged adds the log to an error: the log may have the cause.
 func (s *sdkLog) joinLogged(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
