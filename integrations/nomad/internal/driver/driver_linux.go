@@ -31,7 +31,7 @@ import (
 
 const (
 	handleVersion = 1
-	// patience is how long an executor may take to answer what takes no time.
+	// patience is how long an executor may take for a quick answer.
 	patience = 10 * time.Second
 )
 
@@ -46,19 +46,19 @@ type driver struct {
 	tasks map[string]*task
 }
 
-// A task is how its executor is reached.
+// A task says how to reach its executor.
 type task struct {
 	proto.DriverClient
 	conn   *grpc.ClientConn
 	handle handle
-	ended  context.CancelFunc // nobody is interested any more
+	ended  context.CancelFunc // stops the watch of the task
 }
 
 // A handle is what the agent keeps for the next driver.
 type handle struct {
 	Dir     string // of the executor, with its socket
 	PID     int
-	Started string // by the kernel's clock: a number of a process is given again
+	Started string // by the kernel's clock: process numbers are used again
 }
 
 func (h handle) socket() string { return filepath.Join(h.Dir, "socket") }
@@ -89,7 +89,7 @@ func (d *driver) TaskConfigSchema(context.Context, *proto.TaskConfigSchemaReques
 func (d *driver) Capabilities(context.Context, *proto.CapabilitiesRequest) (*proto.CapabilitiesResponse, error) {
 	c := &proto.DriverCapabilities{SendSignals: true, Exec: true, FsIsolation: proto.DriverCapabilities_IMAGE,
 		NetworkIsolationModes: []proto.NetworkIsolationSpec_NetworkIsolationMode{proto.NetworkIsolationSpec_HOST}}
-	if os.Geteuid() == 0 { // who else cannot join a group's namespace
+	if os.Geteuid() == 0 { // only root can join a group's namespace
 		c.NetworkIsolationModes = append(c.NetworkIsolationModes, proto.NetworkIsolationSpec_GROUP)
 	}
 	return &proto.CapabilitiesResponse{Capabilities: c}, nil
@@ -123,7 +123,7 @@ func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*p
 	return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx)))
 }
 
-// startExecutor starts the executor of a task. Its socket listens before it runs.
+// startExecutor starts a task's executor. Its socket listens before it runs.
 func startExecutor(config *proto.TaskConfig) (*task, error) {
 	base, err := stateDir()
 	if err != nil {
@@ -131,7 +131,7 @@ func startExecutor(config *proto.TaskConfig) (*task, error) {
 	}
 	sum := sha256.Sum256([]byte(config.Id))
 	h := handle{Dir: filepath.Join(base, hex.EncodeToString(sum[:16]))}
-	// What lies there is of an executor that was killed: the agent starts no task twice.
+	// A directory there belongs to a killed executor: the agent starts no task twice.
 	if err := errors.Join(os.RemoveAll(h.Dir), os.Mkdir(h.Dir, 0o700)); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func startExecutor(config *proto.TaskConfig) (*task, error) {
 	}
 	cmd := self.Command(context.Background(), executorArg)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Environ(), log, log, []*os.File{socket}
-	// Away from the agent's terminal and process group, whose end it survives.
+	// Separate it from the agent's terminal and process group, so that it survives their end.
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := startIn(config.GetNetworkIsolationSpec().GetPath(), cmd); err != nil {
 		return nil, err
@@ -169,7 +169,8 @@ func startExecutor(config *proto.TaskConfig) (*task, error) {
 
 func (h handle) log() string { return filepath.Join(h.Dir, "log") }
 
-// stateDir is where executors have their sockets. Who can write there can speak to them.
+// stateDir is the directory of the executors' sockets. Who can write there can talk to the
+// executors.
 func stateDir() (string, error) {
 	dir := "/run/nomad-driver-sbxhost"
 	if os.Geteuid() != 0 {
@@ -182,14 +183,15 @@ func stateDir() (string, error) {
 	return dir, hostpath.MakePrivate(dir, 0o700)
 }
 
-// startIn starts a program in a network namespace, if there is a path of one.
+// startIn starts a program in the network namespace at a path, or in the present one without a
+// path.
 func startIn(netns string, cmd *exec.Cmd) error {
 	if netns == "" {
 		return cmd.Start()
 	}
 	result := make(chan error)
 	go func() {
-		// The thread is in that namespace from now on. It ends with the goroutine.
+		// The thread stays in that namespace. It ends with the goroutine.
 		runtime.LockOSThread()
 		result <- func() error {
 			fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -214,7 +216,7 @@ func dial(h handle) (*task, error) {
 	return &task{DriverClient: proto.NewDriverClient(conn), conn: conn, handle: h}, nil
 }
 
-// add makes a task known, and listens for its events.
+// add registers a task, and listens for its events.
 func (d *driver) add(id string, t *task) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.ended = cancel
@@ -269,7 +271,7 @@ func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest)
 	return &proto.RecoverTaskResponse{}, nil
 }
 
-// lost adds to the error of a call what the executor said when it ended.
+// lost adds the executor's last output to the error of a call.
 func (t *task) lost(err error, log string) error {
 	if status.Code(err) != codes.Unavailable {
 		return err
@@ -300,7 +302,7 @@ func (d *driver) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*pro
 	ctx, cancel := context.WithTimeout(ctx, req.GetTimeout().AsDuration()+patience)
 	defer cancel()
 	resp, err := t.StopTask(ctx, req)
-	if err != nil && status.Code(err) != codes.Unknown { // it is gone, or hangs
+	if err != nil && status.Code(err) != codes.Unknown { // the executor is gone, or hangs
 		return &proto.StopTaskResponse{}, t.handle.kill()
 	}
 	return resp, err
@@ -324,8 +326,8 @@ func (d *driver) DestroyTask(ctx context.Context, req *proto.DestroyTaskRequest)
 	return &proto.DestroyTaskResponse{}, nil
 }
 
-// destroy ends the executor and its task, and removes what they leave. It gives what the
-// executor has said.
+// destroy ends the executor and its task, and removes their files. It returns the executor's
+// output.
 func (t *task) destroy(ctx context.Context) (log string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -341,7 +343,7 @@ func (t *task) destroy(ctx context.Context) (log string) {
 	return log
 }
 
-// stderrTail is the end of what an executor has written.
+// stderrTail is the end of an executor's output.
 func (t *task) stderrTail() string {
 	text, _ := os.ReadFile(t.handle.log())
 	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
@@ -351,7 +353,7 @@ func (t *task) stderrTail() string {
 func (h handle) kill() error {
 	fd, err := unix.PidfdOpen(h.PID, 0)
 	if err != nil {
-		return nil // gone
+		return nil // already ended
 	}
 	defer unix.Close(fd)
 	if proc.Stat(h.PID, proc.StatStart) != h.Started {
@@ -422,7 +424,7 @@ func (d *driver) ExecTaskStreaming(to proto.Driver_ExecTaskStreamingServer) erro
 	return pass(from.Recv, to.Send)
 }
 
-// pass passes messages on until there are no more.
+// pass passes messages on to their end.
 func pass[M any](receive func() (M, error), send func(M) error) error {
 	for {
 		m, err := receive()

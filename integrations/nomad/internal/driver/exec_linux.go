@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// ExecTask runs a command in the task's sandbox, as Nomad's script checks ask for.
+// ExecTask runs a command in the task's sandbox, for Nomad's script checks.
 func (e *executor) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*proto.ExecTaskResponse, error) {
 	if err := e.running(); err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func (e *executor) ExecTaskStreaming(stream proto.Driver_ExecTaskStreamingServer
 		return err
 	}
 	go func() {
-		// The error of a Recv is the end of the stream: that of its context, which kills the
-		// command, or that of what is typed.
+		// An error of Recv ends the stream: either its context ended, which kills the command, or
+		// the typed input ended.
 		typed.CloseWithError(receive(stream, cmd, typed))
 	}()
 	result, err := exitResult(cmd.Wait())
@@ -76,7 +76,7 @@ func (e *executor) ExecTaskStreaming(stream proto.Driver_ExecTaskStreamingServer
 		send(&proto.ExecTaskStreamingResponse{Exited: true, Result: result}))
 }
 
-// receive passes on what is typed, until that ends.
+// receive passes on the typed input, to its end.
 func receive(stream proto.Driver_ExecTaskStreamingServer, cmd *host.Cmd, typed io.Writer) error {
 	for {
 		m, err := stream.Recv()

@@ -37,11 +37,11 @@ import (
 
 const (
 	executorArg = "executor"
-	// listenerFD is where the executor finds its socket, which listens already.
+	// listenerFD is the executor's socket, which already listens.
 	listenerFD = 3
 	// maxPendingEvents is how many events wait for a driver.
 	maxPendingEvents = 128
-	// statusBroken is the status of a task whose own is not known, as sbxhost has it.
+	// statusBroken is the status of a task whose own is unknown, as in sbxhost.
 	statusBroken = 125
 )
 
@@ -52,11 +52,11 @@ type executor struct {
 	life   context.Context // the executor's
 	end    context.CancelFunc
 	events chan *proto.DriverTaskEvent
-	ended  chan struct{} // closed when the task has
-	// oomKilled says that the kernel has killed one of the task's processes for its memory.
+	ended  chan struct{} // closed after the task has ended
+	// oomKilled says that the kernel has killed a process of the task because of its memory.
 	oomKilled atomic.Bool
 
-	mu     sync.Mutex // guards what follows, of which all but result and at is as StartTask leaves it
+	mu     sync.Mutex // guards the fields below; all except result and at keep the values of StartTask
 	agent  agentConfig
 	task   *proto.TaskConfig
 	plan   plan
@@ -83,7 +83,7 @@ func serveExecutor() error {
 	baseproto.RegisterBasePluginServer(server, e)
 	go func() {
 		<-life.Done()
-		server.GracefulStop() // the answer to DestroyTask is on its way
+		server.GracefulStop() // the answer to DestroyTask must still be sent
 	}()
 	return server.Serve(listener)
 }
@@ -111,7 +111,8 @@ func (e *executor) StartTask(ctx context.Context, req *proto.StartTaskRequest) (
 	return &proto.StartTaskResponse{Handle: &proto.TaskHandle{Version: handleVersion, Config: e.task, State: proto.TaskState_RUNNING}}, nil
 }
 
-// running is an error until the task runs. What StartTask has set can be read after it.
+// running returns an error until the task runs. After that, the caller can read the fields of
+// StartTask.
 func (e *executor) running() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +140,7 @@ func (e *executor) run(ctx context.Context) error {
 	options.Sandboxes = map[string]host.Definition{e.plan.Sandbox: e.plan.Definition}
 	options.DefaultSandbox = e.plan.Sandbox
 	options.Workspace.Root, options.Dir = e.plan.Workspace, e.plan.Workspace
-	options.Workspace.Temp = true // what `nomad alloc exec` runs finds the task's files there
+	options.Workspace.Temp = true // commands of `nomad alloc exec` find the task's files there
 	if e.host, err = host.New(context.Background(), options); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (e *executor) run(ctx context.Context) error {
 		switch event.Kind {
 		case shared.EventProgress, shared.EventDegraded:
 			e.emitEvent(event.Message)
-		case shared.EventViolation: // told among the report's denials
+		case shared.EventViolation: // the report has it among its denials
 			if event.Details["limit"] == "memory" {
 				e.oomKilled.Store(true)
 			}
@@ -172,7 +173,7 @@ func (e *executor) run(ctx context.Context) error {
 	return nil
 }
 
-// load reads the definitions, those alone that jobs may use.
+// load reads the definitions, and keeps those that jobs may use.
 func load(agent agentConfig) (*config.File, host.Options, error) {
 	file, diags := config.Load(agent.Definitions, config.InputFor(os.LookupEnv, filepath.Dir(agent.Definitions)))
 	if diags.HasErrors() {
@@ -196,7 +197,7 @@ func load(agent agentConfig) (*config.File, host.Options, error) {
 	return file, options, nil
 }
 
-// engineOptions are those of the sandbox's config block, which its engine declares.
+// engineOptions returns the options of the sandbox's config block, which its engine declares.
 func engineOptions(ctx context.Context, file *config.File, options host.Options, sandbox string) (json.RawMessage, error) {
 	c := inforce.Config{File: file, Options: options}
 	err := (&inforce.Caller{Inject: options.Inject}).AddOptions(ctx, &c, sandbox)
@@ -206,22 +207,22 @@ func engineOptions(ctx context.Context, file *config.File, options host.Options,
 	return c.Options.Sandboxes[sandbox].Config, err
 }
 
-// diagnosed is what is wrong with a file, with its lines.
+// diagnosed returns an error with the errors of a file, and their lines.
 func diagnosed(diags config.Diagnostics) error {
 	var text bytes.Buffer
 	source.Write(&text, diags, false, 0)
 	return errors.New(strings.TrimSpace(text.String()))
 }
 
-// command is one in the task's sandbox.
+// command makes a command in the task's sandbox.
 func (e *executor) command(ctx context.Context, argv ...string) *host.Cmd {
 	cmd := e.host.Command(ctx, e.plan.Sandbox, argv...)
 	cmd.Env = e.plan.Env
 	return cmd
 }
 
-// openLog opens one of the agent's log fifos. Who reads there may end before the task and
-// come again: the executor keeps it open, so that the task does not die of a write meanwhile.
+// openLog opens one of the agent's log fifos. The reader may end before the task and come again:
+// the executor keeps the fifo open, so that a write meanwhile does not end the task.
 func (e *executor) openLog(path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
@@ -276,7 +277,7 @@ func (e *executor) wait() {
 	close(e.ended)
 }
 
-// exitResult is how a command ended, and the error of one that did not end by itself.
+// exitResult says how a command ended, with the error if it did not end by itself.
 func exitResult(err error) (*proto.ExitResult, error) {
 	exit, ok := errors.AsType[*host.ExitError](err)
 	switch {
@@ -303,7 +304,8 @@ func startError(err error) error {
 	return st.Err()
 }
 
-// emitEvent has the agent show a message among the task's events. It is lost where too many wait.
+// emitEvent makes the agent show a message among the task's events. It drops the message if too
+// many wait.
 func (e *executor) emitEvent(message string) {
 	select {
 	case e.events <- &proto.DriverTaskEvent{TaskId: e.task.Id, AllocId: e.task.AllocId, TaskName: e.task.Name, Timestamp: timestamppb.Now(), Message: message}:
@@ -349,7 +351,7 @@ func (e *executor) InspectTask(context.Context, *proto.InspectTaskRequest) (*pro
 		"sandbox": e.plan.Sandbox, "engine": e.cmd.Report().Engine, "decision": e.cmd.Report().Decision, "executor": fmt.Sprint(os.Getpid())}}}, nil
 }
 
-// StopTask ends the task by the signal, and by a kill where that takes too long.
+// StopTask ends the task by the signal, and later by a kill.
 func (e *executor) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*proto.StopTaskResponse, error) {
 	if err := e.running(); err != nil {
 		return nil, err
@@ -390,7 +392,7 @@ func (e *executor) SignalTask(_ context.Context, req *proto.SignalTaskRequest) (
 	return &proto.SignalTaskResponse{}, err
 }
 
-// signal is that of a name. No name is what Nomad documents as its default.
+// signal returns the signal of a name. No name means Nomad's documented default.
 func signal(name string) (unix.Signal, error) {
 	if name == "" {
 		return unix.SIGINT, nil
@@ -401,7 +403,7 @@ func signal(name string) (unix.Signal, error) {
 	return 0, fmt.Errorf("signal: %q is not the name of a signal, such as SIGHUP", name)
 }
 
-// DestroyTask ends the task, which the driver has asked about, and the executor, also one whose task did not start.
+// DestroyTask ends the task and the executor, also one whose task did not start.
 func (e *executor) DestroyTask(context.Context, *proto.DestroyTaskRequest) (*proto.DestroyTaskResponse, error) {
 	if e.running() == nil {
 		if err := e.kill(); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// fingerprintTime is how often the driver looks whether its sandboxes still work.
+// fingerprintTime is how often the driver checks whether its sandboxes still work.
 const fingerprintTime = 30 * time.Second
 
-// Fingerprint tells which sandboxes work on this node, and goes on to.
+// Fingerprint reports which sandboxes work on this node, again and again.
 func (d *driver) Fingerprint(_ *proto.FingerprintRequest, stream proto.Driver_FingerprintServer) error {
 	next := time.NewTicker(fingerprintTime)
 	defer next.Stop()
@@ -40,8 +40,8 @@ func (d *driver) Fingerprint(_ *proto.FingerprintRequest, stream proto.Driver_Fi
 	}
 }
 
-// fingerprint tries each sandbox that jobs may use, and each engine. The driver is healthy
-// if one sandbox works; a job can ask for its own by the attribute.
+// fingerprint tries each sandbox that jobs may use, and each engine. The driver is healthy if one
+// sandbox works; a job can require its own sandbox by the attribute.
 func fingerprint(ctx context.Context, agent agentConfig) *proto.FingerprintResponse {
 	attributes := map[string]*structsproto.Attribute{}
 	yes := func(name string) {
@@ -77,7 +77,7 @@ func fingerprint(ctx context.Context, agent agentConfig) *proto.FingerprintRespo
 	return print
 }
 
-// trialHost has the sandboxes that jobs may use, and an empty workspace.
+// trialHost makes a host with the sandboxes that jobs may use, and an empty workspace.
 func trialHost(ctx context.Context, agent agentConfig) (_ *host.Host, remove func(), err error) {
 	_, options, err := load(agent)
 	if err != nil {

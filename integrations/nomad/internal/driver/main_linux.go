@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// What the agent and a plugin agree on before they speak; see Nomad's plugins/base.
+// What the agent and a plugin agree on at the start; see Nomad's plugins/base.
 var handshake = plugin.HandshakeConfig{
 	ProtocolVersion: 2, MagicCookieKey: "NOMAD_PLUGIN_MAGIC_COOKIE",
 	MagicCookieValue: "e4327c2e01eabfd75a8a67adb114fb34a757d57eee7728d857a8cec6e91a7255",
@@ -25,8 +25,8 @@ const (
 	apiVersion = "v0.1.0"
 )
 
-// Main is the driver, or with the argument "executor" the executor of one task. It returns
-// the exit status.
+// Main runs the driver, or with the argument "executor" the executor of one task. It returns the
+// exit status.
 func Main(args []string) int {
 	if len(args) == 1 && args[0] == executorArg {
 		if err := serveExecutor(); err != nil {
@@ -45,7 +45,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// A service is served by the plugin. On the agent's side it is the connection.
+// The plugin serves a service. On the agent's side it is the connection.
 type service struct {
 	plugin.NetRPCUnsupportedPlugin
 	register func(*grpc.Server)
@@ -60,7 +60,7 @@ func (service) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.Cl
 	return conn, nil
 }
 
-// version is that of the module, in a form that Nomad takes.
+// version returns the module's version in a form that Nomad takes.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
 		text, _, _ := strings.Cut(info.Main.Version[1:], "+")

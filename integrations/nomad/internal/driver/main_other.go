@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Main says that there is no driver for this system.
+// Main says that this system has no driver.
 func Main([]string) int {
 	fmt.Fprintln(os.Stderr, "nomad-driver-sbxhost: only on Linux")
 	return 1

@@ -11,12 +11,11 @@ import (
 	"github.com/zclconf/go-cty/cty/msgpack"
 )
 
-// agentConfig is the config block of the plugin in the agent's configuration: the
-// operator's word.
+// agentConfig is the plugin's config block in the agent's configuration. The operator writes it.
 type agentConfig struct {
 	// Definitions is the file that defines the sandboxes.
 	Definitions string `cty:"definitions"`
-	// Sandboxes are those that jobs may use; the first is for jobs that name none.
+	// Sandboxes are those that jobs may use; a job that names none gets the first.
 	Sandboxes []string `cty:"sandboxes"`
 	// Publish lets Nomad's ports lead into sandboxes that do not have the host's network.
 	Publish *bool `cty:"publish"`
@@ -28,7 +27,7 @@ type jobConfig struct {
 	Command *string  `cty:"command"`
 	Args    []string `cty:"args"`
 	Script  *string  `cty:"script"`
-	// Network is what the task needs of what its sandbox can reach; nil is all of it.
+	// Network is the part of its sandbox's network that the task needs; nil means all of it.
 	Network []string `cty:"network"`
 	// CPUHardLimit makes the task's share of the node's processors a limit.
 	CPUHardLimit *bool `cty:"cpu_hard_limit"`
@@ -48,7 +47,7 @@ var (
 	typeNames = map[string]string{"string": "string", "bool": "bool", "list of string": "list(string)"}
 )
 
-// schema tells Nomad the attributes.
+// schema returns the attributes for Nomad.
 func schema(attrs []attr) *hclspec.Spec {
 	object := map[string]*hclspec.Spec{}
 	for _, a := range attrs {
@@ -57,7 +56,7 @@ func schema(attrs []attr) *hclspec.Spec {
 	return hclspec.ObjectSpec(&hclspec.Object{Attributes: object})
 }
 
-// decode reads what Nomad has made of a block by its schema.
+// decode reads a block that Nomad has parsed by its schema.
 func decode(data []byte, attrs []attr, into any) error {
 	types := map[string]cty.Type{}
 	for _, a := range attrs {

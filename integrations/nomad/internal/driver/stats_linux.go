@@ -14,13 +14,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// usage is what processes have used.
+// usage is the resources that processes have used.
 type usage struct {
 	user, system time.Duration
 	rss, swap    uint64
 }
 
-// TaskStats tells again and again what the task's processes use.
+// TaskStats reports repeatedly what the task's processes use.
 func (e *executor) TaskStats(req *proto.TaskStatsRequest, stream proto.Driver_TaskStatsServer) error {
 	if err := e.running(); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (e *executor) TaskStats(req *proto.TaskStatsRequest, stream proto.Driver_Ta
 	}
 }
 
-// taskUsage is what was used between two looks. Of processes that have ended since, their
-// parents' times tell nothing here: a task never has used less than nothing.
+// taskUsage is the use between two measurements. It is never negative: when a process ends, its
+// time can move to its parent or disappear.
 func taskUsage(before, now usage, elapsed time.Duration, mhz float64) *proto.TaskResourceUsage {
 	percent := func(before, now time.Duration) float64 {
 		return 100 * float64(max(now-before, 0)) / float64(elapsed)
@@ -67,7 +67,7 @@ func taskUsage(before, now usage, elapsed time.Duration, mhz float64) *proto.Tas
 		MeasuredFields: []proto.MemoryUsage_Fields{proto.MemoryUsage_RSS, proto.MemoryUsage_USAGE, proto.MemoryUsage_SWAP}}}
 }
 
-// descendants is what the processes below one use, and have used.
+// descendants sums the present and past use of the processes below one.
 func descendants(pid int) (sum usage) {
 	for _, child := range proc.Children(pid) {
 		dir := fmt.Sprintf("/proc/%d/", child)
@@ -86,7 +86,8 @@ func (u *usage) add(other usage) {
 	u.swap += other.swap
 }
 
-// parseUsage reads /proc/PID/stat and status. The times count children that were waited for.
+// parseUsage reads /proc/PID/stat and status. The times include ended children that their parent
+// has waited for.
 func parseUsage(stat, status []byte) (u usage) {
 	ticks := func(field int) time.Duration {
 		n, _ := strconv.ParseInt(proc.StatField(string(stat), field), 10, 64)
@@ -101,7 +102,7 @@ func parseUsage(stat, status []byte) (u usage) {
 	return u
 }
 
-// clock is the first processor's, in MHz, or zero.
+// clock returns the first processor's frequency in MHz, or zero.
 func clock() float64 {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

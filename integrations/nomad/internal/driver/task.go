@@ -12,15 +12,14 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// Where a task finds its directories, as Nomad's variables say for a driver with a root
-// of its own.
+// Paths of a task's directories, as in Nomad's variables for a driver with its own root.
 const (
 	localDir   = "/local"
 	allocDir   = "/alloc"
 	secretsDir = "/secrets"
 )
 
-// A plan is what a task is for the host.
+// A plan is a task in the host's terms.
 type plan struct {
 	Sandbox    string
 	Definition host.Definition
@@ -31,8 +30,8 @@ type plan struct {
 	Env       []string
 }
 
-// translate says how a task is run. It refuses what the sandbox does not hold, by its name
-// in the job.
+// translate says how to run a task. It refuses settings that the sandbox does not enforce, by their
+// name in the job.
 func translate(agent agentConfig, definitions map[string]host.Definition, processors int, task *proto.TaskConfig) (p plan, err error) {
 	var job jobConfig
 	if err := decode(task.MsgpackDriverConfig, jobAttrs, &job); err != nil {
@@ -80,8 +79,8 @@ func translate(agent agentConfig, definitions map[string]host.Definition, proces
 	def.BindPaths = append(slices.Clone(def.BindPaths),
 		host.Bind{Host: filepath.Join(task.AllocDir, "alloc"), Container: allocDir, Writable: !def.ReadOnly},
 		host.Bind{Host: filepath.Join(dir, "secrets"), Container: secretsDir, Writable: !def.ReadOnly})
-	// The agent's log fifos lie there. A task that put a symlink in the place of one would have
-	// the executor, which is root's, write where it leads after a restart.
+	// The agent's log fifos are there. If a task replaced one by a symlink, the executor, which
+	// root runs, would write to the link's target after a restart.
 	def.ProtectPaths = append(slices.Clone(def.ProtectPaths), filepath.Join(task.AllocDir, "alloc/logs"))
 	for _, m := range task.Mounts {
 		def.BindPaths = append(def.BindPaths, host.Bind{Host: m.HostPath, Container: m.TaskPath, Writable: !m.Readonly && !def.ReadOnly})
@@ -93,7 +92,7 @@ func translate(agent agentConfig, definitions map[string]host.Definition, proces
 	return p, nil
 }
 
-// refuse names what no sandbox of ours holds.
+// refuse names the settings that no sandbox enforces.
 func refuse(task *proto.TaskConfig) error {
 	network := task.NetworkIsolationSpec
 	switch {
@@ -115,7 +114,7 @@ func refuse(task *proto.TaskConfig) error {
 	return nil
 }
 
-// narrowNetwork gives a sandbox those of its rules that a job asks for.
+// narrowNetwork leaves a sandbox only the rules that a job asks for.
 func narrowNetwork(sandbox string, has host.Network, wanted []string) (host.Network, error) {
 	for i, rule := range wanted {
 		if !has.Host && !slices.Contains(has.Names, rule) {
@@ -154,8 +153,7 @@ func publish(agent agentConfig, sandbox string, def host.Definition, task *proto
 	return list, nil
 }
 
-// narrowLimits adds what Nomad has reserved on the node for the task. The definition's own
-// limit holds where it is lower.
+// narrowLimits adds Nomad's reservations for the task. A lower limit of the definition stays.
 func narrowLimits(limits *host.Limits, memory int64, cpus float64) {
 	if memory > 0 && (limits.Memory == 0 || uint64(memory) < limits.Memory) {
 		limits.Memory = uint64(memory)
