@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// BootTime is a point in time that no change of the wall clock moves: how long
-// this boot of the machine has lasted, suspension counted.
+// BootTime is a point in time that no change of the wall clock moves: the time since the machine's
+// boot, suspension included.
 type BootTime struct {
 	Boot    string
 	Elapsed time.Duration
 }
 
-// ErrNoSession says that there is no telling which login session this process
-// belongs to.
+// ErrNoSession says that nobody can tell which login session this process belongs to.
 var ErrNoSession = errors.New("no login session is known here")
 
-// NamedSession is the session that goes by a name of its user's choice. Whoever
-// ends one has to revoke what was approved for it.
+// NamedSession is the session with a name of its user's choice. Who ends such a session must revoke
+// its approvals.
 func NamedSession(name string) string { return "name:" + name }

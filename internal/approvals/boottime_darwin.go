@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now gives the present moment. CLOCK_MONOTONIC counts through sleep here.
+// Now returns the present moment. CLOCK_MONOTONIC counts through sleep here.
 func Now() (BootTime, error) {
 	boot, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -20,8 +20,8 @@ func Now() (BootTime, error) {
 	return BootTime{Boot: boot, Elapsed: time.Duration(now.Nano())}, nil
 }
 
-// LoginSession names the session that this process belongs to, told from
-// earlier ones of that number by the time at which its leader started.
+// LoginSession names the session of this process. The start time of the session's leader
+// distinguishes it from earlier sessions with the same number.
 func LoginSession() (string, error) {
 	leader, err := unix.Getsid(0)
 	if err != nil || leader <= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Now gives the present moment.
+// Now returns the present moment.
 func Now() (BootTime, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -24,14 +24,12 @@ func Now() (BootTime, error) {
 	return BootTime{Boot: strings.TrimSpace(string(boot)), Elapsed: time.Duration(now.Nano())}, nil
 }
 
-// noAuditSession is what the kernel gives a process that nobody has logged in
-// for: (uint32)-1.
+// noAuditSession is the kernel's value for a process without a login: (uint32)-1.
 const noAuditSession = "4294967295"
 
-// LoginSession names the login session that this process belongs to: the one
-// that the kernel keeps for its audit, which no process can leave, or the
-// session of its terminal, told from earlier ones of that number by the time
-// at which its leader started.
+// LoginSession names the login session of this process: the kernel's audit session, which no
+// process can leave, or the session of its terminal. The start time of the terminal session's
+// leader distinguishes it from earlier sessions with the same number.
 func LoginSession() (string, error) {
 	if id, err := os.ReadFile("/proc/self/sessionid"); err == nil {
 		if s := strings.TrimSpace(string(id)); s != noAuditSession && s != "" {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// Now gives the present moment. No id of this boot is known here, so that nothing
-// is approved for a time.
+// Now returns the present moment. This system has no known boot id, so no approval can have a time
+// limit.
 func Now() (BootTime, error) {
 	return BootTime{}, fmt.Errorf("this boot's id: %w", errors.ErrUnsupported)
 }
 
-// LoginSession names the session that this process belongs to.
+// LoginSession names the session of this process.
 func LoginSession() (string, error) { return "", ErrNoSession }

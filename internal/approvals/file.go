@@ -18,13 +18,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// maxFile bounds what is read: far more than a person approves.
+// maxFile is the largest file that the package reads, in bytes: far more than a person approves.
 const maxFile = 64 << 20
 
-// lockPatience is how long a writer waits for the others; tests have many.
+// lockPatience is how long a writer waits for others; tests have many.
 var lockPatience = 10 * time.Second
 
-// read gives the file's text; nil where there is no file.
+// read returns the file's text; nil if there is no file.
 func (d document) read() ([]byte, error) {
 	dir, err := d.openDir()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +36,8 @@ func (d document) read() ([]byte, error) {
 	return d.readIn(dir)
 }
 
-// openDir opens the directory of the store, which nobody else may be able to
-// write to: he could replace the file whatever its mode.
+// openDir opens the store's directory. Nobody else may be able to write to it: such a user could
+// replace the file despite its mode.
 func (d document) openDir() (*os.File, error) {
 	dir, err := os.OpenFile(d.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func foreign(st *unix.Stat_t) string {
 }
 
 func (d document) readIn(dir *os.File) ([]byte, error) {
-	// O_NONBLOCK: a fifo put there would hold us up.
+	// O_NONBLOCK: a fifo at this path would block the open.
 	fd, err := unix.Openat(int(dir.Fd()), d.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch err {
 	case nil:
@@ -90,7 +90,7 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 	if reason := foreign(&st); reason != "" {
 		return nil, d.tampered("%s", reason)
 	}
-	if st.Nlink > 1 { // it has none once a writer has replaced it
+	if st.Nlink > 1 { // a file replaced by a writer has one name
 		return nil, d.tampered("has another name, by which it can be written")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -105,8 +105,8 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 	return text, nil
 }
 
-// update replaces the file's text by what change makes of it, under a lock
-// that every writer takes. A nil text changes nothing.
+// update replaces the file's text by the result of change, under the lock of all writers. A nil
+// text changes nothing.
 func (d document) update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
 	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) {
 		if err := hostpath.MakePrivate(d.dir, 0o700); err != nil {
@@ -134,8 +134,8 @@ func (d document) update(ctx context.Context, change func(old []byte) ([]byte, e
 	return d.replace(dir, text)
 }
 
-// lock takes the lock of all writers. The lock has a file of its own, since
-// that of the store is replaced.
+// lock takes the lock of all writers. The lock has its own file, because writers replace the
+// store's file.
 func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
@@ -148,8 +148,8 @@ func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err er
 	return func() { hostpath.Unlock(fd) }, nil
 }
 
-// replace puts the text in place, whole or not at all. The caller holds the
-// lock, so that what lies under the temporary name was left by a killed writer.
+// replace writes the text, completely or not at all. The caller holds the lock, so a file with the
+// temporary name is from a killed writer.
 func (d document) replace(dir *os.File, text []byte) (err error) {
 	at, temp := int(dir.Fd()), d.name+".new"
 	fail := func(op string, err error) error {
@@ -175,7 +175,7 @@ func (d document) replace(dir *os.File, text []byte) (err error) {
 		unix.Unlinkat(at, temp, 0)
 		return fmt.Errorf("%s: %w", d.path(), err)
 	}
-	// Some file systems have no way to sync a directory. The file is in place.
+	// Some file systems cannot sync a directory. The file is written.
 	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}

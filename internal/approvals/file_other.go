@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Who else can write a file is not told by its mode here.
+// Here a file's mode does not say who else can write it.
 var errNoStore = fmt.Errorf("approvals and trust are not kept on this system: %w", errors.ErrUnsupported)
 
 func (d document) read() ([]byte, error) { return nil, errNoStore }

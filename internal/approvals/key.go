@@ -10,24 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// Key is what an approval is for: exactly one command.
+// Key identifies exactly one command to approve.
 type Key struct {
 	Argv   []string `json:"argv"`             // or, with Script, its positional parameters
 	Script string   `json:"script,omitempty"` // shell text; empty means none
-	// Env is the digest of the variables that were set for this command alone,
-	// as DigestEnv gives it: the values may be secrets.
+	// Env is the digest, by DigestEnv, of the variables set for this command alone: the values may
+	// be secrets.
 	Env     string `json:"env_sha256,omitempty"`
 	Dir     string `json:"dir"` // absolute
 	Sandbox string `json:"sandbox"`
-	// Definition is the digest of what the sandbox's definition gives the command
-	// without its sandbox, likewise: credentials, or a variable that has programs
-	// load code, must not come with an approval that was given before them.
+	// Definition is the digest, by DigestEnv, of what the sandbox's definition gives the command
+	// without its sandbox. An earlier approval must not cover later credentials, or a variable that
+	// makes programs load code.
 	Definition string `json:"definition_sha256,omitempty"`
 	Workspace  string `json:"workspace"` // its root
 }
 
-// DigestEnv is what a Key holds of "name=value" entries and the like; "" for
-// none. Their order counts, since the last one of a name does.
+// DigestEnv returns the digest of "name=value" entries for a Key; "" for no entry. The order
+// counts, because the last entry of a name does.
 func DigestEnv(environ []string) string {
 	if len(environ) == 0 {
 		return ""
@@ -41,7 +41,7 @@ func (k *Key) Digest() string {
 	return hex.EncodeToString(digest(fields...))
 }
 
-// digest keeps apart what concatenation would not: ("a", "b c") and ("a b", "c").
+// digest distinguishes lists that a plain concatenation would not: ("a", "b c") and ("a b", "c").
 func digest(fields ...string) []byte {
 	h := sha256.New()
 	var length [8]byte
@@ -53,8 +53,8 @@ func digest(fields ...string) []byte {
 	return h.Sum(nil)
 }
 
-// rawPrefix marks text that JSON cannot hold as it is. Two file names that are
-// not UTF-8 would else become one.
+// rawPrefix marks text that JSON cannot represent. Otherwise two different file names that are not
+// UTF-8 could become equal.
 const rawPrefix = "base64:"
 
 func encodeText(s string) string {

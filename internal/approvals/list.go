@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 )
 
-// ErrTampered is wrapped by the error for a store that counts as empty since
-// somebody else could have written it, or since it makes no sense.
+// ErrTampered is wrapped by the error for a store that counts as empty because somebody else could
+// have written it, or because it is invalid.
 var ErrTampered = errors.New("counts as empty and is left as it is")
 
-// TamperedError says which file counts as empty, and why. It unwraps to
-// ErrTampered.
+// TamperedError says which file counts as empty, and why. It unwraps to ErrTampered.
 type TamperedError struct {
 	Path   string
 	Reason string
@@ -24,7 +23,6 @@ func (e *TamperedError) Error() string {
 	return fmt.Sprintf("%s %s: it %v; look at it, and remove or repair it", e.Path, e.Reason, ErrTampered)
 }
 
-// Unwrap gives ErrTampered.
 func (e *TamperedError) Unwrap() error { return ErrTampered }
 
 // document is one file of a store.
@@ -46,11 +44,11 @@ type listFile[T any, P entry[T]] struct {
 
 type entry[T any] interface {
 	*T
-	texts() []*string // which need not be UTF-8, in a copy of their own
-	check() error     // what makes no sense
+	texts() []*string // texts that may not be UTF-8, in a copy
+	check() error     // says what is invalid
 }
 
-// list gives the entries; none where there is no file.
+// list returns the entries; none if there is no file.
 func (f listFile[T, P]) list() ([]T, error) {
 	text, err := f.read()
 	if err != nil || text == nil {
@@ -62,7 +60,7 @@ func (f listFile[T, P]) list() ([]T, error) {
 // errUnchanged says that there is nothing to write.
 var errUnchanged = errors.New("unchanged")
 
-// change replaces the list under the lock, unless change gives errUnchanged.
+// change replaces the list under the lock, unless change returns errUnchanged.
 func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error)) error {
 	err := f.update(ctx, func(old []byte) ([]byte, error) {
 		var list []T
@@ -96,15 +94,14 @@ func (f listFile[T, P]) encode(list []T) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// decode reads one JSON document of this version, and refuses what it does not know:
-// something that this version cannot hold may be what makes an entry narrower than it
-// looks.
+// decode reads one JSON document of this version, and refuses unknown fields: such a field may
+// restrict an entry.
 func (f listFile[T, P]) decode(text []byte) ([]T, error) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return nil, f.tampered("is not JSON, or only a part of it (%v)", err)
 	}
-	// The version first: a newer file may have anything else.
+	// Check the version first: a newer file may have any other form.
 	version := 0
 	if err := json.Unmarshal(whole["version"], &version); err != nil || version != Version {
 		return nil, f.tampered("is of version %d, and this program knows version %d", version, Version)

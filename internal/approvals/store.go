@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Version is that of the files' format.
+// Version is the version of the files' format.
 const Version = 2
 
-// These are the files in a store's directory.
+// The files in a store's directory.
 const (
 	FileName         = "approvals.json"
 	TrustFileName    = "trust.json"
@@ -22,13 +22,13 @@ const (
 	NotedFileName    = "noted.json"
 )
 
-// DefaultTTL is how long approvals of the scopes once and session live.
+// DefaultTTL is how long approvals of the scopes once and session are valid.
 const DefaultTTL = 6 * time.Hour
 
-// Dir is the directory of the user's store, $XDG_STATE_HOME/sbxhost or
-// ~/.local/state/sbxhost; empty where neither variable says where.
+// Dir returns the directory of the user's store, $XDG_STATE_HOME/sbxhost or ~/.local/state/sbxhost;
+// empty if neither variable is set.
 func Dir(getenv func(string) string) string {
-	// The XDG specification has relative values ignored.
+	// By the XDG specification, relative values are ignored.
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "sbxhost")
 	}
@@ -38,13 +38,13 @@ func Dir(getenv func(string) string) string {
 	return ""
 }
 
-// Scope says how far an approval reaches. The zero value is none.
+// Scope says how long an approval is valid. The zero value is no scope.
 type Scope string
 
 const (
 	Once    Scope = "once"    // the first command that needs it
 	Session Scope = "session" // one session, for a time
-	Always  Scope = "always"  // until it is revoked
+	Always  Scope = "always"  // until somebody revokes it
 )
 
 // ParseScope reads a scope's name.
@@ -61,7 +61,7 @@ type Approval struct {
 	Scope Scope `json:"scope"`
 	Key
 	ID      string    `json:"-"`                 // names it for Revoke
-	Session string    `json:"session,omitempty"` // which one, for the scope session
+	Session string    `json:"session,omitempty"` // the session, for the scope session
 	At      time.Time `json:"at"`                // by the wall clock, for people
 	Reason  string    `json:"reason,omitempty"`  // why the command was not sandboxed then
 	// Boot and Until end the scopes once and session.
@@ -69,7 +69,7 @@ type Approval struct {
 	Until time.Duration `json:"until_ns_since_boot,omitempty"`
 }
 
-// texts are what a command or a file name has chosen.
+// texts returns the texts that a command or a file name has chosen.
 func (a *Approval) texts() []*string {
 	texts := []*string{&a.Script, &a.Dir, &a.Sandbox, &a.Workspace, &a.Session}
 	a.Argv = append([]string{}, a.Argv...)
@@ -92,32 +92,32 @@ func (a *Approval) Expired(now BootTime) bool {
 	return a.Scope != Always && (a.Boot != now.Boot || now.Elapsed >= a.Until)
 }
 
-// Store is a directory of files. Its methods may be called from any number of
-// goroutines and processes. It touches nothing before it is asked.
+// Store is a directory of files. Any number of goroutines and processes may call its methods. It
+// opens no file before the first call.
 type Store struct {
 	dir string
 	now func() (BootTime, error)
 }
 
-// Open gives the store of a directory, which is made when it is first written.
+// Open returns the store of a directory. The first write creates the directory.
 func Open(dir string) *Store { return &Store{dir: dir, now: Now} }
 
-// Dir is the store's directory.
+// Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
 func (s *Store) approvals() listFile[Approval, *Approval] {
 	return listFile[Approval, *Approval]{document{s.dir, FileName}, "approvals"}
 }
 
-// Find gives the approval for a command in a session; nil where there is none.
-// One of the scope once is used up by that. The error may be a TamperedError
-// and then is something to tell; there is no approval.
+// Find returns the approval for a command in a session; nil if there is none. It uses up an
+// approval of the scope once. If the error is a TamperedError, there is no approval, and the user
+// should see the error.
 func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, error) {
 	found, err := s.Peek(key, session)
 	if err != nil || found == nil || found.Scope != Once {
 		return found, err
 	}
-	// Another process may be using it up at this moment.
+	// Another process may use it up at this moment.
 	err = s.change(ctx, func(list []Approval) ([]Approval, error) {
 		i := slices.IndexFunc(list, func(a Approval) bool { return a.ID == found.ID && !a.expiredOr(s) })
 		if i < 0 {
@@ -137,7 +137,7 @@ func (a *Approval) expiredOr(s *Store) bool {
 	return err != nil || a.Expired(now)
 }
 
-// Peek is Find, using nothing up.
+// Peek is Find, but uses nothing up.
 func (s *Store) Peek(key Key, session string) (*Approval, error) {
 	list, err := s.approvals().list()
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) Peek(key Key, session string) (*Approval, error) {
 		if a.Scope != Always && a.expiredOr(s) {
 			continue
 		}
-		// The scope once is kept where a wider one serves.
+		// Keep the scope once if a wider approval serves.
 		if best == nil || rank(a.Scope) > rank(best.Scope) {
 			best = a
 		}
@@ -163,8 +163,8 @@ func (s *Store) Peek(key Key, session string) (*Approval, error) {
 
 func rank(s Scope) int { return slices.Index([]Scope{Once, Session, Always}, s) }
 
-// Add stores an approval: of key, with a scope, for a session where that is
-// the scope, for a time that only the scope always does not need.
+// Add stores an approval for key, with a scope; a session for the scope session; and a time, which
+// every scope except always needs.
 func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, ttl time.Duration, reason string) (*Approval, error) {
 	if _, err := ParseScope(string(scope)); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
@@ -197,13 +197,12 @@ func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, t
 	return &a, nil
 }
 
-// id tells entries apart: one key may be approved in several sessions.
+// id distinguishes entries: a key may have approvals in several sessions.
 func (a *Approval) id() string {
 	return hex.EncodeToString(digest(a.Key.Digest(), string(a.Scope), a.Session))[:12]
 }
 
-// List gives all entries whose time is not over, in the order in which they
-// were made.
+// List returns all entries whose time is not over, in the order of their creation.
 func (s *Store) List() ([]Approval, error) {
 	list, err := s.approvals().list()
 	if err != nil {
@@ -212,7 +211,7 @@ func (s *Store) List() ([]Approval, error) {
 	return slices.DeleteFunc(list, func(a Approval) bool { return a.Scope != Always && a.expiredOr(s) }), nil
 }
 
-// Revoke removes the entries that matches reports, and gives them.
+// Revoke removes the entries for which matches returns true, and returns them.
 func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error) {
 	var gone []Approval
 	err := s.change(ctx, func(list []Approval) ([]Approval, error) {
@@ -232,7 +231,7 @@ func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]App
 	return gone, err
 }
 
-// change replaces the list under the lock. What has expired is dropped.
+// change replaces the list under the lock. It drops expired entries.
 func (s *Store) change(ctx context.Context, change func([]Approval) ([]Approval, error)) error {
 	now, err := s.now()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Finding is something that a command has made or changed and that acts outside of sandboxes. It is in the list until a
-// person has seen it.
+// Finding is a file that a command has made or changed, and that acts outside of sandboxes. It is
+// in the list until a person has seen it.
 type Finding struct {
 	Path        string    `json:"path"`
 	Description string    `json:"what"` // for people
@@ -27,15 +27,17 @@ func (t *Finding) check() error {
 	return nil
 }
 
-// maxFindings bounds the list. What is not there goes first. What is left over is in the last entry, by the directory that
-// has all of it: else a command would push out what an earlier one has made.
+// maxFindings is how long the list may be. Findings whose files are gone are dropped first. The
+// last entry then stands for the rest, by the directory that contains all of it: otherwise a
+// command could drive an earlier finding out.
 const maxFindings = 1000
 
 func (s *Store) findingsFile() listFile[Finding, *Finding] {
 	return listFile[Finding, *Finding]{document{s.dir, FindingsFileName}, "told"}
 }
 
-// FirstToday notes that something is said, and reports whether it was not in the last day.
+// FirstToday records that a text was shown, and reports whether it was not shown during the last
+// day.
 func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 	noted := listFile[Finding, *Finding]{document{s.dir, NotedFileName}, "noted"}
 	now, first := time.Now(), true
@@ -55,8 +57,8 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 	return first, err
 }
 
-// AddFindings adds to the list, in the place of what it has of these paths. What is not there stays in it: a command can
-// move it away for a moment.
+// AddFindings adds to the list, and replaces entries of the same paths. A finding whose file is
+// gone stays: a command can move the file away for a moment.
 func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error {
 	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
 		list = slices.DeleteFunc(list, func(t Finding) bool {
@@ -80,10 +82,11 @@ func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Fin
 	})
 }
 
-// Findings gives the list, in the order in which it was made.
+// Findings returns the list, in the order of its creation.
 func (s *Store) Findings() ([]Finding, error) { return s.findingsFile().list() }
 
-// AcknowledgeFindings takes out of the list what a person has seen of it. What was told once more since then stays.
+// AcknowledgeFindings removes the findings that a person has seen. A finding that was reported
+// again since then stays.
 func (s *Store) AcknowledgeFindings(ctx context.Context, seen []Finding) error {
 	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
 		n := len(list)

@@ -13,7 +13,7 @@ import (
 type Trusted struct {
 	Path    string    `json:"path"`    // with its directory resolved
 	SHA256  string    `json:"sha256"`  // of the text
-	Content string    `json:"content"` // as it was read
+	Content string    `json:"content"` // the text that the user read
 	At      time.Time `json:"at"`
 }
 
@@ -31,21 +31,21 @@ func sha256Of(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trust says what is known of a configuration. The zero value is nothing.
+// Trust says what the store knows about a configuration. The zero value means nothing.
 type Trust int
 
 const (
 	TrustUnknown   Trust = iota
-	TrustChanged         // another text at that path was trusted
-	TrustConfirmed       // exactly this text
+	TrustChanged         // another text at that path is trusted
+	TrustConfirmed       // exactly this text is trusted
 )
 
 func (s *Store) trusted() listFile[Trusted, *Trusted] {
 	return listFile[Trusted, *Trusted]{document{s.dir, TrustFileName}, "trusted"}
 }
 
-// Trusts tells whether a text at a path is trusted, and gives the record of
-// that path, which is nil where there is none.
+// Trusts says whether a text at a path is trusted, and returns the record of that path, or nil if
+// there is none.
 func (s *Store) Trusts(path string, content []byte) (Trust, *Trusted, error) {
 	list, err := s.TrustList()
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) Trusts(path string, content []byte) (Trust, *Trusted, error) {
 	return TrustUnknown, nil, nil
 }
 
-// AddTrust records that a text at a path is trusted, in place of what was.
+// AddTrust records that a text at a path is trusted. It replaces an earlier record.
 func (s *Store) AddTrust(ctx context.Context, path string, content []byte) error {
 	return s.trusted().change(ctx, func(list []Trusted) ([]Trusted, error) {
 		list = slices.DeleteFunc(list, func(t Trusted) bool { return t.Path == path })
@@ -70,7 +70,7 @@ func (s *Store) AddTrust(ctx context.Context, path string, content []byte) error
 	})
 }
 
-// RevokeTrust forgets a path, and reports whether there was a record of it.
+// RevokeTrust removes a path's record, and reports whether there was one.
 func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 	found := false
 	err := s.trusted().change(ctx, func(list []Trusted) ([]Trusted, error) {
@@ -84,5 +84,5 @@ func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 	return found, err
 }
 
-// TrustList gives all records, in the order in which they were made.
+// TrustList returns all records, in the order of their creation.
 func (s *Store) TrustList() ([]Trusted, error) { return s.trusted().list() }
