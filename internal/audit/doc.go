@@ -1,32 +1,30 @@
-// Package audit writes a log of what was decided about commands and how they
-// ended: one line of JSON for each.
+// Package audit writes a log of the decisions about commands and of the commands' ends: one JSON
+// line for each.
 //
 // # Promise
 //
-//   - Lines are whole and in order. Each is one write at the end of the file,
-//     under a lock that all processes take, and is on the disk when Append returns. Where a
-//     writer was killed in the middle of a line, the next one begins a new line. The time of
-//     a line is that of its being written, under the lock.
-//   - A line is printable ASCII, whatever the command's arguments hold, and
-//     bounded in length: no argument can forge a line, or act on a terminal
-//     that shows the log.
-//   - A line that was not written whole is an error, and nothing of it stays.
-//   - The file grows. Whoever renames it, such as logrotate, tells no writer: the next line
+//   - Lines are complete and in order. Each is one write at the end of the file, under a lock that
+//     all processes take, and is on the disk when Append returns. If a writer was killed within a
+//     line, the next writer begins a new line. A line's time is the time of its write, under the
+//     lock.
+//   - A line is printable ASCII of limited length, whatever the command's arguments contain: no
+//     argument can forge a line, or act on a terminal that shows the log.
+//   - A line that Append could not write completely is an error, and no part of it stays.
+//   - The file grows. Who renames it, such as logrotate, need not tell any writer: the next line
 //     begins a new file.
-//   - A symlink, a fifo, and a stranger's file in a directory that is everybody's
-//     are not written to.
+//   - Append writes to no symlink, no fifo, and no stranger's file in a directory that everybody
+//     can write to.
 //
 // # Limits
 //
-// The log is the user's own file: who runs programs as the user outside of a
-// sandbox can change it. For one that cannot be changed, let it lie where a
-// collector picks it up, or make it append-only (chattr +a), in which case
-// the part of a line that a full disk left stays.
+// The log belongs to the user: a program that runs as the user outside of a sandbox can change it.
+// For a log that nobody can change, let a collector read the file at once, or make the file
+// append-only (chattr +a); then the part of a line that a full disk left stays.
 //
-// Whoever can read the file can lock it, and so hold up all that are to write: a
-// sandbox that shows it is such a one.
+// Who can read the file can lock it, and so stop all writers. This includes a sandbox that shows
+// the file.
 //
-// Between a kill in the middle of a write and the next writer, a reader may
-// see a torn last line. On a network file system without working locks,
-// writers of several machines can tear one another's.
+// Between a kill within a write and the next write, a reader may see an incomplete last line. On a
+// network file system without working locks, writers on several machines can damage one another's
+// lines.
 package audit

@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// lockPatience is how long a writer waits for the others. Each needs microseconds,
-// but on a busy machine one that has the lock may wait long for a CPU. Tests have many.
+// lockPatience is how long a writer waits for others. Each needs microseconds, but on a busy
+// machine the holder of the lock may wait long for a CPU. Tests have many writers.
 var lockPatience = 15 * time.Second
 
 func (l *Log) append(r Record) error {
@@ -34,7 +34,7 @@ func (l *Log) append(r Record) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // which gives up the lock
+	defer f.Close() // this also gives up the lock
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: l.path, Err: err}
@@ -58,7 +58,7 @@ func (l *Log) append(r Record) error {
 	return nil // a file system without a disk
 }
 
-// write appends the record to the file, of which the caller holds the lock.
+// write appends the record to the file. The caller holds the file's lock.
 func write(f *os.File, r Record) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -66,7 +66,7 @@ func write(f *os.File, r Record) error {
 	}
 	size := info.Size()
 	if r.Time.IsZero() {
-		r.Time = time.Now() // while nobody else writes, so that times are in order
+		r.Time = time.Now() // under the lock, so that times are in order
 	}
 	line := r.line()
 	if size > 0 {
@@ -74,22 +74,22 @@ func write(f *os.File, r Record) error {
 		if _, err := f.ReadAt(last[:], size-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // a writer was killed in the middle of a line
+		if last[0] != '\n' { // a writer was killed within a line
 			line = append([]byte("\n"), line...)
 		}
 	}
 	n, err := f.Write(line)
 	if err != nil && n > 0 {
-		// Half a line would say something else than what is so.
+		// Half a line could state something false.
 		err = errors.Join(err, f.Truncate(size))
 	}
 	return err
 }
 
-// refuseStranger refuses the file of a stranger, who could have put it into a directory
-// that is everybody's, to read the log and to change it. The administrator's, and
-// that of whose directory it is, are theirs to give; so is what an administrator
-// has made for others, such as the account that ships the log.
+// refuseStranger refuses a stranger's file: the stranger could have put it into a directory that
+// everybody can write to, in order to read and change the log. It accepts a file of the
+// administrator and of the directory's owner, and a file that the administrator has made for
+// another account, such as one that ships the log.
 func (l *Log) refuseStranger(st *unix.Stat_t) error {
 	if int(st.Uid) == os.Geteuid() || st.Uid == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (l *Log) refuseStranger(st *unix.Stat_t) error {
 	if err := unix.Stat(filepath.Dir(l.path), &dir); err != nil {
 		return &fs.PathError{Op: "stat", Path: filepath.Dir(l.path), Err: err}
 	}
-	// Where nobody but root or us could have put it, it was meant.
+	// Only root or this user could have put it here.
 	ours := (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
 	if dir.Uid != st.Uid && !ours {
 		return fmt.Errorf("%s belongs to user %d, not to you (%d), and its directory does not: log to a directory of your own", l.path, st.Uid, os.Geteuid())
@@ -106,8 +106,8 @@ func (l *Log) refuseStranger(st *unix.Stat_t) error {
 	return nil
 }
 
-// open never follows a symlink at the file's place, nor waits for the reader of
-// a fifo: each could have been put there to lead the log elsewhere.
+// open follows no symlink at the file's path, and does not wait for the reader of a fifo: somebody
+// could have put either there to redirect the log.
 func (l *Log) open(flags int) (*os.File, error) {
 	return os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
 }

@@ -4,5 +4,5 @@ package audit
 
 import "errors"
 
-// Nothing runs here that could be logged.
+// No command runs on this system, so there is nothing to log.
 func (l *Log) append(Record) error { return errors.ErrUnsupported }

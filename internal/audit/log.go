@@ -7,18 +7,17 @@ import (
 	"path/filepath"
 )
 
-// ErrUnwritable is wrapped by every error of a line that was not written.
+// ErrUnwritable is wrapped by every error about a line that was not written.
 var ErrUnwritable = errors.New("the audit log cannot be written")
 
-// Log appends to a file. Its methods may be called from any number of
-// goroutines and processes. The file is opened for each line, so that whoever rotates it,
-// such as logrotate, needs to tell nobody.
+// Log appends to a file. Any number of goroutines and processes may call its methods. It opens the
+// file for each line, so a program that rotates the file, such as logrotate, need not tell anybody.
 type Log struct {
 	path string
 	sync func(*os.File) error
 }
 
-// New gives the log that is the file of an absolute path, or nil for "". It touches nothing.
+// New returns the log at an absolute path, or nil for "". It does not open the file.
 func New(path string) (*Log, error) {
 	if path == "" {
 		return nil, nil
@@ -29,11 +28,11 @@ func New(path string) (*Log, error) {
 	return &Log{path: filepath.Clean(path), sync: (*os.File).Sync}, nil
 }
 
-// Path is the log's file.
+// Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Append writes one line. A nil Log writes nothing. The error wraps
-// ErrUnwritable, and the cause, and names the file.
+// Append writes one line. A nil Log writes nothing. The error wraps ErrUnwritable and the cause,
+// and names the file.
 func (l *Log) Append(r Record) error {
 	if l == nil {
 		return nil
