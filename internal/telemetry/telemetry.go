@@ -1,12 +1,10 @@
-// Package telemetry is what sbxhost and its exporter of OpenTelemetry data say
-// to each other, and the W3C trace context by which they join the traces of
-// others.
+// Package telemetry defines the messages between sbxhost and its OpenTelemetry exporter, and the
+// W3C trace context by which they join the traces of others.
 //
-// The exporter is a program of its own, sbxhost-telemetry: Go initialises all
-// that a program links, and the SDK with its exporters would cost each command
-// a millisecond and a half, wanted or not. This package is the standard library
-// alone. What a [Record] holds is all that leaves the machine: no argument, no
-// variable, no path.
+// The exporter is a separate program, sbxhost-telemetry: Go initializes everything that a program
+// links, and the SDK with its exporters would cost each command a millisecond and a half, even
+// without telemetry. This package uses the standard library alone. Only the content of a [Record]
+// leaves the machine: no argument, no variable, no path.
 package telemetry
 
 import (
@@ -24,7 +22,7 @@ import (
 type Record struct {
 	TraceID    string `json:"trace_id"`            // 32 hexadecimal digits
 	SpanID     string `json:"span_id"`             // 16 hexadecimal digits
-	ParentID   string `json:"parent_id,omitempty"` // that of the span around it, in the same trace
+	ParentID   string `json:"parent_id,omitempty"` // the span around it, in the same trace
 	TraceState string `json:"trace_state,omitempty"`
 	Sampled    bool   `json:"sampled"`
 
@@ -33,33 +31,32 @@ type Record struct {
 
 	Sandbox  string `json:"sandbox"`
 	Engine   string `json:"engine"`
-	Decision string `json:"decision,omitempty"` // "sandboxed", "unsandboxed"; empty when it was not reached
+	Decision string `json:"decision,omitempty"` // "sandboxed", "unsandboxed"; empty without a decision
 	Rule     string `json:"rule,omitempty"`
 	Outcome  string `json:"outcome"`             // "exited", "signaled", "timed_out", "failed"
 	ExitCode *int   `json:"exit_code,omitempty"` // of a command that exited
-	Signal   string `json:"signal,omitempty"`    // such as "SIGKILL", of one that was killed
-	// DurationMS is how long the command itself ran; zero of one that did not.
+	Signal   string `json:"signal,omitempty"`    // such as "SIGKILL", of a command that a signal ended
+	// DurationMS is how long the command itself ran; zero if it did not run.
 	DurationMS int64 `json:"duration_ms"`
-	Degraded   int   `json:"degraded"` // how many things were held less well than asked
+	Degraded   int   `json:"degraded"` // how many settings were enforced less than requested
 }
 
-// SpanName is that of a record's span.
+// SpanName is the name of a record's span.
 func (r *Record) SpanName() string { return "sbxhost.sandbox." + r.Engine + ".exec" }
 
-// Context is a W3C trace context: the trace that a command is part of, and the
-// span around it.
+// Context is a W3C trace context: the trace that contains a command, and the span around it.
 type Context struct {
 	TraceID, SpanID string
 	Sampled         bool
-	State           string // TRACESTATE, passed on as it is
+	State           string // TRACESTATE, passed on unchanged
 }
 
-// ErrTraceparent is returned for a TRACEPARENT that is none. As its
-// specification has it, a new trace then begins.
+// ErrTraceparent is the error for an invalid TRACEPARENT. By the specification, a new trace then
+// begins.
 var ErrTraceparent = errors.New("not a W3C traceparent")
 
-// ParseTraceparent reads a TRACEPARENT of version 00, or of a later one in so
-// far as it is the same.
+// ParseTraceparent reads a TRACEPARENT of version 00, and from a later version the parts that are
+// the same.
 func ParseTraceparent(text, state string) (Context, error) {
 	fields := strings.Split(text, "-")
 	if len(fields) < 4 || !lowerHex(fields[0], 2) || fields[0] == "ff" || fields[0] == "00" && len(fields) != 4 ||
@@ -74,7 +71,7 @@ func ParseTraceparent(text, state string) (Context, error) {
 	return Context{TraceID: fields[1], SpanID: fields[2], Sampled: flags&1 != 0, State: state}, nil
 }
 
-// Traceparent is c as the variable TRACEPARENT has it.
+// Traceparent returns c as a value of the variable TRACEPARENT.
 func (c Context) Traceparent() string {
 	flags := "00"
 	if c.Sampled {
@@ -83,8 +80,8 @@ func (c Context) Traceparent() string {
 	return "00-" + c.TraceID + "-" + c.SpanID + "-" + flags
 }
 
-// Child begins a span: in the trace of parent, or in a new one if parent is the
-// zero value. sampler and argument are OTEL_TRACES_SAMPLER and its _ARG.
+// Child begins a span: in the trace of parent, or in a new one if parent is zero. sampler and
+// argument are OTEL_TRACES_SAMPLER and its _ARG.
 func Child(parent Context, sampler, argument string) (Context, error) {
 	var id [24]byte
 	rand.Read(id[:]) // never fails
@@ -131,21 +128,20 @@ func lowerHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Signals of OpenTelemetry, as the names of variables have them.
+// Signals of OpenTelemetry, as in the names of variables.
 const (
 	Traces  = "TRACES"
 	Metrics = "METRICS"
 )
 
-// Requested reports whether the environment asks for telemetry: for one of the
-// signals, and does not disable the SDK.
+// Requested reports whether the environment asks for telemetry: it asks for one of the signals, and
+// does not disable the SDK.
 func Requested(getenv func(string) string) bool {
 	return !strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") && (Exports(getenv, Traces) || Exports(getenv, Metrics))
 }
 
-// Exports reports whether the environment asks for a signal: it names an OTLP
-// endpoint that is meant for it, or an exporter. That nothing is sent unasked
-// departs from OpenTelemetry's default, which is localhost.
+// Exports reports whether the environment asks for a signal: it names an OTLP endpoint for it, or
+// an exporter. OpenTelemetry's default is to send to localhost; sbxhost sends nothing unless asked.
 func Exports(getenv func(string) string, signal string) bool {
 	if exporter := getenv("OTEL_" + signal + "_EXPORTER"); exporter != "" {
 		return exporter != "none"
@@ -153,13 +149,13 @@ func Exports(getenv func(string) string, signal string) bool {
 	return getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// defaultPatience is much shorter than OpenTelemetry's ten seconds for one
-// request: a person waits for it, after each command.
+// defaultPatience is much shorter than OpenTelemetry's ten seconds for one request: a person waits
+// for it, after each command.
 const defaultPatience = 2 * time.Second
 
-// Patience is how long what was recorded may take to be sent: the longest of what
-// OTEL_EXPORTER_OTLP_TIMEOUT and its namesakes of the signals say, in
-// milliseconds, and two seconds where none says it.
+// Patience is how long the exporter may take to send its records: the longest time in
+// OTEL_EXPORTER_OTLP_TIMEOUT and the same variables of the signals, in milliseconds, or two seconds
+// if none is set.
 func Patience(getenv func(string) string) time.Duration {
 	var longest time.Duration
 	for _, signal := range [...]string{Traces, Metrics} {
