@@ -5,35 +5,35 @@ import (
 	"fmt"
 )
 
-// UsageEnv names the variable with a [Usage], as JSON, which an engine's process takes over before it does
-// anything else.
+// UsageEnv names the variable with a [Usage], as JSON. An engine's process applies it first of all.
 const UsageEnv = "SBXHOST_USAGE"
 
-// Usage is how much somebody may use, and with which rights what he makes is made: of whom the commands of a host
-// are for, where that is not the host's own process. What an engine starts inherits it.
+// Usage is how much a process may use, and the rights of its new files. It is the usage of the
+// process for which the host runs commands, if that is not the host's own. Processes that an engine
+// starts inherit it.
 type Usage struct {
 	Umask       int     `json:"umask"`
 	Nice        int     `json:"nice"`
 	OOMScoreAdj int     `json:"oom_score_adj"`
-	CPUs        []int   `json:"cpus"` // on which it may run
+	CPUs        []int   `json:"cpus"` // the processors on which it may run
 	Limits      []Limit `json:"limits"`
 }
 
-// Limit is one of setrlimit(2); -1 is without limit.
+// Limit is one of setrlimit(2); -1 means no limit.
 type Limit struct {
 	Resource int   `json:"resource"`
 	Soft     int64 `json:"soft"`
 	Hard     int64 `json:"hard"`
 }
 
-// Environ gives the variable; nil has none.
+// Environ returns the variable; none for nil.
 func (u *Usage) Environ() []string {
 	if u == nil {
 		return nil
 	}
 	text, err := json.Marshal(u)
 	if err != nil {
-		panic(err) // of numbers
+		panic(err) // it contains only numbers
 	}
 	return []string{UsageEnv + "=" + string(text)}
 }

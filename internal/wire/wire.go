@@ -1,7 +1,6 @@
-// Package wire is what both ends of the engine protocol must agree on: how they know
-// each other, the names of variables, and the forms that engine.proto leaves open.
-// docs/protocol.md describes them for engines in other languages. Package shared has
-// the engine's end, and package dial the host's.
+// Package wire has what both sides of the engine protocol must agree on: their handshake, the names
+// of variables, and the forms that engine.proto leaves open. docs/protocol.md describes them for
+// engines in other languages. Package shared has the engine's side, and package dial the host's.
 package wire
 
 import (
@@ -11,13 +10,12 @@ import (
 	"strings"
 )
 
-// PluginName is the name under which go-plugin has an engine.
+// PluginName is go-plugin's name for an engine.
 const PluginName = "engine"
 
-// Handshake is how host and engine know each other: a [plugin.HandshakeConfig], without what go-plugin
-// would link into programs that speak to no engine.
-// The cookie is no secret: it tells a person who starts an engine by hand from
-// a host. It is not to be changed.
+// Handshake is how host and engine recognize each other: a [plugin.HandshakeConfig], without the
+// go-plugin code that programs without an engine do not need. The cookie is no secret: it
+// distinguishes a host from a person who starts an engine by hand. It must not change.
 var Handshake = struct {
 	ProtocolVersion                  uint
 	MagicCookieKey, MagicCookieValue string
@@ -27,70 +25,67 @@ var Handshake = struct {
 	MagicCookieValue: "5b0f8e0e7d1c4a6fb3c2a99d4f1e62d8c7a35e1190b64d27",
 }
 
-// ChannelEnv names the variable with the number of the descriptor that is the
-// engine's end of the channel: one of a pair of connected stream sockets. The host
-// sends the files of a command's stdio over it. And its end of file tells the engine
-// that the host is gone, however the host died: no other process has a copy of the
-// host's end.
+// ChannelEnv names the variable with the descriptor number of the engine's side of the channel, one
+// of a pair of connected stream sockets. The host sends the files of a command's stdio over it. Its
+// end of file tells the engine that the host is gone, in whichever way the host died: no other
+// process has a copy of the host's side.
 const ChannelEnv = "SBXHOST_CHANNEL"
 
-// A FilesToken is one message on the channel, with up to three descriptors attached
-// to its first byte: the request of a command names its files by it. The same token
-// again, with none, takes them back.
+// A FilesToken is one message on the channel, with up to three descriptors attached to its first
+// byte: a command's request names its files by this token. The same token without descriptors
+// withdraws them.
 type FilesToken [16]byte
 
-// TokenEnv names the variable with the token that the host's calls carry, as metadata
-// of the key TokenKey. The engine's socket is a file for as long as the host needs to
-// connect, and a command of the same user that sees the directory, by a bind of /tmp
-// say, could ask the engine for a sandbox of its own choice. Commands see neither the
-// environment nor the memory of processes outside.
+// TokenEnv names the variable with the token of the host's calls, which send it as metadata of the
+// key TokenKey. The engine's socket is a file until the host has connected. A command of the same
+// user that sees the directory, for example by a bind of /tmp, could otherwise ask the engine for
+// any sandbox. Commands see neither the environment nor the memory of processes outside.
 const (
 	TokenEnv = "SBXHOST_TOKEN"
 	TokenKey = "sbxhost-token"
 )
 
-// ProcessorsEnv names the variable by which Go's runtime starts with so many
-// processors. What an engine does is to pass on and to wait: waking a second one
-// for each step costs a tenth of a command's time.
+// ProcessorsEnv names the variable with the number of processors for Go's runtime. An engine passes
+// messages on and waits: to wake a second processor for each step costs a tenth of a command's
+// time.
 const ProcessorsEnv = "GOMAXPROCS"
 
-// OnceEnv names the variable that tells our engines, where it is there, that the host runs one command
-// and ends. It is about speed alone.
+// OnceEnv names the variable that, if set, tells sbxhost's engines that the host runs one command
+// and ends. It only affects speed.
 const OnceEnv = "SBXHOST_ENGINE_ONCE"
 
-// TempDirPrefix begins the name of a private directory for sockets. What lies there
-// under such a name for an hour is removed by a host.
+// TempDirPrefix begins the name of a private directory for sockets. A host removes such a directory
+// after an hour.
 const TempDirPrefix = "sbxhost-"
 
-// MaxMessage bounds one message: a command with a long script, or a Spec with a long
+// MaxMessage is the largest message, in bytes: a command with a long script, or a Spec with a long
 // table.
 const MaxMessage = 64 << 20
 
-// MaxEvent bounds what a host reads of a command's call: an event that is longer than MaxMessage, which
-// it drops, does not end the command.
+// MaxEvent is how much of one message of a command's call a host reads, in bytes. So an event
+// longer than MaxMessage, which the host drops, does not end the command.
 const MaxEvent = 4 * MaxMessage
 
-// ReattachEnv names the variable that has a host attach to engines that somebody has
-// started, under a debugger as a rule, in place of starting its own: a JSON object of
-// [Reattach] by engine name, as the engine's -debug flag prints it.
+// ReattachEnv names the variable that makes a host use engines that somebody has started, usually
+// under a debugger, instead of its own: a JSON object of [Reattach] by engine name, as the engine's
+// -debug flag prints it.
 const ReattachEnv = "SBXHOST_REATTACH_ENGINES"
 
-// Reattach says how to reach an engine that was started with -debug. Whoever
-// knows it can ask that engine for sandboxes of any kind.
+// Reattach says how to reach an engine that was started with -debug. Anybody who knows it can ask
+// that engine for any sandbox.
 type Reattach struct {
-	Protocol uint   `json:"protocol"` // Handshake.ProtocolVersion of the engine
+	Protocol uint   `json:"protocol"` // the engine's Handshake.ProtocolVersion
 	PID      int    `json:"pid"`      // for people
 	Socket   string `json:"socket"`   // absolute path
-	Token    string `json:"token"`    // what calls have to carry
+	Token    string `json:"token"`    // the token that calls must send
 }
 
-// ChannelSocket is the path of the socket on which such an engine takes channels,
-// which is not longer than that of the other.
+// ChannelSocket returns the path of the socket on which such an engine takes channels. It is not
+// longer than the path of the other socket.
 func (r Reattach) ChannelSocket() string { return filepath.Join(filepath.Dir(r.Socket), "channel") }
 
-// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine. The
-// error names the variable, and the engine whose value is wrong or which speaks
-// another version of the protocol.
+// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine. The error names the
+// variable, and the engine whose value is wrong or whose protocol version differs.
 func ParseReattach(text string) (map[string]Reattach, error) {
 	if text == "" {
 		return nil, nil
@@ -111,12 +106,11 @@ func ParseReattach(text string) (map[string]Reattach, error) {
 	return engines, nil
 }
 
-// Text makes s fit for a protobuf string, which must be UTF-8: one bad byte in
-// a file name would otherwise make the whole message, and with it the error it
-// tells of, impossible to send.
+// Text makes s valid for a protobuf string, which must be UTF-8. Otherwise one bad byte in a file
+// name would prevent the whole message, and with it the error that the message reports.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// TextMap is [Text] of each key and value; nothing becomes nil.
+// TextMap is [Text] of each key and value; empty becomes nil.
 func TextMap(in map[string]string) map[string]string {
 	if len(in) == 0 {
 		return nil
@@ -128,7 +122,7 @@ func TextMap(in map[string]string) map[string]string {
 	return out
 }
 
-// List translates a list; an empty one becomes nil, as it does on the wire.
+// List converts a list; an empty one becomes nil, as on the wire.
 func List[A, B any](in []A, translate func(A) B) []B {
 	if len(in) == 0 {
 		return nil
@@ -143,5 +137,5 @@ func List[A, B any](in []A, translate func(A) B) []B {
 // ToBytes is for paths, arguments and variables, which need not be UTF-8.
 func ToBytes(s string) []byte { return []byte(s) }
 
-// FromBytes undoes [ToBytes].
+// FromBytes is the inverse of [ToBytes].
 func FromBytes(b []byte) string { return string(b) }
