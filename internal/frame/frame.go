@@ -1,7 +1,7 @@
-// Package frame is the form of the messages between an engine, the holder of a session and
-// an init: a big-endian uint32 length of the payload, one byte of kind, and the payload.
-// Each message describes its payload once, for both directions. Both ends are of one
-// release: a version is refused, never negotiated.
+// Package frame is the form of the messages between an engine, the holder of a session and an init:
+// a big-endian uint32 with the payload's length, one byte with the kind, and the payload. Each
+// message describes its payload once, for both directions. Both sides are of one release: they
+// refuse another version, and never negotiate.
 //
 // The package uses the standard library alone: it is part of the init's lean binary.
 package frame
@@ -12,16 +12,16 @@ import (
 	"io"
 )
 
-// HeaderSize is the length of what precedes a payload.
+// HeaderSize is the length of the header before a payload, in bytes.
 const HeaderSize = 5
 
-// MaxItems bounds each list.
+// MaxItems is how many items each list may have.
 const MaxItems = 1_000_000
 
-// MaxFiles is how many descriptors travel with one message: the kernel passes 253.
+// MaxFiles is how many descriptors one message may have: the kernel passes 253.
 const MaxFiles = 250
 
-// ErrMalformed is wrapped by the errors about messages that no honest end sends.
+// ErrMalformed is wrapped by the errors about messages that no honest side sends.
 var ErrMalformed = errors.New("malformed message")
 
 type malformed struct{ what string }
@@ -29,21 +29,21 @@ type malformed struct{ what string }
 func (e *malformed) Error() string { return ErrMalformed.Error() + ": " + e.what }
 func (e *malformed) Unwrap() error { return ErrMalformed }
 
-// Malformed is an error that says what is wrong with a message.
+// Malformed returns an error that says what is wrong with a message.
 func Malformed(what string) error { return &malformed{what} }
 
-// A Message tells a [Codec] its fields, in order.
+// A Message gives a [Codec] its fields, in order.
 type Message interface{ Fields(*Codec) }
 
-// A Codec writes the fields of a message, or reads them. After the first error
-// everything reads as zero.
+// A Codec writes the fields of a message, or reads them. After the first error, it reads every
+// field as zero.
 type Codec struct {
 	b       []byte
 	reading bool
 	err     error
 }
 
-// Encode gives a whole message, with room for size bytes of payload.
+// Encode returns a whole message, with space for size bytes of payload.
 func Encode(kind byte, m Message, size int) []byte {
 	c := Codec{b: make([]byte, HeaderSize, HeaderSize+size)}
 	m.Fields(&c)
@@ -52,14 +52,14 @@ func Encode(kind byte, m Message, size int) []byte {
 	return c.b
 }
 
-// Payload gives the fields without a header.
+// Payload returns the fields without a header.
 func Payload(m Message) []byte {
 	var c Codec
 	m.Fields(&c)
 	return c.b
 }
 
-// Decode reads a payload, all of it.
+// Decode reads a payload completely.
 func Decode(payload []byte, m Message) error {
 	c := Codec{b: payload, reading: true}
 	m.Fields(&c)
@@ -69,8 +69,8 @@ func Decode(payload []byte, m Message) error {
 	return c.err
 }
 
-// Read reads one message whose payload is at most limit bytes. The error is io.EOF
-// only between messages.
+// Read reads one message with a payload of at most limit bytes. The error is io.EOF only between
+// messages.
 func Read(r io.Reader, limit int) (kind byte, payload []byte, err error) {
 	var header [HeaderSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -90,7 +90,7 @@ func Read(r io.Reader, limit int) (kind byte, payload []byte, err error) {
 	return header[4], payload, nil
 }
 
-// Fail makes what is read an error.
+// Fail makes the read an error.
 func (c *Codec) Fail(what string) {
 	if c.err == nil {
 		c.err = Malformed(what)
@@ -144,7 +144,7 @@ func (c *Codec) Flag(v *bool) {
 	if Byte(c, &b); b > 1 {
 		c.Fail("a flag is neither 0 nor 1")
 	}
-	if c.reading { // what is written may be another goroutine's, too
+	if c.reading { // another goroutine may use the written value, too
 		*v = b == 1
 	}
 }
@@ -163,7 +163,7 @@ func (c *Codec) Text(v *string) {
 	}
 }
 
-// Bytes is [Codec.Text] for bytes; none are nil.
+// Bytes is [Codec.Text] for bytes; an empty field is nil.
 func (c *Codec) Bytes(v *[]byte) {
 	text := string(*v)
 	if c.Text(&text); c.reading && text != "" {
@@ -174,8 +174,8 @@ func (c *Codec) Bytes(v *[]byte) {
 // Texts is a list of [Codec.Text].
 func (c *Codec) Texts(v *[]string) { List(c, v, 4, c.Text) }
 
-// List is a field of any number of items, each of which takes size bytes at least: a
-// count cannot ask for more memory than a few times what was sent.
+// List is a field of any number of items, each with at least size bytes: so a count cannot request
+// more memory than a few times the sent bytes.
 func List[T any](c *Codec, v *[]T, size int, item func(*T)) {
 	n := uint32(len(*v))
 	Int(c, &n)

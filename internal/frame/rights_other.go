@@ -2,5 +2,5 @@
 
 package frame
 
-// receiveFlags: these systems cannot make what arrives close-on-exec at once.
+// receiveFlags: these systems cannot make received descriptors close-on-exec at once.
 const receiveFlags = 0

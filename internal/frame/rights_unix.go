@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Receive is one recvmsg: a part of a message, and the descriptors that came with it. n is
-// 0 at the end. Outside of Linux the socket must be one that does not block: no fork may
-// see descriptors before they are close-on-exec.
+// Receive is one recvmsg: it returns a part of a message, and the descriptors with it. n is 0 at
+// the end. Except on Linux, the socket must be non-blocking: no fork may see descriptors before
+// they are close-on-exec.
 func Receive(socket int, p []byte) (n int, fds []int, err error) {
-	// Room for one full message of descriptors: the kernel does not join two.
+	// Space for one message's descriptors: the kernel does not join two messages.
 	rights := make([]byte, unix.CmsgSpace(MaxFiles*4))
 	if receiveFlags == 0 {
 		syscall.ForkLock.RLock()
@@ -52,13 +52,13 @@ func CloseAll(fds []int) {
 	}
 }
 
-// A Receiver reads a socket, and keeps the descriptors that come along.
+// A Receiver reads a socket, and keeps the received descriptors.
 type Receiver struct {
 	Socket int
 	Files  []int
 }
 
-// ReceivePolled is [Receive] on a socket that the runtime polls, as of [io.Reader].
+// ReceivePolled is [Receive] on a socket that the runtime polls, with the results of [io.Reader].
 func ReceivePolled(socket syscall.RawConn, p []byte) (n int, fds []int, err error) {
 	var failed error
 	err = socket.Read(func(fd uintptr) bool {
@@ -76,7 +76,7 @@ func ReceivePolled(socket syscall.RawConn, p []byte) (n int, fds []int, err erro
 	return n, fds, nil
 }
 
-// Read is as of [io.Reader].
+// Read implements [io.Reader].
 func (r *Receiver) Read(p []byte) (int, error) {
 	n, fds, err := Receive(r.Socket, p)
 	r.Files = append(r.Files, fds...)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Send sends one whole message, with descriptors; none is closed.
+// Send sends one whole message, with descriptors. It closes none of them.
 func Send(socket syscall.RawConn, message []byte, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -17,7 +17,7 @@ func Send(socket syscall.RawConn, message []byte, fds ...int) error {
 		var n int
 		var failed error
 		err := socket.Write(func(fd uintptr) bool {
-			n, failed = syscall.SendmsgN(int(fd), message, rights, nil, 0) // Go programs get no SIGPIPE by it
+			n, failed = syscall.SendmsgN(int(fd), message, rights, nil, 0) // Go programs get no SIGPIPE from it
 			return failed != syscall.EAGAIN
 		})
 		switch {
