@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// ErrPattern is wrapped by the errors for what is not a pattern.
+// ErrPattern is wrapped by the errors for an invalid pattern.
 var ErrPattern = errors.New("not a pattern")
 
-// maxNames is how many names a pattern may have; positions in it are bits of a word.
+// maxNames is how many names a pattern may have; the positions in it are bits of a word.
 const maxNames = 62
 
-// A Pattern is a parsed pattern. Its path has no leading slash: what it is
-// relative to is the caller's business.
+// A Pattern is a parsed pattern. Its path has no leading slash: the caller knows the directory to
+// which it is relative.
 type Pattern struct {
 	text    string
 	names   []Name
@@ -23,7 +23,7 @@ type Pattern struct {
 	except  bool
 }
 
-// A Name matches one name of a path or, if it is Deep, any number of them ("**").
+// A Name matches one name of a path or, if it is Deep, any number of names ("**").
 type Name struct {
 	Deep  bool
 	Parts []Part
@@ -34,7 +34,7 @@ type Name struct {
 type Part struct {
 	Kind Kind
 	Text string // of Text
-	// Ranges are pairs of first and last character, of OneOf. Negate: of those that are
+	// Ranges are pairs of first and last character, of OneOf. Negate means all characters that are
 	// not in the set.
 	Ranges []rune
 	Negate bool
@@ -44,13 +44,13 @@ type Part struct {
 type Kind uint8
 
 const (
-	Text  Kind = iota // itself
+	Text  Kind = iota // its own text
 	One               // "?": any character
 	Many              // "*": any number of any characters
 	OneOf             // "[...]": one of a set
 )
 
-// Literal gives the one name that matches, if there is only one.
+// Literal returns the one name that matches, if there is only one.
 func (n *Name) Literal() (string, bool) {
 	if n.Deep || len(n.Parts) != 1 || n.Parts[0].Kind != Text {
 		return "", false
@@ -58,7 +58,7 @@ func (n *Name) Literal() (string, bool) {
 	return n.Parts[0].Text, true
 }
 
-// Parse reads a pattern. A leading slash is ignored. Errors wrap ErrPattern.
+// Parse reads a pattern. It ignores a leading slash. Errors wrap ErrPattern.
 func Parse(text string) (*Pattern, error) {
 	p := &Pattern{text: text, dirOnly: strings.HasSuffix(text, "/")}
 	names, except := strings.CutPrefix(text, "!")
@@ -66,7 +66,7 @@ func Parse(text string) (*Pattern, error) {
 	if strings.IndexByte(text, 0) >= 0 {
 		return nil, fmt.Errorf("%q holds a NUL byte: %w", text, ErrPattern)
 	}
-	// An escaped slash is a slash all the same: no name holds one.
+	// An escaped slash is still a slash: no name contains one.
 	for name := range strings.SplitSeq(names, "/") {
 		switch name {
 		case "", ".":
@@ -134,7 +134,7 @@ func parseName(name string) (Name, error) {
 	return n, nil
 }
 
-// parseSet reads the set that s begins with. A "]" that comes first is a member.
+// parseSet reads the set at the start of s. A "]" at the first position is a member.
 func parseSet(s string) (set Part, rest string, err error) {
 	set.Kind, rest = OneOf, s[1:]
 	if rest != "" && (rest[0] == '!' || rest[0] == '^') {
@@ -185,25 +185,24 @@ func (p *Part) has(r rune) bool {
 	return p.Negate
 }
 
-// width is how many bytes the first character of s has.
+// width returns how many bytes the first character of s has.
 func width(s string) int {
 	_, size := utf8.DecodeRuneInString(s)
 	return size
 }
 
-// String gives the pattern as it was written.
+// String returns the pattern as written.
 func (p *Pattern) String() string { return p.text }
 
-// DirOnly reports whether the pattern ends in a slash: it matches directories
-// alone.
+// DirOnly reports whether the pattern ends in a slash: it matches only directories.
 func (p *Pattern) DirOnly() bool { return p.dirOnly }
 
-// Except reports whether the pattern exempts, in a Set, what patterns before it match.
+// Except reports whether the pattern exempts, in a Set, matches of earlier patterns.
 func (p *Pattern) Except() bool { return p.except }
 
-// Meets reports whether one path may match both patterns.
+// Meets reports whether one path can match both patterns.
 func (p *Pattern) Meets(q *Pattern) bool {
-	no := map[[2]int]bool{} // pairs that have been tried
+	no := map[[2]int]bool{} // pairs already tried
 	var meets func(i, j int) bool
 	meets = func(i, j int) bool {
 		if i == len(p.names) || j == len(q.names) || no[[2]int{i, j}] {
@@ -219,7 +218,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 	return meets(0, 0)
 }
 
-// meets reports whether one name may match both.
+// meets reports whether one name can match both.
 func (n *Name) meets(o *Name) bool {
 	if text, ok := n.Literal(); ok {
 		return matchName(o.Parts, text)
@@ -228,9 +227,8 @@ func (n *Name) meets(o *Name) bool {
 	return !ok || matchName(n.Parts, text)
 }
 
-// Base gives the literal path that all matches begin with, without a leading
-// slash, and whether anything follows it. It is empty where the first name
-// varies.
+// Base returns the literal path with which all matches begin, without a leading slash, and whether
+// anything follows it. It is empty if the first name varies.
 func (p *Pattern) Base() (path string, more bool) {
 	var names []string
 	for i := range p.names {
@@ -243,8 +241,8 @@ func (p *Pattern) Base() (path string, more bool) {
 	return strings.Join(names, "/"), false
 }
 
-// Rebase gives the pattern with another literal path in place of its Base. Its
-// error wraps ErrPattern: that path is too deep.
+// Rebase returns the pattern with another literal path instead of its Base. The error wraps
+// ErrPattern if that path is too deep.
 func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	q := &Pattern{dirOnly: p.dirOnly}
 	for name := range strings.SplitSeq(base, "/") {
@@ -268,8 +266,8 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	return q, q.check()
 }
 
-// Match reports whether a path without a leading slash matches. Whether it is
-// a directory is for the caller to know; see DirOnly.
+// Match reports whether a path without a leading slash matches. The caller must check whether it is
+// a directory; see DirOnly.
 func (p *Pattern) Match(path string) bool {
 	at, accepted := p.start(), false
 	for name := range strings.SplitSeq(path, "/") {
@@ -278,7 +276,7 @@ func (p *Pattern) Match(path string) bool {
 	return accepted
 }
 
-// Quote gives the pattern that matches name and nothing else.
+// Quote returns the pattern that matches exactly name.
 func Quote(name string) string {
 	if !strings.ContainsAny(name, `*?[{}\!`) {
 		return name

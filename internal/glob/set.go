@@ -7,14 +7,14 @@ type Set struct {
 	patterns []*Pattern
 }
 
-// NewSet makes a Set. The order says which pattern a match is reported for.
+// NewSet makes a Set. The order determines which pattern a match reports.
 func NewSet(patterns ...*Pattern) *Set { return &Set{patterns} }
 
-// State is where in each of a Set's patterns a path can be. It is not changed
-// by any method; two are equal if their elements are.
+// State is the position of a path in each of a Set's patterns. No method changes it; two states are
+// equal if their elements are.
 type State []positions
 
-// Start is the state before the first name.
+// Start returns the state before the first name.
 func (s *Set) Start() State {
 	st := make(State, len(s.patterns))
 	for i, p := range s.patterns {
@@ -23,9 +23,9 @@ func (s *Set) Start() State {
 	return st
 }
 
-// Match is what a name made of a path: the first pattern that matches the
-// whole path, whether or not it is a directory, and the first that matches if
-// it is one, of those behind the last one that exempts it. Each is -1 for none.
+// Match is the result for a path: the first pattern that matches the whole path, directory or not,
+// and the first that matches if it is a directory, both after the last pattern that exempts it.
+// Each is -1 for none.
 type Match struct {
 	Any, Dir int
 }
@@ -33,7 +33,7 @@ type Match struct {
 // None is the Match of a path that no pattern matches.
 var None = Match{-1, -1}
 
-// Match tells what the path that st led to and one more name make.
+// Match returns the result for the path of st and one more name.
 func (s *Set) Match(st State, name string) Match {
 	m := None
 	for i, p := range s.patterns {
@@ -60,7 +60,7 @@ func (s *Set) Match(st State, name string) Match {
 	return m
 }
 
-// Covers reports whether a path without a leading slash, taken for a directory, matches, or one
+// Covers reports whether a path without a leading slash, taken as a directory, matches, or one
 // above it does.
 func (s *Set) Covers(path string) bool {
 	st := s.Start()
@@ -73,7 +73,7 @@ func (s *Set) Covers(path string) bool {
 	return false
 }
 
-// Next gives the state in the directory of that name.
+// Next returns the state in the directory of that name.
 func (s *Set) Next(st State, name string) State {
 	next := make(State, len(st))
 	for i, p := range s.patterns {
@@ -94,7 +94,7 @@ func (st State) Dead() bool {
 	return true
 }
 
-// CoveredBy reports whether whatever matches from st matches from other, too.
+// CoveredBy reports whether every match from st also matches from other.
 func (st State) CoveredBy(other State) bool {
 	for i, at := range st {
 		if at&^other[i] != 0 {

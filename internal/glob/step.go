@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// positions is where in a pattern a path can be: bit i says that the next name
-// has to match name i of the pattern.
+// positions says where in a pattern a path can be: bit i means that the next name has to match name
+// i of the pattern.
 type positions uint64
 
 func (p *Pattern) start() positions { return p.closure(1) }
 
-// closure adds what "**" can be passed over to.
+// closure adds the positions after each "**".
 func (p *Pattern) closure(at positions) positions {
 	for i, n := range p.names {
 		if n.Deep && at&(1<<i) != 0 {
@@ -21,8 +21,7 @@ func (p *Pattern) closure(at positions) positions {
 	return at
 }
 
-// step consumes one name. Accepted says that the path that ends with it
-// matches.
+// step consumes one name. accepted says that the path up to this name matches.
 func (p *Pattern) step(at positions, name string) (next positions, accepted bool) {
 	for i := range p.names {
 		if at&(1<<i) == 0 {
@@ -35,14 +34,14 @@ func (p *Pattern) step(at positions, name string) (next positions, accepted bool
 			next |= 1 << (i + 1)
 		}
 	}
-	// A last "**" matches what lies beneath, and so needs a name of its own.
+	// A last "**" matches paths beneath, and so needs a name of its own.
 	last := len(p.names) - 1
 	accepted = next&(1<<(last+1)) != 0 || p.names[last].Deep && at&(1<<last) != 0
 	return p.closure(next) &^ (1 << (last + 1)), accepted
 }
 
-// matchName matches one name against its parts, going back to the latest "*"
-// only: an earlier one can gain nothing.
+// matchName matches one name against its parts. It goes back to the latest "*" only: an earlier one
+// cannot help.
 func matchName(parts []Part, name string) bool {
 	var starred []Part
 	retry, hasStar := "", false
@@ -69,8 +68,8 @@ func matchName(parts []Part, name string) bool {
 	}
 }
 
-// match gives how many bytes at the start of a name, which is not empty, a part that
-// is not Many matches, or 0.
+// match returns how many bytes at the start of a non-empty name a part matches, or 0. The part is
+// not Many.
 func (p *Part) match(name string) int {
 	r, size := utf8.DecodeRuneInString(name)
 	switch {
@@ -79,7 +78,7 @@ func (p *Part) match(name string) int {
 	case p.Kind == Text:
 		return 0
 	case p.Kind == OneOf && r == utf8.RuneError && size == 1:
-		if !p.Negate { // a byte that is no character is in no set, and so in its complement
+		if !p.Negate { // a byte that is not a character is in no set, and so in its complement
 			return 0
 		}
 	case p.Kind == OneOf && !p.has(r):
