@@ -10,20 +10,19 @@ import (
 // MaxLinks is how many symlinks a path may go through, as in Linux.
 const MaxLinks = 40
 
-// ErrLinks is the error for a path that goes through more of them.
+// ErrLinks is the error for a path with more symlinks.
 var ErrLinks = errors.New("goes through too many symlinks")
 
-// A Step is what lies at one path on the way.
+// A Step is the file at one path on the way.
 type Step struct {
-	Missing bool   // nothing, so that the way ends here
-	Target  string // of a symlink, as it is written; else empty
+	Missing bool   // nothing is there, and the way ends
+	Target  string // of a symlink, as written; else empty
 }
 
-// Follow walks from the directory at, whose path has no symlink in it, by the
-// names in rest, which may hold "." and "..". look says what lies at a path,
-// whose directory has been walked already; more says whether names are left.
-// Follow gives the path to which that leads, and whether all of it is there.
-// What is missing keeps its spelling.
+// Follow walks from the directory at, whose path has no symlink in it, by the names in rest, which
+// may contain "." and "..". look returns the file at a path, whose directory Follow has already
+// walked; more says whether names are left. Follow returns the final path, and whether all of it
+// exists. It keeps the spelling of a missing part.
 func Follow(at, rest string, look func(p string, more bool) (Step, error)) (end string, there bool, err error) {
 	names := strings.Split(rest, "/")
 	for links := 0; len(names) > 0; {

@@ -1,10 +1,9 @@
-// Package paths says how slash-separated paths lie to one another, where one
-// leads, and what can be a name. Whether a path lies inside another, and how symlinks are followed, is
-// decided here and nowhere else: two answers to that question are a way out of a
-// sandbox.
+// Package paths compares slash-separated paths, follows them, and checks names. Only this package
+// decides whether a path is inside another, and how to follow symlinks: two different answers would
+// be a way out of a sandbox.
 //
-// All paths are absolute and in their shortest form, as path.Clean gives them,
-// unless something else is said. The package looks at no file system.
+// All paths are absolute and in their shortest form, as from path.Clean, unless a function says
+// otherwise. The package looks at no file system.
 package paths
 
 import (
@@ -15,18 +14,17 @@ import (
 	"strings"
 )
 
-// Inside reports whether p is dir or lies beneath it, by components: /a/b-evil
-// does not lie in /a/b.
+// Inside reports whether p is dir or beneath it, by components: /a/b-evil is not in /a/b.
 func Inside(dir, p string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
 }
 
-// InsideAny reports whether p is one of dirs or lies beneath one.
+// InsideAny reports whether p is one of dirs or beneath one.
 func InsideAny(dirs []string, p string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return Inside(dir, p) })
 }
 
-// Move gives the path that p, which lies in from, has where from is to.
+// Move returns the path of p, which is in from, after from has moved to to.
 func Move(p, from, to string) string {
 	if p == from {
 		return to
@@ -39,9 +37,8 @@ func Move(p, from, to string) string {
 	return to + p
 }
 
-// Up gives p and each directory above it, the deepest first. What lies in a map by
-// path is found with it at a cost that does not grow with the map. Of what is no absolute path
-// it has an end, too.
+// Up yields p and each directory above it, the deepest first. So a caller can search a map by path
+// at a cost that does not grow with the map. It also ends if p is not an absolute path.
 func Up(p string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if !yield(p) || p == "/" || p == "." {
@@ -61,8 +58,8 @@ func Up(p string) iter.Seq[string] {
 	}
 }
 
-// Compare orders paths so that a directory precedes what lies beneath it and
-// nothing else comes between: as strings, with the slash before every other byte.
+// Compare orders paths so that a directory precedes the paths beneath it, and nothing else is
+// between: as strings, with the slash before every other byte.
 func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -79,7 +76,7 @@ func Compare(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Outermost gives those of a sorted list that lie in none of the others.
+// Outermost returns those of a sorted list that are in none of the others.
 func Outermost(sorted []string) (outer []string) {
 	for _, p := range sorted {
 		if n := len(outer); n == 0 || !Inside(outer[n-1], p) {
