@@ -8,7 +8,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Outcome is what may become of a command. The zero value denies.
+// Outcome is the decision about a command. The zero value denies.
 type Outcome int
 
 const (
@@ -53,7 +53,7 @@ const (
 	RuleInvalid          Rule = "invalid-facts"           // denied: a mode or the like that there is not
 )
 
-// Decision is what may become of a command, and why. The zero value denies.
+// Decision says whether a command may run, how, and why. The zero value denies.
 type Decision struct {
 	Outcome Outcome
 	Rule    Rule
@@ -61,13 +61,11 @@ type Decision struct {
 	Reason string
 	// Hint says what helps; it may be empty.
 	Hint string
-	// Ask says of a denied command that an approval would have it run. Nobody
-	// has been asked yet.
+	// Ask says that a denied command would run with an approval. Nobody has been asked yet.
 	Ask bool
-	// Exposure says what an unsandboxed command has that the definition would
-	// not give it.
+	// Exposure lists what an unsandboxed command can reach beyond its definition.
 	Exposure []string
-	// Sensitive are the sensitive files within reach.
+	// Sensitive are the sensitive files that the command can reach.
 	Sensitive []string
 }
 
@@ -141,8 +139,7 @@ func modeDeny(f Facts, why string) Decision {
 	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny.String()), f.Fix)
 }
 
-// approval is about a command that would run unsandboxed for the reason that
-// why gives.
+// approval decides about a command that would run unsandboxed; why gives the reason.
 func approval(f Facts, why, hint string) Decision {
 	switch f.Mode {
 	case ModeDeny:
@@ -166,7 +163,7 @@ func approval(f Facts, why, hint string) Decision {
 	return Decision{Outcome: Unsandboxed, Rule: rule, Reason: why}
 }
 
-// exposure says what a command gains by running unsandboxed.
+// exposure lists what a command gains if it runs unsandboxed.
 func exposure(f Facts) []string {
 	gains := []string{"every file of yours, to read and to write"}
 	if f.Filesystem == shared.FilesystemHost {

@@ -6,67 +6,63 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Facts are all that a decision depends on.
+// Facts are everything that a decision depends on.
 type Facts struct {
-	// Engine is the name of the engine that the definition leads to, and Named
-	// says that the definition names it: "auto" does not.
+	// Engine is the name of the definition's engine. Named says that the definition itself names
+	// it, which "auto" does not.
 	Engine      string
 	EngineNamed bool
 	State       EngineState
-	// Reason and Fix say why an unavailable engine is that, and what helps.
+	// Reason and Fix say why the engine is unavailable, and what helps.
 	Reason, Fix string
 
-	// Losses are what of the definition the engine does not hold.
+	// Losses are the settings of the definition that the engine does not enforce.
 	Losses []shared.Loss
 
-	// Filesystem and Network are what the definition asks for. An unsandboxed
-	// command has the host's, which the decision says.
+	// Filesystem and Network are the definition's. An unsandboxed command has those of the host,
+	// and the decision says so.
 	Filesystem shared.Filesystem
 	Network    shared.NetworkMode
 
 	Fallback Fallback
 
-	// Bypass says that this command was asked to run without its sandbox, and
-	// AllowBypass that the definition's user lets that be asked for.
+	// Bypass says that the caller asked to run this command without its sandbox. AllowBypass says
+	// that the definition's user permits such requests.
 	Bypass, AllowBypass bool
 
 	Mode Mode
-	// ModeOrigin says who chose the mode, for people: "approvals.mode" and its
-	// line, or a variable's name. Empty means nobody.
+	// ModeOrigin says to people who chose the mode: "approvals.mode" and its line, or a variable's
+	// name. Empty means nobody.
 	ModeOrigin string
 
-	// Approval is what is stored for exactly this command, or what the person
-	// who was asked has answered.
+	// Approval is the stored approval of exactly this command, or a person's answer.
 	Approval Approval
 
-	// Sensitive are files within the command's reach that look as if they held
-	// secrets.
+	// Sensitive are files in the command's reach that look as if they contain secrets.
 	Sensitive []string
 }
 
-// EngineState is what is known of an engine here and now.
+// EngineState says whether an engine works here now.
 type EngineState int
 
 const (
-	// EngineUnknown is nothing at all.
+	// EngineUnknown means that nothing is known.
 	EngineUnknown EngineState = iota
-	// EngineIsolates is an engine that isolates and that nothing is known
-	// against.
+	// EngineIsolates is an engine that isolates, with no known problem.
 	EngineIsolates
-	// EngineUnavailable is one that cannot run here.
+	// EngineUnavailable is an engine that cannot run here.
 	EngineUnavailable
-	// EngineUnconfined is one that runs commands as they are.
+	// EngineUnconfined is an engine that does not isolate commands.
 	EngineUnconfined
 )
 
-// Mode says what becomes of commands that would run unsandboxed. The zero value
-// is ModeAsk.
+// Mode says what happens to commands that would run unsandboxed. The zero value is ModeAsk.
 type Mode int
 
 const (
-	ModeAsk    Mode = iota // a person approves each
+	ModeAsk    Mode = iota // a person must approve each
 	ModeAlways             // they run
-	ModeDeny               // they do not
+	ModeDeny               // they do not run
 )
 
 func (m Mode) String() string {
@@ -94,7 +90,7 @@ func ParseMode(s string) (Mode, error) {
 	return ModeDeny, fmt.Errorf(`%q is none of "ask", "always" and "deny"`, s)
 }
 
-// Fallback says what happens when the engine cannot run here. What is none of these denies.
+// Fallback says what happens if the engine cannot run here. An unknown value denies.
 type Fallback string
 
 const (
@@ -103,13 +99,13 @@ const (
 	FallbackApprove Fallback = "approve" // the command runs unsandboxed, if approved
 )
 
-// Approval is a person's word on one command.
+// Approval is a person's decision about one command.
 type Approval int
 
 const (
 	NoApproval      Approval = iota // nobody was asked yet
 	Refused                         // the answer was no
 	ApprovedOnce                    // this time
-	ApprovedSession                 // for as long as the session's approvals live
+	ApprovedSession                 // for as long as the session's approvals are valid
 	ApprovedAlways
 )
