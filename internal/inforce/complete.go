@@ -20,17 +20,17 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// EvalInput is what expressions of a file can refer to.
+// EvalInput returns the values that expressions of a file can use.
 func (c *Caller) EvalInput() config.EvalInput {
 	input := config.InputFor(c.LookupEnv, c.Dir)
 	input.Engines = func() []string {
-		attached, _ := wire.ParseReattach(c.Getenv(wire.ReattachEnv)) // Complete tells the error
+		attached, _ := wire.ParseReattach(c.Getenv(wire.ReattachEnv)) // Complete reports the error
 		return slices.Sorted(maps.Keys(attached))
 	}
 	return input
 }
 
-// Complete fills in what does not come from a file.
+// Complete sets the options that do not come from a file.
 func (c *Caller) Complete(o *host.Options) (err error) {
 	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
 	if o.Reattach, err = wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
@@ -53,7 +53,7 @@ func (c *Caller) Complete(o *host.Options) (err error) {
 	return nil
 }
 
-// Logger gives what SBXHOST_LOG asks for, which writes to where its user reads it.
+// Logger returns the log that SBXHOST_LOG asks for.
 func (c *Caller) Logger(options *hclog.LoggerOptions) (hclog.Logger, error) {
 	text := c.Getenv("SBXHOST_LOG")
 	if text == "" {
@@ -65,7 +65,7 @@ func (c *Caller) Logger(options *hclog.LoggerOptions) (hclog.Logger, error) {
 	return hclog.New(options), nil
 }
 
-// completePolicy fills in what the environment says on approvals and the log.
+// completePolicy sets the environment's options for approvals and the log.
 func (c *Caller) completePolicy(o *host.Options) (err error) {
 	if approvals.Dir(c.Getenv) != "" {
 		if o.Approvals.Store, err = c.Store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -94,7 +94,7 @@ func (c *Caller) completePolicy(o *host.Options) (err error) {
 
 const maxTTL = 366 * 24 * time.Hour
 
-// AddOptions adds to a sandbox the options of its engine, which the file has in its config block.
+// AddOptions adds to a sandbox its engine's options, from the file's config block.
 func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) error {
 	def := s.Options.Sandboxes[sandbox]
 	raw, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{})
@@ -114,8 +114,8 @@ func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) erro
 	return nil
 }
 
-// schema gives the options of a sandbox's engine. A foreign engine is
-// started for it only where there are options to check.
+// schema returns the options of a sandbox's engine. It starts a foreign engine only if there are
+// options to check.
 func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) (shared.OptionSchema, error) {
 	if known, ok := c.KnownOptions(s.Options, sandbox); ok {
 		return known, nil
@@ -134,14 +134,13 @@ func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) 
 	return info.Options, err
 }
 
-// BuiltinInfo describes an engine that is part of this program and that the
-// configuration does not replace.
+// BuiltinInfo describes an engine in this program that the configuration does not replace.
 func (c *Caller) BuiltinInfo(o host.Options, engine string) (shared.Info, bool) {
 	return c.engines(o).Info(engine)
 }
 
-// KnownOptions are those that a sandbox's engine takes, or "auto", where no engine has to be
-// started to know.
+// KnownOptions returns the options of a sandbox's engine, or of "auto", if it knows them without
+// starting an engine.
 func (c *Caller) KnownOptions(o host.Options, sandbox string) (shared.OptionSchema, bool) {
 	def := o.Sandboxes[sandbox]
 	if launch.IsAuto(def.Engine) {
@@ -151,8 +150,8 @@ func (c *Caller) KnownOptions(o host.Options, sandbox string) (shared.OptionSche
 	return info.Options, ok
 }
 
-// engines are those of a configuration, to ask about and not to start.
+// engines are those of a configuration, for questions and not to start.
 func (c *Caller) engines(o host.Options) *launch.Engines {
-	engines, _ := launch.New(launch.Options{Builtins: c.Builtins, Declared: o.Engines, Inject: c.Inject}) // no other option can be at fault
+	engines, _ := launch.New(launch.Options{Builtins: c.Builtins, Declared: o.Engines, Inject: c.Inject}) // no other option can cause an error
 	return engines
 }

@@ -19,39 +19,39 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Caller is the world of who asks: a program, or a client of one.
+// Caller describes the program that asks, or its client.
 type Caller struct {
-	Dir      string // the current directory; empty where it was removed
+	Dir      string // the current directory; empty if it was removed
 	Environ  []string
 	Builtins host.Builtins
-	Inject   map[string]shared.Engine // ahead of all other engines
-	// Warn says what the user should know; OnForeignConfig names another tool's configuration that was
-	// passed by. Both may be nil.
+	Inject   map[string]shared.Engine // engines that take precedence over all others
+	// Warn gets messages for the user. OnForeignConfig gets the path of another tool's
+	// configuration that is not used. Both may be nil.
 	Warn, OnForeignConfig func(string)
-	// Trust asks the user to trust a configuration that was found in the workspace. An error
-	// takes the place of the refusal, with which all other answers but true end. Nil refuses.
+	// Trust asks the user to trust a configuration in the workspace. Load refuses the configuration
+	// unless the answer is true; an error replaces the refusal. Nil refuses.
 	Trust func(context.Context, *Untrusted) (bool, error)
 }
 
-// WorkingDir is the current directory of this process, "" where it was removed. One that its user may not search
-// is one, too.
+// WorkingDir returns the current directory of this process, or "" if it was removed. It also
+// returns a directory that its user may not search.
 func WorkingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir, _ = syscall.Getwd()
 	}
-	if !filepath.IsAbs(dir) { // as Linux has it of one that nothing leads to
+	if !filepath.IsAbs(dir) { // Linux returns this for a directory without a path
 		return ""
 	}
 	return dir
 }
 
-// Untrusted is a configuration whose text is not what its user has trusted.
+// Untrusted is a configuration whose text its user has not trusted.
 type Untrusted struct {
 	Path     string
 	Text     []byte
-	Changed  bool   // since it was trusted
-	Previous string // what was trusted then
+	Changed  bool   // since the user trusted it
+	Previous string // the text that the user trusted
 }
 
 // Config is a configuration that may be used.
@@ -61,7 +61,7 @@ type Config struct {
 	Options host.Options
 }
 
-// Hinted is an error with a line on what to do about it.
+// Hinted is an error with a line that says what to do.
 type Hinted struct {
 	Err  error
 	Hint string
@@ -78,8 +78,9 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Diagnostics.Error() }
 
-// Load reads the configuration in force: the one that explicit names, or else the one that is
-// found. Its Options are to be completed. The error is an *InvalidError for one with mistakes in it.
+// Load reads the configuration in force: the file that explicit names, or else the one that Find
+// finds. The caller must complete its Options. The error is an *InvalidError if the file has
+// errors.
 func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	path, origin, err := c.Find(explicit)
 	if err != nil {
@@ -106,8 +107,8 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 		return nil, &InvalidError{file, diags}
 	}
 	if origin == config.OriginWorkspace {
-		// Where a symlink stands in its place, a command may lead that elsewhere:
-		// trust is in the text, and another one is refused the next time.
+		// A command may redirect a symlink at this path: trust covers the text, and the next call
+		// refuses another text.
 		options.TrustChecked = true
 		if options.Protected[0], err = filepath.EvalSymlinks(path); err != nil {
 			return nil, err
@@ -116,16 +117,16 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	return &Config{file, origin, options}, nil
 }
 
-// Read finds and parses the configuration that would be in force, trusted or
-// not: for those who only look at it.
+// Read finds and parses the configuration that would be in force, trusted or not: for callers that
+// only look at it.
 func (c *Caller) Read(explicit string) (*config.File, config.Origin, config.Diagnostics, error) {
 	path, origin, err := c.Find(explicit)
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	if origin == config.OriginWorkspace {
-		// A command can lead one to any file of its user's, and would have the lines
-		// of that shown as errors.
+		// A command can redirect the path to any file of its user, and its lines would be shown as
+		// errors.
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSymlink && !c.Trusts(path) {
 			return nil, 0, nil, &Hinted{fmt.Errorf("%s was found in the workspace, is a symlink, and you have not trusted it", hostpath.Shown(path)),
 				fmt.Sprintf("look where it leads, then name it: -config %s", hostpath.ShellQuoted(path))}
@@ -135,7 +136,7 @@ func (c *Caller) Read(explicit string) (*config.File, config.Origin, config.Diag
 	return file, origin, diags, nil
 }
 
-// Find says which file is in force.
+// Find returns the file in force.
 func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	if c.Dir == "" {
 		return "", 0, errors.New("the current directory was removed")
@@ -153,10 +154,9 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	return path, origin, err
 }
 
-// checkPassedBy refuses a directory in which a configuration that the user trusts is
-// not in force for no other reason than that there is a .git below it. A command can
-// make that, and the next one would run by another policy: with other files hidden,
-// and unlogged.
+// checkPassedBy refuses a directory where a trusted configuration is out of force only because of a
+// .git below it. A command can make such a .git, and the next command would run by another policy:
+// with other hidden files, and without the log.
 func (c *Caller) checkPassedBy(dir string) error {
 	files, top, err := config.PassedBy(config.LookupOptions{Dir: dir})
 	if err != nil || len(files) == 0 {
@@ -168,7 +168,7 @@ func (c *Caller) checkPassedBy(dir string) error {
 	}
 	list, err := store.TrustList()
 	if err != nil {
-		return nil // likewise
+		return nil // nothing is trusted
 	}
 	for _, file := range files {
 		place, err := TrustPlace(file)
@@ -183,8 +183,8 @@ func (c *Caller) checkPassedBy(dir string) error {
 	return nil
 }
 
-// WritableDirs gives the directories that commands can write to, by some options and,
-// for a path that lies elsewhere, by the repositories that it names on its way.
+// WritableDirs returns the directories that commands can write to, by some options and, for a path
+// elsewhere, by the repositories on its way.
 func (c *Caller) WritableDirs(o host.Options, path string) func() []string {
 	return func() []string {
 		o.Dir, o.Environ = c.Dir, c.Environ
@@ -198,7 +198,7 @@ func (c *Caller) WritableDirs(o host.Options, path string) func() []string {
 	}
 }
 
-// Absolute resolves a path that a person gave.
+// Absolute resolves a path from a person.
 func (c *Caller) Absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -206,13 +206,13 @@ func (c *Caller) Absolute(path string) string {
 	return filepath.Join(c.Dir, path)
 }
 
-// Getenv is os.Getenv of the caller.
+// Getenv is os.Getenv for the caller.
 func (c *Caller) Getenv(name string) string {
 	value, _ := c.LookupEnv(name)
 	return value
 }
 
-// LookupEnv is os.LookupEnv of the caller.
+// LookupEnv is os.LookupEnv for the caller.
 func (c *Caller) LookupEnv(name string) (value string, found bool) {
 	for _, entry := range c.Environ {
 		if k, v, ok := strings.Cut(entry, "="); ok && k == name {

@@ -14,11 +14,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// TrustPlace is the path that trust in a configuration belongs to: that of its
-// directory, resolved, and its name. A symlink in the place of the file is not
-// followed: what the text says of relative paths it says of where it was found,
-// so that a link to a file that is trusted elsewhere would have programs of this
-// workspace run in its name.
+// TrustPlace returns the path to which trust in a configuration belongs: its resolved directory,
+// and its name. It does not follow a symlink at the file itself: relative paths in the text are
+// relative to the link's directory, so a link to a file that is trusted elsewhere would make
+// programs of this workspace run in its name.
 func TrustPlace(found string) (string, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(found))
 	if err != nil {
@@ -27,9 +26,8 @@ func TrustPlace(found string) (string, error) {
 	return filepath.Join(dir, filepath.Base(found)), nil
 }
 
-// checkUserFile refuses a file in the user's configuration directory that is not
-// the user's word, since somebody else can have written it: HOME may be another
-// user's, as it is for root where sudo keeps the variable.
+// checkUserFile refuses a file in the user's configuration directory that somebody else can have
+// written: HOME may be another user's, as for root if sudo keeps the variable.
 func checkUserFile(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -42,7 +40,7 @@ func checkUserFile(path string) error {
 	return nil
 }
 
-// Store is the user's store of approvals and trust.
+// Store returns the user's store of approvals and trust.
 func (c *Caller) Store() (*approvals.Store, error) {
 	dir := approvals.Dir(c.Getenv)
 	if dir == "" {
@@ -55,8 +53,8 @@ func (c *Caller) Store() (*approvals.Store, error) {
 	return approvals.Open(dir), nil
 }
 
-// Trusts reports whether a configuration, by a path of TrustPlace, is trusted
-// as it is now.
+// Trusts reports whether the user trusts the present text of a configuration, at a path of
+// TrustPlace.
 func (c *Caller) Trusts(path string) bool {
 	text, err := source.Read(path)
 	if err != nil {
@@ -70,10 +68,9 @@ func (c *Caller) Trusts(path string) bool {
 	return err == nil && state == approvals.TrustConfirmed
 }
 
-// trustedText gives the text of a configuration that was found in the
-// workspace, if it is trusted; the path is one of TrustPlace. What is parsed
-// must be these bytes under that path: the file, and what a symlink in its
-// spelling leads to, may be another one a moment later.
+// trustedText returns the text of a configuration in the workspace, if the user trusts it; path is
+// one of TrustPlace. The caller must parse these bytes under that path: a moment later, the file,
+// or the target of a symlink in its path, may be another one.
 func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	text, err := source.Read(path)
 	if err != nil {
@@ -113,14 +110,13 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// NotRemembered is the error for a trust that cannot be recorded: a home that is
-// read-only, a full disk.
+// NotRemembered is the error for trust that cannot be stored: a read-only home, a full disk.
 func NotRemembered(path string, err error) error {
 	return &Hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
 		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", hostpath.ShellQuoted(path))}
 }
 
-// Age is how long ago something was, for people.
+// Age says to people how long ago something was.
 func Age(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
