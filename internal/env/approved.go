@@ -8,14 +8,14 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// Exact are the variables that are set for one command alone, with their values: "name"
-// stands for the caller's, which lookup reads.
+// Exact returns the variables set for one command alone, with their values: "name" means the
+// caller's value, from lookup.
 func Exact(command []string, lookup func(string) (string, bool)) (exact []string) {
 	for _, entry := range command {
 		if !strings.Contains(entry, "=") {
 			value, ok := lookup(entry)
 			if !ok {
-				continue // nor has the command it, which is not what an empty one is
+				continue // the command does not get it either; an empty value would be different
 			}
 			entry += "=" + value
 		}
@@ -24,9 +24,8 @@ func Exact(command []string, lookup func(string) (string, bool)) (exact []string
 	return exact
 }
 
-// Defined lists what a definition and the workspace say of the environment that a
-// command has without its sandbox: of all that they say, that alone still makes
-// a difference to it then.
+// Defined lists the settings of a definition and a workspace that matter for the environment of a
+// command without its sandbox.
 func Defined(def *view.Definition, own map[string]view.Credential, workspace map[string]string) (list []string) {
 	for _, part := range []struct {
 		name   string

@@ -1,5 +1,5 @@
-// Package env computes the exact environment of a command, and says of each variable
-// where it comes from. It looks at nothing: the caller's environment, too, is given.
+// Package env computes the exact environment of a command, with the origin of each variable. It is
+// pure: the caller's environment is an input, too.
 package env
 
 import (
@@ -17,9 +17,9 @@ import (
 // builtin are the variables that every command gets from its caller.
 var builtin = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "CI", "NODE_ENV", "TMPDIR"}
 
-// injectors make a loader, shell, interpreter, pager, editor or git run code that
-// the variable names, or read settings that do. No glob passes them; only their
-// exact name in `env` or -env sets one.
+// injectors make a loader, shell, interpreter, pager, editor or git run code that the variable
+// names, or read settings that do so. No glob passes them: only their exact name in `env` or -env
+// sets one.
 var injectors = [...]string{
 	// The C library, its loader and its resolver.
 	"LD_*", "DYLD_*", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "GLIBC_TUNABLES",
@@ -35,7 +35,7 @@ var injectors = [...]string{
 	"DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "CORECLR_*", "COR_*",
 	"PHPRC", "PHP_INI_SCAN_DIR", "R_PROFILE*", "R_ENVIRON*", "ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS", "ERL_LIBS", "ELIXIR_ERL_OPTIONS",
 	"TCLLIBPATH", "TCL_LIBRARY", "GUILE_LOAD_PATH", "GUILE_LOAD_COMPILED_PATH", "EMACSLOADPATH", "JULIA_LOAD_PATH",
-	// Programs that others start without being asked.
+	// Programs that others start unasked.
 	"PAGER", "MANPAGER", "SYSTEMD_PAGER", "GH_PAGER", "LESS", "LESSOPEN", "LESSCLOSE", "LESSKEY*", "EDITOR", "VISUAL", "FCEDIT", "BROWSER", "GH_BROWSER", "GH_EDITOR",
 	"VIMINIT", "GVIMINIT", "EXINIT", "SUDO_ASKPASS", "SSH_ASKPASS", "RSYNC_RSH", "CVS_RSH", "SVN_SSH", "HGRCPATH", "HGEDITOR", "SVN_EDITOR",
 	// Git, which runs much of its configuration.
@@ -44,14 +44,14 @@ var injectors = [...]string{
 	"GIT_ALLOW_PROTOCOL",
 }
 
-// defaultPath serves where nothing of the caller's PATH may be used.
+// defaultPath is used if no directory of the caller's PATH is usable.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// OriginBuiltin is the origin of what is always passed on.
+// OriginBuiltin is the origin of variables that every command gets.
 const OriginBuiltin = "built-in list"
 
-// IsInjector reports whether a variable makes programs run code, or read settings
-// that do: no entry of a definition's EnvPassthrough passes one on.
+// IsInjector reports whether a variable makes programs run code, or read settings that do so: no
+// entry of a definition's EnvPassthrough passes such a variable.
 func IsInjector(name string) bool {
 	// bash exports functions whose names are paths, and no "*" matches a slash.
 	name = strings.ReplaceAll(name, "/", "_")
@@ -67,52 +67,52 @@ type Var struct {
 	Origin string // "built-in list", `env_passthrough "GO*"`, "env", ...
 }
 
-// A Secret is a variable that carries a secret, or leads to one.
+// A Secret is a variable that contains a secret, or the path of one.
 type Secret struct{ Name, Value, Origin string }
 
-// Input is everything that a command's environment is computed from.
+// Input is everything from which Compute makes a command's environment.
 type Input struct {
 	Caller      []string          // the caller's environment, "name=value"
-	Toolchains  []string          // names of variables that lead to toolchains shown
+	Toolchains  []string          // names of variables with paths of visible toolchains
 	Passthrough []string          // the definition's names and globs
 	Identity    []string          // the git identity in force at the workspace's root, "name=value"
-	Workspace   map[string]string // the workspace's env, which takes the identity's place
-	User        map[string]string // HOME, USER and LOGNAME of another user, "" where unknown; or nil
-	Home        string            // HOME, where it is another directory than the caller's; or ""
+	Workspace   map[string]string // the workspace's env, which replaces the identity
+	User        map[string]string // HOME, USER and LOGNAME of another user, "" for unknown; or nil
+	Home        string            // HOME, if it is not the caller's directory; or ""
 	Sandbox     string            // the name of the sandbox; "" without one
-	TraceParent string            // the trace that the command is part of, or ""
-	TraceState  string            // and what comes with it
+	TraceParent string            // the trace that contains the command, or ""
+	TraceState  string            // the trace's TRACESTATE
 	Credentials []Secret          // of the definition's credential sets
-	Outside     []string          // secrets that no variable may have in it
+	Outside     []string          // secrets that no variable may contain
 	Definition  map[string]string // the definition's env
-	Unset       []string          // names that the definition takes out
+	Unset       []string          // names that the definition removes
 	Command     []string          // "name=value" or "name" of this command
-	// OtherWorktrees says that a repository has worktrees that the command cannot
-	// write: no setting of the command's replaces those by which git leaves them alone.
+	// OtherWorktrees says that a repository has worktrees that the command cannot write. The
+	// command's own settings then cannot replace those that make git leave these worktrees alone.
 	OtherWorktrees bool
-	// Root says that the command is root by its number and has none of root's rights.
+	// Root says that the command has root's number and none of root's rights.
 	Root bool
 	// SharedRepository is that of [view.View.Shared].
 	SharedRepository bool
-	// GitConfig is a file that git reads in the place of the system's configuration; "" is none.
+	// GitConfig is a file that git reads instead of the system's configuration; "" for none.
 	GitConfig  string
-	UsablePath func(dir string) bool // nil: all are
+	UsablePath func(dir string) bool // nil accepts all
 	UsableTemp func(dir string) bool
-	// Temp is what the command gets as TMPDIR in the place of the caller's; empty for none.
+	// Temp is the command's TMPDIR instead of the caller's; empty for none.
 	Temp string
 }
 
-// environment is one in the making.
+// environment is an environment that Compute is making.
 type environment struct {
 	caller         map[string]string
 	values, origin map[string]string
-	// authentication is the origin of what git authenticates by. That is numbered, so
-	// that a part that somebody else has set could pair the rest of it with another key.
+	// authentication is the origin of git's authentication settings. These are numbered, so another
+	// setting could combine a part of them with another key.
 	authentication string
 }
 
-// Compute gives the exact environment of a command, sorted by name, and the
-// origin of each variable. Of two sources for one variable the later one wins.
+// Compute returns the exact environment of a command, sorted by name, and the origin of each
+// variable. Of two sources for one variable, the later one wins.
 func Compute(in Input) (entries []string, origins []Var, err error) {
 	e := &environment{caller: map[string]string{}, values: map[string]string{}, origin: map[string]string{}}
 	for _, entry := range in.Caller {
@@ -135,7 +135,7 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	}
 	for name, value := range in.User {
 		if e.set(name, value, "run as the workspace's owner"); value == "" {
-			delete(e.values, name) // nor is it the caller's
+			delete(e.values, name) // the command does not get the caller's either
 		}
 	}
 	if in.Home != "" {
@@ -157,11 +157,11 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	}
 	e.cleanPlaces(&in)
 	if in.Root {
-		// Root's tar gives each file to its owner in the archive, and fails where it cannot.
+		// Root's tar gives each file to its owner in the archive, and fails if it cannot.
 		e.set("TAR_OPTIONS", strings.TrimSpace(e.values["TAR_OPTIONS"]+" --no-same-owner"), "root without its rights")
 	}
 	if in.TraceParent != "" {
-		delete(e.values, "TRACESTATE") // of the caller's, which belongs to another span
+		delete(e.values, "TRACESTATE") // the caller's belongs to another span
 		e.set("TRACEPARENT", in.TraceParent, "telemetry")
 		if in.TraceState != "" {
 			e.set("TRACESTATE", in.TraceState, "telemetry")
@@ -180,16 +180,16 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		return nil, nil, err
 	}
 	if in.OtherWorktrees {
-		// git gc, and the housekeeping after a commit or a merge, would write to the git directories of
-		// worktrees elsewhere: those cannot be written, so that it would fail, and cannot be seen, so
-		// that it would take them for stale.
+		// git gc, and the housekeeping after a commit or a merge, would write to the git
+		// directories of worktrees elsewhere. It cannot write them, and would fail; it cannot see
+		// them, and would take them for stale.
 		for _, key := range [...]string{"gc.reflogExpire", "gc.reflogExpireUnreachable", "gc.worktreePruneExpire"} {
 			e.setGit(key, "never", "git: other worktrees are read-only")
 		}
 	}
 	if in.SharedRepository {
-		// git would set the set-group-ID bit of directories, which the filter refuses. What is made in one that has
-		// it has it too.
+		// git would set the set-group-ID bit of directories, which the filter refuses. A directory
+		// made in one with the bit has it in any case.
 		e.setGit("core.sharedRepository", "false", "git: no command sets a set-group-ID bit")
 	}
 	if err := e.checkOutside(in.Outside); err != nil {
@@ -198,7 +198,7 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	return e.list()
 }
 
-// checkOutside refuses a variable by which a command would have what is kept from it.
+// checkOutside refuses a variable by which a command would get a secret that the sandbox withholds.
 func (e *environment) checkOutside(secrets []string) error {
 	for _, secret := range secrets {
 		for _, name := range slices.Sorted(maps.Keys(e.values)) {
@@ -214,7 +214,7 @@ func (e *environment) set(name, value, origin string) {
 	e.values[name], e.origin[name] = value, origin
 }
 
-// pass passes on variables of the caller's.
+// pass passes on variables of the caller.
 func (e *environment) pass(names []string, origin string) {
 	for _, name := range names {
 		if value, ok := e.caller[name]; ok {
@@ -223,8 +223,7 @@ func (e *environment) pass(names []string, origin string) {
 	}
 }
 
-// passGlob does so with those that match an entry of env_passthrough and are not
-// set already.
+// passGlob passes on variables that match an entry of env_passthrough and are not set yet.
 func (e *environment) passGlob(attribute, pattern string) error {
 	if IsInjector(pattern) {
 		return view.Invalid(attribute, fmt.Sprintf("%s makes programs run code that its value names, so it is never passed on", pattern),
@@ -242,7 +241,7 @@ func (e *environment) passGlob(attribute, pattern string) error {
 	return nil
 }
 
-// check refuses a name that is none, or that git is authenticated by.
+// check refuses an invalid name, and one of git's authentication.
 func (e *environment) check(name, attribute string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
 		return view.Invalid(attribute, fmt.Sprintf("%q is not a variable name", name), "")
@@ -280,7 +279,7 @@ func (e *environment) setOfCommand(entries []string) error {
 	return nil
 }
 
-// cleanPlaces takes out of PATH and TMPDIR what is of no use inside.
+// cleanPlaces removes entries of PATH and TMPDIR that are useless inside.
 func (e *environment) cleanPlaces(in *Input) {
 	if dirs, ok := e.values["PATH"]; ok || in.UsablePath != nil {
 		e.set("PATH", cleanPath(dirs, in.UsablePath), OriginBuiltin)
@@ -288,11 +287,11 @@ func (e *environment) cleanPlaces(in *Input) {
 	if in.Temp != "" {
 		e.set("TMPDIR", in.Temp, view.OriginTemp)
 	} else if dir, ok := e.values["TMPDIR"]; ok && in.UsableTemp != nil && !in.UsableTemp(dir) {
-		delete(e.values, "TMPDIR") // it does not exist inside, and programs trust it blindly
+		delete(e.values, "TMPDIR") // it does not exist inside, and programs use it unchecked
 	}
 }
 
-// setGit adds to the numbered configuration of git's.
+// setGit adds to git's numbered configuration.
 func (e *environment) setGit(key, value, origin string) {
 	n, err := strconv.Atoi(cmp.Or(e.values["GIT_CONFIG_COUNT"], "0"))
 	if err != nil || n < 0 {
@@ -314,14 +313,13 @@ func (e *environment) list() (entries []string, origins []Var, err error) {
 	return entries, origins, nil
 }
 
-// isGitConfig reports whether a variable is configuration of git's, which it
-// counts and numbers.
+// isGitConfig reports whether a variable is part of git's numbered configuration.
 func isGitConfig(name string) bool {
 	return strings.HasPrefix(name, "GIT_CONFIG_") && name != "GIT_CONFIG_GLOBAL" && name != "GIT_CONFIG_SYSTEM" && name != "GIT_CONFIG_NOSYSTEM"
 }
 
-// cleanPath keeps the absolute elements that usable accepts: a relative one, or
-// one that a command can write to, would let it plant programs for the next.
+// cleanPath keeps the absolute elements that usable accepts. By a relative one, or by one that
+// commands can write to, a command could plant programs for the next.
 func cleanPath(dirs string, usable func(string) bool) string {
 	var kept []string
 	for _, dir := range strings.Split(dirs, ":") {
