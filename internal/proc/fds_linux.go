@@ -9,9 +9,9 @@ import (
 
 const lastFD = ^uint(0) >> 1 & 0x7fffffff
 
-// CloseOnExecFrom marks every descriptor from first on, so that no program that this
-// process executes inherits what this process was itself started with. What Go
-// passes on by ExtraFiles is not affected.
+// CloseOnExecFrom marks every descriptor from first on as close-on-exec, so that programs of this
+// process do not inherit the descriptors that this process inherited. It does not affect Go's
+// ExtraFiles.
 func CloseOnExecFrom(first int) error {
 	err := unix.CloseRange(uint(first), lastFD, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
@@ -30,8 +30,8 @@ func CloseOnExecFrom(first int) error {
 	return nil
 }
 
-// InARow duplicates descriptors to consecutive numbers above them all. What others open at the
-// same time, such as the runtime its epoll instance, keeps its number.
+// InARow duplicates descriptors to consecutive numbers above all of them. Descriptors that others
+// open at the same time, such as the runtime's epoll instance, keep their numbers.
 func InARow(fds []int) (first int, err error) {
 	for _, fd := range fds {
 		first = max(first, fd+1)
@@ -49,7 +49,7 @@ func InARow(fds []int) (first int, err error) {
 			return 0, err
 		}
 		unix.Close(got)
-		first, made = got, 0 // beyond what is in the way
+		first, made = got, 0 // above the descriptors in the way
 	}
 	return first, nil
 }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// CloseOnExecFrom marks every descriptor from first on, so that no program that this
-// process executes inherits what this process was itself started with. What Go
-// passes on by ExtraFiles is not affected.
+// CloseOnExecFrom marks every descriptor from first on as close-on-exec, so that programs of this
+// process do not inherit the descriptors that this process inherited. It does not affect Go's
+// ExtraFiles.
 func CloseOnExecFrom(first int) error {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -24,8 +24,8 @@ func CloseOnExecFrom(first int) error {
 	return nil
 }
 
-// Await leaves it to who reaps to wait: macOS's waitid also returns for a process that has only
-// stopped.
+// Await does nothing, and leaves the wait to the caller's reap: macOS's waitid also returns for a
+// process that has only stopped.
 func Await(int) {}
 
 // Exit ends the process.

@@ -15,17 +15,17 @@ const (
 	StatState  = 3
 	StatParent = 4
 	StatGroup  = 5
-	StatStart  = 22 // in ticks since the boot: it tells a process from another of its number
+	StatStart  = 22 // in ticks since the boot: distinguishes processes with the same number
 )
 
-// Stat is a field of a process's stat; "" where there is no such process any more.
+// Stat returns a field of a process's stat; "" if the process no longer exists.
 func Stat(pid, field int) string {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return StatField(string(text), field)
 }
 
-// StatField is a field of the text of a process's stat; "" where that has none. The name, in
-// parentheses, may hold anything, parentheses and blanks too.
+// StatField returns a field of a stat's text; "" if it has none. The name, in parentheses, may
+// contain anything, also parentheses and blanks.
 func StatField(text string, field int) string {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if i := field - StatState; i < len(fields) {
@@ -37,8 +37,7 @@ func StatField(text string, field int) string {
 // Tick is the unit of times in stat: USER_HZ, which is the same on every machine that Go runs on.
 const Tick = time.Second / 100
 
-// StatusField is what the text of a process's status has behind a name, such as "PPid"; "" where
-// it does not have that.
+// StatusField returns the value of a name such as "PPid" in a status's text; "" for none.
 func StatusField(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -48,7 +47,7 @@ func StatusField(text, name string) string {
 	return ""
 }
 
-// All are the numbers of the processes that can be seen.
+// All returns the numbers of all visible processes.
 func All() (pids []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -64,7 +63,7 @@ func All() (pids []int) {
 	return pids
 }
 
-// Children are those of all threads of a process; none if it has ended.
+// Children returns the children of all threads of a process; none if it has ended.
 func Children(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	tasks, _ := os.ReadDir(dir)
@@ -80,16 +79,17 @@ func Children(pid int) []int {
 	return out
 }
 
-// Stopped reports whether a process has got SIGSTOP, or another such signal. One that
-// is being traced has not.
+// Stopped reports whether SIGSTOP, or a similar signal, has stopped a process. A traced process
+// does not count.
 func Stopped(pid int) bool {
 	return Stat(pid, StatState) == "T"
 }
 
-// Ended reports whether the process of a descriptor is gone, at the latest after patience.
+// Ended waits at most patience for the end of a descriptor's process, and reports whether it has
+// ended.
 func Ended(pidfd int, patience time.Duration) bool {
 	for deadline := time.Now().Add(patience); ; {
-		left := max(time.Until(deadline), 0) // below zero would be for ever
+		left := max(time.Until(deadline), 0) // a negative time would wait forever
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
 		if err != unix.EINTR {
 			return err == nil && n > 0

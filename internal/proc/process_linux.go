@@ -9,32 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hide keeps this process from others with its uid, as a command has: they cannot
-// trace it, read its memory, or take its descriptors through /proc.
+// Hide protects this process from other processes of its uid, such as commands: they cannot trace
+// it, read its memory, or take its descriptors through /proc.
 func Hide() error {
 	return os.NewSyscallError("prctl PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
-// SetName sets the name that ps shows, which would be the number of a descriptor.
+// SetName sets the name that ps shows. Otherwise ps would show a descriptor's number.
 func SetName(name string) {
 	var b [16]byte
 	copy(b[:len(b)-1], name)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&b[0])), 0, 0, 0)
 }
 
-// Exit ends the process at once. The Go runtime's own way does what only its
-// instrumentation needs, such as the race detector's second of waiting.
+// Exit ends the process at once. Go's own exit does extra work for its instrumentation, such as the
+// race detector's second of waiting.
 func Exit(code int) {
 	unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(code), 0, 0)
 	panic("unreachable")
 }
 
-// Await returns when a child has ended, and leaves it a zombie: until its caller reaps it, its number
-// and that of its process group cannot be anyone else's. It waits by Go's poller. A
-// thread that waits in the kernel keeps one of the processors on which this process runs Go code
-// until the runtime takes that away, up to 10 ms later. An engine has one.
+// Await returns after a child has ended, and leaves it a zombie: until the caller reaps it, nobody
+// else can get its number or that of its process group. Await uses Go's poller. A thread that waits
+// in the kernel occupies one of this process's Go processors until the runtime takes that away, up
+// to 10 ms later; an engine has one.
 func Await(pid int) {
-	awaitByPoller(pid) // before Linux 5.10 the kernel does the waiting
+	awaitByPoller(pid) // before Linux 5.10 the kernel waits
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
@@ -68,12 +68,11 @@ const maxSignal = 64
 // perThread is the Go runtime's signal of [syscall.AllThreadsSyscall].
 const perThread = 33
 
-// IgnoreSignals makes pid 1 immune to every signal: the kernel drops those to pid 1
-// that have no handler, but the Go runtime has installed one for each. It
-// bypasses os/signal, for which the default is the runtime's handler, and
-// which would leave more open than kill(2): a SIGSEGV forged by
-// sigqueue(3) looks to the runtime like a fault of its own. What it needs to make a system call on
-// each thread stays; a forged one finds that none is to be made.
+// IgnoreSignals makes pid 1 immune to every signal. The kernel drops signals to pid 1 without a
+// handler, but the Go runtime installs one for each. The function bypasses os/signal, whose default
+// is the runtime's handler. That would leave more open than kill(2): to the runtime, a SIGSEGV
+// forged by sigqueue(3) looks like its own fault. The signal for a system call on each thread
+// stays; a forged one finds no call to make.
 func IgnoreSignals() {
 	var byDefault sigaction
 	for sig := 1; sig <= maxSignal; sig++ {
@@ -86,15 +85,15 @@ func IgnoreSignals() {
 	}
 }
 
-// OnOwnThread runs fn on a thread that ends with it, so that what fn does to the thread is
-// nobody else's. It is not the process's first, which lives for ever: the kernel takes what is
-// done to that one, such as a Landlock domain, for the process's own.
+// OnOwnThread runs fn on a thread that ends with it, so changes of the thread affect nobody else.
+// It never uses the process's first thread, which lives forever: the kernel takes changes of that
+// one, such as a Landlock domain, for the whole process's.
 func OnOwnThread(fn func()) {
 	done := make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		if syscall.Gettid() == syscall.Getpid() {
-			OnOwnThread(fn) // this one is held, so that another is used
+			OnOwnThread(fn) // this thread is locked, so the call uses another
 			runtime.UnlockOSThread()
 		} else {
 			fn() // never unlocked
@@ -104,13 +103,13 @@ func OnOwnThread(fn func()) {
 	<-done
 }
 
-// EmptyBounds takes every capability from what the calling thread can gain by executing a file.
+// EmptyBounds removes every capability that the calling thread could gain when it executes a file.
 func EmptyBounds() error {
 	for c := uintptr(0); ; c++ {
 		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
 		case nil:
 		case unix.EINVAL:
-			return nil // past the last one that this kernel has
+			return nil // past the last one of this kernel
 		default:
 			return err
 		}
