@@ -15,17 +15,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Roots are the directories that hold programs and libraries. The stores are those of Nix and Guix, whose
-// files are readable by everybody.
+// Roots are the directories of programs and libraries. The stores are those of Nix and Guix, whose
+// files everybody can read.
 var Roots = [...]string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"}
 
 // etc are names in /etc.
 //
-// Left out on purpose: shadow and gshadow, sudoers, ssh, private keys (ssl/private, pki/tls/private: a
-// caller who is root could read them), machine-id, and the system-wide configuration in which tools keep
-// credentials (npmrc, pip.conf, maven/settings.xml, gemrc, krb5.keytab, wgetrc, odbc.ini, my.cnf,
-// postgresql-common/pg_service.conf, R/Renviron.site, R/Rprofile.site, chromium.d/apikeys,
-// libreoffice/registry/oo-ldap.xcd, screenrc, apt with its sources and proxies, environment, default). A definition can bind any of them.
+// Deliberately missing: shadow and gshadow, sudoers, ssh, private keys (ssl/private,
+// pki/tls/private: a caller who is root could read them), machine-id, and the system-wide
+// configuration in which tools keep credentials (npmrc, pip.conf, maven/settings.xml, gemrc,
+// krb5.keytab, wgetrc, odbc.ini, my.cnf, postgresql-common/pg_service.conf, R/Renviron.site,
+// R/Rprofile.site, chromium.d/apikeys, libreoffice/registry/oo-ldap.xcd, screenrc, apt with its
+// sources and proxies, environment, default). A definition can bind any of them.
 var etc = [...]string{
 	// users and names
 	"passwd", "group", "nsswitch.conf", "hosts", "host.conf", "resolv.conf", "gai.conf",
@@ -42,38 +43,39 @@ var etc = [...]string{
 	"pki/ca-trust", "pki/java", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf",
 	// shells read these on login
 	"profile", "profile.d", "bash.bashrc", "bashrc", "shells",
-	// tools that do not run, or not well, without
+	// tools that need these to work, or to work well
 	"gitconfig", "manpath.config", "man_db.conf", "mime.types", "magic", "fonts", "perl", "java", "maven/m2.conf", "maven/logging",
 	"java-*-openjdk", "python3*",
 	// documents: TeX's formats, catalogs of XML and SGML, dictionaries, paper, PostScript
 	"texmf", "xml", "sgml", "dictionaries-common", "papersize", "libpaper.d", "ghostscript",
 	"ImageMagick-*", "groff",
-	// LibreOffice does not start without. Of its registry it is what its packages bring: oo-ldap.xcd beside that
-	// has the password for a directory.
+	// LibreOffice does not start without these. Of its registry, only the files of its packages:
+	// oo-ldap.xcd next to them contains a directory's password.
 	"libreoffice/sofficerc", "libreoffice/registry/res", "libreoffice/registry/Langpack-*.xcd", "libreoffice/registry/cjk_*.xcd", "libreoffice/registry/ctl_*.xcd",
 	"libreoffice/registry/main.xcd", "libreoffice/registry/base.xcd", "libreoffice/registry/calc.xcd", "libreoffice/registry/draw.xcd", "libreoffice/registry/impress.xcd",
 	"libreoffice/registry/math.xcd", "libreoffice/registry/writer.xcd", "libreoffice/registry/graphicfilter.xcd", "libreoffice/registry/lingucomponent.xcd",
 	"libreoffice/registry/librelogo.xcd", "libreoffice/registry/ogltrans.xcd", "libreoffice/registry/pdfimport.xcd", "libreoffice/registry/postgresql.xcd",
 	"libreoffice/registry/reportbuilder.xcd", "libreoffice/registry/xsltfilter.xcd",
-	// interpreters and drivers: what loads an extension, and no more of their settings
+	// interpreters and drivers: only the settings that load an extension
 	"php/*/cli/conf.d", "php/*/mods-available",
 	"R/Renviron", "R/Makeconf", "R/ldpaths", "R/javaconf", "R/repositories",
 	"ant", "odbcinst.ini", "OpenCL/vendors", "chromium.d/default-flags", "chromium.d/extensions", "vim/vimrc", "emacs/site-start.d",
-	// packages and what they are built by
+	// packages and their build tools
 	"dpkg", "apk/arch", "apk/world",
 }
 
-// other are names elsewhere: what packages generate when they are installed, and the data that /usr links
-// to. Of dpkg it is which packages there are, as /usr shows; neither what they were asked (debconf) nor
-// where they came from.
+// other are names elsewhere: files that packages generate when they are installed, and the data
+// that /usr links to. From dpkg it is the list of packages, as /usr shows it; neither their answers
+// (debconf) nor their sources.
 var other = [...]string{
 	"/var/lib/texmf", "/var/lib/aspell", "/var/lib/dictionaries-common", "/var/lib/sgml-base",
 	"/var/lib/ghostscript", "/var/lib/ghc/package.conf.d", "/var/lib/gems", "/var/lib/mecab/dic",
 	"/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman/local",
 }
 
-// extensions are PHP's own, and those that distributions package, whose settings have no key. Other
-// services' are in the same directories, and their settings do: newrelic.license, blackfire.server_token.
+// extensions are PHP's own and those that distributions package, whose settings have no key.
+// Settings of other services are in the same directories, and have keys: newrelic.license,
+// blackfire.server_token.
 var extensions = [...]string{
 	"amqp", "apcu", "apcu_bc", "ast", "bcmath", "bz2", "calendar", "ctype", "curl", "dba", "decimal", "dom", "ds", "enchant", "exif", "ffi",
 	"fileinfo", "ftp", "gd", "gearman", "geoip", "gettext", "gmagick", "gmp", "gnupg", "http", "iconv", "igbinary", "imagick", "imap", "inotify", "interbase",
@@ -85,7 +87,7 @@ var extensions = [...]string{
 	"zmq",
 }
 
-// Patterns gives absolute paths, which may have wildcards within a name.
+// Patterns returns absolute paths, which may have wildcards within a name.
 func Patterns() []string {
 	list := make([]string, 0, len(etc)+len(other))
 	for _, name := range etc {
@@ -94,13 +96,13 @@ func Patterns() []string {
 	return append(list, other[:]...)
 }
 
-// Selective reports whether of what lies in a directory of [Patterns] only some names are shown; see
+// Selective reports whether the view shows only some names of a directory of [Patterns]; see
 // [Selected].
 func Selective(dir string) bool {
 	return match("/etc/php/*/mods-available", dir) || match("/etc/php/*/cli/conf.d", dir)
 }
 
-// Selected reports whether a name is shown of what lies in a directory that is [Selective].
+// Selected reports whether the view shows a name of a [Selective] directory.
 func Selected(name string) bool {
 	name, ini := strings.CutSuffix(name, ".ini")
 	if priority, of, ok := strings.Cut(name, "-"); ok && len(priority) == 2 && strings.Trim(priority, "0123456789") == "" {
@@ -109,7 +111,7 @@ func Selected(name string) bool {
 	return ini && slices.Contains(extensions[:], name)
 }
 
-// Shows reports whether the minimal view shows a path of /etc and /var if it is there.
+// Shows reports whether the minimal view shows a path of /etc and /var, if the path exists.
 func Shows(p string) bool {
 	for dir := range paths.Up(p) {
 		if Selective(dir) && dir != p && (path.Dir(p) != dir || !Selected(path.Base(p))) {
