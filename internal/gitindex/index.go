@@ -1,7 +1,7 @@
-// Package gitindex reads git's index, which says what the files of a work tree are.
+// Package gitindex reads git's index, which lists the files of a work tree.
 //
-// Git believes its index: `git restore .` writes what it names, wherever that leads, such as to
-// .git/hooks/post-checkout or ../../.profile. Who can write an index decides that.
+// Git believes its index: `git restore .` writes the files that it names, to any path, such as
+// .git/hooks/post-checkout or ../../.profile. So who can write an index can write these files.
 package gitindex
 
 import (
@@ -24,24 +24,24 @@ const (
 	maxLinks = 10_000
 )
 
-// An Index is what one says.
+// An Index is the content of an index file.
 type Index struct {
-	// Entries are its files, without what it remembers of their times: those of two that git
-	// status has written one after the other are equal.
+	// Entries is a sum of its files, without their recorded times: two indexes that git status has
+	// written one after the other are equal.
 	Entries string
 	// Misplaced is a file that git would write outside of the work tree or into a git directory.
 	Misplaced string
-	// Links are the entries that stand for repositories: submodules, and others that were added.
+	// Links are the entries for repositories: submodules, and others that were added.
 	Links []string
-	// Base is not nil where entries lie in another file: the hash in the name of that file.
+	// Base is not nil if other entries are in another file: it is the hash in that file's name.
 	Base []byte
 }
 
-// Named reports whether git gives that name to an index, or to the part of one that others share.
+// Named reports whether git uses that name for an index, or for the shared part of one.
 func Named(base string) bool { return base == "index" || strings.HasPrefix(base, "sharedindex.") }
 
-// HashSize gives the size of a hash in the indexes of a repository, by its configuration: 0 where git
-// may read that in another way.
+// HashSize returns the size of a hash in a repository's indexes, by its configuration: 0 if git may
+// read that in another way.
 func HashSize(config string) int {
 	config = strings.ToLower(config)
 	if !strings.Contains(config, "objectformat") {
@@ -68,7 +68,8 @@ func HashSize(config string) int {
 	return size
 }
 
-// Read reads an index of hashes of that size. It is false of what git would read otherwise, or not at all.
+// Read reads an index with hashes of that size. It returns false if git would read the text in
+// another way, or not at all.
 func Read(b []byte, size int) (i Index, ok bool) {
 	if size == 0 || len(b) < 12+size || string(b[:4]) != "DIRC" {
 		return i, false
@@ -97,7 +98,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		case 0x4000: // of a sparse index: git reads the names in it from its objects
 			return i, false
 		case 0xe000:
-			if name == "" { // it takes the place of any entry in the file that is split off
+			if name == "" { // it can replace any entry in the split-off file
 				return i, false
 			}
 			i.Links = append(i.Links, name)
@@ -108,7 +109,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		at += n
 	}
 	i.Entries = string(sum.Sum(nil))
-	// Git finds this one from the back, in whatever it lies.
+	// Git finds this one from the back, within any other data.
 	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
 		return i, false
 	}
@@ -133,7 +134,8 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	return i, true
 }
 
-// inStep reports whether a table of offsets, by which git's threads read the entries, is of these.
+// inStep reports whether a table of offsets, by which git's threads read the entries, matches these
+// entries.
 func inStep(table []byte, starts []int) bool {
 	if len(table)%8 != 4 {
 		return false
@@ -148,16 +150,16 @@ func inStep(table []byte, starts []int) bool {
 	return len(starts) == 0
 }
 
-// misplaced reports whether git itself would take no file of that name into an index.
+// misplaced reports whether git itself would refuse a file of that name in an index.
 func misplaced(name string) bool {
-	if name == "" { // what is split off has no name of its own
+	if name == "" { // split-off entries have no name of their own
 		return false
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(name, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
 			return true
 		}
-		// As file systems may have it that know no case, no such letters, and nothing behind these.
+		// As file systems may see it that ignore case, these letters, and everything after these.
 		part = strings.Map(func(r rune) rune {
 			if unicode.Is(unicode.Cf, r) {
 				return -1
@@ -174,8 +176,8 @@ func misplaced(name string) bool {
 	return false
 }
 
-// readEntry adds an entry of an index to a sum, and gives its name and its length: 0 where it is not
-// understood. before is the name of the entry before it, of which version 4 leaves out what both have.
+// readEntry adds an entry of an index to a sum, and returns its name and its length: 0 if it cannot
+// read the entry. before is the name of the entry before it: version 4 leaves out the common part.
 func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, shared, n int) {
 	at := 40 + size
 	if at+2 > len(b) {
@@ -208,7 +210,7 @@ func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash)
 	}
 	name += string(b[at : at+i])
 	if told := int(flags & 0xfff); told != 0xfff && told != len(name) {
-		return "", 0, 0 // git would go by that length
+		return "", 0, 0 // git would use that length
 	}
 	fmt.Fprintf(sum, "%d %s", len(name), name)
 	if at += i + 1; version < 4 {
@@ -220,7 +222,7 @@ func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash)
 	return name, shared, at
 }
 
-// varint reads a number as git's index has them.
+// varint reads a number in the form of git's index.
 func varint(b []byte) (v, n int) {
 	for n < len(b) && n < 4 {
 		c := b[n]
