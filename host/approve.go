@@ -39,13 +39,11 @@ const (
 //		Reason string
 //		// Hint says what helps; it may be empty.
 //		Hint string
-//		// Ask says of a denied command that an approval would have it run. Nobody
-//		// has been asked yet.
+//		// Ask says that a denied command would run with an approval. Nobody has been asked yet.
 //		Ask bool
-//		// Exposure says what an unsandboxed command has that the definition would
-//		// not give it.
+//		// Exposure lists what an unsandboxed command can reach beyond its definition.
 //		Exposure []string
-//		// Sensitive are the sensitive files within reach.
+//		// Sensitive are the sensitive files that the command can reach.
 //		Sensitive []string
 //	}
 type Decision = policy.Decision
