@@ -9,15 +9,15 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// MaxSize is the length in bytes beyond which a file is refused.
+// MaxSize is the largest file that Read accepts, in bytes.
 const MaxSize = 1 << 20
 
-// maxNesting bounds brackets within brackets, and operators that wait for
-// their operands. The parser recurses for each with up to 8 KiB of stack, and
-// a Go program that runs out of stack cannot be saved.
+// maxNesting is the deepest nesting of brackets, and of operators that wait for their operands. The
+// parser recurses for each with up to 8 KiB of stack, and a Go program cannot recover when its
+// stack is full.
 const maxNesting = 500
 
-// check refuses what is not a text that means what it looks like.
+// check refuses a file that is not text, or whose text looks different from its meaning.
 func check(filename string, src []byte) hcl.Diagnostics {
 	if len(src) > MaxSize {
 		return sourceError(filename, src, 0, 0, "File too long",
@@ -37,9 +37,8 @@ func check(filename string, src []byte) hcl.Diagnostics {
 	return checkNesting(filename, src)
 }
 
-// checkCharacters refuses characters that make a file read differently from
-// what it means, on a terminal or in an editor: a person who approves a file
-// must see what is in it.
+// checkCharacters refuses characters that make a file look different from its meaning on a terminal
+// or in an editor: a person who approves a file must see its content.
 func checkCharacters(filename string, src []byte) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for i := 0; i < len(src); {
@@ -76,8 +75,8 @@ func checkCharacters(filename string, src []byte) hcl.Diagnostics {
 	return diags
 }
 
-// misleading is true of characters that reorder, join or hide the text around
-// them: bidirectional controls, line separators, zero-width characters.
+// misleading reports whether a character reorders, joins or hides the text around it: bidirectional
+// controls, line separators, zero-width characters.
 func misleading(r rune) bool {
 	switch {
 	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x061c,
@@ -88,9 +87,9 @@ func misleading(r rune) bool {
 	return false
 }
 
-// checkNesting refuses what would exhaust the parser's stack.
+// checkNesting refuses text that would exhaust the parser's stack.
 func checkNesting(filename string, src []byte) hcl.Diagnostics {
-	// There can be no more nesting than bytes that could nest.
+	// There can be no more nesting than bytes that can nest.
 	if candidates := countAny(src, "([{!-+*/%?<>=&|"); candidates <= maxNesting {
 		return nil
 	}
@@ -101,14 +100,14 @@ func checkNesting(filename string, src []byte) hcl.Diagnostics {
 		before int // what waited when the level was opened
 	}
 	var levels []level
-	waiting := 0 // openers and operators that the parser has pending
+	waiting := 0 // pending openers and operators of the parser
 	for i := range tokens {
 		tok := &tokens[i]
 		switch tok.Type {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
 			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			// Counted once for what is inside, and once for what follows it on
-			// its own level: x[i][j] nests in the tree without nesting here.
+			// Count it once for its inside, and once for what follows it on its own level: x[i][j]
+			// nests in the tree without nesting here.
 			waiting++
 			levels = append(levels, level{tok.Type, waiting})
 			waiting++
@@ -167,8 +166,8 @@ func sourceError(filename string, src []byte, start, end int, summary, detail st
 	}}
 }
 
-// position is the line and column of a byte; columns count bytes, since what
-// precedes may not be text.
+// position returns the line and column of a byte; columns count bytes, because earlier bytes may
+// not be text.
 func position(src []byte, at int) hcl.Pos {
 	line := 1 + bytes.Count(src[:at], []byte{'\n'})
 	return hcl.Pos{Line: line, Column: at - bytes.LastIndexByte(src[:at], '\n'), Byte: at}

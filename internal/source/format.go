@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// Format lays src out in the usual style of HCL. It changes white space alone. A file that is not HCL
-// is returned as it is, with errors.
+// Format formats src in the usual style of HCL. It changes only white space. It returns a file that
+// is not HCL unchanged, with errors.
 func Format(filename string, src []byte) ([]byte, hcl.Diagnostics) {
 	if _, diags := Parse(filename, src); diags.HasErrors() {
 		return src, diags

@@ -1,9 +1,9 @@
-// Package source reads the text of configurations, before anything is known of what it says:
-// what of it may be parsed at all, how it is laid out, and how mistakes in it are shown.
+// Package source reads the text of configurations, before its meaning is known: whether it may be
+// parsed, its format, and how to show errors in it.
 //
-// A text that is hostile in form is refused before it is parsed: too long, nested too deeply,
-// no text, or with characters that make it read differently from what it means. Nothing of a
-// text reaches a terminal as a control sequence.
+// It refuses a hostile text before the parser sees it: a text that is too long or nested too
+// deeply, that is not text, or whose characters make it look different from its meaning. No part of
+// a text reaches a terminal as a control sequence.
 package source
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Read gives the text of a file, for Parse. It refuses what is not a regular
-// file, which could block or never end.
+// Read returns the text of a file, for Parse. It refuses a file that is not regular, which could
+// block or never end.
 func Read(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -38,25 +38,24 @@ func Read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, MaxSize+1))
 }
 
-// A Text is one, and what a diagnostic's snippet is taken from. It travels in
-// Diagnostic.Extra.
+// A Text is a configuration's text, and the source of a diagnostic's snippet. Diagnostic.Extra
+// contains it.
 type Text struct {
 	Name  string
 	Bytes []byte
-	file  *hcl.File // nil when the text did not parse
+	file  *hcl.File // nil if the text did not parse
 }
 
-// parsed are texts without any diagnostic, by name: a server is asked for the same ones again and again.
+// parsed are texts without any diagnostic, by name: a server reads the same ones repeatedly.
 var parsed struct {
 	sync.Mutex
 	texts map[string]*Text
 }
 
-// maxParsed bounds these.
+// maxParsed is how many of these to keep.
 const maxParsed = 16
 
-// Parse parses the text of the file of that name, if that may be done. The diagnostics are
-// finished.
+// Parse parses the text of the file of that name, if check permits. Its diagnostics are finished.
 func Parse(name string, src []byte) (*Text, hcl.Diagnostics) {
 	parsed.Lock()
 	s := parsed.texts[name]
@@ -64,7 +63,7 @@ func Parse(name string, src []byte) (*Text, hcl.Diagnostics) {
 	if s != nil && bytes.Equal(s.Bytes, src) {
 		return s, nil
 	}
-	s, diags := parse(name, bytes.Clone(src)) // which the caller may write to
+	s, diags := parse(name, bytes.Clone(src)) // the caller may write to src
 	if len(diags) == 0 {
 		parsed.Lock()
 		if parsed.texts == nil || len(parsed.texts) >= maxParsed {
@@ -88,12 +87,12 @@ func parse(name string, src []byte) (*Text, hcl.Diagnostics) {
 	return s, s.Finish(diags)
 }
 
-// Body is what was parsed.
+// Body returns the parsed body.
 func (s *Text) Body() *hclsyntax.Body { return s.file.Body.(*hclsyntax.Body) }
 
-// Finish makes diagnostics fit to be shown: in the order of the file, each
-// once, with its source, and without the expression and its context, whose
-// variables a writer of diagnostics would print with their values.
+// Finish prepares diagnostics for output: in the order of the file, each once, with its source, and
+// without the expression and its context. A writer of diagnostics would otherwise print the values
+// of the context's variables.
 func (s *Text) Finish(diags hcl.Diagnostics) hcl.Diagnostics {
 	seen := make(map[string]bool, len(diags))
 	kept := diags[:0:0]

@@ -12,9 +12,9 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 )
 
-// Write shows diagnostics to a person: what, where, the line itself and what
-// to do. Text is wrapped to width columns, or not when width is zero or less.
-// Control characters are shown by their code, never sent.
+// Write shows diagnostics to a person: the error, its place, the line and what to do. It wraps text
+// to width columns, or not if width is zero or less. It shows control characters by their code, and
+// never sends them.
 func Write(w io.Writer, diags hcl.Diagnostics, color bool, width int) error {
 	out := bufio.NewWriter(w)
 	for i, diag := range diags {
@@ -89,10 +89,10 @@ func writeSnippet(out *bufio.Writer, text []byte, at hcl.Range, paint, reset str
 	fmt.Fprintf(out, "      %s%s%s%s\n", strings.Repeat(" ", utf8.RuneCountInString(before)), paint, strings.Repeat("^", marks), reset)
 }
 
-// fit cuts a line to a number of columns around what is marked.
+// fit cuts a line to a number of columns around the marked part.
 func fit(before, marked, after string, columns int) (string, string, string) {
 	if columns < 40 {
-		columns = 1000 // no terminal, or one too narrow to care
+		columns = 1000 // no terminal, or a very narrow one
 	}
 	if utf8.RuneCountInString(before)+utf8.RuneCountInString(marked)+utf8.RuneCountInString(after) <= columns {
 		return before, marked, after
@@ -112,7 +112,7 @@ func fit(before, marked, after string, columns int) (string, string, string) {
 	return before, marked, after
 }
 
-// printable replaces what a terminal would act on, or a reader be misled by.
+// printable replaces characters that a terminal would act on, or that mislead a reader.
 func printable(s string) string {
 	clean := true
 	for _, r := range s {
