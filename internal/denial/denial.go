@@ -85,6 +85,8 @@ type Machine interface {
 	// Program returns the path of a program in the caller's PATH, or name itself if that is an
 	// absolute path of one; "" for none.
 	Program(name string) string
+	// Interpreter returns the program that the first line of a script names after "#!"; "" for none.
+	Interpreter(path string) string
 	// Dropped says why a directory of the caller's PATH is missing from the command's; "" if it is
 	// not missing, or if the reason is unknown.
 	Dropped(dir string) string
@@ -298,10 +300,13 @@ func (f *Failure) hostPort(port uint16) Denial {
 // program is about a program that the command did not find.
 func (f *Failure) program(name string) Denial {
 	if strings.Contains(name, "/") && !path.IsAbs(name) {
-		return Denial{} // in the workspace, which commands see
+		return f.interpreter(path.Join(f.Command.Dir, name)) // the workspace itself shows
 	}
 	p := f.Machine.Program(name)
 	if p == "" {
+		if path.IsAbs(name) { // by the path that the command has for it
+			return f.interpreter(name)
+		}
 		return Denial{}
 	}
 	d := Denial{Path: p, Operation: "execute", Attribute: "bind_paths"}
@@ -312,7 +317,7 @@ func (f *Failure) program(name string) Denial {
 		}
 	}
 	if view.Shows(f.Spec, p) != "" {
-		return Denial{}
+		return f.interpreter(p)
 	}
 	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
 	if f.Machine.NeverPropose(p) == "" {
@@ -321,6 +326,25 @@ func (f *Failure) program(name string) Denial {
 			d.Value = text(path.Dir(p))
 		}
 	}
+	return d
+}
+
+// interpreter is about the program that runs a script: where the command does not find that, the kernel says that it
+// does not find the script.
+func (f *Failure) interpreter(script string) Denial {
+	_, host := shared.Cover(f.Spec.Table, script)
+	if host == "" {
+		host = script
+	}
+	if way := f.Machine.Follow(host); !path.IsAbs(host) || way.Err != nil || way.Kind != view.File || len(way.Links) > 0 {
+		return Denial{}
+	}
+	program := f.Machine.Interpreter(host)
+	if program == "" {
+		return Denial{}
+	}
+	d := f.unseenPath(program)
+	d.Operation = "execute"
 	return d
 }
 

@@ -21,6 +21,8 @@ type machine struct {
 	ports    []uint16
 	vars     []string
 	withheld map[string]string
+	// interpreters are those of scripts.
+	interpreters map[string]string
 }
 
 func (m *machine) Follow(p string) view.Way {
@@ -30,6 +32,7 @@ func (m *machine) Follow(p string) view.Way {
 	return view.Way{End: p, Kind: m.files[p]}
 }
 func (m *machine) Program(name string) string   { return m.programs[name] }
+func (m *machine) Interpreter(p string) string  { return m.interpreters[p] }
 func (m *machine) Dropped(string) string        { return m.dropped }
 func (m *machine) Listens(port uint16) bool     { return slices.Contains(m.ports, port) }
 func (m *machine) Variable(name string) bool    { return slices.Contains(m.vars, name) }
@@ -45,7 +48,8 @@ func someMachine() *machine {
 		links:    map[string]string{"/src/p/link": "/away/file", "/usr/lib/R/etc/Rprofile.site": "/etc/R/Rprofile.site", "/usr/lib/R/etc/ldpaths": "/etc/R/ldpaths"},
 		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
 		ports:    []uint16{5432}, vars: []string{"API_URL"},
-		withheld: map[string]string{"/home/me/.ssh/id": "credentials"},
+		withheld:     map[string]string{"/home/me/.ssh/id": "credentials"},
+		interpreters: map[string]string{"/src/p/in.txt": "/tools/bin/x", "/src/p/.env": "/tools/bin/x"},
 	}
 }
 
@@ -325,9 +329,11 @@ func TestPrivileges(t *testing.T) {
 func TestNotFound(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"mytool":       {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths`},
-		"/tools/bin/x": {`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths`},
-		"none":         nil, "sh": nil, "./x": nil,
+		"mytool":            {`execute /tools/bin/mytool by bind_paths: add "/tools/bin" to bind_paths`},
+		"/tools/bin/x":      {`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths`},
+		"./in.txt":          {`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths`},
+		"/workspace/in.txt": {`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths`},
+		"none":              nil, "sh": nil, "./x": nil,
 	} {
 		check(t, name, &Failure{NotFound: true, Command: shared.Command{Args: []string{name}, Dir: "/workspace"}}, want)
 	}
@@ -422,6 +428,7 @@ func TestTextAndSaid(t *testing.T) {
 		{"tmux -S /run/app.sock ls", "error connecting to /run/app.sock (No such file or directory)", []string{"connect /run/app.sock by unix_sockets?"}},
 		// What the text sets and the options lead to.
 		{"SSH_AUTH_SOCK=/run/app.sock ssh-add -l", "Error connecting to agent: No such file or directory", []string{"connect /run/app.sock by unix_sockets?"}},
+		{"./in.txt", "sh: 1: ./in.txt: not found", []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
 		{"PATH=/tools/bin:$PATH; x", "bash: line 1: x: command not found", []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
 		{"PYTHONPATH=/srv python3 -c 'import lib'", "ModuleNotFoundError: No module named 'lib'", shown("/srv")},
 		{"PYTHONPATH=/srv python3 -c 'import none'", "ModuleNotFoundError: No module named 'none'", nil},

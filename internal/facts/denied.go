@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -89,6 +90,26 @@ type Witness struct {
 func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
 func (w *Witness) Program(name string) string { return w.Caller.Program(name) }
 func (w *Witness) Listens(port uint16) bool   { return listens(port) }
+
+// Interpreter returns the program that the first line of a script names; "" for none.
+func (w *Witness) Interpreter(p string) string {
+	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	first := make([]byte, 256) // as much as the kernel reads
+	n, _ := f.Read(first)
+	line, _, _ := strings.Cut(string(first[:n]), "\n")
+	text, script := strings.CutPrefix(line, "#!")
+	if words := strings.Fields(text); script && len(words) > 0 && filepath.IsAbs(words[0]) {
+		return filepath.Clean(words[0])
+	}
+	return ""
+}
 
 // Dropped says why a directory of the caller's PATH is not in the command's; else "".
 func (w *Witness) Dropped(dir string) string {
