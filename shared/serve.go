@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,6 +119,7 @@ func serve(engine Engine, log hclog.Logger) error {
 		var ctx context.Context
 		ctx, s.enough = context.WithCancel(context.Background())
 		early.Go(func() { p.StartEarly(ctx) })
+		runtime.Gosched() // it comes first: a fork costs what this process has written by then
 	}
 	go func() {
 		if err := s.inbox.receive(channel); err != nil {

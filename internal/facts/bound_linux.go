@@ -108,7 +108,7 @@ func unixSockets() (list []bound, err error) {
 	if err := unix.Sendto(s, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	for buf := make([]byte, 256<<10); ; {
+	for buf := make([]byte, 64<<10); ; { // twice what the kernel sends at once
 		n, _, flags, from, err := unix.Recvmsg(s, buf, nil, 0)
 		if err == unix.EINTR {
 			continue

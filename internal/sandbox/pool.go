@@ -219,6 +219,9 @@ func (p *Pool) Close(patience time.Duration) error {
 	p.forgetProcesses()
 	p.linger.Close() // no command runs any more, and engines take a moment to end
 	p.Machine.Stubs.Close()
+	if p.OneShot && p.Session != nil && p.Session.Name() == "" {
+		errs = append(errs, p.Session.Close()) // nor does the next one find anything of it
+	}
 	ended()
 	return errors.Join(errs...)
 }

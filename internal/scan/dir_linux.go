@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // readDir reads a directory. It does not follow a symlink.
 func readDir(path string, now time.Time) (l listing, err error) {
