@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -30,9 +29,6 @@ const (
 	defaultIdle = 10 * time.Minute
 	// helloTime is how long a client may take after its connection to say what it wants.
 	helloTime = 5 * time.Second
-	// gcPercent lets the heap, of which some MiB are live, grow fivefold: with Go's default of 100,
-	// garbage collection takes a tenth of a command's time.
-	gcPercent = 400
 )
 
 // Serve keeps hosts for the commands of sbx, and the processes of sessions.
@@ -58,7 +54,6 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 				return err
 			}
 		}
-		debug.SetGCPercent(gcPercent)
 		s := server{App: a, idle: *idle, dir: *dir, socket: filepath.Join(*dir, serve.Socket), servesAnyone: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
 			return err
