@@ -390,7 +390,7 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 		}
 		entries, err := f.ReadDir(*left + 1)
 		f.Close()
-		if *left -= len(entries); *left < 0 || err != nil && err != io.EOF {
+		if *left -= len(entries); *left < 0 || err != nil && err != io.EOF && !errors.Is(err, fs.ErrNotExist) { // of one that was removed just now
 			return links, false
 		}
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
