@@ -119,6 +119,7 @@ func TestKeptTerminal(t *testing.T) {
 		"shell":       testShell,
 		"resize":      testResize,
 		"vim":         testVim,
+		"outlived":    testOutlived,
 	})
 }
 
