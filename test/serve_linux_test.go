@@ -232,7 +232,7 @@ func TestServeIsStarted(t *testing.T) {
 	}
 	// One that cannot be is told where it must be.
 	cmd := s.sbx("export SBX_SERVE=on XDG_RUNTIME_DIR="+s.dir+"/run", "--", "echo", "x")
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "is no place for a socket") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "others could replace a socket in") {
 		t.Errorf("below /tmp: %v, %s", err, out)
 	}
 }

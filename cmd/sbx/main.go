@@ -37,11 +37,14 @@ func main() {
 		status, failed := ask(program, args)
 		switch {
 		case failed == nil:
+			if verbose {
+				complain(errors.New("the server ran it"))
+			}
 			os.Exit(status)
 		case failed == serve.ErrGone:
 			complain(errors.New("sbxhost serve has ended, and the command with it"))
 			os.Exit(statusFailed)
-		case os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
+		case failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
 			complain(failed)
 			os.Exit(statusFailed)
 		case verbose:
@@ -57,13 +60,15 @@ func main() {
 // variable is "off" for no server, and "on" to refuse a command without a server that could run it.
 const variable = "SBX_SERVE"
 
+var errVariable = errors.New(variable + " is neither on nor off")
+
 // ask makes a server run the command. It starts a server if there is none.
 func ask(program *hostpath.Program, args []string) (status int, err error) {
 	switch value := os.Getenv(variable); {
 	case value == "off":
 		return 0, fmt.Errorf("%w: %s is off", serve.ErrDeclined, variable)
 	case value != "" && value != "on":
-		return 0, fmt.Errorf("%s is neither on nor off", variable)
+		return 0, errVariable
 	case serve.IsTerminal(0): // only the terminal's own processes can pass it on
 		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
 	}

@@ -9,7 +9,7 @@ import (
 // Errors, for errors.Is.
 var (
 	// ErrInUse: a process has mounted the review, or is about to.
-	ErrInUse = errors.New("the review is in use: a command of it runs")
+	ErrInUse = errors.New("the review is in use by a command or a kept session")
 	// ErrPlace: a review cannot store its files beside the workspace.
 	ErrPlace = errors.New("no review is possible here")
 	// ErrName: not a name of a review.

@@ -43,7 +43,7 @@ func Startable(dir string) error {
 	if resolved, err := filepath.EvalSymlinks(above); err != nil {
 		return err
 	} else if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() || strings.HasPrefix(resolved+"/", "/tmp/") || strings.HasPrefix(resolved+"/", "/var/tmp/") {
-		return fmt.Errorf("%s is no place for a socket of this user's alone", hostpath.Quote(above))
+		return fmt.Errorf("others could replace a socket in %s", hostpath.Quote(above))
 	}
 	return Servable()
 }

@@ -31,6 +31,7 @@ func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
 		return e.runInServer()
 	}
 	if e.SessionName() != "" {
+		e.noteKept()
 		if served, err := e.runServed(); served {
 			return err
 		}

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -123,6 +124,25 @@ func (e *Execution) runInServer() error {
 		return fmt.Errorf("session %q: %w", name, unstarted)
 	}
 	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
+}
+
+// noteKept says that the command does not share the processes and ports of the kept session, if that has any.
+func (e *Execution) noteKept() {
+	name := e.SessionName()
+	dir, err := session.KeeperDir(e.LookupEnv, name, false)
+	if err != nil || e.quiet || e.noNotes {
+		return
+	}
+	h, err := serve.HolderOf(dir)
+	if err != nil {
+		return
+	}
+	defer h.Close()
+	text, err := h.Session()
+	var holds struct{ Processes []json.RawMessage }
+	if err == nil && json.Unmarshal([]byte(text), &holds) == nil && len(holds.Processes) > 0 {
+		e.Say(fmt.Sprintf("session %s is kept, and this command runs beside its processes: -keep runs it among them", name))
+	}
 }
 
 // runServed makes the server of this user run the command, in whose session other commands also

@@ -126,7 +126,11 @@ func (e *Execution) note(message string) {
 // printReview says where the command's writes to the workspace are.
 func (e *Execution) printReview() {
 	if name := e.report.Review; name != "" && !e.quiet && e.report.Result != nil {
-		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: sbxhost review show -patch %s", name, name))
+		first := ""
+		if e.Remote != nil && e.Remote.AdaptTo != nil { // the session has it in use
+			first = fmt.Sprintf("sbxhost sessions rm %s, and then ", e.SessionName())
+		}
+		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: %ssbxhost review show -patch %s", name, first, name))
 	}
 }
 

@@ -198,6 +198,10 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	if k.over {
 		return nil, host.ErrClosed
 	}
+	if def := s.Options.Sandboxes[s.Sandbox]; k.host != nil && len(def.Publish) == 0 && (k.users > 0 || k.host.HasProcesses()) {
+		def.Publish = k.setup.Options.Sandboxes[s.Sandbox].Publish // a later command need not repeat the flag
+		s.Options.Sandboxes[s.Sandbox] = def
+	}
 	sets := k.renewedCredentials(s.Options.Credentials)
 	key, err := keeperKey(s, sets)
 	if err != nil {

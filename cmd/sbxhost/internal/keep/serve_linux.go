@@ -239,13 +239,20 @@ func (s *server) leave(r *client, why string) {
 func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := fmt.Sprintf("process %d serves %s, and ends when idle for %v\n", os.Getpid(), cli.Plural(len(s.running), "command"), s.idle)
+	text := fmt.Sprintf("process %d serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Plural(len(s.running), "command"), s.idle)
 	for _, dir := range slices.Sorted(maps.Keys(s.keepers)) {
 		k := s.keepers[dir]
-		text += fmt.Sprintf("it holds session %s (%s), with %s\n", k.name, cli.Quote(dir), cli.Plural(k.clients, "command"))
+		kept := ""
+		if k.mu.TryLock() { // else it makes a host, which takes a while
+			if k.host != nil {
+				kept = ", kept"
+			}
+			k.mu.Unlock()
+		}
+		text += fmt.Sprintf("it holds session %s (%s)%s, with %s\n", k.name, cli.Quote(dir), kept, cli.Plural(k.clients+k.otherClients, "command"))
 	}
 	if hosts := s.hosts.list(); len(hosts) > 0 {
-		text += "\nIt keeps these:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
+		text += "\nIt keeps these, one for each environment:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
 	}
 	if len(s.declined) > 0 {
 		text += "\nNot served were:\n  " + strings.Join(s.declined, "\n  ") + "\n"
@@ -396,7 +403,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	}
 	e, fs := r.execution(s, hello)
 	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {
-		return 0, "its command line is to be refused by itself"
+		return 0, "its command line asks for help, or has an error"
 	}
 	if own := e.OwnProcess(); !hello.Keep && own != "" {
 		return 0, own

@@ -69,9 +69,14 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 	run := setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
 		name := words[0]
 		r, err := h.OpenReview(ctx, name)
-		if errors.Is(err, iofs.ErrNotExist) {
+		switch {
+		case errors.Is(err, iofs.ErrNotExist) && isApplied(h, name):
+			return cli.Hint(fmt.Errorf("review %q was applied, and nothing else is in it", name), "sbxhost review undo takes it back")
+		case errors.Is(err, iofs.ErrNotExist):
 			return cli.Hint(fmt.Errorf("there is no review %q of %s", name, cli.Quote(h.Root())), "sbxhost review list shows those there are")
-		} else if err != nil {
+		case errors.Is(err, host.ErrReviewInUse):
+			return cli.Hint(err, "sbxhost sessions list shows kept sessions, and sbxhost sessions rm NAME ends one")
+		case err != nil:
 			return err
 		}
 		defer r.Close()
@@ -93,6 +98,12 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 		}
 		return run()
 	}
+}
+
+// isApplied reports whether a review exists only for undo.
+func isApplied(h *host.Host, name string) bool {
+	list, _ := h.Reviews()
+	return slices.ContainsFunc(list, func(r host.ReviewInfo) bool { return r.Name == name && r.Complete })
 }
 
 // reviewPath formats a path of a review.
@@ -151,6 +162,9 @@ func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Revie
 		}
 		if err := show(ctx, r, set, only); err != nil {
 			return err
+		}
+		if len(only) > 0 && !slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return set.Concerns(only, &c) }) {
+			a.Say("no change of the review is there")
 		}
 		printDigest(a, r.Name, set)
 		return nil

@@ -88,6 +88,9 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	})
 	fs.Func("publish", "", func(s string) error {
 		_, err := egress.ParsePublish(s)
+		if slices.Contains(f.publish, s) {
+			err = errors.New("it is given twice")
+		}
 		f.publish = append(f.publish, s)
 		return err
 	})
