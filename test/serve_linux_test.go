@@ -175,7 +175,11 @@ func TestServeIsStarted(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
-		return string(out)
+		text, served := strings.CutSuffix(string(out), "sbx: the server ran it\n")
+		if served == slices.Contains(args, "-review") {
+			t.Errorf("%q: served is %v", args, served)
+		}
+		return text
 	}
 	if got := sbxhost("serve", "-status"); got != "no server runs\n" {
 		t.Errorf("before: %q", got)
@@ -229,6 +233,9 @@ func TestServeIsStarted(t *testing.T) {
 	sbxhost("serve", "-stop")
 	if got := sbxhost("serve", "-status"); got != "no server runs\n" {
 		t.Errorf("after -stop: %q", got)
+	}
+	if out, err := s.sbx("export SBX_SERVE=bogus", "--", "echo", "ran").CombinedOutput(); err == nil || string(out) != "sbx: SBX_SERVE is neither on nor off\n" {
+		t.Errorf("another value: %v, %s", err, out)
 	}
 	// One that cannot be is told where it must be.
 	cmd := s.sbx("export SBX_SERVE=on XDG_RUNTIME_DIR="+s.dir+"/run", "--", "echo", "x")
