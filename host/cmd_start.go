@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -236,7 +237,9 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}()
 	c.mu.Lock()
 	c.report = Report{Sandbox: opened.Name, Engine: opened.Engine.Info.Name, EngineProgram: opened.Engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
-	c.report.Review = opened.Definition.Review
+	if slices.ContainsFunc(opened.Resolved.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Overlay && e.Why == view.OriginReview }) {
+		c.report.Review = opened.Definition.Review // there is something to write
+	}
 	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolved.Spec)
 	c.mu.Unlock()
 	command, files, err := c.ready(ctx, opened, decision)
