@@ -194,7 +194,7 @@ func (l *losses) ofIsolation(s *Spec) {
 	l.add(FeatureTempPrivate, "isolation", "a private /tmp", hint, s.BestEffort)
 	l.add(FeatureProcessesHidden, "isolation", "hiding other processes", hint, s.BestEffort)
 	l.add(FeatureKernelFiltered, "isolation", "the filter of system calls", hint, s.BestEffort)
-	l.add(FeatureMetadata, "isolation", "keeping modes, times and names of files out of reach", hint, s.BestEffort)
+	l.add(FeatureMetadata, "isolation", "keeping commands from changing modes and times, and from seeing names, of files outside", hint, s.BestEffort)
 }
 
 func (l *losses) ofLimits(limits *Limits) {

@@ -106,7 +106,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 }
 
 // errNoGit is the error if there is no git to ask.
-var errNoGit = errors.New("git: PATH has no git that only you and root can replace; install git")
+var errNoGit = errors.New("no git in PATH is safe to run: there is none, or other users could replace it; install git")
 
 // config runs git config for a repository, or none, and returns its output. A nil stdin is empty.
 func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {

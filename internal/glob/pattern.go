@@ -105,7 +105,7 @@ func parseName(name string) (Name, error) {
 		part := Part{}
 		switch c := rest[0]; c {
 		case '{', '}':
-			return n, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \%c for the character: %w`, c, ErrPattern)
+			return n, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \\%c for the character (HCL needs two backslashes): %w`, c, ErrPattern)
 		case '*':
 			part.Kind, rest = Many, rest[1:]
 		case '?':
@@ -153,7 +153,7 @@ func parseSet(s string) (set Part, rest string, err error) {
 	}
 	for first := true; ; first = false {
 		if rest == "" {
-			return set, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
+			return set, "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
 		}
 		if rest[0] == ']' && !first {
 			return set, rest[1:], nil
@@ -166,7 +166,7 @@ func parseSet(s string) (set Part, rest string, err error) {
 		}
 		switch {
 		case !ok:
-			return set, "", fmt.Errorf(`the "[" has no "]"; write \[ for the character: %w`, ErrPattern)
+			return set, "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
 		case lo == utf8.RuneError || hi == utf8.RuneError:
 			return set, "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
 		case hi < lo:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -44,7 +45,7 @@ func checkUserFile(path string) error {
 func (c *Caller) Store() (*approvals.Store, error) {
 	dir := approvals.Dir(c.Getenv)
 	if dir == "" {
-		return nil, &Hinted{errors.New("there is no place to remember anything"), "set HOME or XDG_STATE_HOME to an absolute path"}
+		return nil, &Hinted{errors.New("sbxhost cannot store trust and approvals, because neither HOME nor XDG_STATE_HOME is set"), "set one of them to an absolute path"}
 	}
 	dir, err := hostpath.Resolve("/", dir, c.WritableDirs(host.Options{}, dir))
 	if err != nil {
@@ -76,10 +77,10 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := fmt.Sprintf("or name it as your own word: -config %s", hostpath.ShellQuoted(path))
+	named := fmt.Sprintf("or use it without trust: -config %s", hostpath.ShellQuoted(path))
 	store, err := c.Store()
 	if err != nil {
-		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), named}
+		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), strings.TrimPrefix(named, "or ")}
 	}
 	state, before, err := store.Trusts(path, text)
 	if err != nil {
@@ -113,7 +114,7 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 // NotRemembered is the error for trust that cannot be stored: a read-only home, a full disk.
 func NotRemembered(path string, err error) error {
 	return &Hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
-		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or name the file as your own word: -config %s", hostpath.ShellQuoted(path))}
+		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or use the file without trust: -config %s", hostpath.ShellQuoted(path))}
 }
 
 // Age says to people how long ago something was.

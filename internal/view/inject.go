@@ -103,8 +103,8 @@ func (d *Definition) CheckCredentials(own map[string]Credential) error {
 			return Invalid(attribute, "another set in the list has the same token", "leave one of the two out")
 		case name == CredentialSSHAgent || set.Pass:
 		case d.Network.Names == nil:
-			return Invalid(attribute, fmt.Sprintf("with network = %v requests cannot be told apart, so the credential cannot stay outside", d.Network.Host),
-				fmt.Sprintf("list the names that commands reach in network; or pass the credential to commands, with pass = true in the block credential %q", name))
+			return Invalid(attribute, fmt.Sprintf("a credential stays outside only if network is a list of names; it is %v", d.Network.Host),
+				fmt.Sprintf("list the names that commands reach in network; or let commands have the value: pass = true in the block credential %q", name))
 		case isOwn:
 			if missing := slices.DeleteFunc(slices.Clone(set.Hosts), d.reaches); len(missing) > 0 {
 				return invalidf(attribute, fmt.Sprintf("add %q to network", missing[0]), "network does not reach %s, a host of credential %q, at port 443", missing[0], name)

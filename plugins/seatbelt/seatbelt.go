@@ -42,7 +42,7 @@ func newEngine(p platform) shared.Engine {
 
 const (
 	reasonUnsupported = "seatbelt needs macOS"
-	fixUnsupported    = `use engine = "bwrap" on Linux, or "auto"`
+	fixUnsupported    = `use engine = "native" on Linux, or "auto"`
 )
 
 func (p platform) check() error {

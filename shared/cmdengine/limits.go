@@ -92,10 +92,10 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 		switch {
 		case h.limit == "memory" && l.Memory < leastMemory:
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d bytes are too few for the launcher, the init and a command: %d is the least", l.Memory, leastMemory)}
+				Message: fmt.Sprintf("%d bytes are too few: it must be at least %dMiB", l.Memory, leastMemory>>20)}
 		case h.limit == "pids" && l.PIDs < leastPIDs:
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d is too few for the threads of the launcher, the init and a command: %d is the least", l.PIDs, leastPIDs)}
+				Message: fmt.Sprintf("%d is too few, because threads of the launcher and the init count: it must be at least %d", l.PIDs, leastPIDs)}
 		}
 	}
 	return nil
