@@ -193,6 +193,24 @@ func TestExplainShowsNoValue(t *testing.T) {
 	}
 }
 
+// What the sandbox has at a path, and what changes that.
+func TestExplainPath(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, about := range []string{"made", "/etc/passwd", "/tmp/none-such", "/none-such", "../beside"} {
+		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
+		if err := os.WriteFile(filepath.Join(filepath.Dir(a.Dir), "beside"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if status := runLine(a, []string{"explain", "-config", path, "-path", about}); status != 0 {
+			t.Fatalf("%s: status %d: %s", about, status, errs)
+		}
+		text := strings.NewReplacer(a.Dir, "$DIR", filepath.Dir(a.Dir), "$BASE", filepath.Dir(path), "$CONFIG").Replace(out.String())
+		b.WriteString("$ sbxhost explain -path " + about + "\n" + text + "\n")
+	}
+	golden(t, "explain-path.txt", b.String())
+}
+
 // Each rule of a network stands by itself, with its line or the flag.
 func TestExplainNamesRules(t *testing.T) {
 	t.Parallel()

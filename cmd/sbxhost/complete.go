@@ -45,7 +45,7 @@ func flagValues(name string) values {
 		return hclFile
 	case "C":
 		return directory
-	case "result", "events":
+	case "result", "events", "path":
 		return anyFile
 	case "network", "write":
 		return trueOrFalse

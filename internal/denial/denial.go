@@ -1,6 +1,7 @@
 package denial
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -30,7 +31,8 @@ type Denial struct {
 	Value string `json:"-"`
 	// Element says that Attribute is a list, and that Value is one more element of it.
 	Element bool `json:"-"`
-	// Change is the change of the definition that Value proposes, for people.
+	// Change is the change of the definition that Value proposes, for people. A change that gives up a
+	// protection has no Value: nobody should add it unread.
 	Change string `json:"change"`
 	// Guess says that the denial comes from the command's own words, and not from an observation:
 	// the sandbox does deny this, but perhaps the command failed for another reason.
@@ -97,6 +99,8 @@ type Machine interface {
 	// Stub reports whether a host path exists only while the command runs, so that the command does
 	// not create it.
 	Stub(path string) bool
+	// Unwritable returns the directory whose mode forbids the command's user to write at a host path; "" if none does.
+	Unwritable(path string) string
 	// NeverPropose says what a path would give, if a proposal must never open it: credentials, a
 	// way out of the sandbox. It is "" for every other path.
 	NeverPropose(path string) string
@@ -122,7 +126,7 @@ func (f *Failure) Denials() []Denial {
 	add := func(more ...Denial) {
 		for _, d := range more {
 			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
-				d.Change = f.change(&d)
+				d.Change = cmp.Or(d.Change, f.change(&d))
 				list = append(list, d)
 			}
 		}

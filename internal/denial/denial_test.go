@@ -14,13 +14,14 @@ import (
 
 // machine is one of which everything is told.
 type machine struct {
-	files    map[string]view.Kind
-	links    map[string]string
-	programs map[string]string
-	dropped  string
-	ports    []uint16
-	vars     []string
-	withheld map[string]string
+	files      map[string]view.Kind
+	links      map[string]string
+	programs   map[string]string
+	dropped    string
+	unwritable string
+	ports      []uint16
+	vars       []string
+	withheld   map[string]string
 	// interpreters are those of scripts.
 	interpreters map[string]string
 }
@@ -37,6 +38,7 @@ func (m *machine) Dropped(string) string        { return m.dropped }
 func (m *machine) Listens(port uint16) bool     { return slices.Contains(m.ports, port) }
 func (m *machine) Variable(name string) bool    { return slices.Contains(m.vars, name) }
 func (m *machine) Stub(p string) bool           { return p == "/src/p/.vscode" }
+func (m *machine) Unwritable(p string) string   { return m.unwritable }
 func (m *machine) NeverPropose(p string) string { return m.withheld[p] }
 
 func someMachine() *machine {
@@ -58,10 +60,13 @@ func someSpec() *shared.Spec {
 		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
 		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
 		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginAbove},
-		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: `approvals.mode = "deny"`},
+		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: view.OriginSensitive + `, a hard link of "x"`},
 		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: `deny_paths "keys"`},
 		{Source: "/src/p/.git/config", Path: "/workspace/.git/config", Access: shared.ReadOnly, Why: "protected: git config"},
-		{Source: "/src/p/.vscode", Path: "/workspace/.vscode", Access: shared.ReadOnly, Why: "protected: by default, .vscode"},
+		{Path: "/workspace/deep/id", Missing: shared.MissingIgnore, Why: `deny_paths "**/id"`},
+		{Source: "/src/p/.git/worktrees/other", Path: "/workspace/.git/worktrees/other", Access: shared.ReadOnly, Why: "protected: git worktrees/other"},
+		{Source: "/src/p/a.code-workspace", Path: "/workspace/a.code-workspace", Access: shared.ReadOnly, Why: "protected: by default, a.code-workspace"},
+		{Source: "/src/p/.vscode", Path: "/workspace/.vscode", Access: shared.ReadOnly, Missing: shared.MissingHold, Why: "protected: by default, .vscode"},
 	}}
 }
 
@@ -186,9 +191,9 @@ func TestSaid(t *testing.T) {
 		"cat: link: No such file or directory":                                                                                              {`read /away/file by bind_paths: add "/away/file" to bind_paths?`},
 		"touch: cannot touch '/opt/new': Read-only file system":                                                                             {"write /opt/new?"},
 		"touch: cannot touch '/workspace/new': Read-only file system":                                                                       nil,
-		"error: could not lock config file .git/config: Read-only file system":                                                              {"write /workspace/.git/config by git?"},
-		"cp: cannot create regular file '.git/config': Read-only file system":                                                               {"write /workspace/.git/config by git?"},
-		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                                                    {"write /workspace/.vscode/tasks.json by protect_paths_except?"},
+		"error: could not lock config file .git/config: Read-only file system":                                                              {`write /workspace/.git/config by git: git = "full"?`},
+		"cp: cannot create regular file '.git/config': Read-only file system":                                                               {`write /workspace/.git/config by git: git = "full"?`},
+		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                                                    {`write /workspace/.vscode/tasks.json by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"mv: cannot move '.git' to 'x': Device or resource busy":                                                                            {"write /workspace/.git by git?"},
 		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                                                   {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
 		"error connecting to api.github.com":                                                                                                {`connect api.github.com by network: network = ["api.github.com"]?`},
@@ -227,9 +232,9 @@ func TestSaid(t *testing.T) {
 		"bash: line 1: ../data/new: Read-only file system":                                                                                  {"write /data/new?"},
 		"touch: cannot touch '/srv/lib/new': No such file or directory":                                                                     {"write /srv/lib/new?"},
 		"cat: /srv/lib/new: No such file or directory":                                                                                      nil,
-		"mkdir: cannot create directory '.vscode': File exists":                                                                             {"write /workspace/.vscode by protect_paths_except?"},
+		"mkdir: cannot create directory '.vscode': File exists":                                                                             {`write /workspace/.vscode by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"mkdir: cannot create directory 'keys': File exists":                                                                                nil,
-		"error: could not write config file .git/config: Device or resource busy":                                                           {"write /workspace/.git/config by git?"},
+		"error: could not write config file .git/config: Device or resource busy":                                                           {`write /workspace/.git/config by git: git = "full"?`},
 		"error: keys/id: can only add regular files, symbolic links or git-directories":                                                     {"read /workspace/keys/id by deny_paths?"},
 		"error: key does not contain a section: nosuch":                                                                                     nil,
 		"cat: .vscode: Permission denied":                                                                                                   nil,
@@ -255,12 +260,21 @@ func TestSaid(t *testing.T) {
 		"os.fork()\nBlockingIOError: [Errno 11] Resource temporarily unavailable":                                                           {"use by limits.pids: limits { pids = 16 }?"},
 		"cp: error writing 'big': No space left on device":                                                                                  nil,
 		"MemoryError": {`use by limits.memory: limits { memory = "128MiB" }?`},
-		"OSError: [Errno 24] Too many open files: '/x'":       {"use by limits.open_files: limits { open_files = 64 }?"},
-		"dd: error writing '/tmp/x': No space left on device": {`use by limits.temp_size: limits { temp_size = "16MiB" }?`},
-		"sh: 1: API_URL: parameter not set":                   {`read by env_passthrough: add "API_URL" to env_passthrough?`},
-		"KeyError: OTHER_URL is not set":                      nil,
-		"just some text, and /srv/lib":                        nil,
-		"":                                                    nil,
+		"OSError: [Errno 24] Too many open files: '/x'":                            {"use by limits.open_files: limits { open_files = 64 }?"},
+		"dd: error writing '/tmp/x': No space left on device":                      {`use by limits.temp_size: limits { temp_size = "16MiB" }?`},
+		"sh: 1: API_URL: parameter not set":                                        {`read by env_passthrough: add "API_URL" to env_passthrough?`},
+		"KeyError: OTHER_URL is not set":                                           nil,
+		"cp: cannot create special file '/tmp/x/./id': Operation not permitted":    {"read /workspace/deep/id by deny_paths?"},
+		`rsync: [generator] mknod "/tmp/x/id" failed: Operation not permitted (1)`: {"read /workspace/deep/id by deny_paths?"},
+		"tar: ./id: Cannot mknod: Operation not permitted":                         {"read /workspace/deep/id by deny_paths?"},
+		"cp: cannot create special file '/tmp/x/null': Operation not permitted":    nil,
+		"mknod: /tmp/id: Operation not permitted":                                  nil,
+		"warning: failed to remove .vscode/.gitignore: Read-only file system":      nil,
+		"warning: failed to remove keys/: Device or resource busy":                 {"read /workspace/keys by deny_paths?"},
+		"touch: cannot touch '.git/worktrees/other/HEAD': Read-only file system":   {"write /workspace/.git/worktrees/other/HEAD by git?"},
+		"touch: cannot touch 'a.code-workspace': Read-only file system":            {`write /workspace/a.code-workspace by protect_paths_except: add "*.code-workspace" to protect_paths_except?`},
+		"just some text, and /srv/lib":                                             nil,
+		"":                                                                         nil,
 	} {
 		spec := someSpec()
 		spec.Limits = shared.Limits{PIDs: 8, Memory: 64 << 20, OpenFiles: 32, TempSize: 8 << 20}
@@ -273,14 +287,14 @@ func TestSaid(t *testing.T) {
 func TestLeftByGit(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string][]string{
-		"error: unable to unlink old '.vscode/settings.json': Read-only file system\r\nSwitched to branch 'x'\n": {"write /workspace/.vscode/settings.json by protect_paths_except?"},
-		"warning: unable to unlink '.vscode': Device or resource busy":                                           {"write /workspace/.vscode by protect_paths_except?"},
-		"Rebasing (1/2)\rerror: unable to create file .vscode/two words: Read-only file system":                  {"write /workspace/.vscode/two words by protect_paths_except?"},
+		"error: unable to unlink old '.vscode/settings.json': Read-only file system\r\nSwitched to branch 'x'\n": {`write /workspace/.vscode/settings.json by protect_paths_except: add ".vscode" to protect_paths_except?`},
+		"warning: unable to unlink '.vscode': Device or resource busy":                                           {`write /workspace/.vscode by protect_paths_except: add ".vscode" to protect_paths_except?`},
+		"Rebasing (1/2)\rerror: unable to create file .vscode/two words: Read-only file system":                  {`write /workspace/.vscode/two words by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"error: unable to unlink old 'keys/id': Device or resource busy":                                         {"read /workspace/keys/id by deny_paths?"},
 		"error: unable to unlink old 'in.txt': Device or resource busy":                                          nil,
 		"error: unable to unlink old '.vscode/settings.json': Permission denied":                                 nil,
 		"error: Your local changes to the following files would be overwritten by checkout:\n\t.vscode/x":        nil,
-		"^@error: unable to unlink old '.vscode/typed': Read-only file system":                                   {"write /workspace/.vscode/typed by protect_paths_except?"},
+		"^@error: unable to unlink old '.vscode/typed': Read-only file system":                                   {`write /workspace/.vscode/typed by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"touch: cannot touch '.vscode/x': Read-only file system":                                                 nil,
 		"curl: (6) Could not resolve host: registry.npmjs.org":                                                   nil,
 		"": nil,
@@ -294,7 +308,7 @@ func TestLeftByGit(t *testing.T) {
 	}
 	check(t, "failed", &Failure{Command: shared.Command{Args: []string{"git"}, Dir: "/workspace/sub"},
 		Stderr: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
-		[]string{"write /workspace/.vscode/x by protect_paths_except?"})
+		[]string{`write /workspace/.vscode/x by protect_paths_except: add ".vscode" to protect_paths_except?`})
 }
 
 func TestSetIDFiles(t *testing.T) {
@@ -303,6 +317,19 @@ func TestSetIDFiles(t *testing.T) {
 	check(t, "u+s", &Failure{Command: shared.Command{Args: strings.Fields("chmod u+s tool")}, Stderr: said}, []string{"call?"})
 	check(t, "4755", &Failure{Command: shared.Command{Script: "chmod 4755 tool"}, Stderr: said}, []string{"call?"})
 	check(t, "+x", &Failure{Command: shared.Command{Args: strings.Fields("chmod +x tool")}, Stderr: said}, nil)
+}
+
+// What a mode keeps the command's user from writing, no attribute lets it write.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	m := someMachine()
+	said := []byte("touch: cannot touch 'x': Read-only file system")
+	spec := someSpec()
+	spec.Table[1].Access = shared.ReadOnly
+	check(t, "read_only", &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/workspace"}, Stderr: said}, []string{"write /workspace/x by read_only: read_only = false?"})
+	m.unwritable = "/src/p"
+	check(t, "a mode", &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/workspace"}, Stderr: said}, []string{"write /workspace/x?"})
+	check(t, "a bind", &Failure{Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/data/deep/tools"}, Stderr: said}, []string{"write /data/deep/tools/x?"})
 }
 
 // What root may and its commands may not. Others may not outside either.
@@ -424,6 +451,8 @@ func TestTextAndSaid(t *testing.T) {
 		{"git clone https://a.example/x y", "fatal: destination path 'y' already exists and is not an empty directory.", nil},
 		{"echo building >&2; curl -s https://a.example", "building", named("a.example", "a.example")},
 		{"touch /tmp/x && exit 30", "", nil},
+		{"mkdir /tmp/x && cp -r . /tmp/x", "", nil}, {"cp -r . /tmp/x; cat /tmp/x", "", nil}, {"echo x > /tmp/x; exit 3", "", nil},
+		{"cp -r /tmp/x .", "", shown("/tmp/x")},
 		{"cat /tmp/x && exit 30", "", shown("/tmp/x")},
 		{"tmux -S /run/app.sock ls", "error connecting to /run/app.sock (No such file or directory)", []string{"connect /run/app.sock by unix_sockets?"}},
 		// What the text sets and the options lead to.

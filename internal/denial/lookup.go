@@ -112,7 +112,7 @@ func (f *Failure) hidden(p string, entry *shared.Entry) Denial {
 
 // notWritten is about a path that a command could not write, rename or remove.
 func (f *Failure) notWritten(p string) Denial {
-	entry, _ := shared.Cover(f.Spec.Table, p)
+	entry, host := shared.Cover(f.Spec.Table, p)
 	if entry == nil {
 		if view.WritableInside(f.Spec, p) {
 			return Denial{}
@@ -126,29 +126,65 @@ func (f *Failure) notWritten(p string) Denial {
 	switch entry.Access {
 	case shared.Hidden:
 		if entry.Why == view.OriginAbove {
+			if view.WritableInside(f.Spec, p) {
+				return Denial{} // in the home
+			}
 			d.Reason = fmt.Sprintf("%s lies beside what sandbox %q shows of that directory: commands write the workspace, their home and /tmp", hostpath.Quote(p), f.Sandbox)
 			return d
 		}
 		return f.hidden(p, entry)
 	case shared.ReadOnly:
 		d.Reason = fmt.Sprintf("%s is read-only in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)
-		switch {
+		binds := strings.HasPrefix(d.Attribute, "bind_paths[")
+		if d.Attribute == "read_only" || binds {
+			if at := f.Machine.Unwritable(host); at != "" {
+				d.Attribute = ""
+				d.Reason = fmt.Sprintf("%s cannot be written in sandbox %q: by the mode of %s, its user cannot write there", hostpath.Quote(p), f.Sandbox, hostpath.Quote(at))
+				return d
+			}
+		}
+		switch d.Change = concession(entry.Why); {
 		case d.Attribute == "read_only":
 			d.Value = "false"
-		case strings.HasPrefix(d.Attribute, "bind_paths["):
+		case binds:
 			d.Value = fmt.Sprintf("{ host = %s, read_only = false }", text(entry.Source))
+		case d.Attribute == "" && strings.HasPrefix(entry.Why, "protected: "):
+			d.Reason += ": change it outside of the sandbox"
 		}
 		return d
 	}
 	// The path is writable, but must stay so that nothing in it moves elsewhere.
 	for _, pin := range shared.Pins(f.Spec.Table) {
 		if pin.Path == p {
-			d.Attribute = attributeOf(pin.Why)
+			d.Attribute, d.Change = attributeOf(pin.Why), concession(pin.Why)
+			for _, e := range f.Spec.Table { // one change must free all that lies in it
+				if e.Path != p && paths.Inside(p, e.Path) && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) && concession(e.Why) != d.Change {
+					d.Change = ""
+				}
+			}
 			d.Reason = fmt.Sprintf("%s cannot be renamed or removed in sandbox %q, for what lies in it (%s)", hostpath.Quote(p), f.Sandbox, pin.Why)
 			return d
 		}
 	}
 	return Denial{}
+}
+
+// concession is the change of the definition that gives a protection up; "" where none is known to.
+func concession(why string) string {
+	if name, ok := strings.CutPrefix(why, "protected: by default, "); ok {
+		if path.Ext(name) == ".code-workspace" {
+			name = "*" + path.Ext(name)
+		}
+		if slices.Contains(view.DefaultProtected(), name) {
+			return "add " + text(name) + " to protect_paths_except"
+		}
+	}
+	// Other files that git obeys may be protected for another reason as well.
+	name, ok := strings.CutPrefix(why, "protected: git ")
+	if first, _, _ := strings.Cut(name, "/"); ok && slices.Contains([]string{"hooks", "config", "config.worktree", "commondir", "info", "objects", "modules", "remotes", "branches"}, first) {
+		return `git = "full"`
+	}
+	return ""
 }
 
 // attributeOf returns the attribute in an entry's reason; empty for none.
@@ -160,6 +196,8 @@ func attributeOf(why string) string {
 		return "git"
 	case strings.HasPrefix(why, view.OriginSocket):
 		return "unix_sockets"
+	case strings.HasPrefix(why, view.OriginSensitive):
+		return "approvals.mode"
 	case strings.HasPrefix(why, "protected: protect_paths"):
 		return "protect_paths"
 	case strings.HasPrefix(why, "protected: by default"):
@@ -167,7 +205,7 @@ func attributeOf(why string) string {
 	}
 	name, _, _ := strings.Cut(why, " ")
 	name = strings.TrimRight(name, ":,")
-	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "devices", "workspace.", "approvals."} {
+	for _, known := range [...]string{"bind_paths", "deny_paths", "protect_paths", "unix_sockets", "devices", "workspace."} {
 		if strings.HasPrefix(name, known) {
 			return name
 		}
@@ -183,6 +221,31 @@ func (f *Failure) uncreatable(p string) Denial {
 		d.Path, d.Operation, d.Attribute, d.Value = p, "write", "", ""
 	}
 	return d
+}
+
+// placeholder reports whether a path lies in what is there for the sandbox's sake alone.
+func (f *Failure) placeholder(p string) bool {
+	entry, _ := shared.Cover(f.Spec.Table, p)
+	return entry != nil && entry.Access == shared.ReadOnly && entry.Missing == shared.MissingHold && f.Machine.Stub(entry.Source)
+}
+
+// copied is about a hidden file that a program copies: it finds a device node there, and can make none.
+func (f *Failure) copied(line string, copies []string) Denial {
+	lower := strings.ToLower(line)
+	if !strings.Contains(lower, "create special file") && !strings.Contains(lower, "mknod \"") && !strings.Contains(lower, "cannot mknod") {
+		return Denial{}
+	}
+	for _, p := range copies {
+		for i := range f.Spec.Table {
+			e := &f.Spec.Table[i]
+			if e.Access == shared.Hidden && e.Why != view.OriginAbove && path.Base(e.Path) == path.Base(p) {
+				d := f.hidden(e.Path, e)
+				d.Reason += ": a device node is in its place, which cannot be copied"
+				return d
+			}
+		}
+	}
+	return Denial{}
 }
 
 // taken is about a path that exists only for the sandbox, and that the command wanted to make.

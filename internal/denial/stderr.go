@@ -141,9 +141,13 @@ func (f *Failure) complaints() (list []Denial) {
 				if m := patterns().library.FindStringSubmatch(line); m != nil {
 					list = append(list, f.library(m[1]))
 				}
-				for _, p := range f.subjects(line) {
+				subjects := f.subjects(line)
+				for _, p := range subjects {
 					if lookups++; lookups > maxLookup {
 						break
+					}
+					if c == unwritable && strings.Contains(line, "failed to remove ") && f.placeholder(p) {
+						continue // git clean goes on
 					}
 					d := f.ofPath(c, p)
 					if d.Reason == "" && c == absent && makes(line) {
@@ -152,7 +156,7 @@ func (f *Failure) complaints() (list []Denial) {
 					list = append(list, d)
 				}
 				if c == refused {
-					list = append(list, f.ofCall(line))
+					list = append(list, f.ofCall(line), f.copied(line, subjects))
 				}
 			case full:
 				list = append(list, f.full(line))

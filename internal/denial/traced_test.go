@@ -17,7 +17,7 @@ func TestTraced(t *testing.T) {
 		"a program":          {shared.TracedCall{Wants: "execute", Target: "/tools/bin/x", Error: "ENOENT"}, []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
 		"hidden":             {shared.TracedCall{Wants: "read", Target: "/workspace/keys/id", Error: "ENOENT"}, []string{"read /workspace/keys/id by deny_paths?"}},
 		"credentials":        {shared.TracedCall{Wants: "read", Target: "/home/me/.ssh/id", Error: "ENOENT"}, []string{"read /home/me/.ssh/id?"}},
-		"not written":        {shared.TracedCall{Wants: "write", Target: "/workspace/.vscode/x", Error: "EROFS"}, []string{"write /workspace/.vscode/x by protect_paths_except?"}},
+		"not written":        {shared.TracedCall{Wants: "write", Target: "/workspace/.vscode/x", Error: "EROFS"}, []string{`write /workspace/.vscode/x by protect_paths_except: add ".vscode" to protect_paths_except?`}},
 		"a socket":           {shared.TracedCall{Wants: "connect", Target: "/run/app.sock", Error: "ENOENT"}, []string{`connect /run/app.sock by unix_sockets?`}},
 		"a port":             {shared.TracedCall{Wants: "connect", Target: "127.0.0.1:5432", Error: "ECONNREFUSED"}, []string{"connect localhost:5432 by host_ports: add 5432 to host_ports?"}},
 		"an address":         {shared.TracedCall{Wants: "connect", Target: "192.0.2.1:443", Error: "ENETUNREACH"}, []string{"connect 192.0.2.1:443 by network?"}},

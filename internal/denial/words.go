@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
@@ -13,14 +14,14 @@ import (
 // likely than others.
 func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
-		for i, word := range l.words[1:] { // the program's own name is checked elsewhere
+		for _, word := range l.words[1:] { // the program's own name is checked elsewhere
 			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 				word = value
 			}
 			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 || path.Base(l.words[0]) == "mount" {
 				continue
 			}
-			if p := f.absolute(l.dir, word); p != "" && !(l.makes(i+1) && view.WritableInside(f.Spec, p)) {
+			if p := f.absolute(l.dir, word); p != "" && !(f.makes(p) && view.WritableInside(f.Spec, p)) {
 				if d := f.unseenPath(p); d.Reason != "" {
 					d.Guess = true
 					return d
@@ -66,10 +67,32 @@ func (f *Failure) saysWhy(words []string) bool {
 	return false
 }
 
+// makes reports whether the command lines make a path, or a directory above it.
+func (f *Failure) makes(p string) bool {
+	return slices.ContainsFunc(f.commands(), func(l line) bool {
+		for i, word := range l.words[1:] {
+			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+				word = value
+			}
+			if made := f.absolute(l.dir, strings.TrimLeft(word, ">")); made != "" && made != "/" && paths.Inside(made, p) && l.makes(i+1) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // makes reports whether the word is a path that the line will make.
 func (l line) makes(i int) bool {
 	switch path.Base(l.words[0]) {
 	case "touch", "mkdir", "tee", "mktemp":
+		return true
+	case "cp", "mv", "ln", "install", "rsync":
+		if i == len(l.words)-1 {
+			return true
+		}
+	}
+	if strings.HasPrefix(l.words[i], ">") || strings.HasSuffix(l.words[i-1], ">") {
 		return true
 	}
 	return slices.Contains([]string{"-o", "-d", "--output", "--target"}, l.words[i-1]) || strings.HasPrefix(l.words[i], "--output=")

@@ -111,6 +111,31 @@ func (w *Witness) Interpreter(p string) string {
 	return ""
 }
 
+// Unwritable returns the directory whose mode forbids the user of commands to make a missing host path. For an
+// existing path it is the directory above, if the path's own mode forbids writing too.
+func (w *Witness) Unwritable(p string) string {
+	for at := range paths.Up(p) {
+		info, err := os.Lstat(at)
+		switch {
+		case err != nil:
+		case !w.keepsFromWriting(info):
+			return ""
+		case at != p:
+			return at
+		}
+	}
+	return ""
+}
+
+// keepsFromWriting reports whether a mode forbids writing to the user of commands. It ignores groups and access
+// control lists.
+func (w *Witness) keepsFromWriting(info os.FileInfo) bool {
+	if info.Sys().(*syscall.Stat_t).Uid == w.uid() {
+		return info.Mode()&0o200 == 0
+	}
+	return info.Mode()&0o022 == 0
+}
+
 // Dropped says why a directory of the caller's PATH is not in the command's; else "".
 func (w *Witness) Dropped(dir string) string {
 	i := slices.IndexFunc(w.Notes, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })

@@ -67,7 +67,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
 	case f.Reason == scan.NonDirNameMatch || f.Reason == scan.HardLink:
 		if v.in.HideSensitive {
-			return v.hideFound(found, f, originSensitive)
+			return v.hideFound(found, f, OriginSensitive)
 		}
 	case f.Reason == scan.Socket:
 		if !slices.Contains(granted, f.Path) {
@@ -137,7 +137,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if way.Err != nil || way.Kind == Absent {
 		return nil // it leads nowhere
 	}
-	sensitive := why == originSensitive
+	sensitive := why == OriginSensitive
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
 		if sensitive {
 			return invalidf("approvals.mode", "remove the link",

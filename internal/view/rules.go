@@ -170,7 +170,8 @@ func PatternRoots(rules []Rule, trees []string) []string {
 	return paths.Outermost(list)
 }
 
-const originSensitive = "sensitive file"
+// OriginSensitive is why files are hidden that look as if they held secrets, with approvals.mode = "deny".
+const OriginSensitive = "sensitive file"
 
 // Sensitive reports whether a file of this name probably has secrets.
 func Sensitive(name string) bool {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,7 +155,7 @@ func (e *Execution) printDenials() {
 		shown = maxTraceHints
 	}
 	for i := range denials[:min(len(denials), shown)] {
-		e.Say("hint: " + e.denialLine(&denials[i]))
+		e.Say("hint: " + e.flags.DenialLine(&denials[i]))
 	}
 	if more := len(denials) - shown; more > 0 {
 		e.Say(fmt.Sprintf("hint: and %d more, which -result lists", more))
@@ -236,32 +235,10 @@ func outermost(values []string) []string {
 // placeDenial adds the place of the attribute that causes a denial, and the change in the caller's
 // form.
 func (e *Execution) placeDenial(d *host.Denial) {
-	flag := e.flags.FlagOf(d.Attribute)
-	if d.At = cmp.Or(flag, e.place(d.Attribute)); flag != "" {
-		d.Change = e.flags.Change(d)
-	}
+	e.flags.PlaceDenial(e.App, e.setup, d)
 	if d.Attribute == "limits.timeout" && e.setup != nil {
 		d.Reason = e.timedOut()
 	}
-}
-
-// denialLine says what the sandbox denied, what would allow it, and where that is written.
-func (e *Execution) denialLine(d *host.Denial) string {
-	at, change := "at "+d.At, d.Change
-	switch {
-	case d.Attribute == "", change == "" && d.At == "":
-		return d.Reason
-	case change == "":
-		return d.Reason + "; see " + d.Attribute + " " + at
-	case strings.HasPrefix(d.At, "-"):
-		at = "instead"
-	case d.At == "":
-		at = "in a configuration, which sbxhost init writes"
-	}
-	if strings.HasPrefix(change, "network = ") {
-		change = e.flags.Change(d) + ", or " + change
-	}
-	return fmt.Sprintf("%s; to allow it: %s %s", d.Reason, change, at)
 }
 
 // hint adds help to err if the command was not found, and says which time limit ended it; nothing
@@ -277,7 +254,7 @@ func (e *Execution) hint(err error) error {
 	}
 	switch {
 	case len(e.report.Denials) > 0:
-		return cli.Hint(err, e.denialLine(&e.report.Denials[0]))
+		return cli.Hint(err, e.flags.DenialLine(&e.report.Denials[0]))
 	case !e.flags.Scripted && len(e.args) == 1 && strings.ContainsAny(e.args[0], " \t\n;|&<>$"):
 		return cli.Hint(err, "if that is shell text, write -c before it: sbxhost exec -c "+cli.ShellQuote(e.args[0]))
 	}
@@ -310,28 +287,11 @@ func networkSummary(uses []audit.NetworkUse) (lines []string) {
 func (e *Execution) timedOut() string {
 	limit := e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Timeout
 	from := "limits.timeout of sandbox " + strconv.Quote(e.setup.Sandbox)
-	if at := e.place("limits.timeout"); at != "" {
+	if at := e.setup.Place(e.Dir, "limits.timeout"); at != "" {
 		from += ", " + at
 	}
 	if e.flags.Timeout != nil {
 		from = "-timeout"
 	}
 	return fmt.Sprintf("the command was ended after %v, its time limit (%s)", limit, from)
-}
-
-// place returns the place of a sandbox's attribute in the configuration, or where it would be; ""
-// for the built-in configuration.
-func (e *Execution) place(attribute string) string {
-	if attribute == "" || e.setup == nil || e.setup.File.Path() == "" {
-		return ""
-	}
-	at, ok := e.setup.File.Locate(e.setup.Sandbox, attribute)
-	if !ok {
-		return ""
-	}
-	name := at.Filename
-	if rel, err := filepath.Rel(e.Dir, name); err == nil && filepath.IsLocal(rel) {
-		name = rel
-	}
-	return fmt.Sprintf("%s:%d", cli.Quote(name), at.Start.Line)
 }

@@ -94,8 +94,15 @@ type explainedText struct {
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
 	flags.Register(fs)
-	asJSON, all := cli.JSONFlag(fs), cli.VerboseFlag(fs)
+	asJSON, all, about := cli.JSONFlag(fs), cli.VerboseFlag(fs), fs.String("path", "", "")
 	return func() error {
+		if *about != "" {
+			s, out, err := explainedPath(a, flags, *about, fs.Args())
+			if err != nil {
+				return setup.WithRemedy(a, s, flags, err)
+			}
+			return a.Result(*asJSON, out, out.text())
+		}
 		s, out, err := explained(a, flags, fs.Args())
 		if err != nil {
 			return setup.WithRemedy(a, s, flags, err)

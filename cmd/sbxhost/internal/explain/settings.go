@@ -36,7 +36,7 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	list := []settingJSON{}
 	for _, s := range file.Settings(sandbox, options, schema) {
 		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: "default"}
-		switch variable := variableOf(a, s.Attribute); {
+		switch variable := setup.VariableOf(a, s.Attribute); {
 		case flags != nil && flags.FlagOf(s.Attribute) != "":
 			out.Origin = flags.FlagOf(s.Attribute)
 		case variable != "":
@@ -55,21 +55,6 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 func knownSchema(a *cli.App, o host.Options, sandbox string) shared.OptionSchema {
 	schema, _ := setup.Caller(a).KnownOptions(o, sandbox)
 	return schema
-}
-
-// variableOf returns the environment variable that has set an attribute.
-func variableOf(a *cli.App, attribute string) string {
-	name := ""
-	switch attribute {
-	case "approvals.mode":
-		name = "SBXHOST_APPROVAL_MODE"
-	case "audit.path":
-		name = "SBXHOST_AUDIT"
-	}
-	if name == "" || a.Getenv(name) == "" {
-		return ""
-	}
-	return name
 }
 
 // settingRows formats the settings for people.

@@ -90,7 +90,10 @@ func (e *Explained) filesInShort() (rows [][]string) {
 		if entry.Why == view.OriginAbove {
 			continue
 		}
-		origin, _, _ := strings.Cut(entry.Why, ":")
+		origin, _, cut := strings.Cut(entry.Why, ":")
+		if !cut || strings.Contains(origin, `"`) { // of an element
+			origin = entry.Why
+		}
 		key := [...]string{entry.Access, origin}
 		i, ok := row[key]
 		if !ok {

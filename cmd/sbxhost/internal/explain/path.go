@@ -1,0 +1,119 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+)
+
+// pathJSON is what the sandbox has at one path, as -json gives it.
+type pathJSON struct {
+	Version int    `json:"version"` // 1
+	Sandbox string `json:"sandbox"`
+	Path    string `json:"path"`   // inside
+	Host    string `json:"host"`   // on the host; empty where nothing of the host's is there
+	Access  string `json:"access"` // "not shown", or as in ExplainedEntry
+	Why     string `json:"why"`
+	// Denials are what keeps a command from reading and writing there.
+	Denials []host.Denial `json:"denials"`
+	lines   []string      // Denials, for people
+}
+
+// explainedPath says of one path what a command finds there, and which attribute changes that.
+func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) (*setup.Setup, *pathJSON, error) {
+	if len(args) == 0 && !flags.Scripted {
+		args = []string{"true"}
+	}
+	s, h, cmd, err := setup.Command(context.Background(), a, flags, args)
+	if err != nil {
+		return s, nil, err
+	}
+	defer h.Close()
+	e, err := cmd.Explain()
+	if err != nil {
+		return s, nil, err
+	}
+	out := &pathJSON{Version: 1, Sandbox: e.Sandbox, Path: a.Absolute(about), Denials: []host.Denial{}}
+	if e.Spec.Unconfined {
+		out.Host, out.Access, out.Why = out.Path, "unconfined", "the command runs without a sandbox"
+		return s, out, nil
+	}
+	for _, call := range []shared.TracedCall{{Wants: "read", Error: "ENOENT"}, {Wants: "write", Error: "EROFS"}} {
+		if slices.ContainsFunc(out.Denials, isRead) {
+			break // nor can it be written
+		}
+		call.Target = out.Path
+		denied, err := cmd.Denied(call)
+		if err != nil {
+			return s, nil, err
+		}
+		for i := range denied {
+			flags.PlaceDenial(a, s, &denied[i])
+			out.Denials, out.lines = append(out.Denials, denied[i]), append(out.lines, flags.DenialLine(&denied[i]))
+		}
+	}
+	out.find(&e.Spec)
+	return s, out, nil
+}
+
+func isRead(d host.Denial) bool { return d.Operation == "read" }
+
+// find says what a command of spec finds at the path.
+func (out *pathJSON) find(spec *shared.Spec) {
+	entry, at := shared.Cover(spec.Table, out.Path)
+	unread := slices.ContainsFunc(out.Denials, isRead)
+	_, err := os.Lstat(out.Path)
+	switch {
+	case entry != nil && entry.Why != view.OriginAbove:
+		out.Host, out.Access, out.Why = at, entry.Access.String(), entry.Why
+	case view.WritableInside(spec, out.Path):
+		out.Access, out.Why = shared.Private.String(), "the command's own"
+	case unread:
+		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
+	case errors.Is(err, fs.ErrNotExist):
+		out.Access, out.Why = "not shown", "nothing is there on this machine"
+	case view.Shows(spec, out.Path) == "":
+		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
+	default:
+		out.Host, out.Access, out.Why = out.Path, shared.ReadOnly.String(), "filesystem "+`"`+spec.Filesystem.String()+`"`
+	}
+}
+
+// text is an explanation for people.
+func (out *pathJSON) text() string {
+	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}, {"access", meaning(out.Access)}, {"because", cli.Printable(out.Why)}}
+	if out.Host != "" && out.Host != path.Clean(out.Path) {
+		rows = slices.Insert(rows, 2, []string{"on the host", cli.Quote(out.Host)})
+	}
+	var b strings.Builder
+	b.WriteString(cli.Table("", rows))
+	if len(out.lines) > 0 {
+		b.WriteString("\n" + cli.List("", out.lines))
+	}
+	return b.String()
+}
+
+// meaning is an access in words.
+func meaning(access string) string {
+	switch access {
+	case shared.ReadWrite.String():
+		return "writable"
+	case shared.Overlay.String():
+		return "writable; the host's files do not change"
+	case shared.Private.String():
+		return "writable; nothing of the host is there, and it ends with the command or session"
+	case shared.Hidden.String():
+		return "hidden"
+	}
+	return access
+}
