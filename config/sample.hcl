@@ -53,6 +53,10 @@ sandbox "fast" {
     { host = "~/.gitconfig", optional = true },
   ]
 
+  # What commands cannot read, and what they can read but not write.
+  # deny_paths    = ["**/.env"]
+  # protect_paths = ["Makefile"]
+
   # What git obeys, such as hooks and configuration, cannot be written; "full"
   # gives that up, and tells at its end what a command has changed of it.
   git = "protected"

@@ -477,6 +477,14 @@ func TestTextAndSaid(t *testing.T) {
 	}
 	spec := someSpec()
 	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
+	for text, want := range map[string][]string{
+		`python3 -c 'connect(("192.0.2.1", 443))'`:                              {"connect 192.0.2.1:443 by network?"},
+		`python3 -c 'connect(("127.0.0.1", 443))'`:                              nil,
+		`python3 -c 'connect(("192.0.2.1", 443)); connect(("192.0.2.2", 443))'`: nil,
+		`python3 -c 'connect(("a.example", 443))'`:                              nil,
+	} {
+		check(t, text, &Failure{Spec: spec, Command: shared.Command{Script: text}, Stderr: []byte("OSError: [Errno 101] Network is unreachable")}, want)
+	}
 	check(t, "a proxy", &Failure{Spec: spec, Command: shared.Command{Script: "HTTPS_PROXY=http://p.example:3128 curl https://a.example"}, Network: []audit.NetworkUse{{Name: "p.example", Reason: egress.ReasonUnlisted}}},
 		[]string{`connect p.example by network: add "p.example:3128" to network`})
 }

@@ -373,6 +373,13 @@ func (f *Failure) unreachable(line string) Denial {
 			return f.hostPort(number(m[0][1]))
 		}
 	}
+	if len(endpoints) == 0 && f.Spec.Network.Mode == shared.NetworkNames && strings.Contains(strings.ToLower(line), "network is unreachable") {
+		if m := patterns().arguments.FindAllStringSubmatch(f.text(), 2); len(m) == 1 {
+			if ip, err := netip.ParseAddr(m[0][1]); err == nil && !ip.IsLoopback() && !egress.Fake(ip) {
+				return f.unlisted(ip.String(), number(m[0][2]))
+			}
+		}
+	}
 	for _, m := range endpoints {
 		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
 		if m[1] == "localhost" || ip.IsLoopback() {

@@ -158,7 +158,7 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	e.cleanPlaces(&in)
 	if in.Root {
 		// Root's tar gives each file to its owner in the archive, and fails if it cannot.
-		e.set("TAR_OPTIONS", strings.TrimSpace(e.values["TAR_OPTIONS"]+" --no-same-owner"), "root without its rights")
+		e.set("TAR_OPTIONS", strings.TrimSpace(e.values["TAR_OPTIONS"]+" --no-same-owner"), "commands of root")
 	}
 	if in.TraceParent != "" {
 		delete(e.values, "TRACESTATE") // the caller's belongs to another span

@@ -61,6 +61,12 @@ func marked(st *unix.Stat_t) bool {
 	return false
 }
 
+// Is reports whether a path looks like a stub.
+func Is(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && marked(&st)
+}
+
 // fresh reports whether this can be a file that a process is still making, without its mark. A
 // claim opens the file for writing, and the kernel executes no file that is open for writing: so it
 // is not a hook in use.

@@ -145,6 +145,11 @@ func (e *Execution) printDenials() {
 	if e.quiet || e.shell {
 		return
 	}
+	for _, u := range e.report.Network {
+		if u.Allowed && strings.HasPrefix(u.Reason, "lookup ") { // by the host, for the command
+			e.Say(fmt.Sprintf("the sandbox allows %s, but this machine could not look it up: %s", hostpath.Line(u.Name), cli.OneLine(u.Reason)))
+		}
+	}
 	succeeded := e.report.ExitCode != nil && *e.report.ExitCode == 0
 	quietly := succeeded && !e.trace && cli.IsTerminal(e.Stderr) // the user sees on the terminal that it went well
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool {

@@ -6,12 +6,17 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
+	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/stubs"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -78,6 +83,7 @@ type ExplainedEntry struct {
 	Missing    string `json:"missing"`          // "refuse", "ignore", "hold"
 	Degradable bool   `json:"degradable,omitempty"`
 	Why        string `json:"why"`
+	exists     bool   // on the host, and it is no placeholder
 }
 
 type explainedVar struct {
@@ -147,6 +153,9 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	for _, w := range warnings(h, options.Sandboxes[s.Sandbox], &e.Spec) {
 		out.Notes = append(out.Notes, w.Message)
 	}
+	if p := s.File.Path(); s.Origin == config.OriginWorkspace && filepath.Base(p) != config.FileName && exists(filepath.Join(filepath.Dir(p), config.FileName)) {
+		out.Notes = append(out.Notes, config.FileName+" is not used: "+cli.Quote(filepath.Base(p))+" beside it comes first")
+	}
 	for _, path := range a.ForeignConfigs {
 		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")
 	}
@@ -169,8 +178,9 @@ func newExplained(e *host.Explanation) *Explained {
 		// Nothing enforces the definition's values.
 		out.Network, out.Filesystem = "unconfined", "unconfined"
 	} else {
+		at := view.HostPaths(e.Spec.Table)
 		for _, entry := range e.Spec.Table {
-			out.Table = append(out.Table, ExplainedEntry{entry.Path, entry.Source, entry.Access.String(), entry.Missing.String(), entry.Degradable, entry.Why})
+			out.Table = append(out.Table, ExplainedEntry{entry.Path, entry.Source, entry.Access.String(), entry.Missing.String(), entry.Degradable, entry.Why, exists(at(&entry))})
 		}
 	}
 	if len(out.Options) == 0 {
@@ -191,6 +201,12 @@ func newExplained(e *host.Explanation) *Explained {
 	out.Launcher = append(out.Launcher, e.Plan.Argv...)
 	out.Notes = append(out.Notes, e.Plan.Notes...)
 	return out
+}
+
+// exists reports whether a host path exists and is no placeholder.
+func exists(p string) bool {
+	_, err := os.Lstat(p)
+	return p != "" && err == nil && !stubs.Is(p)
 }
 
 // limitsOf returns the limits with a value.

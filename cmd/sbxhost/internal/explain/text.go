@@ -58,7 +58,7 @@ func (e *Explained) text(all bool) string {
 	}
 	var rows [][]string
 	for _, entry := range e.Table {
-		rows = append(rows, []string{entry.Access, entry.place(), missingEffect(entry.Missing), cli.Printable(entry.Why)})
+		rows = append(rows, []string{entry.Access, entry.place(), entry.missingEffect(), cli.Printable(entry.Why)})
 	}
 	section(files, rows)
 	rows = nil
@@ -153,7 +153,7 @@ func (e *Explained) summary(all bool) [][]string {
 		add(true, "user", fmt.Sprintf("%d:%d", e.User.UID, e.User.GID))
 	}
 	if e.Session != nil {
-		add(true, "session", cmp.Or(e.Session.Name, "of this command")+" ("+cli.Quote(e.Session.Dir)+")")
+		add(true, "session", cmp.Or(e.Session.Name, "ends with the command")+" ("+cli.Quote(e.Session.Dir)+")")
 	}
 	add(e.Script, "command", strings.TrimRight("a script "+cli.QuoteAll(e.Command), " "))
 	add(!e.Script && e.Command != nil, "command", cli.QuoteAll(e.Command))
@@ -185,8 +185,11 @@ func (e *Explained) network() string {
 }
 
 // missingEffect says what an entry does while its path does not exist.
-func missingEffect(missing string) string {
-	switch missing {
+func (e *ExplainedEntry) missingEffect() string {
+	if e.exists {
+		return "-"
+	}
+	switch e.Missing {
 	case shared.MissingIgnore.String():
 		return "if it is there"
 	case shared.MissingHold.String():
