@@ -108,7 +108,11 @@ func (w *Workspace) follow(path string) (walked, error) {
 func (w *Workspace) contained(path, resolved string) (root, error) {
 	r, ok := innermost(w.roots, resolved)
 	if !ok {
-		return r, fmt.Errorf("path %q: resolves to %q, which is %w; use a path below %q or declare a root for it", path, resolved, ErrOutside, w.project.path)
+		leads := "is"
+		if resolved != path {
+			leads = fmt.Sprintf("resolves to %q, which is", resolved)
+		}
+		return r, fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", path, leads, ErrOutside, w.project.path)
 	}
 	return r, nil
 }

@@ -5,9 +5,7 @@ package facts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/internal/env"
@@ -28,10 +26,7 @@ func (m *Machine) HostDir(dir, current string) (string, error) {
 	}
 	resolved, err := m.Workspace.ResolveDir(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", view.Invalid("Dir", err.Error(), "")
-		}
-		return "", view.Invalid("Dir", err.Error(), "choose a directory of the workspace, or add it to workspace.readable or workspace.writable")
+		return "", view.Invalid("Dir", err.Error(), "")
 	}
 	return resolved, nil
 }
