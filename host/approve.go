@@ -88,6 +88,9 @@ type Decision = policy.Decision
 //		Signal     int    `json:"signal,omitempty"`
 //		DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
 //		Error      string `json:"error,omitempty"`
+//		// Status, beside Error, is what sbxhost exec exits with: 127 for a command that is not there, 126 for
+//		// one that cannot be executed, 125 for a sandbox that failed.
+//		Status int `json:"status,omitempty"`
 //		// Network, of EventSession too, is what the command has reached and been refused, with a network by name.
 //		Network []NetworkUse `json:"network,omitempty"`
 //	}
@@ -194,6 +197,9 @@ type DeniedError struct {
 }
 
 func (e *DeniedError) Error() string {
+	if e.Decision.Rule == policy.RuleBypassNotAllowed {
+		return fmt.Sprintf("sandbox %q: Cmd.NoSandbox is set, and ApprovalOptions.AllowBypass is not", e.Sandbox)
+	}
 	s := fmt.Sprintf("sandbox %q: %s", e.Sandbox, e.Decision.Reason)
 	if e.Decision.Ask {
 		why := "nobody was there to ask"
@@ -204,6 +210,10 @@ func (e *DeniedError) Error() string {
 	}
 	return s
 }
+
+// Refused reports whether the Approver answered no. Otherwise nobody answered, and Decision.Ask is
+// set; or no approval can help, because of the mode, Fallback or AllowBypass.
+func (e *DeniedError) Refused() bool { return e.Decision.Rule == policy.RuleApprovalRefused }
 
 // Unwrap returns shared.ErrDenied and the cause.
 func (e *DeniedError) Unwrap() []error {

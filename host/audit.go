@@ -103,13 +103,14 @@ func (c *Cmd) logRefusal(refusal error) {
 	}
 	r := c.record(audit.EventEnd)
 	if c.logged && c.report.Decision != policy.Denied.String() { // allowed, but failed to start
-		r.Outcome, r.Error = "failed", refusal.Error()
+		addEnd(&r, endOf(nil, refusal))
 	} else {
 		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.Dir, c.Args, c.Script
 		if dir, err := c.host.machine.HostDir(c.Dir, c.callerDir()); err == nil {
 			r.Dir = dir
 		}
-		r.Decision, r.Rule, r.Reason = policy.Denied.String(), c.report.Rule, refusal.Error()
+		r.Decision, r.Rule, _ = c.denial(refusal)
+		r.Reason = refusal.Error()
 		if r.Sandbox == "" {
 			r.Sandbox = c.sandbox // the unknown name that the caller gave
 		}
@@ -127,23 +128,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 		return ""
 	}
 	r := c.record(audit.EventEnd)
-	switch {
-	case result == nil:
-		r.Outcome = "failed"
-		if errors.Is(failure, ErrTimedOut) {
-			r.Outcome = "timed_out"
-		}
-		if failure != nil {
-			r.Error = failure.Error()
-		}
-	case result.TimedOut:
-		r.Outcome, r.Signal = "timed_out", int(result.Status.Signal)
-	case result.Status.Signal != 0:
-		r.Outcome, r.Signal = "signaled", int(result.Status.Signal)
-	default:
-		code := result.Status.Code
-		r.Outcome, r.ExitCode = "exited", &code
-	}
+	addEnd(&r, endOf(result, failure))
 	r.Network = c.Report().Network
 	if result != nil {
 		r.DurationMS = new(result.Duration.Milliseconds())
@@ -153,4 +138,15 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 		return fmt.Sprintf("the command's end is not logged: %v", err)
 	}
 	return ""
+}
+
+// addEnd takes down how the command ended.
+func addEnd(r *audit.Record, e End) {
+	r.Outcome, r.ExitCode, r.Error = e.Outcome, e.ExitCode, e.Error
+	if e.SignalNumber != nil {
+		r.Signal = *e.SignalNumber
+	}
+	if e.Error != "" {
+		r.Status = e.Status
+	}
 }

@@ -44,7 +44,7 @@ func TestAuditLines(t *testing.T) {
 		"decision|one|sandboxed|engine-isolates|", // which turned out not to be
 		"decision|one|unsandboxed|mode-always|", "end||||exited",
 		"decision|two|sandboxed|engine-isolates|", "decision|two|denied|approval-needed|",
-		"decision|three|denied||",
+		"decision|three|denied|not-started|",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"slices"
 	"syscall"
@@ -104,7 +103,9 @@ func (c *Cmd) beginInTime() error {
 		return b.end() // without an error, supervise watches the process
 	case <-time.After(unwindTime):
 	}
+	c.mu.Lock() // for announce
 	c.abandoned.Store(true)
+	c.mu.Unlock()
 	closePipes() // so that readers and writers of the other ends do not wait
 	go func() {
 		if b := <-begun; !b.failed() {
@@ -300,17 +301,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err
 	}
-	if now := (&announcement{opened.Engine.Info.Name, decision}); !reflect.DeepEqual(c.announced, now) {
-		sandbox.SetStage(ctx, "the audit log was written")
-		if err := c.logDecision(decision, command.Dir); err != nil {
-			return command, files, err
-		}
-		if c.Decided != nil && !c.abandoned.Load() {
-			c.Decided(decision)
-		}
-		c.announced = now
-	}
-	return command, files, nil
+	return command, files, c.announce(ctx, &announcement{opened.Engine.Info.Name, decision}, decision, command.Dir)
 }
 
 // streams are the command's standard input and output in the opened sandbox.

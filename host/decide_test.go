@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -69,12 +70,17 @@ func TestReportOfARefusal(t *testing.T) {
 		change  func(*host.Cmd)
 		want    host.Report // of which the texts are a part
 	}{
-		"no such sandbox":     {sandbox: "b", want: host.Report{Sandbox: "b", Decision: "denied", End: host.End{Error: "unknown sandbox"}}},
-		"not held":            {engine: &stubEngine{name: "bwrap", lacks: shared.Features{shared.FeatureNetworkNone}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", End: host.End{Error: "network", Attribute: "network"}}},
+		"no such sandbox":     {sandbox: "b", want: host.Report{Sandbox: "b", Decision: "denied", Rule: "not-started", End: host.End{Error: "unknown sandbox"}}},
+		"not held":            {engine: &stubEngine{name: "bwrap", lacks: shared.Features{shared.FeatureNetworkNone}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", Rule: "feature-missing", End: host.End{Error: "network", Attribute: "network"}}},
 		"by the engine":       {engine: &stubEngine{name: "bwrap", startErr: &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.pids", Message: "it cannot", Hint: "another"}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "sandboxed", Rule: "engine-isolates", End: host.End{Error: "it cannot", Attribute: "limits.pids", Hint: "another"}}},
-		"outside":             {change: func(c *host.Cmd) { c.Dir = "/usr" }, want: host.Report{Sandbox: "a", Decision: "denied", End: host.End{Error: "/usr", Attribute: "Dir"}}},
+		"outside":             {change: func(c *host.Cmd) { c.Dir = "/usr" }, want: host.Report{Sandbox: "a", Decision: "denied", Rule: "not-started", End: host.End{Error: `Dir: path "/usr" is outside the workspace's roots; use a path below`, Attribute: "Dir"}}},
 		"nobody approves":     {engine: brokenStub(), def: host.Definition{Fallback: host.FallbackApprove}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", Rule: "approval-needed", End: host.End{Error: "no namespaces"}}},
-		"not wanted any more": {ctx: cancelled, want: host.Report{End: host.End{Error: context.Canceled.Error()}}},
+		"not wanted any more": {ctx: cancelled, want: host.Report{Decision: "denied", Rule: "not-started", End: host.End{Error: context.Canceled.Error()}}},
+		"its time is over":    {change: func(c *host.Cmd) { c.Timeout = 1 }, want: host.Report{Decision: "denied", Rule: "not-started", End: host.End{Outcome: "timed_out", Status: 124, Error: "before the command ran"}}},
+		"not there": {engine: &stubEngine{name: "bwrap", startErr: &shared.Error{Kind: shared.ErrNotFound, Message: "not there"}},
+			want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "sandboxed", Rule: "engine-isolates", End: host.End{Status: 127, Error: "not there"}}},
+		"not executable": {engine: &stubEngine{name: "bwrap", startErr: &shared.Error{Kind: shared.ErrNotExecutable, Message: "a directory"}},
+			want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "sandboxed", Rule: "engine-isolates", End: host.End{Status: 126, Error: "a directory"}}},
 	} {
 		s := stubs{platform: tt.engine, noop: noopStub()}
 		if s.platform == nil {
@@ -87,7 +93,10 @@ func TestReportOfARefusal(t *testing.T) {
 		if tt.def.Engine == "" {
 			tt.def.Engine = "bwrap"
 		}
-		cmd := s.host(t, tt.def, nil).Command(ctx, tt.sandbox, "true")
+		var logged []host.AuditRecord
+		cmd := s.host(t, tt.def, func(o *host.Options) {
+			o.Record = func(r host.AuditRecord) error { logged = append(logged, r); return nil }
+		}).Command(ctx, tt.sandbox, "true")
 		if tt.change != nil {
 			tt.change(cmd)
 		}
@@ -95,7 +104,24 @@ func TestReportOfARefusal(t *testing.T) {
 			t.Errorf("%s: it runs", name)
 		}
 		got, want := cmd.Report(), tt.want
-		if got.Outcome != "failed" || got.Result != nil || got.Sandbox != want.Sandbox || got.Decision != want.Decision || got.Attribute != want.Attribute || want.Hint != "" && got.Hint != want.Hint || want.Rule != "" && got.Rule != want.Rule ||
+		if want.Outcome == "" {
+			want.Outcome = "failed"
+		}
+		if want.Status == 0 {
+			want.Status = 125
+		}
+		var decision, end host.AuditRecord
+		for _, r := range logged {
+			if r.Event == audit.EventEnd {
+				end = r
+			} else {
+				decision = r
+			}
+		}
+		if decision.Decision != want.Decision || decision.Rule != want.Rule || want.Decision == "sandboxed" && (end.Outcome != want.Outcome || end.Status != want.Status) {
+			t.Errorf("%s: logged %+v", name, logged)
+		}
+		if got.Outcome != want.Outcome || got.Status != want.Status || got.Result != nil || got.Sandbox != want.Sandbox || got.Decision != want.Decision || got.Attribute != want.Attribute || want.Hint != "" && got.Hint != want.Hint || got.Rule != want.Rule ||
 			!strings.Contains(got.Error, want.Error) || want.Decision == "denied" && got.Reason == "" || want.Engine != "" && got.Engine != want.Engine {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -18,9 +18,9 @@ var ErrNoProgram = hostpath.ErrNoProgram
 // ErrClosed is the error of a closed Host.
 var ErrClosed = session.ErrClosed
 
-// ErrTimedOut is wrapped by the error for a command whose time limit passed before it ran, or whose
-// sandbox then did not end it. A command that the limit ended properly has an ExitError with
-// TimedOut instead.
+// ErrTimedOut matches each error for a command whose time limit passed: before it ran, or while it
+// ran. The latter is an ExitError with TimedOut, unless the sandbox failed to end the command. The
+// end of a context is not a time limit.
 var ErrTimedOut = errors.New("timed out")
 
 // ErrUnknownSandbox is wrapped by the error for a name without a definition.
@@ -55,6 +55,9 @@ func (e *ExitError) Error() string {
 	}
 	return e.ExitStatus.String()
 }
+
+// Is matches ErrTimedOut.
+func (e *ExitError) Is(target error) bool { return target == ErrTimedOut && e.TimedOut }
 
 // ExitCode is the exit status, or -1 for a command that a signal ended, as in os/exec. Shell
 // returns a shell's number for it.

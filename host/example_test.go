@@ -249,7 +249,7 @@ func ExampleApprover() {
 		cmd.NoSandbox = true
 		out, err := cmd.Output()
 		if denied, ok := errors.AsType[*host.DeniedError](err); ok {
-			fmt.Println("refused:", denied.Decision.Rule)
+			fmt.Println("refused by the Approver:", denied.Refused())
 			continue
 		}
 		fmt.Printf("%s%v\n", out, err)
@@ -259,5 +259,5 @@ func ExampleApprover() {
 	// hello
 	// <nil>
 	// ["echo" "something else"] without a sandbox, with []: approval-needed
-	// refused: approval-refused
+	// refused by the Approver: true
 }

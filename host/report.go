@@ -21,8 +21,8 @@ type Report struct {
 	// EngineProgram is the engine's executable; nil for an engine that is part of this program or
 	// was installed with it.
 	EngineProgram *EngineProgram `json:"engine_program"`
-	Decision      string         `json:"decision"` // "sandboxed", "unsandboxed" or "denied"; empty if there was none
-	Rule          string         `json:"rule"`     // the rule that decided; empty if the sandbox was refused
+	Decision      string         `json:"decision"` // "sandboxed", "unsandboxed" or "denied"; empty if no Host was asked
+	Rule          string         `json:"rule"`     // the rule that decided; "not-started" if something failed before one did
 	Reason        string         `json:"reason"`   // why, for people
 
 	End
@@ -80,7 +80,11 @@ type End struct {
 	SignalNumber *int    `json:"signal_number"`
 	CoreDumped   bool    `json:"core_dumped"`
 	TimedOut     bool    `json:"timed_out"`
-	DurationMS   int64   `json:"duration_ms"`
+	// Status is the exit status of sbxhost exec: the command's own, or 128 and its signal; 124 after
+	// the time limit; 125 if the sandbox failed or refused; 126 for a command that cannot be
+	// executed; 127 for a missing one.
+	Status     int   `json:"status"`
+	DurationMS int64 `json:"duration_ms"`
 	// Usage is nil if nothing measured it.
 	Usage *shared.Usage `json:"usage"`
 	// Error is why the sandbox failed or refused; else empty. Attribute is the part of the
@@ -95,8 +99,27 @@ func Refused(sandbox string, err error) Report {
 	return complete(Report{Sandbox: sandbox, End: endOf(nil, err)})
 }
 
+// status is the exit status of sbxhost exec, as of env, timeout and docker run.
+func status(err error) int {
+	exit, ended := errors.AsType[*ExitError](err)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrTimedOut):
+		return 124
+	case ended:
+		return exit.Shell()
+	case errors.Is(err, shared.ErrNotFound):
+		return 127
+	case errors.Is(err, shared.ErrNotExecutable):
+		return 126
+	}
+	return 125
+}
+
 // endOf combines the engine's result with the error of Start or Wait.
 func endOf(result *shared.Result, err error) (e End) {
+	e.Status = status(err)
 	if _, ended := errors.AsType[*ExitError](err); err != nil && !ended {
 		e.Outcome, e.Error = "failed", err.Error()
 		if cause, ok := errors.AsType[*shared.Error](err); ok {

@@ -5,8 +5,7 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +51,7 @@ type run struct {
 	events    chan struct{}          // closed after the last event
 	auditID   string
 	logged    bool          // a decision was logged
-	announced *announcement // the last decision that was logged and reported; nil before
+	announced *announcement // the last decision that was logged and reported; nil before; guarded by mu
 	approved  string        // the directory that the approval is for; empty without one
 }
 
@@ -86,12 +85,46 @@ func (c *Cmd) refused(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end = endOf(nil, err)
-	unwanted := slices.ContainsFunc([]error{context.Canceled, context.DeadlineExceeded, ErrTimedOut, ErrClosed}, func(why error) bool { return errors.Is(err, why) })
-	// A decision counts once it was reported, as in the audit log. The abandoned begin of an
-	// unwanted command may still report one.
-	if denied := policy.Denied.String(); !unwanted && c.announced == nil && c.report.Decision != denied {
-		c.report.Decision, c.report.Rule, c.report.Reason = denied, "", err.Error()
+	if c.announced == nil { // a decision counts once it was reported, as in the audit log
+		c.report.Decision, c.report.Rule, c.report.Reason = c.denial(err)
 	}
+}
+
+// denial is the decision about a command that does not run because of err.
+func (c *Cmd) denial(err error) (decision, rule, reason string) {
+	denied := policy.Denied.String()
+	if c.report.Decision != denied {
+		return denied, string(policy.RuleNotStarted), err.Error()
+	}
+	return denied, c.report.Rule, c.report.Reason
+}
+
+// announce logs a decision and passes it to Decided, before the command runs. It does neither after
+// Start has returned without the command.
+func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision, dir string) error {
+	c.mu.Lock()
+	before, abandoned := c.announced, c.abandoned.Load()
+	if !abandoned {
+		c.announced = now
+	}
+	c.mu.Unlock()
+	if abandoned {
+		return ctx.Err()
+	}
+	if reflect.DeepEqual(before, now) {
+		return nil
+	}
+	sandbox.SetStage(ctx, "the audit log was written")
+	if err := c.logDecision(decision, dir); err != nil {
+		c.mu.Lock()
+		c.announced = before
+		c.mu.Unlock()
+		return err
+	}
+	if c.Decided != nil && !c.abandoned.Load() {
+		c.Decided(decision)
+	}
+	return nil
 }
 
 // unwindTime is how long Start waits for an overdue begin to undo its work, before it returns

@@ -160,7 +160,7 @@ func TestTimeoutRunsTheHandler(t *testing.T) {
 			continue
 		}
 		exit, ok := errors.AsType[*host.ExitError](err)
-		if !ok || !exit.TimedOut || exit.Code != 3 || string(out) != "set\nhandled\n" {
+		if !ok || !exit.TimedOut || !errors.Is(err, host.ErrTimedOut) || cmd.Report().Status != 124 || exit.Code != 3 || string(out) != "set\nhandled\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 		return

@@ -29,6 +29,10 @@ func TestApprover(t *testing.T) {
 		var decisions []policy.Decision
 		cmd.Decided = func(d policy.Decision) { decisions = append(decisions, d) }
 		err := cmd.Run()
+		denied, ok := errors.AsType[*host.DeniedError](err)
+		if ok == runs || ok && !denied.Refused() {
+			t.Errorf("%v: %v, which is no refusal", answer, err)
+		}
 		if (err == nil) != runs || (len(s.noop.runs) == 1) != runs || len(asked) != 1 {
 			t.Errorf("%v: %v, ran %q, asked %d times", answer, err, s.noop.runs, len(asked))
 			continue
@@ -121,6 +125,9 @@ func TestBypass(t *testing.T) {
 		err := cmd.Run()
 		if got := cmd.Report(); got.Rule != string(tt.rule) || (err == nil) != tt.runs || (len(s.noop.runs) == 1) != tt.runs {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if denied, ok := errors.AsType[*host.DeniedError](err); ok && (denied.Refused() || strings.Contains(err.Error(), "ApprovalOptions.AllowBypass") == tt.allow) {
+			t.Errorf("%s: %v", name, err)
 		}
 		if len(s.platform.runs) > 0 {
 			t.Errorf("%s: it ran in a sandbox, which was not what was asked", name)

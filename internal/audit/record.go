@@ -63,6 +63,9 @@ type Record struct {
 	Signal     int    `json:"signal,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
 	Error      string `json:"error,omitempty"`
+	// Status, beside Error, is what sbxhost exec exits with: 127 for a command that is not there, 126 for
+	// one that cannot be executed, 125 for a sandbox that failed.
+	Status int `json:"status,omitempty"`
 	// Network, of EventSession too, is what the command has reached and been refused, with a network by name.
 	Network []NetworkUse `json:"network,omitempty"`
 }

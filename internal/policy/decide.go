@@ -51,6 +51,7 @@ const (
 	RuleUnconfinedAuto   Rule = "unconfined-not-named"    // denied: nobody asked for an engine that does not isolate
 	RuleNoEngine         Rule = "no-engine"               // denied: nothing is known of the engine
 	RuleInvalid          Rule = "invalid-facts"           // denied: a mode or the like that there is not
+	RuleNotStarted       Rule = "not-started"             // denied: by no rule; the command failed before it could run
 )
 
 // Decision says whether a command may run, how, and why. The zero value denies.

@@ -249,8 +249,7 @@ func (e *Execution) placeDenial(d *host.Denial) {
 // hint adds help to err if the command was not found, and says which time limit ended it; nothing
 // else would say that.
 func (e *Execution) hint(err error) error {
-	exit, exited := errors.AsType[*host.ExitError](err)
-	if timedOut := exited && exit.TimedOut || errors.Is(err, host.ErrTimedOut); timedOut && e.setup != nil && !e.quiet {
+	if errors.Is(err, host.ErrTimedOut) && e.setup != nil && !e.quiet {
 		e.Say(e.timedOut())
 	}
 	if e.cmd == nil || !errors.Is(err, shared.ErrNotFound) {

@@ -23,8 +23,6 @@ type Result struct {
 	host.Report
 	// Session is the name of the session, or empty if it has no name.
 	Session string `json:"session"`
-	// Status is the exit status of sbxhost itself.
-	Status int `json:"status"`
 }
 
 // resultFile is the file of -result. Its directory is open from before the command runs, so that

@@ -40,7 +40,8 @@ func (e *Execution) RunAndReport() int {
 			return e.Fail(err)
 		}
 	}
-	ended := &Result{Version: 1, Report: e.report, Session: e.report.Session.Name, Status: status}
+	e.report.Status = status // a signal, say, can have come first
+	ended := &Result{Version: 1, Report: e.report, Session: e.report.Session.Name}
 	e.events.write("ended", time.Now(), ended)
 	if err := e.events.close(); err != nil {
 		ended.Status = e.Fail(err)
