@@ -65,8 +65,10 @@ type Filesystem int32
 
 const (
 	// FilesystemMinimal is a curated, read-only set of operating system files (programs, libraries,
-	// the harmless part of /etc), a fresh /proc and /dev, and an empty private /tmp; nothing else
-	// of the host.
+	// the harmless part of /etc; see [MinimalView]), a fresh /proc and /dev, and an empty private
+	// /tmp; nothing else of the host. /dev has null, zero, full, random, urandom, tty, pts, shm, and
+	// the symlinks ptmx, fd, stdin, stdout and stderr. Of /sys an engine may show devices/system/cpu
+	// and node, read-only.
 	FilesystemMinimal Filesystem = iota
 	// FilesystemHost is the host's tree, read-only, under a fresh /proc and /dev and an empty
 	// private /tmp and /run.
@@ -187,7 +189,7 @@ type User struct {
 type Feature string
 
 const (
-	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation; excludes all others of its kind
+	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation: of other features only tty, user, limits and kinds of entries go with it
 	FeatureNetworkNone       Feature = "network.none"       // enforces NetworkNone
 	FeatureNetworkHost       Feature = "network.host"       // provides NetworkHost
 	FeatureNetworkNames      Feature = "network.names"      // enforces NetworkNames

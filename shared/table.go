@@ -11,7 +11,8 @@ import (
 // An Entry says what a command sees at a path inside and beneath it, up to deeper entries.
 //
 // A hidden entry hides all beneath it, except for deeper entries. An engine prevents renames and
-// removals of directories between a writable entry and the entries in it: see [Pins].
+// removals of directories between a writable entry and the entries in it: see [Pins]. The path of a
+// hidden entry may be a symlink inside: the engine hides what it leads to.
 type Entry struct {
 	Path       string  // inside: absolute, in its shortest form
 	Source     string  // on the host, symlinks resolved; empty for Hidden and Private
@@ -47,7 +48,7 @@ const (
 	MissingRefuse Missing = iota // nothing runs
 	MissingIgnore                // the entry is left out
 	// MissingHold says that the host keeps a stub at the path while commands run, so that no
-	// command can create the path. The engine finds the stub; without it, MissingRefuse applies.
+	// command can create the path. An engine treats it as MissingRefuse.
 	MissingHold
 )
 

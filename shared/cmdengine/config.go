@@ -28,8 +28,8 @@ type Config struct {
 	// belongs to the sandbox and does not change.
 	Attach func(ctx context.Context, spec *shared.Spec) (*Attachment, error)
 
-	// Launch translates. It does nothing else, except open ExtraFiles. Only Path, Args, Env, Dir,
-	// ExtraFiles, SysProcAttr and Err of the result are used.
+	// Launch translates. It may look at the host's files, and open ExtraFiles, and does nothing
+	// else. Only Path, Args, Env, Dir, ExtraFiles, SysProcAttr and Err of the result are used.
 	//
 	// Without Init it is the whole command line, with the final Env and Dir. If Path is empty,
 	// Args[0] is the command itself, and the PATH of Env finds it. A Script is already Args for its
@@ -54,7 +54,10 @@ type Config struct {
 	Plan func(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error)
 
 	// Init runs the command through package sandboxinit inside the launcher, which must pass
-	// descriptors to it. The init sets the limit of open files, and prevents core dumps.
+	// descriptors to it. The init is the engine's own program, executed as /proc/self/fd/N
+	// sbxhost-init: main must reach [shared.Serve] there, or a test's main enginetest.Main, and
+	// /proc must be mounted inside. The launcher may be that program too, with SysProcAttr; then
+	// main must look for the launcher's own words first. The init sets the limit of open files, and prevents core dumps.
 	Init bool
 
 	// Environ is, with Init, the launcher's environment; nil is empty. It is the engine's own

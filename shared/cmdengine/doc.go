@@ -29,8 +29,8 @@
 // processes of all that the command starts. The launcher and the init enter it before the command
 // runs. The group is gone when Wait returns.
 //
-// The launcher must pass on descriptors: the init's executable and its control socket, after the
-// launcher's own from 3, keep their numbers inside. The command's three files go over the control
+// The launcher must pass on descriptors: the init's executable and its control socket keep their
+// numbers inside. These follow the launcher's ExtraFiles, which begin at 3. The command's three files go over the control
 // socket. A launcher need not be the parent of what it starts; that of a container CLI is its
 // monitor. The init ends when its control socket closes, which only the engine holds, and
 // [Config.ClearsUp] gives the launcher time to remove its record. Such a launcher also needs [View]
@@ -43,8 +43,12 @@
 // killed; on systems other than Linux the command itself then survives too. A launcher's own
 // failure looks like the command's: use [LookPath] in Launch to find commands as the launcher will.
 //
-// # The files
+// # Limits
 //
+// A Spec's User needs an engine process that is root. Terminals belong to the host
+// ([shared.FeatureTTY]); this package does not serve engines that make their own.
+package cmdengine
+
 // An engine (config.go, engine.go) refuses what it cannot enforce (admit.go, identity.go,
 // limits.go) and opens a sandbox (sandbox.go), for which it may keep state (attach.go). A command
 // starts without an init (direct.go) or with one (inside.go): as a member of a persistent session
@@ -52,9 +56,3 @@
 // (insiderun.go, over initrun.go), and process.go waits for its end. execerror.go explains why a
 // command did not start. view.go is for launchers that mount by path; authors.go has helpers for
 // engines.
-//
-// # Limits
-//
-// A Spec's User needs an engine process that is root. Terminals belong to the host
-// ([shared.FeatureTTY]); this package does not serve engines that make their own.
-package cmdengine

@@ -32,6 +32,8 @@ import (
 //     [shared.Pins].
 //   - A launcher with different words for hidden files and directories must call [os.Stat], and may
 //     omit a missing path.
+//   - The path of a hidden entry may be a symlink inside: hide what it leads to.
+//   - /dev/shm is the launcher's: private, and no larger than Limits.TempSize.
 //   - It omits hidden entries in hidden ones. If the next entry lies in a hidden one, make that of
 //     empty memory, read-only.
 //

@@ -7,7 +7,9 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Options are what a definition may let through. The zero value lets nothing.
+// Options are what a definition may let through. The zero value lets nothing of it through: an
+// engine whose commands have a network of their own sets UnixSockets, and Owners if other users
+// have no number in its sandboxes.
 type Options struct {
 	// Ptrace lets debuggers work: ptrace, process_vm_readv and _writev, kcmp, and
 	// a personality without address randomisation.
