@@ -22,7 +22,16 @@ import (
 func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.ReviewStore().List() }
 
 // A Review is what commands wrote to the workspace and nobody has applied yet. While it is open, no
-// command can use it.
+// command can use it. Apply writes chosen changes to the workspace, all or none; Discard removes the
+// review with everything in it; Close lets others use it.
+//
+//	func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, error)
+//	func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error)
+//	func (r *Review) Sandbox() string
+//	func (r *Review) Dir() string
+//	func (r *Review) Sources() (list []string)
+//	func (r *Review) Close()
+//	func (r *Review) Discard(ctx context.Context) error
 type Review struct {
 	host *Host
 	*review.Review

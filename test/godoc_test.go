@@ -16,8 +16,8 @@ import (
 
 var updateDocs = flag.Bool("update-docs", false, "write the fields of types into the comments of their aliases in package host")
 
-// A type of package host that is an alias of an internal one has its fields in its comment: go doc
-// shows no others. They are copied from there.
+// A type of package host that is an alias of an internal one has its fields in its comment, and one that
+// embeds an internal one has the methods of that: go doc shows no others. They are copied from there.
 func TestAliasesShowTheirFields(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../host/*.go")
@@ -26,7 +26,7 @@ func TestAliasesShowTheirFields(t *testing.T) {
 	}
 	found := 0
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_other.go") {
 			continue
 		}
 		old, err := os.ReadFile(name)
@@ -46,11 +46,20 @@ func TestAliasesShowTheirFields(t *testing.T) {
 			}
 			for _, spec := range slices.Backward(types.Specs) {
 				alias := spec.(*ast.TypeSpec)
-				of, ok := alias.Type.(*ast.SelectorExpr)
-				if !ok || !alias.Assign.IsValid() {
+				of, _ := alias.Type.(*ast.SelectorExpr)
+				embedded := false
+				if form, ok := alias.Type.(*ast.StructType); ok && alias.Name.IsExported() {
+					of, embedded = embeddedIn(form), true
+				}
+				if of == nil || !embedded && !alias.Assign.IsValid() {
 					continue
 				}
-				fields := fieldsOf(t, file, of)
+				form, methods := fieldsOf(t, file, of)
+				if embedded {
+					form = ""
+					methods = slices.DeleteFunc(methods, func(m string) bool { return hasMethod(text, alias.Name.Name, m) })
+				}
+				fields := strings.TrimPrefix(form+strings.Join(methods, ""), "\n")
 				if fields == "" {
 					continue
 				}
@@ -66,7 +75,7 @@ func TestAliasesShowTheirFields(t *testing.T) {
 				indent := strings.Repeat("\t", set.Position(doc.Pos()).Column-1)
 				var comment strings.Builder
 				for _, line := range doc.List {
-					if strings.HasPrefix(line.Text, "//\ttype ") {
+					if strings.HasPrefix(line.Text, "//\ttype ") || embedded && strings.HasPrefix(line.Text, "//\tfunc ") {
 						break
 					}
 					comment.WriteString(line.Text + "\n" + indent)
@@ -93,9 +102,26 @@ func TestAliasesShowTheirFields(t *testing.T) {
 	}
 }
 
-// fieldsOf is the declaration of a struct of another package of this module, with its methods and without
-// what is its own; empty for another type.
-func fieldsOf(t *testing.T, file *ast.File, of *ast.SelectorExpr) string {
+// embeddedIn is the type of another package that a struct embeds; nil for none.
+func embeddedIn(form *ast.StructType) *ast.SelectorExpr {
+	for _, field := range form.Fields.List {
+		if pointer, ok := field.Type.(*ast.StarExpr); ok && len(field.Names) == 0 {
+			of, _ := pointer.X.(*ast.SelectorExpr)
+			return of
+		}
+	}
+	return nil
+}
+
+// hasMethod reports whether a file declares, for a type of its own, a method of the same name.
+func hasMethod(file []byte, name, method string) bool {
+	method = regexp.MustCompile(`\) (\w+)\(`).FindStringSubmatch(method)[1]
+	return regexp.MustCompile(`(?m)^func \(\w+ \*?` + name + `\) ` + method + `\(`).Match(file)
+}
+
+// fieldsOf is the declaration of a struct of another package of this module, without what is its own, and
+// its methods; empty for another type.
+func fieldsOf(t *testing.T, file *ast.File, of *ast.SelectorExpr) (form string, methods []string) {
 	t.Helper()
 	dir := ""
 	for _, imported := range file.Imports {
@@ -108,7 +134,6 @@ func fieldsOf(t *testing.T, file *ast.File, of *ast.SelectorExpr) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form, methods := "", []string{}
 	for _, name := range names {
 		if dir == "" || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "other.go") {
 			continue
@@ -139,7 +164,7 @@ func fieldsOf(t *testing.T, file *ast.File, of *ast.SelectorExpr) string {
 					}
 					fields, ok := spec.Type.(*ast.StructType)
 					if !ok {
-						return ""
+						return "", nil
 					}
 					form = "type " + source(spec.Pos(), spec.End())
 					for _, field := range fields.Fields.List {
@@ -163,7 +188,7 @@ func fieldsOf(t *testing.T, file *ast.File, of *ast.SelectorExpr) string {
 		}
 	}
 	if form == "" {
-		return ""
+		return "", nil
 	}
-	return form + strings.Join(methods, "")
+	return form, methods
 }
