@@ -71,12 +71,12 @@ func checkInterpreter(path string, written func(path string) (where string)) err
 // vouch returns the target of a path, and its info. It checks the symlinks on the way, and that
 // commands cannot write to any part.
 func vouch(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
-	var links []string
-	resolved, info, err = Follow("/", path, func(link string) { links = append(links, link) })
+	var symlinks []string
+	resolved, info, err = Follow("/", path, func(link string) { symlinks = append(symlinks, link) })
 	if err != nil {
 		return "", nil, err
 	}
-	for _, p := range append([]string{path, resolved}, links...) {
+	for _, p := range append([]string{path, resolved}, symlinks...) {
 		if written == nil {
 			break // no command is known
 		}
@@ -85,9 +85,9 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 		}
 	}
 	if written != nil && info != nil && linked(resolved, info) {
-		return "", nil, fmt.Errorf("%s has another name (a hard link), by which a command could have written it; put a copy there", Quote(resolved))
+		return "", nil, fmt.Errorf("%s has %d names (hard links; find / -xdev -samefile FILE lists them), by which a command could have written it; replace it by a copy: cp FILE FILE.new && mv FILE.new FILE", Quote(resolved), links(info))
 	}
-	for _, link := range links {
+	for _, link := range symlinks {
 		info, err := os.Lstat(link)
 		if err != nil {
 			return "", nil, err
