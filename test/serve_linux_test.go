@@ -8,10 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"testing"
-)
+	"testing")
 
 // serving is a server, and what its clients need.
 type serving struct {
