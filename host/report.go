@@ -233,7 +233,8 @@ type SessionReport struct {
 //		Value string `json:"-"`
 //		// Element says that Attribute is a list, and that Value is one more element of it.
 //		Element bool `json:"-"`
-//		// Change is the change of the definition that Value proposes, for people.
+//		// Change is the change of the definition that Value proposes, for people. A change that gives up a
+//		// protection has no Value: nobody should add it unread.
 //		Change string `json:"change"`
 //		// Guess says that the denial comes from the command's own words, and not from an observation:
 //		// the sandbox does deny this, but perhaps the command failed for another reason.

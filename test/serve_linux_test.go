@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing")
+	"testing"
+)
 
 // serving is a server, and what its clients need.
 type serving struct {
