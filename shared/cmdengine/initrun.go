@@ -77,6 +77,7 @@ func (r *InitRun) Usage() shared.Usage {
 	return shared.Usage{CPU: max(0, time.Duration(used.CPU)), Memory: used.Memory}
 }
 
+// Signal implements [Run].
 func (r *InitRun) Signal(sig shared.Signal) error {
 	err := r.Conn.Signal(int(sig))
 	if err == nil || errors.Is(err, os.ErrProcessDone) {

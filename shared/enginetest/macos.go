@@ -38,9 +38,9 @@ type MacTrial struct {
 
 // A MacCommand is one command of a MacTrial.
 type MacCommand struct {
-	Spec    shared.Spec // the Spec of its sandbox
-	Command shared.Command
-	Acts    [][]string // the actions of earlier commands, then its own, with their arguments
+	Spec    shared.Spec    // the Spec of its sandbox
+	Command shared.Command // the last of its commands
+	Acts    [][]string     // the actions of earlier commands, then its own, with their arguments
 }
 
 // MacTrials returns every probe for macOS, as if the scenes of a suite were in the directory as and
