@@ -196,27 +196,6 @@ func (s *screen) relayed() {
 	}, s.text)
 }
 
-// What a command leaves in the background goes on without its terminal, and writes to the session's log.
-func testOutlived(t *testing.T, p *place) {
-	for _, flag := range []string{"-quiet", "-t"} {
-		l := p.dial(t, "exec", flag, "--", "sh", "-c", `rm -f over; (until test -e over; do sleep 0.02; done; echo late; exec sleep 1000) & echo begun`)
-		l.sees("begun")
-		if status := l.ends(); status != 0 {
-			t.Errorf("%q: status %d:\n%s", flag, status, l.text())
-		}
-		if err := os.WriteFile(filepath.Join(p.project, "over"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		logs := func() string {
-			cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "sessions", "logs", p.session)
-			cmd.Dir, cmd.Env = p.project, p.env()
-			out, _ := cmd.CombinedOutput()
-			return string(out)
-		}
-		until(t, "a line in the log", func() bool { return strings.HasSuffix(logs(), "\nlate\n") }, logs)
-	}
-}
-
 // A command in the background goes on and reads nothing, nor is the terminal touched,
 // until its job is in the foreground.
 func testInBackground(t *testing.T, p *place) {

@@ -119,7 +119,6 @@ func TestKeptTerminal(t *testing.T) {
 		"shell":       testShell,
 		"resize":      testResize,
 		"vim":         testVim,
-		"outlived":    testOutlived,
 	})
 }
 

@@ -229,7 +229,6 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *End
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
 	}
-	t.outlived = s.MayOutlive
 	f.terminals = append(f.terminals, t)
 	if s.User != nil {
 		// As login does: programs open their terminal again by its name.
@@ -243,9 +242,6 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *End
 	}
 	f.copiers = append(f.copiers, func() error {
 		_, err := io.Copy(keeping(out, said), t.output())
-		if t.outlived && err == nil {
-			t.outlive(s.AfterExit)
-		}
 		return err
 	})
 	return t, nil

@@ -19,10 +19,8 @@ import (
 // terminal is a terminal pair of the host. A nil terminal can be closed.
 type terminal struct {
 	master, slave *os.File
-	outlived      bool // processes can outlive the command
 	once          sync.Once
 	over          atomic.Bool
-	handedOver    atomic.Bool // outlive owns the master
 }
 
 func openTerminal(size TerminalSize) (*terminal, error) {
@@ -86,21 +84,19 @@ func (p *terminal) editUTF8() error {
 }
 
 func (p *terminal) changeModes(change func(*unix.Termios)) error {
-	return control(p.slave, func(fd int) error { return changeModes(fd, change) })
-}
-
-func changeModes(fd int, change func(*unix.Termios)) error {
-	modes, err := unix.IoctlGetTermios(fd, getTermios)
-	if err != nil {
-		return err
-	}
-	change(modes)
-	return unix.IoctlSetTermios(fd, setTermios, modes)
+	return control(p.slave, func(fd int) error {
+		modes, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil {
+			return err
+		}
+		change(modes)
+		return unix.IoctlSetTermios(fd, setTermios, modes)
+	})
 }
 
 // stops reports whether one of keys stops the foreground job, and that job is the command itself.
-// Nobody inside would continue it: it leads its session, or is the child of the leader if processes
-// may outlive it. A shell there with jobs of its own ignores the signal.
+// The command's process group is orphaned, and the kernel does not stop such a group. A shell there
+// with jobs of its own ignores the signal.
 func (p *terminal) stops(keys []byte) (stops bool) {
 	control(p.master, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
@@ -111,16 +107,12 @@ func (p *terminal) stops(keys []byte) (stops bool) {
 		if key == noKey || bytes.IndexByte(keys, key) < 0 {
 			return nil
 		}
-		group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		job, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		if err != nil {
 			return err
 		}
-		leader := group
-		if p.outlived {
-			leader = parent(group)
-		}
-		session, err := unix.Getsid(group)
-		stops = err == nil && leader == session && !ignores(group, syscall.SIGTSTP)
+		session, err := unix.Getsid(job)
+		stops = err == nil && job == session && !ignores(job, syscall.SIGTSTP)
 		return err
 	})
 	return stops
@@ -200,23 +192,9 @@ func (p *terminal) close() {
 		return
 	}
 	p.once.Do(func() {
-		if !p.handedOver.Load() {
-			p.master.Close()
-		}
+		p.master.Close()
 		p.slave.Close()
 	})
-}
-
-// outlive copies the output of processes that have outlived the command, as long as one has the terminal
-// open. From now on, lines end as in a file.
-func (p *terminal) outlive(w io.Writer) {
-	p.handedOver.Store(true)
-	p.master.SetReadDeadline(time.Time{})
-	control(p.master, func(fd int) error { return changeModes(fd, func(m *unix.Termios) { m.Oflag &^= unix.OPOST }) })
-	go func() {
-		io.Copy(w, struct{ io.Reader }{p.master})
-		p.master.Close()
-	}()
 }
 
 // terminalReader turns EIO into the end: Linux gives it after the last slave is closed.

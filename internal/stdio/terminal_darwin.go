@@ -30,6 +30,3 @@ func ignores(pid int, sig syscall.Signal) bool {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	return err != nil || info.Proc.P_sigignore&(1<<(sig-1)) != 0
 }
-
-// parent is 0: a command leads its session.
-func parent(int) int { return 0 }

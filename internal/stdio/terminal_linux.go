@@ -28,19 +28,9 @@ const noKey = 0
 
 // ignores reports whether a process ignores a signal. It is true if the process is unknown.
 func ignores(pid int, sig syscall.Signal) bool {
-	bits, err := strconv.ParseUint(statusLine(pid, "SigIgn"), 16, 64)
-	return err != nil || bits&(1<<(sig-1)) != 0
-}
-
-// parent is that of a process, or 0.
-func parent(pid int) int {
-	n, _ := strconv.Atoi(statusLine(pid, "PPid"))
-	return n
-}
-
-func statusLine(pid int, name string) string {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, line, _ := bytes.Cut(status, []byte("\n"+name+":\t"))
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	return string(line)
+	_, mask, _ := bytes.Cut(status, []byte("\nSigIgn:\t"))
+	mask, _, _ = bytes.Cut(mask, []byte("\n"))
+	bits, err := strconv.ParseUint(string(mask), 16, 64)
+	return err != nil || bits&(1<<(sig-1)) != 0
 }

@@ -36,8 +36,7 @@ type unborn struct {
 	path      *byte
 	argv, env []*byte
 	files     []int // become 0, 1, 2 and so on
-	tty       bool  // it becomes the command's controlling terminal
-	member    bool  // the command is in the init's session, whose terminal it has
+	tty       bool
 	locked    bool
 	mapped    bool // it needs a map, or is traced
 	ruleset   int  // a Landlock descriptor for a locked command; negative for none
@@ -74,7 +73,7 @@ var ops = [...]string{OpFork, OpTTY, OpLandlock, OpRlimit, OpFilter, OpTrace, Op
 // prepare makes all that the child needs. by is the confinement of the thread that forks; a locked
 // command gets it between fork and exec, because it prevents new namespaces.
 func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unborn, refused *ExecError) {
-	u = &unborn{tty: cmd.TTY && !cmd.leavesTerminal(), member: cmd.leavesTerminal(), locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
+	u = &unborn{tty: cmd.TTY, locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
 	defer func() {
 		if refused != nil {
 			u.close()
@@ -278,11 +277,9 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 	if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
 		goto failed
 	}
-	// A session is also the process group for signals. The init makes a group of a member.
-	if !u.member {
-		if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
-			goto failed
-		}
+	// A session is also the process group for signals.
+	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
+		goto failed
 	}
 	for i = 0; i < len(u.files); i++ {
 		if u.files[i] == i { // only behind stdio: it is close-on-exec

@@ -54,20 +54,9 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 			return child{}, refused
 		}
 	}
-	if cmd.leavesTerminal() {
-		if err := unix.IoctlSetInt(control+1, unix.TIOCSCTTY, 0); err != nil {
-			return child{}, execError(OpTTY, "", err)
-		}
-	}
 	u, refused := prepare(cmd, from.confinement, prog, files)
 	if refused == nil {
 		from.run(func() { refused = u.fork() })
-	}
-	if refused == nil && u.member {
-		if err := toForeground(control+1, u.pid); err != nil {
-			u.end()
-			refused = execError(OpTTY, "", err)
-		}
 	}
 	if refused != nil {
 		u.close()
@@ -86,18 +75,6 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 		return c, nil
 	}
 	return c, u.begin()
-}
-
-// leavesTerminal reports whether processes of the command can outlive it and its terminal. When the leader of a
-// session ends, the kernel sends SIGHUP to the foreground job. So the init leads the session, and not the command.
-func (c *Command) leavesTerminal() bool { return c.TTY && c.Apart && len(c.Trace) == 0 }
-
-// toForeground makes a child a process group in the foreground of this process's terminal.
-func toForeground(terminal, child int) error {
-	if err := unix.Setpgid(child, child); err != nil {
-		return err
-	}
-	return unix.IoctlSetPointerInt(terminal, unix.TIOCSPGRP, child)
 }
 
 // confined is a thread that has put itself into a Landlock domain, or under a filter of system

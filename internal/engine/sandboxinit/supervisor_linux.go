@@ -28,8 +28,6 @@ type supervisor struct {
 	// killAllAtEnd says to do so when the command has ended.
 	killAllAtEnd atomic.Bool
 	fresh        fresh
-	// terminal is the descriptor of a [Command.leavesTerminal] command's terminal; else 0.
-	terminal int
 	// tracer is the parent of a traced command; nil for others, whose parent is the init.
 	tracer *tracerProcess
 
@@ -79,9 +77,6 @@ func (s *supervisor) run(r serving) int {
 		return refusedCode(refused)
 	}
 	s.group.Store(int32(child.pid))
-	if cmd.leavesTerminal() {
-		s.terminal, _ = unix.FcntlInt(uintptr(r.control+1), unix.F_DUPFD_CLOEXEC, 3)
-	}
 	s.control.send(frame.Encode(kindStarted, &child.started, 6))
 	// The engine's readers see the end of the command's output when the command closes it, not when
 	// the init ends.
@@ -156,11 +151,7 @@ func (s *supervisor) reap(command int) (code int) {
 	code = proc.Failed
 	for {
 		var ws syscall.WaitStatus
-		options := 0
-		if s.terminal > 0 {
-			options = unix.WUNTRACED
-		}
-		pid, err := syscall.Wait4(-1, &ws, options, nil)
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -168,9 +159,6 @@ func (s *supervisor) reap(command int) (code int) {
 			return code
 		case err != nil:
 			return proc.Complain("wait4", err)
-		case pid == command && ws.Stopped() && ws.StopSignal() == syscall.SIGTSTP:
-			s.signal(syscall.SIGCONT) // nobody inside would: the kernel stops no job of a session of its own
-			continue
 		case pid != command || !ws.Exited() && !ws.Signaled():
 			if s.ending.Load() {
 				killChildren() // they may have new siblings
@@ -189,18 +177,9 @@ func (s *supervisor) reap(command int) (code int) {
 		}
 		s.report(status, usedByChildren())
 		if stays {
-			s.leaveTerminal()
 			proc.Exit(code)
 		}
 		s.end(code)
-	}
-}
-
-// leaveTerminal has what the command has left there be no job in the foreground.
-func (s *supervisor) leaveTerminal() {
-	if s.terminal > 0 {
-		signal.Ignore(syscall.SIGTTOU)
-		unix.IoctlSetPointerInt(s.terminal, unix.TIOCSPGRP, os.Getpid())
 	}
 }
 
