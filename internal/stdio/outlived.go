@@ -18,14 +18,14 @@ type sharedPipe struct {
 	afterExit io.Writer
 
 	mu   sync.Mutex
-	over bool // only the copy to late uses it now
+	over bool // only the copy to afterExit uses it now
 }
 
 // errStillOpen says that the copy of a pipe stopped after the last bytes of its command.
 var errStillOpen = errors.New("others have it open")
 
 // copy copies until the pipe ends, or until the deadline of its reads. At the deadline, the bytes
-// in the pipe belong to the command; all later bytes go to late.
+// in the pipe belong to the command; all later bytes go to afterExit.
 func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	n, err = io.Copy(w, struct{ io.Reader }{o.read})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -79,7 +79,7 @@ func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// close ends the copy, unless that goes to late.
+// close ends the copy, unless that goes to afterExit.
 func (o *sharedPipe) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -32,8 +32,8 @@ type Streams struct {
 	// User is the user of the command; nil means the caller.
 	User *shared.User
 	// MayOutlive says that processes of the command may go on after the command has ended, and may
-	// hold its output open. Nobody waits for them: their later output goes to Late, and is
-	// discarded if Late is nil.
+	// hold its output open. Nobody waits for them: their later output goes to AfterExit, and is
+	// discarded if AfterExit is nil.
 	MayOutlive bool
 	AfterExit  io.Writer
 }

@@ -181,7 +181,9 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 			return -1, err
 		}
 	}
-	if err := unix.FsconfigCreate(fs); err != nil {
+	if err := unix.FsconfigCreate(fs); volatile && err == unix.EIO {
+		return createOverlay(lower, upper, work, false) // a write to the layers' file system failed once, and nobody has heard of it
+	} else if err != nil {
 		return -1, err
 	}
 	// The kernel makes these without any permissions, and needs none. With permissions their owner

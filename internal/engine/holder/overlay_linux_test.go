@@ -86,6 +86,28 @@ func TestOverlaysTogether(t *testing.T) {
 	}
 }
 
+// An overlay cannot copy a directory of a group that the user namespace does not map.
+func TestOwnedBelow(t *testing.T) {
+	t.Parallel()
+	home := tempDir(t)
+	write(t, home+"/cache/build/f", "")
+	write(t, home+"/other/build/f", "")
+	dir, err := unix.Open(home, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(dir)
+		err = os.Symlink("cache", home+"/link")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := os.Chown(home+"/other", -1, 12345) == nil // as root alone
+	for path, want := range map[string]bool{"cache": true, "cache/build": true, "other/build": !foreign, "link/build": false, "missing": false} {
+		if got := ownedBelow(dir, path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
 func TestCommonDir(t *testing.T) {
 	t.Parallel()
 	for want, list := range map[string][]string{

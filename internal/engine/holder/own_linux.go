@@ -99,54 +99,54 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 		o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) }
 		base, failed = makeDirs(s.dir, ownDir, name)
 	}
-	var together map[string]int
-	if failed == nil {
-		defer unix.Close(base)
-		together = s.overlayTogether(base, name, sources)
-	}
+	// Before any overlay is made, so that [ownOverlays.current] notices a directory that was replaced meanwhile.
+	lowers := make([]int, len(sources))
+	states := make([]unix.Stat_t, len(sources))
 	for i, source := range sources {
-		fd, reason := -1, failed
-		if reason == nil {
-			fd, reason = o.overlay(base, strconv.Itoa(i), source, together)
+		reason := failed
+		if lowers[i] = -1; reason == nil {
+			lowers[i], states[i], reason = openLower(source)
 		}
-		o.fds, o.failed = append(o.fds, fd), append(o.failed, reason)
+		if reason == nil {
+			defer unix.Close(lowers[i])
+			o.lower = append(o.lower, sourceStamp{source, false, stampOf(&states[i], false)})
+		}
+		o.fds, o.failed = append(o.fds, -1), append(o.failed, reason)
+	}
+	if failed != nil {
+		return o
+	}
+	defer unix.Close(base)
+	together := s.overlayTogether(base, name, sources)
+	for i, source := range sources {
+		switch fd, made := together[source]; {
+		case made:
+			o.fds[i] = fd
+		case o.failed[i] == nil:
+			o.fds[i], o.failed[i] = overlayAlone(base, strconv.Itoa(i), lowers[i], &states[i])
+		}
 	}
 	return o
 }
 
-// overlay makes that of one source, or takes it from those that were made together.
-func (o *ownOverlays) overlay(base int, name, source string, together map[string]int) (fd int, failed *MountError) {
-	fd, made := together[source]
-	lower, st, failed := openLower(source)
+// overlayAlone makes an overlay of a directory, of which st is, with its layers in a directory of base.
+func overlayAlone(base int, name string, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
+	dir, failed := makeDirs(base, name)
 	if failed != nil {
-		if made {
-			unix.Close(fd)
-		}
 		return -1, failed
 	}
-	defer unix.Close(lower)
-	if !made {
-		dir, failed := makeDirs(base, name)
-		if failed != nil {
-			return -1, failed
-		}
-		defer unix.Close(dir)
-		if fd, failed = overlayIn(dir, lower, &st, true); failed != nil {
-			return -1, failed
-		}
-	}
-	o.lower = append(o.lower, sourceStamp{source, false, stampOf(&st, false)})
-	return fd, nil
+	defer unix.Close(dir)
+	return overlayIn(dir, lower, st, true)
 }
 
 // overlayTogether makes the overlays of sources that lie in one directory of this process's user, as parts of an
 // overlay of that directory, of which nobody sees more: an overlay costs as much as ten other mounts. Each source
 // that it leaves out is to have its own: there can be another mount on the way to it, or a directory of another
-// user's, which cannot be copied. The kernel refuses a directory in which anything is mounted.
+// user's or group's. The kernel refuses a directory in which anything is mounted.
 func (s *space) overlayTogether(base int, name string, sources []string) map[string]int {
 	top := commonDir(sources, func(dir string) bool {
 		var st unix.Stat_t
-		return unix.Lstat(Host+dir, &st) == nil && int(st.Uid) == os.Geteuid()
+		return unix.Lstat(Host+dir, &st) == nil && isOwn(&st)
 	})
 	if top == "" {
 		return nil
@@ -208,7 +208,13 @@ func commonDir(list []string, fit func(dir string) bool) (top string) {
 	return top
 }
 
-// ownedBelow reports whether dir, and all that leads from there to a path in it, is this process's user's, and one mount.
+// isOwn reports whether a directory is this process's user's and group's: an overlay can copy no other, since a user
+// namespace need not map its owner or group.
+func isOwn(st *unix.Stat_t) bool {
+	return int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()
+}
+
+// ownedBelow reports whether dir, and each directory on the way to a path in it, is this process's own, on one mount.
 func ownedBelow(dir int, relative string) bool {
 	fd, err := unix.Openat2(dir, relative, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
@@ -218,7 +224,7 @@ func ownedBelow(dir int, relative string) bool {
 	unix.Close(fd)
 	for name := relative; ; name = path.Dir(name) {
 		var st unix.Stat_t
-		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != os.Geteuid() {
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !isOwn(&st) {
 			return false
 		}
 		if name == "." {
