@@ -54,7 +54,7 @@ type Decision = policy.Decision
 //		Version int       `json:"version"` // 1
 //		Time    time.Time `json:"time"`    // zero: when the line is written
 //		Event   Event     `json:"event"`
-//		// Command is the same for all lines on one command, and for no others.
+//		// Command identifies the command: all its lines have this value, and no other line has it.
 //		Command string `json:"command"`
 //		PID     int    `json:"pid"` // of the host
 //		UID     int    `json:"uid"`
@@ -73,25 +73,26 @@ type Decision = policy.Decision
 //		Decision string   `json:"decision,omitempty"` // "sandboxed", "unsandboxed" or "denied"
 //		Rule     string   `json:"rule,omitempty"`
 //		Reason   string   `json:"reason,omitempty"`
-//		// Raw, in base64, are the arguments of which one is not UTF-8; Argv then
-//		// shows them with replacement characters.
+//		// Raw has all arguments, in base64, if one of them is not UTF-8. Argv then shows them with
+//		// replacement characters.
 //		Raw []string `json:"argv_base64,omitempty"`
-//		// RawScript and RawDir are likewise.
+//		// RawScript and RawDir are the script and the directory, each if it is not UTF-8.
 //		RawScript []byte `json:"script_base64,omitempty"`
 //		RawDir    []byte `json:"dir_base64,omitempty"`
-//		// Shortened says that arguments or the script are not there as a whole.
+//		// Shortened says that the record has only a part of the arguments or of the script.
 //		Shortened bool `json:"shortened,omitempty"`
 //
 //		// For EventEnd.
 //		Outcome    string `json:"outcome,omitempty"` // "exited", "signaled", "timed_out" or "failed"
 //		ExitCode   *int   `json:"exit_code,omitempty"`
 //		Signal     int    `json:"signal,omitempty"`
-//		DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran, 0 for less than one
+//		DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran; 0 is less than a millisecond
 //		Error      string `json:"error,omitempty"`
-//		// Status, beside Error, is what sbxhost exec exits with: 127 for a command that is not there, 126 for
-//		// one that cannot be executed, 125 for a sandbox that failed.
+//		// Status is set with Error. It is the exit status of sbxhost exec: 127 for a missing command,
+//		// 126 for one that cannot be executed, 125 for a sandbox that failed.
 //		Status int `json:"status,omitempty"`
-//		// Network, of EventSession too, is what the command has reached and been refused, with a network by name.
+//		// Network lists the connections of the command, made and refused, if its network is a list of
+//		// names. EventSession also has it.
 //		Network []NetworkUse `json:"network,omitempty"`
 //	}
 type AuditRecord = audit.Record
@@ -101,10 +102,10 @@ type AuditRecord = audit.Record
 //	type NetworkUse struct {
 //		Name        string `json:"name"`           // empty for all further ones
 //		Port        uint16 `json:"port,omitempty"` // 0 for a name that was not resolved
-//		By          string `json:"by,omitempty"`   // whose it is, where that is not known to be the command: "a command of this session"
+//		By          string `json:"by,omitempty"`   // whose connection it is, if it may be another command's: "a command of this session"
 //		Allowed     bool   `json:"allowed"`
-//		Reason      string `json:"reason,omitempty"` // why not, or why an allowed one failed
-//		Connections uint64 `json:"connections"`      // or, of a refused name, questions
+//		Reason      string `json:"reason,omitempty"` // why it was refused, or why an allowed one failed
+//		Connections uint64 `json:"connections"`      // for a refused name, the questions for it
 //		Sent        uint64 `json:"sent"`             // bytes, from the command
 //		Received    uint64 `json:"received"`         // bytes, to the command
 //		DurationMS  int64  `json:"duration_ms"`      // of all together

@@ -140,7 +140,7 @@ func (c *Cmd) logEnd(result *shared.Result, failure error) (unlogged string) {
 	return ""
 }
 
-// addEnd takes down how the command ended.
+// addEnd adds to the record how the command ended.
 func addEnd(r *audit.Record, e End) {
 	r.Outcome, r.ExitCode, r.Error = e.Outcome, e.ExitCode, e.Error
 	if e.SignalNumber != nil {

@@ -49,12 +49,13 @@ type Cmd struct {
 	// sandbox.
 	Dir string
 
-	// Caller, if set, is who the command is for, in a Host that runs commands for several. What the Host has
-	// read of Options.Environ must be the same in the environment of each: else Start fails with facts.ErrOtherCaller.
+	// Caller, if set, is the process that the command is for, in a Host that runs commands for
+	// several processes. The variables that the Host has read from Options.Environ must have the
+	// same values in each caller's environment. Otherwise Start fails with facts.ErrOtherCaller.
 	Caller *Caller
 
-	// Network, if set, replaces the definition's for this command, and BindPaths add to the
-	// definition's. A command with either has a sandbox of its own. An invalid path is an error
+	// Network, if set, replaces the definition's network for this command. BindPaths are added to
+	// the definition's. A command with either has a sandbox of its own. An invalid path is an error
 	// with the attribute BindPaths[0].
 	Network   *Network
 	BindPaths []Bind
@@ -117,11 +118,10 @@ type Cmd struct {
 	// has started. Wait returns Cancel's error, except os.ErrProcessDone, for a command that
 	// succeeded.
 	Cancel func() error
-	// WaitDelay bounds two times: from the call of Cancel to the kill of a
-	// command that goes on, and from the command's end to that of its output;
-	// where the latter is exceeded, Wait returns exec.ErrWaitDelay for a command
-	// that succeeded. Zero means without bound; an engine that isolates leaves
-	// nobody behind who could hold the output open.
+	// WaitDelay bounds two times: from the call of Cancel to the kill of a command that still runs,
+	// and from the command's end to the end of its output. If the second time is exceeded, Wait
+	// returns exec.ErrWaitDelay for a command that succeeded. Zero means no bound; an engine that
+	// isolates leaves no process that could hold the output open.
 	WaitDelay time.Duration
 
 	// Events, if set, is called for each event while the command runs, and for the engine's
@@ -140,8 +140,8 @@ type Cmd struct {
 
 // A Caller is the process that a command is for.
 type Caller struct {
-	// Environ and Dir stand in the place of those of Options. Nobody is asked for it to approve anything:
-	// what needs that fails with policy.ErrAsks.
+	// Environ and Dir replace those of Options. The Host asks nobody to approve this caller's
+	// commands: one that needs an approval fails with policy.ErrAsks.
 	Environ []string
 	Dir     string
 }

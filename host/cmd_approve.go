@@ -100,7 +100,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 		return ApprovalRequest{}, err
 	}
 	name := t.Name
-	// The engine may work now: the approval is for the day on which it does not.
+	// The engine may work now. The approval is for a time when it does not.
 	if !c.NoSandbox {
 		facts.State = policy.EngineUnavailable
 	}

@@ -54,7 +54,7 @@ func (c *Cmd) explain(missing bool) {
 	}
 }
 
-// failure describes the command's sandbox, without its end.
+// failure describes the command's sandbox, but not the command's end.
 func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
 	options := opened.Engine.Info.Options
 	if launch.IsAuto(opened.Definition.Engine) {

@@ -56,7 +56,7 @@ type (
 	//		// Git decides whether commands can write what git obeys; empty means protected.
 	//		Git Git
 	//		// UnixSockets are socket files that commands may connect to. All others in visible directories
-	//		// are hidden. One in no visible directory is shown at its path.
+	//		// are hidden. A listed socket that is in no visible directory is shown at its path.
 	//		UnixSockets []string
 	//		// Devices are device nodes in /dev that commands may use, if they cannot harm others: see
 	//		// docs/configuration.md.
@@ -65,12 +65,13 @@ type (
 	//		EnvPassthrough []string
 	//		// EnvUnset are names of variables that commands do not have, whatever sets or passes them.
 	//		EnvUnset []string
-	//		// Env are variables to set. Only Env can set a variable on the denylist of those that inject
-	//		// code.
+	//		// Env are variables to set. Only Env can set a variable on the denylist of variables that
+	//		// inject code.
 	//		Env map[string]string
 	//		// Credentials are names of credential sets that commands can use. They get a placeholder for
-	//		// each, which the host replaces by the credential in requests to the set's hosts; Network must
-	//		// then be a list. They get an agent's socket, and a set with Pass, directly.
+	//		// each. The host replaces it by the credential in requests to the set's hosts; Network must
+	//		// then be a list. Commands get an agent's socket, and the variables of a set with Pass,
+	//		// directly.
 	//		Credentials []string
 	//		// Session decides what commands share besides files.
 	//		Session SessionDefinition
@@ -159,14 +160,19 @@ type (
 	//	}
 	SessionDefinition = view.SessionDefinition
 
-	Fallback   = view.Fallback
-	Isolation  = view.Isolation
+	// Fallback decides what happens if the engine cannot run here.
+	Fallback = view.Fallback
+	// Isolation decides what happens if the engine cannot enforce a part of the isolation.
+	Isolation = view.Isolation
+	// Filesystem is the view beneath the workspace and binds.
 	Filesystem = view.Filesystem
-	Git        = view.Git
-	Enforce    = view.Enforce
+	// Git decides whether commands can write what git obeys.
+	Git = view.Git
+	// Enforce decides what happens if nothing here can enforce a limit.
+	Enforce = view.Enforce
 )
 
-// What attributes of a definition can say; empty is the default of each.
+// The values of a definition's attributes; empty is the default of each.
 const (
 	FallbackDeny        = view.FallbackDeny
 	FallbackApprove     = view.FallbackApprove
@@ -217,19 +223,21 @@ type WorkspaceOptions struct {
 // SessionOptions choose what commands share.
 //
 //	type SessionOptions struct {
-//		// Name makes the session one that Hosts of this user share, at once and one after another, if
-//		// they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
-//		// for seven days. Letters, digits, ".", "_" and "-", at most 64, the first a letter or digit.
+//		// Name makes a session that Hosts of this user share, at the same time and one after another,
+//		// if they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
+//		// for seven days. A name has at most 64 letters, digits, ".", "_" and "-", and begins with a
+//		// letter or digit.
 //		Name string
-//		// OneShot says that the Host runs one command and so shares nothing, which makes it start
-//		// faster: there is a session only if a command can write to it.
+//		// OneShot says that the Host runs one command, so nothing is shared. The command starts faster,
+//		// because the Host makes a session only if the command can write to it.
 //		OneShot bool
-//		// Each says that commands share nothing though the Host runs many, as in a server for unrelated
-//		// programs: each has a session of its own. It implies OneShot. WorkspaceOptions.Temp, a review
-//		// and Definition.Session.Processes fail with ErrNoSession.
+//		// Each gives each command a session of its own, so that commands share nothing although the
+//		// Host runs many, as in a server for unrelated programs. It implies OneShot.
+//		// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
 //		Each bool
-//		// Dir is where directories of sessions are made, an absolute path that only this user can write
-//		// to. Empty means the path above.
+//		// Dir is the directory in which directories of sessions are made: an absolute path that only
+//		// this user can write to. Empty means sbxhost/sessions in $XDG_CACHE_HOME or ~/.cache or, for a
+//		// root caller whose commands run as the owner of the workspace, /var/cache/sbxhost/UID.
 //		Dir string
 //	}
 type SessionOptions = session.Options
@@ -275,7 +283,7 @@ type (
 	//		InUse   bool      `json:"in_use"`
 	//		// Applied says that it was applied, completely or in part, and that this can be undone.
 	//		Applied  bool      `json:"applied"`
-	//		Complete bool      `json:"whole"` // and that nothing else is in it
+	//		Complete bool      `json:"whole"` // as Applied, and nothing else is in it
 	//		Used     time.Time `json:"used"`
 	//	}
 	ReviewInfo = review.Info
@@ -293,9 +301,8 @@ type (
 	//		Conflict string
 	//		// Note is what a person should know about the change.
 	//		Note string
-	//		// Attributes names the extended attributes and access control lists that New has and Old lacks,
-	//		// has otherwise, or has alone. They are applied with the file or directory, but not with a
-	//		// change of Mode.
+	//		// Attributes names the extended attributes and access control lists in which New and Old
+	//		// differ. An apply writes them with the file or directory, but not with a change of Mode.
 	//		Attributes string
 	//
 	//	}
@@ -351,7 +358,7 @@ type (
 	//
 	//	type ReviewChoice struct {
 	//		Digest string   // of the set that somebody looked at; empty: any
-	//		Paths  []string // with all in them; empty: everything
+	//		Paths  []string // with all that they contain; empty: everything
 	//		Ours   []string // paths at which the workspace keeps its own
 	//		Theirs []string // paths at which the review wins, whatever the host did since
 	//	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// ErrNoProgram is wrapped by the error for a program that is to run outside of sandboxes and is found
-// nowhere but where others or commands could have put it.
+// ErrNoProgram is wrapped by the error for a program that should run outside of sandboxes, but was
+// found only in places where other users or commands could have put it, or not at all.
 var ErrNoProgram = hostpath.ErrNoProgram
 
 // ErrClosed is the error of a closed Host.

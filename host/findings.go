@@ -11,8 +11,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/facts"
 )
 
-// Findings returns files that commands of any Host with this store made or changed, that programs
-// outside of sandboxes obey, and that still exist, until [Host.AcknowledgeFindings].
+// Findings returns the files that programs outside of sandboxes obey, and that commands of any Host
+// with this store made or changed. It omits files that no longer exist, and those that
+// [Host.AcknowledgeFindings] has removed from the list.
 func (h *Host) Findings() ([]approvals.Finding, error) {
 	store := h.options.Approvals.Store
 	if store == nil {
@@ -22,8 +23,8 @@ func (h *Host) Findings() ([]approvals.Finding, error) {
 	return slices.DeleteFunc(list, func(t approvals.Finding) bool { return !facts.StillPresent(&t) }), err
 }
 
-// AcknowledgeFindings removes from that list the findings that it returns, because a person has
-// seen them, and those that no longer exist.
+// AcknowledgeFindings returns these findings and removes them from the list, because a person has
+// seen them. It also removes files that no longer exist.
 func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Finding, err error) {
 	store := h.options.Approvals.Store
 	if store == nil {
@@ -44,7 +45,7 @@ func (h *Host) keepFindings(made *facts.Changes) string {
 		return ""
 	}
 	err := store.AddFindings(context.Background(), list, facts.StillPresent)
-	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Told reports
+	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Findings reports
 		return "cannot write the list of what commands made: " + err.Error()
 	}
 	return ""

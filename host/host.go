@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// validate reports options that no command could run with.
+// validate reports options with which no command could run.
 func (h *Host) validate() error {
 	o := &h.options
 	switch {
@@ -92,7 +92,7 @@ func (h *Host) validate() error {
 	return checkCredentials(o.Credentials)
 }
 
-// checkCredentials reports credentials that cannot be as they are.
+// checkCredentials reports invalid credentials.
 func checkCredentials(sets map[string]Credential) error {
 	for name, set := range sets {
 		err := set.Validate()
@@ -106,7 +106,7 @@ func checkCredentials(sets map[string]Credential) error {
 	return nil
 }
 
-// checkDefinition reports a definition that means nothing, or names an engine that there is not.
+// checkDefinition reports an invalid definition, or one that names an unknown engine.
 func (h *Host) checkDefinition(name string, def Definition) error {
 	return h.checkDefinitionWith(name, def, h.credentials())
 }

@@ -121,8 +121,8 @@ func (h *Host) credentials() map[string]Credential { return h.machine.Sets() }
 // Renew replaces the values of credentials, for a Host that lives longer than its tokens. Every
 // later command gets the new ones. Sets replace Options.Credentials. For built-in sets, GH_TOKEN
 // and GITHUB_TOKEN of environ replace those of Options.Environ. In a session with processes, the
-// running ones get the new values with the next command; there, Start refuses a set with other
-// hosts, another header or other variables.
+// running processes get the new values when the next command starts; there, Start refuses a set
+// with other hosts, another header or other variables.
 func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 	if err := checkCredentials(sets); err != nil {
 		return err
@@ -164,9 +164,8 @@ func (h *Host) Workspace() *workspace.Workspace { return h.machine.Workspace }
 // Root is the resolved directory of the workspace.
 func (h *Host) Root() string { return h.machine.Workspace.Root() }
 
-// Check finds all errors that need no command: of the definition, its paths, the engine's
-// executable, and, with a trial, whether the engine works here. An empty name means the default
-// sandbox.
+// Check finds all errors that need no command: those of the definition, its paths and the engine's
+// executable. It also tries whether the engine works here. An empty name means the default sandbox.
 func (h *Host) Check(ctx context.Context, name string) error {
 	if h.options.EnginesOnly {
 		return sandbox.ErrNoWorkspace
@@ -223,8 +222,8 @@ func RemoveSession(environ []string, dir, name string) error {
 	return session.Remove(facts.NewEnvironment(environ).Lookup, dir, name)
 }
 
-// Processes lists what runs in the session, of a definition with Session.Processes, by number: commands, and
-// what they have left running.
+// Processes lists, by number, the processes in the session of a definition with Session.Processes:
+// commands, and processes that they left running.
 func (h *Host) Processes() (list []ProcessInfo, err error) {
 	for _, pid := range h.engines.Pids() {
 		found, err := session.Processes(pid)

@@ -33,8 +33,8 @@ type Report struct {
 	Session SessionReport `json:"-"`
 	// Review is the review that the command wrote to; empty if it wrote to the workspace itself.
 	Review string `json:"review"`
-	// Overlays are the directories inside whose changes end with the session. Degraded lists
-	// directories that should be such and are not.
+	// Overlays are the directories, as commands see them, in which changes end with the session.
+	// Degraded lists directories that should be overlays and are not.
 	Overlays []string `json:"overlays"`
 	// Discarded counts the files that the command left in its private home, which ended with it. It
 	// omits caches, logs and histories of programs, and is 0 if the engine does not count.
@@ -94,7 +94,7 @@ type End struct {
 	Hint      string `json:"hint"`
 }
 
-// Refused is the Report of a command that err stopped before a Host was asked.
+// Refused returns the Report of a command that failed with err before a Host was asked.
 func Refused(sandbox string, err error) Report {
 	return complete(Report{Sandbox: sandbox, End: endOf(nil, err)})
 }
@@ -202,9 +202,9 @@ func list[T any](of []T) []T { return append([]T{}, of...) }
 //		// Superproject is the user's repository whose next git status enters this one, as a submodule,
 //		// and acts on what the report lists. Such reports come first. Empty for others.
 //		Superproject string `json:"superproject"`
-//		// Existing says that the repository existed before, and already as that submodule. Its report
-//		// can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks, Keys and
-//		// Alternates.
+//		// Existing says that the repository existed before the command, already as that submodule. Its
+//		// report can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks,
+//		// Keys and Alternates.
 //		Existing bool `json:"existing"`
 //	}
 //	func (r *RepositoryReport) Executes() bool
@@ -228,8 +228,8 @@ type SessionReport struct {
 //		Attribute string `json:"attribute"`
 //		// At is FILE:LINE of that attribute, if the reader of the configuration has set it.
 //		At string `json:"at"`
-//		// Value is the value, in HCL, at which that attribute would allow it: "true", `"/data"`. It is
-//		// empty if there is no proposal.
+//		// Value is the value, in HCL, with which that attribute would allow it: "true", `"/data"`. It
+//		// is empty if there is no proposal.
 //		Value string `json:"-"`
 //		// Element says that Attribute is a list, and that Value is one more element of it.
 //		Element bool `json:"-"`

@@ -16,9 +16,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 )
 
-// Reviews lists the reviews of the workspace, by name. Complete marks those whose last apply was of
-// everything, and can be undone. InUse marks those that this Host has used, and those that other
-// processes use; OpenReview can open one of this Host's that no command uses.
+// Reviews lists the reviews of the workspace, sorted by name. Complete marks those whose last apply
+// applied everything and can be undone. InUse marks those that this Host has used, and those that
+// other processes use. OpenReview can open one that this Host has used, if no command uses it.
 func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.ReviewStore().List() }
 
 // A Review is what commands wrote to the workspace and nobody has applied yet. While it is open, no
@@ -77,8 +77,8 @@ func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 	return r.host.pool.Changes(ctx, r.Review, t)
 }
 
-// UndoReview takes the last apply back and lists what changed. It does nothing if somebody has
-// changed one of these files since.
+// UndoReview undoes the last apply, and returns the review's name and what it changed. If somebody
+// has changed one of these files since the apply, it changes nothing, and lists those files.
 func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, err error) {
 	return h.pool.ReviewStore().Undo(ctx)
 }

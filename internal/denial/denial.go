@@ -26,8 +26,8 @@ type Denial struct {
 	Attribute string `json:"attribute"`
 	// At is FILE:LINE of that attribute, if the reader of the configuration has set it.
 	At string `json:"at"`
-	// Value is the value, in HCL, at which that attribute would allow it: "true", `"/data"`. It is
-	// empty if there is no proposal.
+	// Value is the value, in HCL, with which that attribute would allow it: "true", `"/data"`. It
+	// is empty if there is no proposal.
 	Value string `json:"-"`
 	// Element says that Attribute is a list, and that Value is one more element of it.
 	Element bool `json:"-"`

@@ -102,8 +102,8 @@ type RepositoryReport struct {
 	// Superproject is the user's repository whose next git status enters this one, as a submodule,
 	// and acts on what the report lists. Such reports come first. Empty for others.
 	Superproject string `json:"superproject"`
-	// Existing says that the repository existed before, and already as that submodule. Its report
-	// can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks, Keys and
-	// Alternates.
+	// Existing says that the repository existed before the command, already as that submodule. Its
+	// report can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks,
+	// Keys and Alternates.
 	Existing bool `json:"existing"`
 }

@@ -78,9 +78,8 @@ type Change struct {
 	Conflict string
 	// Note is what a person should know about the change.
 	Note string
-	// Attributes names the extended attributes and access control lists that New has and Old lacks,
-	// has otherwise, or has alone. They are applied with the file or directory, but not with a
-	// change of Mode.
+	// Attributes names the extended attributes and access control lists in which New and Old
+	// differ. An apply writes them with the file or directory, but not with a change of Mode.
 	Attributes string
 
 	// whiteouts says that a directory has whiteouts, which Apply leaves behind: the host has
@@ -182,13 +181,14 @@ const (
 	maxText    = 64 << 20
 )
 
-// maxSteps bounds how often a look at a review asks what commands see at a path. It follows symlinks by that, and one
-// symlink can lead through 40 others of 2,000 names each.
+// maxSteps bounds how often a look at a review asks what commands see at a path. It asks at each
+// step along a symlink, and one symlink can lead through 40 others of 2,000 names each.
 const maxSteps = 20 * maxChanges
 
 var errManySteps = errors.New("the symlinks of the review lead through too many directories")
 
-// manyChanges and muchText are the errors beyond these bounds. most is the directory that has the most of it; "." is none.
+// manyChanges and muchText are the errors for a review that exceeds these bounds. most is the
+// directory with most of the changes or of the text; "." means none.
 func manyChanges(most string) error {
 	return fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller(most))
 }
@@ -265,10 +265,10 @@ type Comparison struct {
 	steps     int
 }
 
-// A wayStep is a directory on the way to what merged was asked for last.
+// A wayStep is a directory on the way to the path of the last call of merged.
 type wayStep struct {
 	path   string
-	hidden bool // the lower layer, by an upper directory that is opaque or new
+	hidden bool // an upper directory that is opaque or new hides the lower layer
 	absent bool // nothing is there
 	lower  bool // the upper layer has nothing there
 }
@@ -610,8 +610,8 @@ func (c *Comparison) merged(p string) (Node, error) {
 	return c.Lower.Look(p)
 }
 
-// wayTo looks at the directories down to one, but for those that the last way has in common: paths that are asked for one
-// after another are near to each other.
+// wayTo looks at the directories down to dir, except those that the last way also has: paths that
+// are asked for one after another are near each other.
 func (c *Comparison) wayTo(dir string) (in wayStep, err error) {
 	for len(c.way) > 0 && !under(c.way[len(c.way)-1].path, dir) {
 		c.way = c.way[:len(c.way)-1]

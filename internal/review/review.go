@@ -18,7 +18,7 @@ type Info struct {
 	InUse   bool      `json:"in_use"`
 	// Applied says that it was applied, completely or in part, and that this can be undone.
 	Applied  bool      `json:"applied"`
-	Complete bool      `json:"whole"` // and that nothing else is in it
+	Complete bool      `json:"whole"` // as Applied, and nothing else is in it
 	Used     time.Time `json:"used"`
 }
 
@@ -36,8 +36,9 @@ type Set struct {
 type Rules struct {
 	// Denied says why a path of a source may not be changed; "" if it may. It may be nil.
 	Denied func(path string) string
-	// Above names the reason for a path beneath this one that may not be changed: no symlink of a
-	// review may replace it. Obeyed reports whether git acts on a path. Either may be nil.
+	// Above names the reason if a path beneath this one may not be changed: then no symlink of a
+	// review may replace this one. IsGitControlled reports whether git acts on a path. Either may
+	// be nil.
 	Above           func(path string) string
 	IsGitControlled func(path string) bool
 	// Hidden reports whether commands cannot see a path of a source. It may be nil.
@@ -66,7 +67,7 @@ func (s *Set) Visible() (seen *Set, unseen int) {
 // A Choice chooses what to apply of a review.
 type Choice struct {
 	Digest string   // of the set that somebody looked at; empty: any
-	Paths  []string // with all in them; empty: everything
+	Paths  []string // with all that they contain; empty: everything
 	Ours   []string // paths at which the workspace keeps its own
 	Theirs []string // paths at which the review wins, whatever the host did since
 }

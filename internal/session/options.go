@@ -27,19 +27,21 @@ import (
 // /var/cache/sbxhost/UID: the user cannot lead root astray there with symlinks, but can enter it,
 // unlike root's home.
 type Options struct {
-	// Name makes the session one that Hosts of this user share, at once and one after another, if
-	// they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
-	// for seven days. Letters, digits, ".", "_" and "-", at most 64, the first a letter or digit.
+	// Name makes a session that Hosts of this user share, at the same time and one after another,
+	// if they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
+	// for seven days. A name has at most 64 letters, digits, ".", "_" and "-", and begins with a
+	// letter or digit.
 	Name string
-	// OneShot says that the Host runs one command and so shares nothing, which makes it start
-	// faster: there is a session only if a command can write to it.
+	// OneShot says that the Host runs one command, so nothing is shared. The command starts faster,
+	// because the Host makes a session only if the command can write to it.
 	OneShot bool
-	// Each says that commands share nothing though the Host runs many, as in a server for unrelated
-	// programs: each has a session of its own. It implies OneShot. WorkspaceOptions.Temp, a review
-	// and Definition.Session.Processes fail with ErrNoSession.
+	// Each gives each command a session of its own, so that commands share nothing although the
+	// Host runs many, as in a server for unrelated programs. It implies OneShot.
+	// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
 	Each bool
-	// Dir is where directories of sessions are made, an absolute path that only this user can write
-	// to. Empty means the path above.
+	// Dir is the directory in which directories of sessions are made: an absolute path that only
+	// this user can write to. Empty means sbxhost/sessions in $XDG_CACHE_HOME or ~/.cache or, for a
+	// root caller whose commands run as the owner of the workspace, /var/cache/sbxhost/UID.
 	Dir string
 }
 

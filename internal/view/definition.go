@@ -65,7 +65,7 @@ type Definition struct {
 	// Git decides whether commands can write what git obeys; empty means protected.
 	Git Git
 	// UnixSockets are socket files that commands may connect to. All others in visible directories
-	// are hidden. One in no visible directory is shown at its path.
+	// are hidden. A listed socket that is in no visible directory is shown at its path.
 	UnixSockets []string
 	// Devices are device nodes in /dev that commands may use, if they cannot harm others: see
 	// docs/configuration.md.
@@ -74,12 +74,13 @@ type Definition struct {
 	EnvPassthrough []string
 	// EnvUnset are names of variables that commands do not have, whatever sets or passes them.
 	EnvUnset []string
-	// Env are variables to set. Only Env can set a variable on the denylist of those that inject
-	// code.
+	// Env are variables to set. Only Env can set a variable on the denylist of variables that
+	// inject code.
 	Env map[string]string
 	// Credentials are names of credential sets that commands can use. They get a placeholder for
-	// each, which the host replaces by the credential in requests to the set's hosts; Network must
-	// then be a list. They get an agent's socket, and a set with Pass, directly.
+	// each. The host replaces it by the credential in requests to the set's hosts; Network must
+	// then be a list. Commands get an agent's socket, and the variables of a set with Pass,
+	// directly.
 	Credentials []string
 	// Session decides what commands share besides files.
 	Session SessionDefinition
@@ -176,13 +177,17 @@ func (l *Limits) Spec() shared.Limits {
 	return shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == EnforceBestEffort}
 }
 
-// The values of these attributes.
 type (
-	Fallback   string
-	Isolation  string
+	// Fallback decides what happens if the engine cannot run here.
+	Fallback string
+	// Isolation decides what happens if the engine cannot enforce a part of the isolation.
+	Isolation string
+	// Filesystem is the view beneath the workspace and binds.
 	Filesystem string
-	Git        string
-	Enforce    string
+	// Git decides whether commands can write what git obeys.
+	Git string
+	// Enforce decides what happens if nothing here can enforce a limit.
+	Enforce string
 )
 
 const (
@@ -257,7 +262,7 @@ func (d *Definition) validateNetwork() error {
 	return nil
 }
 
-// SpecNetwork returns the network of a Spec. The notes name what is not necessary.
+// SpecNetwork returns the network of a Spec. The notes name attributes that are not necessary.
 func (d *Definition) SpecNetwork() (n shared.Network, notes []string) {
 	switch {
 	case d.Network.Host:
