@@ -32,8 +32,9 @@ func (l *Loss) Event(engine string) Event {
 	return e
 }
 
-// Refused returns the error for the first loss that is not accepted, with all others of its
-// attribute and the features that the rest needs; nil if all are accepted.
+// Refused returns nil if all losses are accepted. Otherwise its error is about the first loss that
+// is not accepted. It also lists the other losses of the same attribute, and the features that the
+// rest needs.
 func Refused(engine string, losses []Loss) error {
 	i := slices.IndexFunc(losses, func(l Loss) bool { return !l.Accepted })
 	if i < 0 {
@@ -57,12 +58,12 @@ func Refused(engine string, losses []Loss) error {
 		Message: fmt.Sprintf("engine %q cannot hold %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}
 }
 
-// Without lists what of s an engine with these features cannot enforce, so that a host can refuse
-// it or report it before the command runs. Without features it is all that s asks for. FeatureTTY
-// is not in the list, because a [Command] asks for it.
+// Without lists the parts of s that an engine with these features cannot enforce, so that a host
+// can refuse or report them before the command runs. With no features, it lists all that s asks
+// for. FeatureTTY is not in the list, because a [Command] asks for it.
 //
-// For an Unconfined Spec it lists only what would give the command other files than the Spec has,
-// or no limit. The isolation that is missing is what Unconfined means.
+// For an Unconfined Spec it lists only losses that would give the command other files than the Spec
+// has, or no limit. It does not list missing isolation, because Unconfined asks for that.
 //
 // No Spec accepts the loss of write protection for the host's files: an engine that claims neither
 // view cannot isolate.
@@ -85,7 +86,7 @@ func (s *Spec) Without(have Features) []Loss {
 		l.add(FeatureProcesses, "session.processes", "processes that outlive their command", leaveOut, false)
 	}
 	if s.User != nil {
-		l.add(FeatureUser, "run_as", "another user", leaveOut, false)
+		l.add(FeatureUser, "run_as", "another user", leaveOut, false) // no attribute of a definition: only the host sets Spec.User
 	}
 	l.ofLimits(&s.Limits)
 	return l.list
@@ -96,7 +97,7 @@ const (
 	orLess   = `isolation = "best_effort" to run with less`
 )
 
-// ofGit begins the reason for a protected path that git obeys.
+// ofGit begins Entry.Why of a protected path that git obeys, as package view writes it.
 const ofGit = "protected: git"
 
 // losses collects what an engine with some features cannot enforce.
@@ -224,8 +225,8 @@ func (c *count) String() string {
 	return fmt.Sprintf("%s (%d paths)", c.why, c.n)
 }
 
-// counted counts one more. All paths that are protected by default are one reason, and all that git
-// obeys.
+// counted counts one more path for a reason. All paths that are protected by default have one
+// reason, and so have all paths that git obeys.
 func counted(list []count, why string) []count {
 	if !strings.Contains(why, `"`) {
 		why, _, _ = strings.Cut(why, ", ")

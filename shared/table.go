@@ -19,7 +19,11 @@ type Entry struct {
 	Access     Access  // the zero value hides
 	Missing    Missing // what to do if Source does not exist, or there is nothing to hide at Path
 	Degradable bool    // an Overlay may become ReadOnly, which an Event reports
-	Why        string  // the reason for people: "workspace", "bind_paths[1]", `deny_paths "**/.env"`
+	// Why is the reason, for people and for programs. It begins with the attribute that asks for the
+	// entry, such as "workspace", "bind_paths[1]" or `deny_paths "**/.env"`, or else with one of the
+	// origins in package internal/view, such as "protected: " or "git: ". Hints, explain and the
+	// errors of engines read this beginning; people read all of it.
+	Why string
 }
 
 // Access is what a command can do with an entry.
@@ -90,9 +94,9 @@ func Covers(table []Entry) func(path string) (entry *Entry, host string) {
 }
 
 // Pins returns the directories between a writable entry and the entries in it, sorted. If a command
-// could rename or remove one and put another in its place, the next command's table, which has
-// paths, would hide and protect something else. An engine that mounts binds each onto itself, so
-// that the kernel prevents both. It omits those whose Source is not a directory.
+// could rename or remove one and put another in its place, the next command's table, which names
+// paths, would hide and protect something else. An engine that mounts binds each pin onto itself,
+// so that the kernel prevents both. The engine omits pins whose Source is not a directory.
 //
 // A pin has the access of the entry around it, and the reason of the entry that it protects.
 func Pins(table []Entry) []Entry {
