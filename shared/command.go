@@ -76,8 +76,8 @@ func (c *Command) Validate() error {
 // command writes to its caller's own pipe, file or terminal; a nil file is the null device.
 // Validate refuses a directory, which would give the command the host's tree.
 type Stdio struct {
-	// The caller owns the files, and may close each one after Start. Stdout and Stderr may be one
-	// file.
+	// The caller owns the files, and may close each one after Start. Stdout and Stderr may be the
+	// same file.
 	Stdin, Stdout, Stderr *os.File
 }
 

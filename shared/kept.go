@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// KeptOverlay returns where an engine with [FeatureOverlayKept] keeps what commands of a user write
-// to the overlay of a source: upper is the upper directory of the kernel's overlay file system,
-// with the mount option userxattr. The file lock need not exist. While a process holds an exclusive
-// flock(2) on it, no engine mounts the overlay; the kernel refuses a second mount.
+// KeptOverlay returns the paths at which an engine with [FeatureOverlayKept] keeps what a user's
+// commands write to the overlay of a source. upper is the upper directory of the kernel's overlay
+// file system, with the mount option userxattr. The file lock may be missing. While a process holds
+// an exclusive flock(2) on it, no engine mounts the overlay; the kernel refuses a second mount.
 func KeptOverlay(session *Session, uid uint32, source string) (upper, lock string) {
 	sum := fnv.New128a()
 	sum.Write([]byte(source))

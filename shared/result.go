@@ -21,15 +21,15 @@ type Result struct {
 // not measure, and for a killed command only a control group can.
 type Usage struct {
 	// CPU is processor time, in user and kernel mode. A control group counts all of its processes,
-	// with the launcher and the init. Without one it counts the processes that ended and that their
-	// parent waited for.
+	// with the launcher and the init. Without a control group it counts the processes that have
+	// ended and whose parent has waited for them.
 	CPU time.Duration `json:"cpu_ns"`
-	// Memory is the peak in bytes: with Together that of all processes, with their part of the file
-	// cache; else that of the largest process, which is at least the memory of the process that
-	// forked it (the init, or the engine).
+	// Memory is a peak in bytes. With Together it is the peak of all processes together, with their
+	// part of the file cache. Otherwise it is the peak of the largest process, which is at least
+	// the memory of the process that forked it (the init, or the engine).
 	Memory uint64 `json:"memory_bytes"`
-	// Together says that a control group measured Memory. There is one if the definition limits
-	// memory and a control group enforces that.
+	// Together says that a control group measured Memory. This is so if the definition limits
+	// memory and a control group enforces the limit.
 	Together bool `json:"memory_together"`
 }
 

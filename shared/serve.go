@@ -25,7 +25,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// logEnv names the environment variable with the least log level of an engine process: trace,
+// logEnv names the environment variable with the lowest level that an engine process logs: trace,
 // debug, info, warn (the default), error or off.
 const logEnv = "SBXHOST_LOG"
 
@@ -45,7 +45,7 @@ const shutdownTime = 10 * time.Second
 //
 // Serve logs to stderr, one JSON object a line, as go-plugin's hosts expect. An engine's author
 // logs with package log: a text that begins with [DEBUG], [WARN] or [ERROR] has that level, all
-// others have info. The variable SBXHOST_LOG is the least level to log, by default warn. Other
+// others have info. The variable SBXHOST_LOG is the lowest level to log, by default warn. Other
 // output to os.Stderr or os.Stdout also goes there, and hosts log it as debug. Standard input
 // becomes the null device. Child processes do not inherit the descriptors that this process was
 // started with. Hosts start it with GOMAXPROCS=1; an engine that computes in this process can set
@@ -109,8 +109,9 @@ func serve(engine Engine, log hclog.Logger) error {
 		<-terminated
 		end()
 	}()
-	// A dead host's end of stderr must not kill the engine before it has ended its commands; an
-	// ignored signal would be inherited by them. An interrupt from a terminal is for the host.
+	// A write to a dead host's stderr must not kill the engine before it has ended its commands.
+	// The signals are not ignored, because commands would inherit that. An interrupt from a
+	// terminal is for the host.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, os.Interrupt)
 	if signal.Ignored(syscall.SIGHUP) { // as nohup does
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -119,7 +120,7 @@ func serve(engine Engine, log hclog.Logger) error {
 		var ctx context.Context
 		ctx, s.enough = context.WithCancel(context.Background())
 		early.Go(func() { p.StartEarly(ctx) })
-		runtime.Gosched() // it comes first: a fork costs what this process has written by then
+		runtime.Gosched() // StartEarly comes first: its fork costs more, the more this process has written before
 	}
 	go func() {
 		if err := s.inbox.receive(channel); err != nil {

@@ -107,8 +107,8 @@ type Network struct {
 // An Injection says which requests get credentials that no command has. For their hosts, the engine
 // is a TLS server to commands at port 443, and checks the hosts' own certificates.
 type Injection struct {
-	// Certificate is PEM text: a certificate for all Hosts, that of its issuer, which the Table
-	// shows to commands, and the key of the first.
+	// Certificate is PEM text with three parts: a certificate for all Hosts; the certificate of its
+	// issuer, which the Table shows to commands; and the key of the first certificate.
 	Certificate Secret
 	Credentials []Credential // empty: no request gets any
 }
@@ -171,10 +171,10 @@ type Session struct {
 	Named bool
 	// Processes makes the commands of the session's sandboxes share a pid, an ipc, a uts and a
 	// network namespace and the private temporary directories, but no user namespace. What a
-	// command leaves running goes on until the last of these sandboxes closes. Limits bound all of
-	// it together. The engine refuses a sandbox with another network, user, options or other
-	// limits. If only values of credentials differ, the new ones then apply to all. It needs
-	// [FeatureProcesses], an ID and a Dir.
+	// command leaves running goes on until the last of these sandboxes closes. Limits bound all
+	// processes of the session together. The engine refuses a sandbox with another network, user,
+	// options or other limits. If only values of credentials differ, the new values apply to the
+	// whole session. It needs [FeatureProcesses], an ID and a Dir.
 	Processes bool
 }
 
@@ -189,7 +189,7 @@ type User struct {
 type Feature string
 
 const (
-	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation: of other features only tty, user, limits and kinds of entries go with it
+	FeatureUnconfined        Feature = "unconfined"         // runs commands without isolation: an engine may combine it only with tty, user, limits and kinds of entries
 	FeatureNetworkNone       Feature = "network.none"       // enforces NetworkNone
 	FeatureNetworkHost       Feature = "network.host"       // provides NetworkHost
 	FeatureNetworkNames      Feature = "network.names"      // enforces NetworkNames
@@ -197,7 +197,7 @@ const (
 	FeatureNetworkInject     Feature = "network.inject"     // provides Network.Inject
 	FeatureNetworkPorts      Feature = "network.ports"      // provides Network.HostPorts and Network.Publish
 	FeatureNetworkTranslated Feature = "network.translated" // its NetworkHost uses its own addresses: the host's loopback and ports are out of reach
-	FeatureNetworkTCP        Feature = "network.tcp"        // of NetworkNone, refuses TCP connections in both directions; network.none implies it
+	FeatureNetworkTCP        Feature = "network.tcp"        // enforces a part of NetworkNone: refuses TCP connections in both directions; network.none implies it
 	FeatureFilesystemMinimal Feature = "filesystem.minimal" // provides FilesystemMinimal
 	FeatureFilesystemHost    Feature = "filesystem.host"    // provides FilesystemHost
 	FeatureRemap             Feature = "mount.remap"        // an entry's Path may differ from its Source

@@ -17,6 +17,7 @@ import (
 	"time"
 )
 
+// pattern returns n bytes without a period that any buffer size has.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	x := uint32(1)

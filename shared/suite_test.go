@@ -172,7 +172,6 @@ func testSignalAfterEnd(t *testing.T, e Engine) {
 	}
 }
 
-// pattern is n bytes without a period that any buffer size has.
 func testEvents(t *testing.T, e Engine) {
 	p := startCommand(t, open(t, e), sh(":", "TEST_EVENTS=100"), Stdio{})
 	n := 0

@@ -34,7 +34,8 @@ func takeUsage() error {
 		}
 		return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(tid, &cpus))
 	}
-	// Both belong to a thread. A new thread has its maker's values, which may not be set yet.
+	// Both are attributes of a thread. A new thread inherits them from the thread that made it,
+	// where they may not be set yet.
 	done := map[string]bool{}
 	for more := true; more; {
 		more = false
