@@ -25,8 +25,8 @@ func Environ(variables ...string) []string {
 	return env
 }
 
-// Trial is a [Config.Probe] that runs a command with an environment. The engine is ready if it
-// exits with 0. Else its output is the reason, and fix what helps.
+// Trial is a [Config.Probe] that runs a command with an environment. The engine is ready if the
+// command exits with 0. Otherwise the command's output is the Reason, and fix is the Fix.
 func Trial(fix string, env []string, path string, args ...string) func(context.Context) (shared.Probe, error) {
 	return func(ctx context.Context) (shared.Probe, error) {
 		program, err := hostpath.Installed(path)

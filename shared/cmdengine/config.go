@@ -66,15 +66,16 @@ type Config struct {
 	Environ []string
 
 	// ClearsUp says, with Init, that the launcher records what it starts outside of its processes,
-	// as container CLIs do, and removes the record at the end. So it is not killed while it may do
-	// that, even if the engine dies: the init, whose control socket closes, ends the command, and
-	// the launcher removes the rest without the engine. After 20 seconds it is killed.
+	// as container CLIs do, and removes the record at the end. So the engine does not kill it while
+	// it may do that, and it outlives a dead engine: the init, whose control socket closes, ends
+	// the command, and the launcher removes the rest without the engine. After 20 seconds the
+	// engine kills it.
 	ClearsUp bool
 
-	// NoPIDNamespace says, with Init, that the launcher makes no pid namespace. Then its end ends
-	// nothing: the init must kill all that the command started, also if the engine dies. A fork
-	// bomb can be faster, and whoever kills the init frees the rest. So New refuses
-	// [shared.FeatureProcessesHidden] with it.
+	// NoPIDNamespace says, with Init, that the launcher makes no pid namespace. Then the launcher's
+	// end ends no process: the init must kill all that the command started, also if the engine
+	// dies. A fork bomb can be faster than the init, and a process that kills the init frees the
+	// rest. So New refuses [shared.FeatureProcessesHidden] with it.
 	NoPIDNamespace bool
 
 	// Filter returns, with Init, the program for system calls that the init loads for the command,

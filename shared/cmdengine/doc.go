@@ -21,9 +21,9 @@
 // With [Config.Init] the launcher runs package sandboxinit's init, and the init runs the command.
 // The launcher has an empty environment, a null stdin and stdout, and a stderr whose end explains a
 // failure; the command gets none of them. Wait returns when the launcher and its children are gone,
-// or when an init without a launcher has reported that it is alone. With a pid namespace that
-// covers everything that the command started. If somebody kills the launcher or init, Wait returns
-// an ErrBroken that says so.
+// or when an init without a launcher has reported that it is alone. With a pid namespace, these are
+// all processes that the command started. If somebody kills the launcher or init, Wait returns an
+// ErrBroken that says so.
 //
 // With [Config.HoldLimits] a control group (package cgroup) bounds memory, processor time and
 // processes of all that the command starts. The launcher and the init enter it before the command

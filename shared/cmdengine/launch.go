@@ -22,8 +22,8 @@ import (
 // A Launch says how to start a launcher. Without Args there is no launcher: the init starts itself.
 type Launch struct {
 	*exec.Cmd // as in [Config.Launch]
-	// Spawn, with [Config.Init], starts Path and the words in the engine's place, if it is not nil.
-	// It may do without a Path.
+	// Spawn, with [Config.Init], starts Path with its words in place of the engine, if Spawn is not
+	// nil. Path may then be empty.
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains a
 	// failure; see [sandboxinit.MakingArgv].
@@ -33,7 +33,7 @@ type Launch struct {
 	// serve this one; the caller also compares what Landlock needs. With nil there are no spares.
 	Same func(ctx context.Context, earlier Process) bool
 	// Shared, with Sandbox, returns Spawn and Sandbox for a Session with Processes. first is the
-	// init that is pid 1 for the others, nil to start that one.
+	// init that is pid 1 for the others; nil starts that one.
 	Shared func(first Process) (Spawner, *holder.Sandbox)
 	first  *insideRun // pid 1 of the persistent session of this member
 
@@ -86,7 +86,7 @@ type Gate interface {
 // A Spawner starts a launcher with exactly these descriptors, from 0 on, an empty environment and
 // the directory /. The launcher must die with the engine. If group is not nil, the launcher may
 // begin in the control group (version 2) with that directory; else the engine moves it, which costs
-// some milliseconds. An error for the caller's eyes is a [shared.Error].
+// some milliseconds. An error that the caller should see is a [shared.Error].
 type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
 
 // Process is a running launcher.

@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A persistent session is what commands share if their Spec's Session has Processes: namespaces,
+// A persistentSession is what commands share if their Spec's Session has Processes: namespaces,
 // with an init as pid 1 that runs no command, one control group and one gate. It lives while one of
 // its sandboxes is open.
 type persistentSession struct {

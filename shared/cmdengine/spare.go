@@ -12,7 +12,7 @@ type spare struct {
 	run   *insideRun    // nil if making it failed
 }
 
-// makeSpare makes one, if the Spec asks for it and there is none.
+// makeSpare makes a spare, if the Spec asks for one and there is none.
 func (s *sandbox) makeSpare() {
 	if !s.spec.Prepare || !s.attached.Prepares || s.session != nil {
 		return

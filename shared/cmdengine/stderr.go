@@ -58,8 +58,8 @@ func (t *tail) keep(chunk []byte) {
 	}
 }
 
-// waiting reads the pipe once, because a process may fill it forever. A Read of Go's returns
-// nothing after its deadline, which on a busy machine can pass before it begins.
+// waiting reads the pipe once, because a process may fill it forever. Go's Read returns nothing
+// after its deadline, and on a busy machine the deadline can pass before Read begins.
 func (t *tail) waiting() []byte {
 	chunk := make([]byte, pipeSize)
 	conn, err := t.r.SyscallConn()

@@ -11,8 +11,9 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// holdDir opens a directory of the host through no symlink, and returns a path that stays this
-// directory: a process that can write above it could put a symlink there before a child enters it.
+// holdDir opens a directory of the host without following a symlink, and returns a path that keeps
+// leading to this directory: otherwise a process that can write above it could put a symlink there
+// before a child enters it.
 func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
