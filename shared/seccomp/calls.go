@@ -9,10 +9,10 @@ import (
 // absent stands for a call that an architecture does not have.
 const absent = ^uint32(0)
 
-// newest is the greatest number that this package knows, the same on every
-// architecture, as all numbers from 424 on are. What is above is refused: it
-// may be a new way to do what a rule denies. The numbers of x32, and those below
-// 548 by which old kernels of amd64 let x32's calls in without its mark, are above, too.
+// newest is the greatest number that this package knows. From 424 on, a number means the same call
+// on every architecture. Calls with greater numbers are refused: they may be a new way to do what a
+// rule denies. The numbers of x32 are greater, too, and so are those below 548 by which old kernels
+// of amd64 accept x32's calls without its mark.
 const newest = 471
 
 // A numbered call has a number for each architecture.
@@ -21,7 +21,7 @@ type numbered struct {
 	amd64, arm64 uint32
 }
 
-// calls are those that rules name, or that a traced command is stopped at, by name.
+// calls are, by name, the calls that rules name or at which a traced command is stopped.
 var calls = [...]numbered{
 	{"access", 21, absent},
 	{"add_key", 248, 217},
@@ -119,10 +119,10 @@ var calls = [...]numbered{
 	{"utimensat", 280, 88},
 }
 
-// An arch is what tells one architecture's programs from another's.
+// An arch has what distinguishes one architecture's programs from another's.
 type arch struct {
 	goarch string
-	audit  uint32 // AUDIT_ARCH_*, as the kernel tells it to a filter
+	audit  uint32 // AUDIT_ARCH_*, as the kernel passes it to a filter
 }
 
 var arches = [...]arch{

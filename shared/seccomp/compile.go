@@ -10,29 +10,29 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
 )
 
-// Where struct seccomp_data has what a filter looks at.
+// Offsets in struct seccomp_data of what a filter reads.
 const (
 	offNumber = 0
 	offArch   = 4
 	offArgs   = 16 // six of eight bytes each, the low half first
 )
 
-// What a filter returns.
+// The results of a filter.
 const (
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
 	retTrace = 0x7ff00000
-	// The process, not the thread: one without some of its threads is
-	// nothing that a program was written for.
+	// It kills the process, not only the thread: no program is written to go on without some of its
+	// threads.
 	retKillProcess = 0x80000000
 )
 
 // maxInstructions is the kernel's BPF_MAXINSNS.
 const maxInstructions = 4096
 
-// compile translates: the architecture first, since the numbers mean
-// nothing without it; then the calls whose arguments matter, a block each;
-// then the calls that are refused whatever their arguments.
+// compile translates rules. The program checks the architecture first, because numbers mean nothing
+// without it. Then come the calls whose arguments matter, with a block for each, and then the calls
+// that are refused whatever their arguments are.
 func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -63,8 +63,8 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(program)
 }
 
-// compileTracing translates the calls that are stopped at. Those of another architecture are
-// the other filter's matter.
+// compileTracing translates the calls at which a traced command is stopped. It leaves calls of
+// another architecture to the other filter.
 func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -84,7 +84,7 @@ func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
 
-// blockOf decides about one call, of which the arguments matter.
+// blockOf makes the block for one call whose arguments matter.
 func blockOf(a arch, rules []rule, name string) ([]bpf.Instruction, error) {
 	number, err := a.numberOf(name)
 	if err != nil || number == absent {
@@ -128,7 +128,8 @@ func refuseAll(a arch, rules []rule, e errno) ([]bpf.Instruction, error) {
 	}
 	var list []bpf.Instruction
 	for i, n := range numbers {
-		// To the return behind the last of them, which that one skips if it is another call.
+		// Each comparison jumps to the return after the last one. The last one skips this return if
+		// it is another call.
 		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: uint8(len(numbers) - 1 - i)})
 	}
 	list[len(list)-1] = bpf.JumpIf{Cond: bpf.JumpEqual, Val: numbers[len(numbers)-1], SkipFalse: 1}
@@ -148,9 +149,9 @@ func conditional(rules []rule) []string {
 	return names
 }
 
-// refuseIf returns if all tests of r hold and runs on otherwise.
+// refuseIf makes instructions that return if all tests of r hold, and continue otherwise.
 func refuseIf(r rule) []bpf.Instruction {
-	// From the end, where the distance to it is known.
+	// It is built from the end, so that the distance to the end is known.
 	code := []bpf.Instruction{deny(r.deny)}
 	for _, t := range slices.Backward(r.tests) {
 		head := []bpf.Instruction{bpf.LoadAbsolute{Off: offArgs + 8*uint32(t.arg), Size: 4}}

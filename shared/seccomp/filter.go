@@ -7,30 +7,32 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Options are what a definition may let through. The zero value lets nothing of it through: an
-// engine whose commands have a network of their own sets UnixSockets, and Owners if other users
-// have no number in its sandboxes.
+// Options permit calls that only some definitions or engines permit. The zero value permits none of
+// them. An engine whose commands have a network of their own sets UnixSockets. It sets Owners if
+// other users have no number in its sandboxes.
 type Options struct {
 	// Ptrace lets debuggers work: ptrace, process_vm_readv and _writev, kcmp, and
 	// a personality without address randomisation.
 	Ptrace bool
-	// UnixSockets lets unix sockets be made. Without it only connected pairs of
-	// stream and seqpacket sockets can be.
+	// UnixSockets permits commands to make unix sockets. Without it they can make only connected
+	// pairs of stream and seqpacket sockets.
 	UnixSockets bool
-	// NestedUserNamespaces lets namespaces be made and entered, and mounts in them.
+	// NestedUserNamespaces permits commands to make and enter namespaces, and to mount in them.
 	NestedUserNamespaces bool
-	// NoNetwork refuses all sockets but unix ones, for a command that shares a network
-	// which it is not to reach.
+	// NoNetwork refuses all sockets except unix ones, for a command that shares a network that it
+	// must not reach.
 	NoNetwork bool
-	// Unhidden is for a command from which no mount and no namespace keeps the host's files and
-	// processes. It refuses what rules about paths do not see: to change owners and extended
-	// attributes, to open a file for ioctl alone, and to limit other processes.
+	// Unhidden is for a command from which neither a mount nor a namespace hides the host's files
+	// and processes. It refuses calls that rules about paths do not cover: to change owners and
+	// extended attributes, to open a file for ioctl alone, and to limit other processes.
 	Unhidden bool
-	// Owners are those whom files can be given to, where other users may have no number: the kernel
-	// answers EINVAL for these, and programs such as fakeroot forgive EPERM alone. Nil leaves it to the
-	// kernel, and so do NestedUserNamespaces, in which users have other numbers.
+	// Owners are the users and groups that can get files, where other users may have no number. For
+	// other users the kernel answers EINVAL, but programs such as fakeroot tolerate only EPERM. Nil
+	// leaves the answer to the kernel. So does NestedUserNamespaces, because users have other
+	// numbers in them.
 	Owners *Owners
-	// NoTruncation refuses to truncate a file that is not open for writing, likewise.
+	// NoTruncation refuses to truncate a file that is not open for writing, for a command whose
+	// rules about paths do not cover that.
 	NoTruncation bool
 }
 

@@ -15,8 +15,8 @@ func (e errno) String() string {
 	return "EPERM"
 }
 
-// A rule refuses calls: all of them with no tests, or those for which every
-// test holds. What several rules say of one call adds up.
+// A rule refuses calls: those for which every test holds, or all of them if it has no tests. A call
+// is refused if any of its rules refuses it.
 type rule struct {
 	why   string
 	deny  errno
@@ -24,8 +24,8 @@ type rule struct {
 	tests []test
 }
 
-// A test looks at the low half of one argument. Every argument that is tested
-// here is one of which the kernel takes no more.
+// A test compares the low half of one argument. Of every argument that is tested here, the kernel
+// uses only this half.
 type test struct {
 	arg   int
 	name  string // for people
@@ -49,7 +49,7 @@ const (
 	tiocsti   = 0x5412
 	tioclinux = 0x541c
 
-	cloneNewTime = 0x00000080 // of unshare alone: clone has the exit signal there
+	cloneNewTime = 0x00000080 // only for unshare: clone has the exit signal in these bits
 	// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 	cloneNew = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 
@@ -58,7 +58,7 @@ const (
 
 	afUnix, afInet, afInet6, afNetlink = 1, 2, 10, 16
 
-	sockType                               = 0xf // the rest of the argument are flags
+	sockType                               = 0xf // the other bits of the argument are flags
 	sockDgram, sockRaw, sockPacket         = 2, 3, 10
 	setIDs                                 = 0o6000
 	fileType, characterDevice, blockDevice = 0o170000, 0o020000, 0o060000
@@ -66,8 +66,8 @@ const (
 	openAccess, openTruncates              = 0o3, 0o1000        // O_ACCMODE, of which 0 is O_RDONLY, and O_TRUNC
 )
 
-// rules are the policy. The calls that programs make most, and that depend on
-// arguments, come first: the kernel remembers the calls that no argument matters to.
+// rules are the policy. The calls that programs make most often, and whose arguments matter, come
+// first: the kernel caches the answer for a call whose arguments do not matter.
 func rules(o Options) []rule {
 	mode := func(arg int) test { return test{arg, "mode", anyBit, setIDs, 0} }
 	creating := func(arg int) test { return test{arg, "flags", anyBit, openCreates, 0} }
@@ -113,7 +113,7 @@ func rules(o Options) []rule {
 		{whyDevice, eperm, []string{"mknodat"}, []test{{2, "mode", equal, fileType, blockDevice}}},
 		{whyFamily, eperm, []string{"socket", "socketpair"}, []test{
 			family(notEqual, afUnix), family(notEqual, afInet), family(notEqual, afInet6), family(notEqual, afNetlink)}},
-		// Netlink sockets are raw by custom, and what raw means there is harmless.
+		// Netlink sockets are raw by custom, and a raw one is harmless.
 		{whyRaw, eperm, []string{"socket"}, []test{family(notEqual, afNetlink), kind(sockRaw)}},
 		// The old name of AF_PACKET.
 		{whyRaw, eperm, []string{"socket"}, []test{kind(sockPacket)}},
@@ -150,7 +150,7 @@ func rules(o Options) []rule {
 	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
 		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}
 	if o.Ptrace {
-		// Debuggers start their programs so.
+		// Debuggers start their programs in this way.
 		persona.tests = append(persona.tests, test{0, "persona", notEqual, all, addrNoRandomize})
 	}
 	out = append(out, persona)
@@ -177,7 +177,8 @@ func rules(o Options) []rule {
 	)
 }
 
-// foreign refuses to give files to others. All ones leave an owner as it is.
+// foreign makes rules that refuse to give files to others. A number whose bits are all one leaves
+// the owner unchanged.
 func foreign(o *Owners, why string) (rules []rule) {
 	of := func(calls []string, arg int, name string, own ...uint32) {
 		tests := []test{{arg, name, notEqual, all, all}}
