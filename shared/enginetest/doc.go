@@ -27,7 +27,6 @@
 // and what [shared.Engine.Open] must refuse.
 //
 // # Use
-// # Use
 //
 // In an engine's test package:
 //

@@ -22,7 +22,7 @@ import (
 // A Test is a *testing.T. It lists only the methods that the kit needs, so that a program which
 // links the kit for [Suite] does not link package testing.
 type Test[T any] interface {
-	Helper()                           // as all of these, of *testing.T
+	Helper()                           // a method of *testing.T, like all of these
 	Context() context.Context          // ends the preparations of Run and RunBinary, but no case
 	Cleanup(f func())                  // removes what they made
 	Run(name string, f func(t T)) bool // receives each case, by its ID

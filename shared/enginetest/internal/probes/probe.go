@@ -26,7 +26,7 @@ const (
 // words are paths, or an action with its arguments. See fill for what they may stand for.
 type words []string
 
-// A probe is one obligation and how it is tried.
+// A Probe is one obligation and how it is tried.
 type Probe struct {
 	ID    string
 	Title string // the obligation, in one line
