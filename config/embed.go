@@ -18,9 +18,9 @@ type SandboxOptions struct {
 	Dir string
 	// Home replaces ~. Empty makes ~ an error.
 	Home string
-	// Engines are the allowed values of `engine` besides "auto". Nil means this project's engines,
-	// which needs no Host. Host.EngineNames adds those of Options.Engines and EngineDir; a Host for
-	// that needs no Sandboxes.
+	// Engines are the allowed values of `engine` besides "auto". Nil means this project's engines;
+	// no Host is needed for that. Host.EngineNames also returns those of Options.Engines and
+	// EngineDir; its Host needs no Sandboxes.
 	Engines []string
 	// Schema returns the options of an engine, from shared.Info. Nil makes a config block an error.
 	Schema func(engine string) (shared.OptionSchema, error)
