@@ -18,9 +18,9 @@ import (
 // at or above it with a .git, else dir itself, without symlinks. It runs no git. home is the
 // caller's, "" if unknown.
 //
-// It ignores two kinds of .git above dir. One whose owner is neither the caller, the owner of dir
-// nor root: anybody can put one in a shared directory and so widen the project. And one in a
-// directory that New refuses as a root: a home kept in git is not a project.
+// It ignores two kinds of .git above dir: one whose owner is neither the caller, the owner of dir
+// nor root, because anybody can put one in a shared directory and so widen the project; and one in
+// a directory that New refuses as a root, because a home kept in git is not a project.
 func Discover(dir, home string) (string, error) {
 	if err := checkSpelling(dir); err != nil {
 		return "", fmt.Errorf("discover: %w", err)
@@ -47,9 +47,9 @@ func Discover(dir, home string) (string, error) {
 	return start, nil
 }
 
-// SpellingOf returns how a directory in a root spells the root: "/l/p" of "/l/p/sub", where l is a
-// symlink. If a symlink leads into the root, spelled is the directory, and of is its target;
-// without symlinks spelled is the root.
+// SpellingOf returns the part of dir, a directory in a root, that spells the root through symlinks,
+// and its target: "/l/p" for the dir "/l/p/sub", where l is a symlink. If a symlink leads into the
+// root, spelled is all of dir, and of is its target. Without symlinks both are the root.
 func SpellingOf(dir, root string) (spelled, of string) {
 	if paths.Inside(root, dir) {
 		return root, root

@@ -93,9 +93,9 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// PointedGitDirs returns the directories that git on the host uses as the git directory and the
-// common directory of a work tree, from a .git file and a commondir, if GitDirs rejects them; with
-// top, if git may use that itself.
+// PointedGitDirs returns, if GitDirs rejects them, the directories that git on the host uses as the
+// git directory and the common directory of a work tree, because a .git file and a commondir name
+// them. It also returns top, if git may use top itself as a git directory.
 func PointedGitDirs(top string) (dirs []string) {
 	if MayBeBare(top) {
 		dirs = append(dirs, top)

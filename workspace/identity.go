@@ -26,9 +26,9 @@ var identityVars = [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMI
 // the command gets the identity, and may have written the repository's configuration to include a
 // file that only the user can read.
 //
-// With as, git runs as that user and reads that user's configuration. Else root would be the author
-// of its work for the user, and would follow the includes of a user's repository with root's
-// rights.
+// With as, git runs as that user and reads that user's configuration. Without as, a root caller
+// would be the author of its work for the user, and git would follow the includes of a user's
+// repository with root's rights.
 //
 // An error means that git could not answer (a config that does not parse, no answer in five
 // seconds); the values beside it are still right. A missing git is no error.

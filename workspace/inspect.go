@@ -89,8 +89,8 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// GitActions is what git acts on, outside of a sandbox, in repositories, by git directory, with the
-// state of each file, for a later comparison.
+// GitActions has, for each git directory, what git acts on in that repository outside of a sandbox.
+// It has the state of each file, for a later comparison.
 type GitActions map[string]Acts
 
 // Acts is what git acts on in one repository.
@@ -246,11 +246,11 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 // of next steps can name commands, and indexes, which name files.
 type Pending map[string]Operation
 
-// Operation is the state of one of them.
+// Operation is the state of one path in a Pending.
 type Operation struct {
 	Look   string // of an index, with the configuration by which git reads it
 	Common string // of an index: the directory of that configuration
-	Many   bool   // others share it, and not all of them are known
+	Many   bool   // its directory may have more shared indexes than are known
 }
 
 // Add adds to p what is in progress in a repository, and in those of its worktrees that commands
@@ -408,9 +408,9 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 	return links, true
 }
 
-// Looks distinguishes a file, or a directory with all in it, from itself before a change; "" for a
-// missing or empty one. The path itself may be a symlink. Of a directory the nearest 1,000 files
-// count, with 16 MiB of their texts.
+// Looks returns a text that differs after a change of a file, or of anything in a directory. It
+// returns "" for a missing or empty one. The path itself may be a symlink. In a directory only the
+// nearest 1,000 files count, with 16 MiB of their texts.
 func Looks(path string) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""

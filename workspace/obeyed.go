@@ -41,16 +41,16 @@ type GitControls struct {
 	Linked []string
 	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
 	Shared bool
-	// Settings are the user's (of as, if there is one) that are in force here.
+	// Settings are those in force here of the user as, or of the caller if as is nil.
 	Settings Settings
 	// Failed says why the lists are not complete: git is missing, fails or does not answer, or
 	// there is too much. It quotes and shortens paths, and shows nothing else of the configuration.
 	Failed error
 }
 
-// GitControls asks git what it obeys for the repository of layout l, with its work tree at top,
-// when the caller runs it and, with as, when that user does. It costs one git for each, another for
-// each included file, and only some lstats if nothing has changed.
+// GitControls asks git what it obeys in the repository of layout l, with its work tree at top: when
+// the caller runs git and, with as, when that user runs it. Each of the two costs one run of git,
+// and one more for each included file; if nothing has changed, only some lstats.
 //
 // The settings of all branches count. A relative core.hooksPath counts from both the work tree and
 // the git directory, where git runs the hooks of a push.
@@ -277,7 +277,7 @@ type use uint8
 const (
 	isCommand use = 1 << iota // executes it, mostly in a shell
 	isFile                    // reads the file, or copies from the directory, that it names
-	leads                     // goes elsewhere by it: another directory, server, helper
+	leads                     // is led elsewhere by it: to another directory, server or helper
 )
 
 // useOf is what git does with the value of a key that a hostile configuration would set; 0 for

@@ -41,8 +41,8 @@ type Options struct {
 	DenySensitive bool
 	// LookupEnv reads the caller's environment, which finds git and which git obeys. Nil: empty.
 	LookupEnv func(string) (string, bool)
-	// Written returns the directory, outside of the roots, that contains path and that commands can
-	// write, or "": such a git is never run. Nil: none.
+	// Written returns the directory outside of the roots that contains path and that commands can
+	// write, or "". A git in such a directory is never run. Nil: there is none.
 	Written func(path string) (where string)
 }
 
