@@ -126,8 +126,8 @@ func (v *View) nested(f *scan.Found, known []string) bool {
 		v.Creatable(path.Join(f.Path, ".git")) && slices.ContainsFunc(known, func(top string) bool { return v.belongs(f.Path, top) })
 }
 
-// belongs reports whether a repository is a worktree or a submodule of a directory's, or lies in a
-// directory of repositories.
+// belongs reports whether a repository is a worktree or a submodule of the repository at top or, if
+// top is a directory of repositories, lies in top.
 func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
@@ -383,8 +383,8 @@ func ObeyedNames() []string {
 	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
 }
 
-// behindLinks protects, like like, what git obeys elsewhere through links of a git directory that
-// is protected as a whole.
+// behindLinks protects, in the same way as like, what git obeys elsewhere through links of a git
+// directory that is protected as a whole.
 func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
 	add := func(p string, hold *Hold) {
 		if len(v.facts.Follow(p).Links) > 0 {

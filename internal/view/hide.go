@@ -82,7 +82,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 	return nil
 }
 
-// checkHidden refuses more than MaxHidden.
+// checkHidden refuses more than MaxHidden hidden paths.
 func (v *View) checkHidden() error {
 	var hidden []string
 	for _, e := range v.entries {

@@ -46,7 +46,8 @@ func (v *View) withLinksIn(list []protection) []protection {
 type located struct {
 	protection
 	way Way
-	// links are the symlinks on the way, and the directories left by "..", that commands can write.
+	// links are the symlinks on the way, and the directories that a ".." leaves, if commands can
+	// write them.
 	links []string
 	// viaLinks are those of links that are the only reason to protect a directory: see holder.
 	viaLinks []string
@@ -67,9 +68,9 @@ func (v *View) locate(m protection) located {
 // isLeft reports whether one of links is a directory that a ".." leaves.
 func (p *located) isLeft(link string) bool { return !slices.Contains(p.way.Links, link) }
 
-// holder is the directory of keep that is protected so that no command replaces one of links, or
-// "". Engines mount on a symlink's target, so the link's own directory is protected. A directory
-// that ".." leaves can be protected itself.
+// holder returns the directory, in one of keep, that is protected so that no command replaces one
+// of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory
+// is protected. A directory that ".." leaves can be protected itself.
 func (p *located) holder(link string) string {
 	switch dir := path.Dir(link); {
 	case !paths.InsideAny(p.keep, dir):

@@ -31,8 +31,8 @@ func (v *View) hostProtections() (list []protection) {
 				continue
 			}
 		case OwnEngine, OwnState:
-			// It is not enough that the host starts no engine from a workspace: for the next run,
-			// this may not be one.
+			// It is not enough that the host starts no engine from a workspace: in the next run,
+			// this directory may not be in a workspace.
 			if !inPart || o.File || o.Kind == OwnState && way.End == "/" {
 				continue
 			}
@@ -89,7 +89,8 @@ func (v *View) checkTrusted() error {
 	return nil
 }
 
-// checkWay does so for one path, and returns its target; "" if it cannot be followed.
+// checkWay is checkTrusted for one path. It returns the path's target, or "" if it cannot be
+// followed.
 func (v *View) checkWay(spelled, what string) (end string, err error) {
 	way := v.facts.Follow(spelled)
 	for _, link := range way.Links {

@@ -159,13 +159,13 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 	return linked, v.protectPlaces(list)
 }
 
-// protectPlaces protects each path once, the contents of another one after that.
+// protectPlaces protects each path once, and a path inside another path after the outer one.
 func (v *View) protectPlaces(list []located) error {
 	slices.SortStableFunc(list, func(a, b located) int { return paths.Compare(a.way.End, b.way.End) })
 	places := list[:0]
 	for _, p := range list {
-		// Of two for one path the one with a hold counts: an existing file may be another command's
-		// stub, and gone soon.
+		// Of two protections for one path, the one with a hold counts: an existing file may be
+		// another command's stub, and gone soon.
 		if n := len(places) - 1; n < 0 || places[n].way.End != p.way.End {
 			places = append(places, p)
 		} else {

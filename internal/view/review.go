@@ -106,8 +106,9 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	}
 }
 
-// Unwritable returns functions for a path of the host: why commands cannot change it, or lead it
-// elsewhere; and, for a path above such ones, what lies beneath it. Both may return "".
+// Unwritable returns two functions for paths of the host. denied says why commands cannot change a
+// path, or lead it elsewhere. above says, for a directory above such paths, what lies beneath it.
+// Both may return "".
 func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) string) {
 	hostPath := HostPaths(table)
 	why := map[string]string{}

@@ -335,8 +335,8 @@ func (v *View) showSocket(attribute, text string) error {
 	return v.addSpelling(e, v.absolute(text))
 }
 
-// grantedSocket is the resolved socket of an element of unix_sockets; "" if it does not exist, and
-// then it is hidden if it appears.
+// grantedSocket returns the resolved socket of an element of unix_sockets. It returns "" for a
+// socket that does not exist. If this socket appears later, it is hidden.
 func (v *View) grantedSocket(attribute, text string) (string, error) {
 	if err := v.checkText(attribute, text); err != nil {
 		return "", err

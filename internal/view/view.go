@@ -72,7 +72,8 @@ type View struct {
 	GitControlled []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
-	// Deny are the patterns of hidden paths, for paths that appear later.
+	// Deny are the patterns of hidden paths. A review also refuses by them files that did not exist
+	// when this view was made.
 	Deny []string
 }
 
