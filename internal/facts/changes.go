@@ -57,8 +57,8 @@ func (l *layouts) taken(top string) string {
 	return fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
 }
 
-// baseline is the state before a command of all whose changes the host reports. A mark keeps it
-// until that report.
+// baseline is the state, before a command, of everything whose changes the host reports. A mark
+// keeps it until that report.
 type baseline struct {
 	Began               time.Time
 	Tops                []string // where commands can write
@@ -310,8 +310,8 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	return ignored
 }
 
-// newInstructions are the unprotected files that were made or changed, and new ones of files that
-// are not held.
+// newInstructions returns the unprotected files that were made or changed, and new files at paths
+// that are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
 	for _, u := range out.baseline.Unprotected {
 		if slices.Contains(made, u.Path) {
@@ -440,13 +440,14 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 	made.Repositories = append(reports, made.Repositories...)
 }
 
-// unclear adds why it is not known what git acts on in a directory that was there before.
+// unclear adds the reason why nobody knows what git acts on in a directory that existed before.
 func (made *Changes) unclear(dir, why string) {
 	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Unclear: why})
 }
 
-// repositoryReports are those of the repositories that were made, and of those that were there and are others now.
-// changed is by repository what git acts on and did not before. more are those for which there is no room.
+// repositoryReports returns the reports of repositories that were made, and of those that existed
+// and are others now. changed has, by repository, what git acts on now and did not before. more are
+// the repositories for which there is no space left.
 func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *layouts, list []string, submodules map[string]submodule, changed map[string]workspace.Inspection) (reports []RepositoryReport, more []string) {
 	before := workspace.Pending{}
 	maps.Copy(before, out.baseline.Pending)

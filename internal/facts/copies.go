@@ -35,8 +35,8 @@ func (m *Machine) useCopies(out *Resolved) {
 	}
 }
 
-// copies is their directory, or "". The commands' user must be able to search it, and another user
-// may neither list nor write it.
+// copies returns the directory of the copies, or "". The commands' user must be able to search it,
+// and another user may neither list nor write it.
 func (m *Machine) copies() string {
 	if m.Owner != nil {
 		gid := int(m.Owner.User.GID)

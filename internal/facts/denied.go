@@ -111,8 +111,8 @@ func (w *Witness) Interpreter(p string) string {
 	return ""
 }
 
-// Unwritable returns the directory whose mode forbids the user of commands to make a missing host path. For an
-// existing path it is the directory above, if the path's own mode forbids writing too.
+// Unwritable returns the directory whose mode forbids the commands' user to make a missing host
+// path. For an existing path whose own mode also forbids writing, it returns the directory above.
 func (w *Witness) Unwritable(p string) string {
 	for at := range paths.Up(p) {
 		info, err := os.Lstat(at)

@@ -23,8 +23,8 @@ type HostPaths struct {
 	Records      []view.HostPath   // of its decisions
 }
 
-// All lists them, and what sbxhost would run, or believe, if it were there at its next start: no
-// command may put it there. Relative paths begin at dir.
+// All lists these paths, and the paths of files that sbxhost would run, or believe, if they existed
+// at its next start: no command may make those. Relative paths begin at dir.
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.OwnKind, p, what string, names ...string) {

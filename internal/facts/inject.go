@@ -151,7 +151,7 @@ func (as *authorities) of(hosts []string) (*authority, error) {
 	return as.byHost[key], nil
 }
 
-// keep records a file of theirs.
+// keep records a file with a certificate of the authorities.
 func (as *authorities) keep(file string) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -223,7 +223,7 @@ func newAuthority(hosts []string) (*authority, error) {
 	return a, nil
 }
 
-// issue makes a certificate, signed by by, or by itself if by is nil.
+// issue makes a certificate that by signs; if by is nil, the certificate signs itself.
 func issue(form, by *x509.Certificate, of *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -90,7 +90,7 @@ func accountHome(uid int) string {
 	return account.HomeDir
 }
 
-// prepare makes directories that a command could make otherwise, or that must exist to be hidden:
+// prepare makes directories that a command could otherwise make, or that must exist to be hidden:
 // the host's records, its state, sessions.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 	for _, o := range m.HostPaths {

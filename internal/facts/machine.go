@@ -119,7 +119,7 @@ type Machine struct {
 	// operating system's view. The rest of that view belongs to the distributor, or is too much to
 	// search for each command.
 	addOns []string
-	// served are further ones, only in the host's view.
+	// served are further such directories, only in the host's view.
 	served             []string
 	scanners           scanners
 	ghToken            ghToken

@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// search searches all that a definition shows for paths to hide; otherwise only where the host
-// reports what commands make. told are the finds there.
+// search searches all that a definition shows, if there may be paths to hide in it. Otherwise it
+// searches only where the host reports what commands make. told are the finds in those places.
 func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
 	found = &view.Found{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {

@@ -25,12 +25,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// A killed host cannot report what its commands have made, which then exists before the next
-// command. So each command has a mark: a file in the directory untold of the user's state, named by
-// its workspace, which its host locks while it lives. If nobody has locked it, the next command in
-// that workspace reports the changes since.
-//
-// A mark has the state before unreported changes.
+// A mark has the state before unreported changes. A killed host cannot report what its commands have
+// made, which then exists before the next command. So each command has a mark: a file in the
+// directory untold of the user's state, named by its workspace, which its host locks while it lives.
+// If nobody has locked the mark, the next command in that workspace reports the changes since.
 type mark struct {
 	baseline
 	away []string // those of Tops that are not directories now
