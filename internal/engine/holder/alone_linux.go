@@ -14,7 +14,8 @@ import (
 )
 
 // An Alone is an init without a holder, for a command that shares nothing: it makes the tree too.
-// It starts before its command is known, as the child of the command's starter, and dies with that.
+// It starts before its command is known, as the child of the command's starter, and dies with the
+// starter.
 type Alone struct {
 	*child
 	line *os.File // its end also ends it, until it knows what to run
@@ -25,7 +26,7 @@ type Alone struct {
 // cgroup namespace when it is in its control group.
 const aloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// StartAlone starts one. arg is the word that makes the program an Alone; network gives it a
+// StartAlone starts an Alone. arg is the word that makes the program an Alone; network gives it a
 // network namespace of its own.
 func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	ours, theirs, err := socketpair()
@@ -95,7 +96,7 @@ func nodeOf(st *unix.Stat_t) string {
 	return strconv.FormatUint(st.Dev, 10) + ":" + strconv.FormatUint(st.Ino, 10)
 }
 
-// Run makes it the init of words and files, from descriptor 0 on.
+// Run makes the Alone the init with these words and these files, as descriptors from 0 on.
 func (a *Alone) Run(words []string, files []*os.File) error {
 	defer a.line.Close()
 	fds := make([]int, len(files))
@@ -120,15 +121,16 @@ func (a *Alone) Discard() {
 	a.Wait()
 }
 
-// Solitude is the init's end of it.
+// Solitude is the init's end of an Alone.
 type Solitude struct {
 	space    *space
 	failed   *MountError
 	overlays map[string]int // by source
 }
 
-// Settle turns a process of [StartAlone] into its init. While nobody has said which, it makes what
-// every tree needs. It returns the words, and no error.
+// Settle turns a process of [StartAlone] into its init. Until it receives the init's words, it
+// makes what every tree needs. It returns the words, or nil if there is nothing to run. The
+// Solitude keeps the error of the tree.
 func Settle() (s *Solitude, words []string) {
 	s = &Solitude{overlays: map[string]int{}}
 	if s.failed = apart([2]int{mountFD, userFD}); s.failed == nil {
@@ -145,7 +147,7 @@ func Settle() (s *Solitude, words []string) {
 	}
 	var m run
 	if err != nil || kind != msgRun || frame.Decode(payload, &m) != nil || len(from.Files) != int(m.files) || m.files > firstOverlay {
-		return s, nil // who has started it needs none
+		return s, nil // its starter needs no init
 	}
 	first, err := proc.InARow(from.Files)
 	for i := range from.Files {
@@ -161,11 +163,12 @@ func Settle() (s *Solitude, words []string) {
 	return s, m.argv
 }
 
-// firstOverlay is the least descriptor of an overlay, above those that come with a run. A higher one would have the
-// kernel make room for it, for which it waits until each processor has been idle.
+// firstOverlay is the lowest descriptor of an overlay, above those that come with a run. For a
+// higher one the kernel would enlarge its table of descriptors, and wait for that until each
+// processor has been idle.
 const firstOverlay = 16
 
-// makeOverlays makes those that a message asks for, and answers.
+// makeOverlays makes the overlays that a message asks for, and answers.
 func (s *Solitude) makeOverlays(payload []byte) error {
 	var m ownOf
 	if err := frame.Decode(payload, &m); err != nil {
@@ -202,7 +205,8 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 	return err
 }
 
-// scratchDir opens the holder's own directory in a session's, which is that of a device and inode.
+// scratchDir opens the holder's own directory in a session's directory, which must have the device
+// and inode of node.
 func scratchDir(session, node string) (int, *MountError) {
 	dir, err := openSource(session)
 	if err != nil {

@@ -88,7 +88,7 @@ func (c *Client) Prepare(plan Plan) {
 }
 
 // A Start asks for an init over the tree of a plan, in namespaces of its own. The init must call
-// [Complete].
+// [Making.Complete].
 type Start struct {
 	Plan       Plan
 	Namespaces uint32
@@ -308,9 +308,10 @@ type Launcher struct {
 // Pid is its number, which may be another process's after Wait.
 func (l *Launcher) Pid() int { return l.pid }
 
-// OnRestored makes told be called when the holder restores a mount at dest, because somebody on the
-// host replaced its mount point, in the tree of this init, which is the First of its namespaces, or
-// of one that has joined it. A reason says why it could not.
+// OnRestored makes the Launcher call told when the holder restores a mount at dest, because
+// somebody on the host replaced its mount point. The mount is in the tree of this init, which is
+// the First of its namespaces, or of an init that has joined it. A reason says why the holder could
+// not restore the mount.
 func (l *Launcher) OnRestored(told func(dest, reason string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -345,8 +346,8 @@ func (l *Launcher) Kill() error {
 	return err
 }
 
-// Wait waits for its end. An error, which wraps [ErrLost], says that it is gone and its end
-// unknown.
+// Wait waits for its end. An error, which wraps [ErrLost], says that the init is gone and that its
+// end is unknown.
 func (l *Launcher) Wait() (syscall.WaitStatus, error) {
 	<-l.exited
 	return l.status, l.err
@@ -419,7 +420,7 @@ func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
-// umask is this process's own. It reads and does not set it: umask(2) does both, and new files of
+// umask returns this process's umask, without setting it: umask(2) does both, and new files of
 // another thread would then have the wrong mode.
 func umask() uint32 {
 	b, _ := os.ReadFile("/proc/self/status")

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// covers restores the mounts of a tree that the host removes: the kernel unmounts what is mounted
-// on a file when somebody removes that, or renames another over it. The tree's sandboxes are slaves
-// of its mounts, and propagation brings new mounts to them.
+// covers restores mounts of a tree that the host removes: the kernel unmounts what is mounted on a
+// file when somebody removes the file, or renames another file over it. The tree's sandboxes are
+// slaves of its mounts, and propagation brings new mounts to them.
 type covers struct {
 	server  *server
 	tree    *tree

@@ -11,8 +11,8 @@ var (
 	}
 )
 
-// devices makes the contents of /dev, once for all inits. Only through them, and a [Device], can a
-// device be used. console makes the mount point of a terminal.
+// devices makes the contents of /dev, once for all inits. Commands can use devices only through
+// these, and through a [Device]. console makes the mount point of a terminal.
 func (b *builder) devices(dest string, console bool) *MountError {
 	fd, failed := b.memory(dest, 0o755, 64<<10)
 	if failed != nil {

@@ -4,7 +4,7 @@
 // A holder is one process for each session and user. It lives in a user and a mount namespace of
 // its own, makes mount trees there with the kernel's mount calls, and starts inits over them on
 // request, in namespaces of their own, with the descriptors that it receives. An init makes its own
-// mounts; see [Complete].
+// mounts; see [Make].
 //
 // Both ends are here: [Connect] for an engine, [Main] for the process, which is a program that
 // called sandboxinit.Hook, executed again. The package uses only the standard library and x/sys: it
@@ -31,8 +31,9 @@
 //   - It opens a source without following any symlink, and mounts what it opened, so nobody can
 //     swap it in between. The same is true for mount points.
 //   - The users of a tree share its mounts, and can use devices only through those of [Devices].
-//   - Inits have the descriptors that were sent for them, and of the holder's capabilities in its
-//     namespace the two that [Complete] needs and gives up.
+//   - Inits have the descriptors that were sent for them. Of the holder's capabilities in its
+//     namespace they have those of initCaps, until the sandbox is complete and its command has
+//     namespaces of its own.
 //   - It reuses a prepared tree only if each of its sources and mount points is unchanged: a
 //     replaced file is bound again.
 //   - Nothing grows with the number of commands: it keeps a few trees, the last used ones.

@@ -115,7 +115,8 @@ func (g *group) do(s *server, t *tree, fn func()) *MountError {
 	return nil
 }
 
-// enter returns what forks the init of a run, which may be a group, and a function to leave it.
+// enter returns do, which runs a function on the thread that forks the init of a run (a group's
+// thread or the tree's), and leave, which leaves the group.
 func (c *client) enter(r *run, t *tree) (do func(func()) *MountError, leave func(), failed *MountError) {
 	switch {
 	case r.first:

@@ -94,8 +94,9 @@ func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
 	return fd, st, nil
 }
 
-// overlayIn makes an overlay of a directory, of which st is, with the other layers in base. Nobody sees it yet. The layers
-// of a volatile one are of no use once its last mount is gone.
+// overlayIn makes an overlay of the directory lower, whose state is st, with the other layers in
+// base. Nobody sees the overlay yet. The layers of a volatile one are useless after its last mount
+// is gone.
 func overlayIn(base, lower int, st *unix.Stat_t, volatile bool) (fd int, failed *MountError) {
 	upper, failed := makeDirs(base, "upper")
 	if failed != nil {
@@ -176,7 +177,8 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 		}
 	}
 	if volatile {
-		// Or the end of the mount would wait until all that anybody has written to the layers' file system is on the disk.
+		// Otherwise the end of the mount would wait until all that anybody has written to the
+		// layers' file system is on the disk.
 		if err := unix.FsconfigSetFlag(fs, "volatile"); err != nil {
 			return -1, err
 		}

@@ -27,10 +27,10 @@ func OwnOverlays(steps []Op) (sources []string) {
 	return sources
 }
 
-// ownOverlays are those of one command. Nil has none.
+// ownOverlays are the overlays of one command. Nil has none.
 type ownOverlays struct {
 	fds    []int         // of the mounts, which nobody sees yet, in the order of the sources
-	failed []*MountError // why there is none, likewise
+	failed []*MountError // why there is none, in the same order
 	lower  []sourceStamp
 	remove func()
 }
@@ -83,7 +83,8 @@ func (s *space) allOverlays(sources []string) (*ownOverlays, *MountError) {
 	return o, nil
 }
 
-// ownOverlays makes overlays that belong to nobody but who gets them: the layers are removed once that is gone.
+// ownOverlays makes overlays that belong only to their receiver: their layers are removed when the
+// receiver is gone.
 func (s *space) ownOverlays(sources []string) *ownOverlays {
 	o := &ownOverlays{remove: func() {}}
 	if len(sources) == 0 {
@@ -92,7 +93,7 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 	s.mu.Lock()
 	failed := s.prove()
 	s.mu.Unlock()
-	// A name that nobody has had: what a command makes too deep to be removed here must not come to lie in a later
+	// The name is new: what a command makes too deep to be removed here must not appear in a later
 	// command's layers. It goes with the session.
 	base, name := -1, rand.Text()
 	if failed == nil {
@@ -139,10 +140,11 @@ func overlayAlone(base int, name string, lower int, st *unix.Stat_t) (fd int, fa
 	return overlayIn(dir, lower, st, true)
 }
 
-// overlayTogether makes the overlays of sources that lie in one directory of this process's user, as parts of an
-// overlay of that directory, of which nobody sees more: an overlay costs as much as ten other mounts. Each source
-// that it leaves out is to have its own: there can be another mount on the way to it, or a directory of another
-// user's or group's. The kernel refuses a directory in which anything is mounted.
+// overlayTogether makes the overlays of sources that lie in one directory of this process's user,
+// as parts of one overlay of that directory, because an overlay costs as much as ten other mounts.
+// Nobody sees other parts. A source that it leaves out must get an overlay of its own: on the way
+// to it there can be another mount, or a directory of another user or group. The kernel
+// refuses a directory in which anything is mounted.
 func (s *space) overlayTogether(base int, name string, sources []string) map[string]int {
 	top := commonDir(sources, func(dir string) bool {
 		var st unix.Stat_t
@@ -166,7 +168,7 @@ func (s *space) overlayTogether(base int, name string, sources []string) map[str
 		return nil
 	}
 	defer unix.Close(merged)
-	at := overlaysDir + "/" + name // before Linux 6.15 there are no parts of a mount that is nowhere
+	at := overlaysDir + "/" + name // before Linux 6.15, the kernel binds no part of a mount that is mounted nowhere
 	if s.attach(merged, at) != nil {
 		return nil
 	}
@@ -189,7 +191,8 @@ func (s *space) overlayTogether(base int, name string, sources []string) map[str
 	return made
 }
 
-// commonDir gives the deepest of those directories that are fit and in which most of the paths lie, if two do.
+// commonDir returns the deepest of the fit directories in which most of the paths lie, if at least
+// two lie in it.
 func commonDir(list []string, fit func(dir string) bool) (top string) {
 	most := 2
 	for _, one := range list {

@@ -23,10 +23,10 @@ type Making struct {
 // Make makes an init's sandbox from the copy of a tree that the init is in. The init is pid 1
 // there, or a member of a pid namespace that is not the machine's, and has [initCaps] over the
 // namespaces, which it must drop when the sandbox is complete. others are descriptors of the mount
-// and the user namespace of its starter: in one of these, or as another process than pid 1, it
+// and the user namespace of its starter: if the init were in one of these, or were not pid 1, it
 // would remove the root directory of a whole machine. stdio are the init's descriptors, and
-// overlays is the first of those of [OwnOverlays]. An init that is alone makes these, and the tree,
-// before.
+// overlays is the first of those of [OwnOverlays]. An init that is alone makes these overlays, and
+// the tree, before.
 func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude) (_ *Making, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
@@ -69,7 +69,8 @@ func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude
 		return nil, failed
 	}
 	if box.Resets {
-		// Later the init has no right to. Without the socket, its user does without.
+		// Later the init has no right to open it. If it cannot, the user of the socket does
+		// without.
 		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
 			m.Resets = fd
 		}

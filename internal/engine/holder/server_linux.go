@@ -150,7 +150,7 @@ func (c *client) listen() {
 	}
 }
 
-// obey begins what a message asks for. It returns an error for a message that makes no sense.
+// obey begins what a message asks for. It returns an error for an invalid message.
 func (c *client) obey(kind byte, payload []byte) error {
 	switch kind {
 	case msgRun:
@@ -202,7 +202,8 @@ func (c *client) obey(kind byte, payload []byte) error {
 	return frame.Malformed("unknown")
 }
 
-// same reports whether a process started in the tree in which one like it would start now.
+// same reports whether a process started in the tree in which a process with the same plan would
+// start now.
 func (c *client) same(of uint32) bool {
 	c.mu.Lock()
 	r, ok := c.running[of]

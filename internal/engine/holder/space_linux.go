@@ -231,8 +231,8 @@ func (s *space) detach(at string) {
 	unix.Rmdir(at)
 }
 
-// busyPatience is how long the mount of a holder that is gone may take to go,
-// busyStep how often it is looked for: the kernel has nothing to wait on.
+// busyPatience is how long the mount of a dead holder may still exist, and busyStep is the time
+// between two tries: the kernel has nothing to wait on.
 const (
 	busyPatience = 3 * time.Second
 	busyStep     = 5 * time.Millisecond

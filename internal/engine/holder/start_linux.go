@@ -76,7 +76,8 @@ func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || ended(err)
 }
 
-// openSession opens a session's directory, to which nobody can write but a user, this process's and root.
+// openSession opens a session's directory. Only the user uid, this process's user and root can
+// write to it.
 func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
 	fd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -352,7 +353,7 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 		if err != nil {
 			return nil, err
 		}
-		// One level down it may be denied for good, as by `unshare -r`.
+		// In a nested namespace it may be denied for ever, as after `unshare -r`.
 		allowed, err := os.ReadFile("/proc/self/setgroups")
 		attr.GidMappingsEnableSetgroups = err == nil && string(allowed) == "allow\n"
 	default:

@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLayers finds out, once a session, whether the file system of the session's directory can do what an
-// overlay does there when a command removes or replaces something. A mount that succeeds does not tell: without
-// extended attributes, or in a file system that is an overlay itself, it is that which fails.
+// tryLayers tries, once a session, on the file system of the session's directory, what an overlay
+// does there when a command removes or replaces something. A successful mount does not prove that
+// this works: without extended attributes, or in a file system that is an overlay itself, only this
+// fails.
 func (s *space) tryLayers() *MountError {
 	const name, whiteout = "trial", "trial.whiteout"
 	remove := func() {

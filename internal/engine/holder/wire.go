@@ -15,7 +15,7 @@ const (
 	msgDone     byte = 'D' // holder -> client: pair; of a run, with the pidfd
 	msgFailed   byte = 'E' // holder -> client: refusal
 	msgExit     byte = 'X' // holder -> client: pair
-	msgRestored byte = 'V' // holder -> client: covered
+	msgRestored byte = 'V' // holder -> client: restored
 	msgSame     byte = 'S' // client -> holder: pair; holder -> client: pair
 )
 
@@ -29,7 +29,7 @@ const (
 // NEWIPC, NEWPID and NEWNET.
 const sandboxNamespaces = 1<<17 | 1<<25 | 1<<26 | 1<<27 | 1<<29 | 1<<30
 
-// steps are those of a plan.
+// steps are the steps of a plan.
 type steps []Op
 
 func (s *steps) Fields(c *frame.Codec) {
@@ -76,7 +76,7 @@ type run struct {
 	argv    []string
 
 	namespaces uint32   // of its sandbox
-	overlays   []string // the directories that it has own overlays of
+	overlays   []string // the directories of which it has overlays of its own
 	files      uint32   // the number of files that come with the message
 	grouped    bool     // the last of them is the directory of a control group, and not for the init
 	first      bool     // it is pid 1 of namespaces that others join
@@ -141,8 +141,9 @@ func absolute(c *frame.Codec, path string) {
 	}
 }
 
-// An ownOf asks for the overlays of directories, with their layers in the session's directory scratch. node is
-// the device and inode that it must have: somebody can have put another directory there.
+// An ownOf asks for the overlays of directories, with their layers in the session's directory
+// scratch. node is the device and inode that scratch must have: somebody can have put another
+// directory there.
 type ownOf struct {
 	scratch, node string
 	sources       []string
@@ -158,15 +159,16 @@ func (m *ownOf) Fields(c *frame.Codec) {
 	}
 }
 
-// An ownMade says which of them there are not; the request of a refusal is the source's place in the list.
+// An ownMade lists the overlays that could not be made. The request of a refusal is the index of
+// its source in the list.
 type ownMade struct{ refused []refusal }
 
 func (m *ownMade) Fields(c *frame.Codec) {
 	frame.List(c, &m.refused, 21, func(r *refusal) { r.Fields(c) })
 }
 
-// A covered tells of a mount that was put back where the host had taken it away, or why it could not
-// be.
+// A restored names a mount that the holder put back after the host had removed it, or says why the
+// holder could not.
 type restored struct {
 	request uint32 // of the first of the inits that see it
 	dest    string
