@@ -22,8 +22,8 @@ func onEachThread(call, a, b uintptr) error {
 	return nil
 }
 
-// dropCapabilities drops all capabilities except those of a mask from every thread. Execution can
-// gain none, because the holder emptied the bounding set; see also runAlone.
+// dropCapabilities drops all capabilities except those of a mask from every thread. An executed
+// program can gain none, because the holder emptied the bounding set; see also runAlone.
 func dropCapabilities(kept, control, resets int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {

@@ -42,15 +42,16 @@ type Command struct {
 	// what the command leaves in it. It may be empty.
 	Fresh string
 
-	// Mounts are the mounts that must be there, or the command does not start. Another command can
-	// lead a launcher that mounts by path elsewhere with a symlink at the right moment; and in a
-	// sandbox that has waited, a mount is gone with its file, and the file may be back.
+	// Mounts are the mounts that must be there, or the command does not start. With a symlink at
+	// the right moment, another command can lead a launcher that mounts by path elsewhere. And in a
+	// sandbox that has waited, a mount may be gone: somebody removed its file, and perhaps made the
+	// file again.
 	Mounts []Mount
 
 	// SharedLimits says that the command can use up the init's resources, as in a control group
-	// with both: processes, so the init makes beforehand those that it will need, or memory, so the
-	// kernel then kills a process of the command first. Either could else end the init, and with
-	// pid 1 everything, and nobody could report the command's end.
+	// with both. For processes, the init makes beforehand those that it will need. For memory, it
+	// makes the kernel kill a process of the command first. Otherwise either shortage could end the
+	// init, and with pid 1 everything, and nobody could report the command's end.
 	SharedLimits bool
 
 	// Apart says that the init is one of several in the pid namespace of an init with

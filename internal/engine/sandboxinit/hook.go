@@ -30,8 +30,8 @@ var hooked atomic.Bool
 
 // Hook prepares a program to be the init, a session's holder, and the init in a container. It must
 // be the first statement of main. In a process that was started as one of them, by [Argv], package
-// holder or package containerinit, it is that and does not return; otherwise it records the call
-// and returns at once.
+// holder or package containerinit, it takes this role and does not return; otherwise it records the
+// call and returns at once.
 func Hook() {
 	if holder.Requested(os.Args) {
 		proc.Exit(holder.Main(os.Args))

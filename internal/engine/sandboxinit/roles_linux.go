@@ -37,8 +37,8 @@ func role(name string, fds []int) func() int {
 	return func() int { return hidden(run) }
 }
 
-// hidden runs a process that the command, with the same uid, cannot look into. The command does not
-// get what the launcher leaked either.
+// hidden runs a process into which the command, with the same uid, cannot look. It also keeps from
+// the command the descriptors that the launcher leaked.
 func hidden(run func() int) int {
 	if err := proc.Hide(); err != nil {
 		return proc.Complain("hiding", err)
@@ -53,8 +53,9 @@ func hidden(run func() int) int {
 // runInit is an init that package containerinit has connected.
 func runInit(control int) int { return hidden(waiting{control, -1}.run) }
 
-// waiting is an init that has not received the command's stdio yet. That can take long, so it does
-// what the command would have to wait for. Nobody receives signals meanwhile.
+// waiting is an init that has not received the command's stdio yet. That can take long, so
+// meanwhile it does the work that the command would otherwise wait for. Nobody receives signals
+// meanwhile.
 type waiting struct {
 	control int
 	resets  int // a socket of that kind, see makeSockets, or negative

@@ -14,7 +14,7 @@ import (
 // child is the started command.
 type child struct {
 	started
-	// unborn is a traced one before it goes on, for which its tracer waits.
+	// unborn is a traced command before it goes on, for which its tracer waits.
 	unborn *unborn
 }
 
@@ -79,9 +79,9 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 
 // confined is a thread that has put itself into a Landlock domain, or under a filter of system
 // calls. Its child inherits that, and the rest of the init is outside: its signals still reach the
-// command, but the command's do not reach the init. Without either, the first thread does not fork
-// either: it blocks signals meanwhile, and a signal to pid 1 that the first thread blocks is not
-// dropped, but kills.
+// command, but the command's do not reach the init. A command without either is also started on
+// such a thread, and not on the first one: the thread that forks blocks signals meanwhile, and a
+// signal to pid 1 that the first thread blocks is not dropped, but kills.
 type confined struct {
 	confinement    *Confinement
 	scoped, rooted bool
@@ -89,8 +89,8 @@ type confined struct {
 	done           chan struct{}
 }
 
-// confineThread makes one. stdio are the command's, if they are there; tty says that it has a
-// terminal.
+// confineThread makes a confined. stdio are the command's descriptors, if they have arrived; tty
+// says that the command has a terminal.
 func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
 	c := &confined{confinement: by, work: make(chan func()), done: make(chan struct{})}
 	bound := make(chan *ExecError)

@@ -13,17 +13,17 @@ import (
 const wireVersion = 13
 
 const (
-	kindSandbox      byte = 'M' // engine -> init, before the command, of one that makes its sandbox: holder.Sandbox
-	kindConfine      byte = 'L' // engine -> init, before kindComplete, where that comes long before the command: Confinement
-	kindComplete     byte = 'P' // engine -> init, after these; with stdin, stdout, stderr, and the line for sockets if there is one
+	kindSandbox      byte = 'M' // engine -> init, before the command, if the init makes its sandbox: holder.Sandbox
+	kindConfine      byte = 'L' // engine -> init, before kindComplete, if that comes long before the command: Confinement
+	kindComplete     byte = 'P' // engine -> init, after these; with stdin, stdout, stderr, and the init's end of a Sockets, if there is one
 	kindCommand      byte = 'C' // engine -> init, first and once: Command
-	kindReside       byte = 'N' // engine -> init, in the place of a command: be pid 1 of a session's processes
+	kindReside       byte = 'N' // engine -> init, instead of a command: be pid 1 of a session's processes
 	kindSignal       byte = 'S' // engine -> init: signal
 	kindKill         byte = 'K' // engine -> init
-	kindKillAllAtEnd byte = 'D' // engine -> init: leave nothing, whatever ends the command
+	kindKillAllAtEnd byte = 'D' // engine -> init: leave no process, whatever ends the command
 	kindStarted      byte = 'R' // init -> engine, first: started
-	kindRefused      byte = 'E' // init -> engine, instead of the other two: ExecError
-	kindMountFailed  byte = 'U' // likewise, where the sandbox could not be made: holder.MountError
+	kindRefused      byte = 'E' // init -> engine, instead of kindStarted and kindStatus: ExecError
+	kindMountFailed  byte = 'U' // init -> engine, instead of kindStarted and kindStatus, if the sandbox could not be made: holder.MountError
 	kindTraced       byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
 	kindUsed         byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
 	kindStatus       byte = 'X' // init -> engine, last: Status
