@@ -48,8 +48,8 @@ func (p *Pool) routes(def *view.Definition) []Route {
 	return routes
 }
 
-// forRoute is a definition for a route: the options of "auto" are docker's if that is declared, and
-// else for each engine that it may choose.
+// forRoute returns the definition for a route. The options of "auto" are docker's if docker is
+// declared. Otherwise they are for each engine that "auto" may choose.
 func (p *Pool) forRoute(d view.Definition, via Route) view.Definition {
 	if via.Unconfined || launch.IsAuto(d.Engine) && via.Engine != "docker" && slices.Contains(p.Engines.Auto(), "docker") {
 		d.Config = nil
@@ -70,8 +70,8 @@ func (p *Pool) Facts(def view.Definition) policy.Facts {
 	return f
 }
 
-// decide decides about the commands of a definition in an engine that may work. It makes an error
-// of a denial.
+// decide decides about the commands of a definition in an engine that may work. It returns a denial
+// as an error.
 func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) (policy.Decision, error) {
 	f := p.Facts(def)
 	f.Engine, f.State = info.Name, policy.EngineIsolates
@@ -82,7 +82,7 @@ func (p *Pool) decide(def view.Definition, info shared.Info, spec *shared.Spec) 
 		}
 	}
 	if info.Features.Has(shared.FeatureUnconfined) {
-		// It must have the name that the definition's author wrote.
+		// The engine must have the name that the definition's author wrote.
 		f.State, f.EngineNamed = policy.EngineUnconfined, def.Engine == info.Name
 	}
 	d := policy.Decide(f)
@@ -107,9 +107,9 @@ type RuleError struct {
 
 func (e *RuleError) Unwrap() error { return e.error }
 
-// FirstUsable tries a definition's engines in their order, until one has not found that it cannot
-// work on this machine, and returns its error. If none can, the facts say so, and the error is that
-// of the first.
+// FirstUsable tries a definition's engines in their order. It stops at the first engine that does
+// not find that it cannot work on this machine, and returns this engine's error. If no engine can
+// work, the facts say so, and the error is that of the first engine.
 //
 // Only after shared.ErrUnusable does it try the next engine, or permit a run without a sandbox. A
 // command in another sandbox can use up processes, memory, descriptors or disk, or stop and kill an
@@ -122,7 +122,7 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 		}
 		err := try(via, engine)
 		if errors.Is(err, shared.ErrUnsupported) {
-			// An engine may refuse it before it has looked at the machine.
+			// An engine may refuse the definition before it has looked at the machine.
 			if probe, probeErr := p.Probe(ctx, engine); probeErr == nil && probe.Unusable {
 				err = notReady(t.Name, probe)
 			}
@@ -230,7 +230,7 @@ type passing struct{ error }
 
 func (e *passing) Unwrap() error { return e.error }
 
-// MayPass marks told, the error for err of an engine, if Try should try again.
+// MayPass marks told, the host's error for an engine's error err, if Try should try again.
 func MayPass(err, told error) error {
 	// Not ErrUnavailable: further tries would make a shortage worse.
 	if launch.NeverRequested(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {

@@ -67,7 +67,7 @@ type slot struct {
 	lock     launch.Lock
 	current  *Open   // guarded by lock, as are the next two
 	retired  []*Open // replaced ones, while commands run in them
-	dropped  bool    // it is no slot any more
+	dropped  bool    // the slot is out of use
 	implicit bool    // of an implicit definition
 	used     uint64  // the last use, in Pool.uses; guarded by Pool.mu
 }
@@ -138,7 +138,8 @@ func (p *Pool) dropIdle() (idle []*Open) {
 	return idle
 }
 
-// all are the sandboxes of the slot. The caller of this and the next methods holds its lock.
+// all returns the sandboxes of the slot. The caller of this method and the next ones holds the
+// slot's lock.
 func (s *slot) all() []*Open {
 	if s.current == nil {
 		return s.retired
@@ -146,12 +147,12 @@ func (s *slot) all() []*Open {
 	return append(slices.Clip(s.retired), s.current)
 }
 
-// busy reports whether a command runs in one of them.
+// busy reports whether a command runs in a sandbox of the slot.
 func (s *slot) busy() bool {
 	return slices.ContainsFunc(s.all(), func(sb *Open) bool { return sb.running.Load() > 0 })
 }
 
-// drop makes it no slot any more. The caller closes what was open.
+// drop takes the slot out of use. The caller closes the sandboxes that it returns.
 func (s *slot) drop() []*Open {
 	all := s.all()
 	s.dropped, s.current, s.retired = true, nil, nil
@@ -220,7 +221,7 @@ func (p *Pool) Close(patience time.Duration) error {
 	p.linger.Close() // no command runs any more, and engines take a moment to end
 	p.Machine.Stubs.Close()
 	if p.OneShot && p.Session != nil && p.Session.Name() == "" {
-		errs = append(errs, p.Session.Close()) // nor does the next one find anything of it
+		errs = append(errs, p.Session.Close()) // a later Host finds nothing of this session either
 	}
 	ended()
 	return errors.Join(errs...)
