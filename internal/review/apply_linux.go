@@ -19,7 +19,7 @@ import (
 // A journal is a plan during or after its execution.
 type journal struct {
 	Complete bool // nothing is left in the review
-	Known    int  // how much the review knew before of what it had put into the workspace
+	Known    int  // the number of known paths before the apply; see Review.known
 	Steps    []Step
 	Applied  []appliedPath `json:",omitempty"`
 }

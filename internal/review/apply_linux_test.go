@@ -157,7 +157,7 @@ func (w *workspace) state(dir string) string {
 	return b.String()
 }
 
-// lines are the paths of a state, with contents where they are short.
+// list returns the paths of a state, with contents where they are short.
 func (w *workspace) list(dir string) string {
 	w.Helper()
 	var list []string

@@ -57,7 +57,7 @@ func (c *chance) of(list ...string) string { return list[c.IntN(len(list))] }
 
 func (c *chance) text() string { c.n++; return fmt.Sprintf("%06d", c.n) }
 
-// names are few, so that both sides meet.
+// name returns one of few names, so that both sides meet.
 func (c *chance) name() string { return c.of("a", "b", "c", "d", "e") }
 
 // tree fills a directory of the workspace.

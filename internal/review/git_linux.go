@@ -164,7 +164,7 @@ func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
 	}
 }
 
-// passesOver refuses a change that makes git use another repository than now.
+// passesOver is the reason to refuse a change that makes git use another repository than now.
 const passesOver = "git would pass over the repository, and take one that lies around it"
 
 // unmakes reports whether a change at a path of the host makes a git directory invalid while it
@@ -241,8 +241,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 	}
 }
 
-// actsOn refuses what would become a submodule's repository. git 2.39 enters none through a
-// symlink; other versions may.
+// actsOn is the reason to refuse what would become a submodule's repository. git 2.39 enters none
+// through a symlink; other versions may.
 const actsOn = "git status in the repository around it would act on it"
 
 func (g *gitDirs) isSubmodule(dir string) bool {
@@ -384,7 +384,8 @@ func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) strin
 	return ""
 }
 
-// hasRepository reports whether the host or the review has a .git in what a path of the host leads to, or may have.
+// hasRepository reports whether the host or the review has, or may have, a .git in the directory to
+// which a path of the host leads.
 func hasRepository(layers []gitDirs, dir string) bool {
 	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
 		return true

@@ -137,8 +137,8 @@ func (p *planner) slot() string {
 	return strconv.Itoa(p.slots - 1)
 }
 
-// countWithin counts the changes after i that lie beneath it; all says that all are chosen, and
-// need nothing but to be in their directory.
+// countWithin counts the changes after i that lie beneath it; all says that all of them are chosen,
+// and that they only need to be in their directory.
 func (p *planner) countWithin(i int) (n int, all bool) {
 	top, all := &p.changes[i], true
 	for j := i + 1; j < len(p.changes) && p.changes[j].Layer == top.Layer && under(top.Path, p.changes[j].Path); j++ {

@@ -77,7 +77,7 @@ func (t *tree) in(p string) (int, string, error) {
 			from, rest = t.fd, below
 		}
 		fd := -1
-		if err = unix.ENAMETOOLONG; len(dir) < unix.PathMax { // what a path from the root cannot name is none, from anywhere
+		if err = unix.ENAMETOOLONG; len(dir) < unix.PathMax { // a path that is too long from the root is refused from everywhere
 			fd, err = openBeneath(from, rest, unix.O_PATH|unix.O_DIRECTORY)
 		}
 		if err != nil {
