@@ -10,7 +10,7 @@
 //   - A line is printable ASCII of limited length, whatever the command's arguments contain: no
 //     argument can forge a line, or act on a terminal that shows the log.
 //   - A line that Append could not write completely is an error, and no part of it stays.
-//   - The file grows. Who renames it, such as logrotate, need not tell any writer: the next line
+//   - The file grows. A program that renames it, such as logrotate, need not tell any writer: the next line
 //     begins a new file.
 //   - Append writes to no symlink, no fifo, and no stranger's file in a directory that everybody
 //     can write to.
@@ -21,8 +21,8 @@
 // For a log that nobody can change, let a collector read the file at once, or make the file
 // append-only (chattr +a); then the part of a line that a full disk left stays.
 //
-// Who can read the file can lock it, and so stop all writers. This includes a sandbox that shows
-// the file.
+// A program that can read the file can lock it, and so stop all writers. This includes a sandbox
+// that shows the file.
 //
 // Between a kill within a write and the next write, a reader may see an incomplete last line. On a
 // network file system without working locks, writers on several machines can damage one another's

@@ -1,10 +1,11 @@
 // Package curated lists what the minimal view of the operating system shows of /etc and /var. It looks
 // at nothing.
 //
-// A name is on the list if programs do not run without it, or not well, and the packages that use it
-// document no place in it for a password, a token or a key. Everybody can read most of what is left out,
-// and so could who must not: what an administrator lets the users of a machine read is not meant for
-// programs out of the network, which have a network. So no rule opens what nobody has looked at.
+// A name is on the list if programs do not run, or do not run well, without it, and if the packages
+// that use it document no place in it for a password, a token or a key. Everybody on the machine
+// can read most of what the list leaves out. But an administrator who lets the machine's users read
+// a file does not mean it for programs from the network, which could send it there. So no rule
+// shows a file that nobody has looked at.
 package curated
 
 import (

@@ -1,7 +1,8 @@
 // Package gitindex reads git's index, which lists the files of a work tree.
 //
 // Git believes its index: `git restore .` writes the files that it names, to any path, such as
-// .git/hooks/post-checkout or ../../.profile. So who can write an index can write these files.
+// .git/hooks/post-checkout or ../../.profile. So a program that can write an index can write these
+// files.
 package gitindex
 
 import (

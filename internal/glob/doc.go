@@ -10,17 +10,15 @@
 //	what\?             a backslash takes the next character as it is
 //	!vendor/**         in a Set, what is exempt from the patterns before it
 //
-// A name that begins with a dot is matched like any other: patterns hide
-// things, and one that passed over dot files would hide less than it seems to.
-// For the same reason braces, which other languages have and this one has not,
-// are an error unless they are escaped. "?" and a set stand for one character,
-// or for one byte of a name that is not UTF-8 there. Letters match in their own
-// case alone.
+// Patterns also match names that begin with a dot: patterns hide files, and a pattern that omitted
+// dot files would hide less than it seems to. For the same reason braces, which other pattern
+// languages have and this one has not, are an error unless they are escaped. "?" and a set stand
+// for one character, or for one byte where a name is not UTF-8. Letters match only in the same
+// case.
 //
-// A Set holds many patterns and is followed one name at a time, so that a walk
-// down a tree learns at each directory whether it is worth entering. The cost
-// of a step does not depend on what was passed on the way, and no pattern takes
-// exponential time.
+// A Set holds many patterns. A walk down a tree follows it one name at a time, and learns at each
+// directory whether to enter it. The cost of a step does not depend on the steps before it, and no
+// pattern takes exponential time.
 //
 // The package reads no file system.
 package glob

@@ -10,5 +10,6 @@
 //
 // # Limits
 //
-// Who can run programs as the user, outside of a sandbox, can trust in the user's name.
+// A program that runs as the user outside of a sandbox can trust a configuration in the user's
+// name.
 package inforce

@@ -2,5 +2,6 @@
 
 package launch
 
-// An engine's process gets a command's files over a unix socket.
+// processes is empty: an engine's process gets a command's files over a unix socket, which this
+// system lacks.
 type processes struct{}

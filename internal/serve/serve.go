@@ -1,17 +1,16 @@
-// Package serve is what sbx and `sbxhost serve` say to each other, so that a command
-// finds a host that is there already.
+// Package serve is the protocol between sbx and `sbxhost serve`, so that a command finds a host
+// that already runs.
 //
-// The server says [KindWelcome] to a client whose identity it has looked at: one that is
-// stopped says nothing, and the client does not wait for it. The client sends one [Hello]
-// with its three standard descriptors, and after that the numbers of the signals that it
-// gets. The server says [KindLeave] where the client is to do the work itself, by `sbxhost
-// exec`: nothing has been run then. Otherwise it says [KindBegin] before anything runs,
-// [KindSuspend] each time that the client is to stop itself, or of a kept session its job, and
-// one [KindExit]. A
-// connection that ends means to the server what SIGKILL to the client would.
+// The server sends [KindWelcome] to a client whose identity it has looked at. A stopped server
+// sends nothing, and the client does not wait for it. The client sends one [Hello] with its three
+// standard descriptors, and after that the numbers of the signals that it gets. If the client must
+// do the work itself, by `sbxhost exec`, the server sends [KindLeave]; nothing has run then.
+// Otherwise it sends [KindBegin] before anything runs, [KindSuspend] each time that the client must
+// stop itself (or its job, for a kept session), and one [KindExit]. The end of the connection means
+// to the server what SIGKILL to the client would mean.
 //
 // The promise: a client is served only if it has the server's identity, see [Look].
-// The limits: Linux 6.5, whose kernel says which process has connected.
+// The limits: it needs Linux 6.5, whose kernel says which process has connected.
 package serve
 
 import (

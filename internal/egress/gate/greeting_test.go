@@ -220,8 +220,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// fuzzGreeting: what is accepted means the same name to a server, and that does not depend
-// on how it arrives.
+// fuzzGreeting tests that what is accepted means the same name to a server, and that this does not
+// depend on how it arrives.
 func fuzzGreeting(f *testing.F, port uint16, server func(b []byte) (string, bool)) {
 	g := greetings[port]
 	f.Fuzz(func(t *testing.T, b []byte) {

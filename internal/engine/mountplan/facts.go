@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// facts is what the planner must know about this machine.
+// Facts is what the planner must know about this machine.
 type Facts struct {
 	uid    uint32
 	memory uint64 // bytes of RAM; 0 if unknown

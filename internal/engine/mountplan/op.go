@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return [...]string{"ro-bind", "bind", "tmpfs", "symlink", "proc", "dev", "dir", "file", "remount-ro", "mask", "mask", "overlay", "home", "pin", "hide", "text", "device", "tmpfs"}[k]
 }
 
-// An op is one step of the view. The order matters.
+// An Op is one step of the view. The order matters.
 type Op struct {
 	Kind     Kind
 	Source   string
