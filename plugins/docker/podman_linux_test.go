@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 )
 
-// daemonEnv has the tests of this package go by one of otherDaemons in place of
+// daemonEnv names one of the following daemons, which the tests of this package then use in place of
 // root's Docker.
 const daemonEnv = "SBXHOST_TEST_DAEMON"
 

@@ -18,7 +18,7 @@
 // # Differences from an engine with mounts
 //
 //   - Paths are the host's: the features refuse a destination that differs from its source, and
-//     tmpfs mounts. An overlay becomes read-only if it may, with an event.
+//     tmpfs mounts. An overlay becomes read-only, with an event, if the Spec permits that.
 //   - The private home cannot lie over the real one. The real one is hidden, except for the mounts
 //     in it; HOME is a private directory with links to those mounts, as plans say. It lasts as long
 //     as the session's scratch directory, or as the command if there is none.

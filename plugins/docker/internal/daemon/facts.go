@@ -13,7 +13,7 @@ type Facts struct {
 	Rootless bool    // uid 0 inside is the daemon's user
 	owner    *uint32 // of a rootless one; nil means unknown
 	Remapped bool    // uids inside differ from the host's, unless asked otherwise
-	// recursiveRO says that mounts below a read-only bind can be read-only too.
+	// RecursiveRO says that mounts below a read-only bind can be read-only too.
 	RecursiveRO  bool
 	LimitsMemory bool
 	LimitsCPUs   bool

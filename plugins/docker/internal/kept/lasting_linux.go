@@ -38,7 +38,7 @@ const (
 type SessionContainer struct {
 	Dir     string // this user's alone; commands do not see it
 	socket  string // name in dir
-	session string // value of sessionLabel
+	session string // value of SessionLabel
 }
 
 // lastingDir is the name of the engine's directory in a session's.

@@ -31,7 +31,7 @@ const (
 	// defaultPIDs bounds a container whose definition sets no limit: a fork bomb must not stop the
 	// machine.
 	defaultPIDs = 4096
-	// initThreads is what the limit of processes leaves for the init, which the daemon counts too:
+	// InitThreads is what the limit of processes leaves for the init, which the daemon counts too:
 	// the threads of a small Go program, and of one more while a command shares its container.
 	InitThreads = 16
 
