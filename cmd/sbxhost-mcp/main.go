@@ -2,11 +2,11 @@
 // standard input and output.
 //
 // The promise: the user's configuration says what an agent may do, and no argument of a tool
-// widens that. Nothing runs without isolation, whatever was approved. What an agent starts ends
-// with its connection.
+// widens that. Nothing runs without isolation, whatever was approved. All that an agent starts ends
+// with the agent's connection.
 //
-// The limits: it is as the agent's own shell for whatever the configuration shows and makes
-// writable; and an agent that also has a shell needs no sandbox of ours.
+// The limits: an agent can do everything that its own shell could do with what the configuration
+// shows and makes writable. And an agent that also has its own shell can bypass the sandbox.
 package main
 
 import (

@@ -23,9 +23,9 @@ import (
 
 // Remote is a client for whom this process runs a command. Nil means this process's own caller.
 type Remote struct {
-	// take returns the Host for a setup.
+	// Take returns the Host for a setup.
 	Take func(context.Context, *cli.App, *setup.Setup) (*UsedHost, error)
-	// adaptTo changes a command of a kept session to what its client means; nil for a client that
+	// AdaptTo changes a command of a kept session to what its client means; nil for a client that
 	// can run the command itself.
 	AdaptTo    func(*cli.App, *host.Host, *host.Cmd) error
 	Send       func(kind byte, m frame.Message)

@@ -157,7 +157,8 @@ func rightToLeft(r rune) bool {
 	return r >= 0x0590 && r <= 0x08ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
 }
 
-// inOrder is QuoteAll, with words of such letters as escapes.
+// inOrder quotes words for a shell, with escapes in place of invisible letters and letters that are
+// written from right to left.
 func inOrder(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

@@ -63,7 +63,7 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 	})
 }
 
-// withReview is withHost for the review that the first argument names.
+// withReview is setup.WithHost for the review that the first argument names.
 func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Review, []string) error) func() error {
 	var words []string
 	run := setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {

@@ -24,7 +24,7 @@ type Flags struct {
 	Workdir string
 
 	script string
-	// scriptFile is the file from which -c has read the script; empty if sbxhost can read it only
+	// ScriptFile is the file from which -c has read the script; empty if sbxhost can read it only
 	// once.
 	ScriptFile string
 	Scripted   bool // -c was given
