@@ -45,7 +45,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// The plugin serves a service. On the agent's side it is the connection.
+// A service is what the plugin serves. On the agent's side it is the connection.
 type service struct {
 	plugin.NetRPCUnsupportedPlugin
 	register func(*grpc.Server)
