@@ -70,7 +70,7 @@ var failures = []failure{
 	{name: "a variable of the caller's", script: `: ${OUR_URL:?must be set}`, env: []string{"OUR_URL"}, attribute: "env_passthrough"},
 }
 
-// place is where such a command runs.
+// A failurePlace is where such a command runs.
 type failurePlace struct {
 	base, bin string
 	env       []string

@@ -247,7 +247,7 @@ func (m *netMachine) kept(t *testing.T) {
 	}
 }
 
-// host_ports and publish lead to the host's loopback and from it.
+// ports tests that host_ports and publish lead to the host's loopback and from it.
 func (m *netMachine) ports(t *testing.T) {
 	for _, sandbox := range []string{"ports", "offline"} {
 		if out, code := m.run(t, sandbox, `exec 3<>/dev/tcp/localhost/5432; head -n 1 <&3`); code != 0 || out != "the host\n" {

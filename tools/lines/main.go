@@ -1,6 +1,6 @@
 // Command lines counts the lines of Go code of a directory, for each directory
-// below it and in all: those on which a token lies, so neither blank ones nor
-// comments. Tests, generated *.pb.go and testdata do not count.
+// below it and in all: those with a token, so neither blank lines nor comments. Tests, generated
+// *.pb.go and testdata do not count.
 //
 //	lines DIR
 package main
