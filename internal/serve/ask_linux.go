@@ -14,10 +14,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// Ask has the server at a socket run the command, with standard output and error, the directory and
-// the environment of this process, which gets signals for it meanwhile. program is the sbxhost that the
-// server must be. The signal is what ended the command, if one did. After an error but ErrGone nothing
-// was run: it is ErrAbsent where nobody listens, and ErrLeft where the server would have the caller do it.
+// Ask makes the server at a socket run the command, with the standard output and error, the
+// directory and the environment of this process. Meanwhile this process passes on the signals that
+// it gets. program is the sbxhost that the server must be. ended is the signal that ended the
+// command, or 0. After every error except ErrGone, nothing has run: the error is ErrAbsent if
+// nobody listens, and ErrLeft if the caller must run the command itself.
 func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, err error) {
 	s, err := dial(path, program)
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 	}
 }
 
-// declined is ErrLeft with why.
+// declined returns ErrLeft with the reason.
 func declined(payload []byte) error {
 	var why Reason
 	if frame.Decode(payload, &why) != nil || why == "" {
@@ -109,7 +110,8 @@ func declined(payload []byte) error {
 	return fmt.Errorf("%w: %w", ErrDeclined, &why)
 }
 
-// Query asks the server at a socket something that is no command. program is as of Ask; empty is any.
+// Query sends the server at a socket a request that is not a command. program is as in Ask; empty
+// permits any.
 func Query(path, program string, kind byte, m frame.Message) (string, error) {
 	s, err := dial(path, program)
 	if err != nil {
@@ -138,13 +140,14 @@ func Query(path, program string, kind byte, m frame.Message) (string, error) {
 	return string(text), err
 }
 
-// IsTerminal reports whether a descriptor is one.
+// IsTerminal reports whether a descriptor is a terminal.
 func IsTerminal(fd int) bool {
 	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	return err == nil
 }
 
-// again gives this process the signals that it has taken for a command that it leaves.
+// again sends this process the signals that it has received for a command that the server does not
+// run.
 func again(signals chan os.Signal) {
 	signal.Reset()
 	for {
@@ -160,9 +163,9 @@ func again(signals chan os.Signal) {
 // socket is a connection to the server. It blocks.
 type socket int
 
-// dial connects to the server, if it is the same user's and of the same namespaces as we:
-// it gets our files and our environment, and a command could have made a socket where it
-// found none.
+// dial connects to the server, if it runs as the same user and in the same namespaces as this
+// process: the server gets our files and our environment, and a command could have made a socket
+// where there was none.
 func dial(path, program string) (socket, error) {
 	fd, err := Connect(path)
 	if err != nil {
@@ -175,7 +178,8 @@ func dial(path, program string) (socket, error) {
 	return socket(fd), nil
 }
 
-// Connect connects to who listens at a path, which is ErrAbsent where nobody does. The socket blocks.
+// Connect connects to the process that listens at a path. The error is ErrAbsent if nobody listens.
+// The socket blocks.
 func Connect(path string) (int, error) {
 	// The name of a socket is 107 bytes at most.
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -208,10 +212,10 @@ func Connect(path string) (int, error) {
 // InDir names a file in a directory that is open.
 func InDir(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
-// Address is the name by which a socket in a directory is bound: the kernel lists it, and whoever
-// looks for sockets that commands must not reach finds by it where it lies. One that goes through a
-// descriptor says nothing, and has each command search all that it shows; it is for names that are
-// too long for an address.
+// Address is the name to bind a socket in a directory to: the kernel lists it, and a search for
+// sockets that commands must not reach finds the socket by it. A name through a descriptor does not
+// say where the socket lies, and makes each command search all that it shows; it is only for paths
+// that are too long for an address.
 func Address(dir *os.File, name string) string {
 	if path := filepath.Join(dir.Name(), name); filepath.IsAbs(path) && len(path) < len(unix.RawSockaddrUnix{}.Path) {
 		return path
@@ -219,11 +223,12 @@ func Address(dir *os.File, name string) string {
 	return InDir(int(dir.Fd()), name)
 }
 
-// patience is how long a server may take to look at us: one that is stopped, or has more
-// to do than it can, is slower than to do without. Nobody does without who holds a session.
+// patience is how long a server may take to look at this process. To wait for a server that is
+// stopped or overloaded takes longer than to run the command without it. A command of a kept
+// session cannot run without its server; sessionPatience is for that.
 var patience, sessionPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
 
-// welcome hears whether the server would have us. Nothing was asked of it yet.
+// welcome waits for the server to accept this client, which has sent no request yet.
 func (s socket) welcome(patience unix.Timeval) error {
 	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
 		return err

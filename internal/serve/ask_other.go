@@ -17,7 +17,7 @@ func Dir(string) (string, error) { return "", ErrAbsent }
 // Startable has nobody to start.
 func Startable(string) error { return ErrAbsent }
 
-// Start likewise.
+// Start has nobody to start either.
 func Start(*hostpath.Program, []string, ...string) error { return ErrAbsent }
 
 // A Holder is nobody here: no engine of these systems keeps processes.

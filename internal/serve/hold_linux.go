@@ -14,15 +14,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// lockName is the file of a directory that a server has locked for as long as what is there is the server's: a
-// socket, or a session. It has the server's number and, of a session, the path of its socket.
+// lockName is the file in a directory that a server locks while the socket or session there belongs
+// to it. The file has the server's process number and, for a session, the path of its socket.
 const lockName = "lock"
 
-// A Lock is had until it is released, or its process ends.
+// A Lock is held until Release, or until its process ends.
 type Lock struct{ file *os.File }
 
-// Hold has the lock of a directory, and says there where this process listens. It is ErrServed where another
-// process has it.
+// Hold takes the lock of a directory, and writes there where this process listens. The error is
+// ErrServed if another process has the lock.
 func Hold(dir, socket string) (*Lock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -43,7 +43,7 @@ func Hold(dir, socket string) (*Lock, error) {
 	return l, nil
 }
 
-// Listen says that this process listens somewhere else.
+// Listen records that this process listens at another socket.
 func (l *Lock) Listen(socket string) error {
 	text := strings.TrimSpace(strconv.Itoa(os.Getpid()) + "\n" + socket)
 	_, err := l.file.WriteAt([]byte(text), 0)
@@ -53,7 +53,7 @@ func (l *Lock) Listen(socket string) error {
 	return err
 }
 
-// Release gives it up.
+// Release releases the lock.
 func (l *Lock) Release() {
 	unix.Flock(int(l.file.Fd()), unix.LOCK_UN) // a process that is being started has the file, too
 	l.file.Close()
@@ -67,7 +67,8 @@ type Holder struct {
 	pidfd  int
 }
 
-// HolderOf finds who has the lock of a directory. It is ErrAbsent where nobody has.
+// HolderOf finds the process that has the lock of a directory. The error is ErrAbsent if no process
+// has it.
 func HolderOf(dir string) (*Holder, error) {
 	lock, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,15 +100,16 @@ func HolderOf(dir string) (*Holder, error) {
 	return &Holder{pid, socket, dir, pidfd}, nil
 }
 
-// Close forgets it.
+// Close closes the descriptor of the process.
 func (h *Holder) Close() { unix.Close(h.pidfd) }
 
-// Session gives what runs in the session, as JSON.
+// Session returns what runs in the session, as JSON.
 func (h *Holder) Session() (string, error) {
 	return Query(h.Socket, "", KindSession, &Session{Dir: h.dir})
 }
 
-// EndSession has it end what runs in the session. One that does not do so is ended itself.
+// EndSession makes the server end what runs in the session. If the server does not, EndSession ends
+// the server.
 func (h *Holder) EndSession() error {
 	unix.PidfdSendSignal(h.pidfd, unix.SIGCONT, nil, 0)
 	_, err := Query(h.Socket, "", KindSession, &Session{Dir: h.dir, End: true})
@@ -117,10 +119,10 @@ func (h *Holder) EndSession() error {
 	return err
 }
 
-// EndPatience is how long a server has to end what it holds.
+// EndPatience is how long a server may take to end what runs in its sessions.
 const EndPatience = 10 * time.Second
 
-// End has the process end, and waits for that.
+// End ends the process, and waits for its end.
 func (h *Holder) End() error {
 	unix.PidfdSendSignal(h.pidfd, unix.SIGTERM, nil, 0)
 	unix.PidfdSendSignal(h.pidfd, unix.SIGCONT, nil, 0)
@@ -128,7 +130,7 @@ func (h *Holder) End() error {
 		if proc.Ended(h.pidfd, EndPatience) {
 			return nil
 		}
-		unix.PidfdSendSignal(h.pidfd, unix.SIGKILL, nil, 0) // whose engines end what it has not
+		unix.PidfdSendSignal(h.pidfd, unix.SIGKILL, nil, 0) // its engines end the rest
 	}
 	return errors.New("the server, process " + strconv.Itoa(h.PID) + ", does not end")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// Identity is what the kernel knows of a process that a command which it starts would
-// have, too.
+// Identity is what the kernel knows about a process and what a command that the process starts
+// would inherit.
 type Identity struct {
 	links    map[string]string
 	files    map[string]string
@@ -24,9 +24,9 @@ type Identity struct {
 	schedule []string
 }
 
-// The namespaces, the root, the cgroup, the limits, the security label, and of the status
-// what is inherited. A process that is confined in a way which these do not show cannot
-// have confined itself without no_new_privs, unless it is root's.
+// The namespaces, the root, the cgroup, the limits, the security label, and the inherited lines of
+// the status. A process that is confined in another way cannot have confined itself without
+// no_new_privs, unless it runs as root.
 var (
 	identityLinks  = []string{"ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_for_children", "ns/time", "ns/user", "ns/uts", "root"}
 	identityFiles  = []string{"attr/current", "cgroup", "limits", "loginuid", "oom_score_adj", "personality"}
@@ -81,14 +81,14 @@ func identityOf(dir string) (Identity, error) {
 	return id, nil
 }
 
-// Apart from how much they may use, and of whose files: what may differ among those who share a session's
-// processes, which have limits of their own.
+// What may differ between clients that share a session's processes: how much a client may use, and
+// the modes of its new files. The session's processes have limits of their own.
 var (
 	usageFiles  = []string{"cgroup", "limits", "oom_score_adj"}
 	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
 )
 
-// fixed is the part of an identity that nobody can be given.
+// fixed is the part of an identity that a server cannot give to a command.
 func (id Identity) fixed() Identity {
 	id.files, id.schedule = maps.Clone(id.files), id.schedule[1:]
 	delete(id.files, "limits")
@@ -112,7 +112,7 @@ func (id Identity) confinement() Identity {
 	return id
 }
 
-// Differs says in what two identities differ; empty if in nothing.
+// Differs names the differences of two identities; it is empty if there are none.
 func (id Identity) Differs(other Identity) string {
 	for _, name := range identityLinks {
 		if id.links[name] != other.links[name] {
@@ -136,8 +136,8 @@ func (id Identity) Differs(other Identity) string {
 	return ""
 }
 
-// procOf gives the directory in /proc of who has connected to a socket, or listens there, if
-// that is this user in this pid namespace.
+// procOf returns the directory in /proc of the process that has connected to a socket, or listens
+// there, if the process belongs to this user and pid namespace.
 func procOf(socket int) (string, error) {
 	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -153,15 +153,16 @@ var errNoNewPrivs = errors.New("no_new_privs is set, so that it may be confined 
 
 // A Peer is a process that has connected to a server.
 type Peer struct {
-	// Usage is how much it may use, where a server can give a command that.
+	// Usage is how much the peer may use, if a server can give that to a command.
 	Usage *wire.Usage
-	// Confined says why it has no command run: it would leave its confinement by us. Apart says why none but what
-	// shares a session's processes.
+	// Confined says why the server runs no command for the peer: the peer would escape its
+	// confinement. Apart says why the server runs only commands that share a session's processes.
 	Confined, Apart error
 }
 
-// Look looks at a process that has connected to a socket of one of the identity own. It refuses another user's, or
-// who is in another user or pid namespace, as commands in sandboxes are.
+// Look looks at a process that has connected to a socket of a process with the identity own. It
+// refuses a process of another user, or in another user or pid namespace, as commands in sandboxes
+// are.
 func Look(socket int, own Identity) (p Peer, err error) {
 	proc, err := procOf(socket)
 	if err != nil {
@@ -176,7 +177,7 @@ func Look(socket int, own Identity) (p Peer, err error) {
 	if err != nil {
 		return p, err
 	}
-	// The number was its own while that was read, if it is alive still.
+	// If the process is still alive, the number was its own during the read.
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
 		return p, errors.New("it has ended")
 	}
@@ -212,8 +213,8 @@ func Look(socket int, own Identity) (p Peer, err error) {
 	return p, nil
 }
 
-// Genuine refuses a server that is not run by this user in the namespaces of this process, or is not program. An
-// empty one is for who gives it nothing.
+// Genuine refuses a server that does not run as this user in the namespaces of this process, or
+// that is not program. An empty program is for a caller that gives the server nothing.
 func Genuine(socket int, program string) error {
 	proc, err := procOf(socket)
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 	KindBegin   = 'B'
 	KindSuspend = 'Z'
 	KindExit    = 'X'
-	KindStatus  = 'S' // in the place of a Hello: the answer has a Reason, for people
-	KindSession = 'N' // likewise, with a Session: the answer has what runs there, as JSON
+	KindStatus  = 'S' // instead of a Hello: the answer has a Reason, for people
+	KindSession = 'N' // instead of a Hello, with a Session: the answer has what runs there, as JSON
 )
 
 // MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
@@ -49,8 +49,9 @@ type Hello struct {
 	Dir     string
 	Args    []string // after "exec" or "shell"
 	Environ []string
-	// Keep says that the command runs in a kept session. There alone, Shell says that it is the user's shell,
-	// and Typed that standard input is what is typed at the client's terminal.
+	// Keep says that the command runs in a kept session. Only with Keep, Shell says that the
+	// command is the user's shell, and Typed that its standard input comes from the client's
+	// terminal.
 	Keep, Shell, Typed bool
 }
 
@@ -68,7 +69,7 @@ func (h *Hello) Fields(c *frame.Codec) {
 // A Session asks for a session that the server holds, by its directory.
 type Session struct {
 	Dir string
-	End bool // what runs there, before the answer
+	End bool // end what runs there before the answer
 }
 
 // Fields is as of [frame.Message].
@@ -81,17 +82,17 @@ func (s *Session) Fields(c *frame.Codec) {
 type Client struct {
 	Hello Hello // apart from Program, Dir and Environ, which are this process's
 	Stdin int   // a descriptor
-	// Relay gets the signals of this process and sends those that are for the command, until ended is
-	// closed. A nil one sends all.
+	// Relay receives the signals of this process and sends those for the command, until ended is
+	// closed. A nil Relay sends all.
 	Relay func(signals chan os.Signal, send func(syscall.Signal), begun, ended <-chan struct{})
-	// Suspend stops this process. A nil one does that by SIGSTOP.
+	// Suspend stops this process. A nil Suspend uses SIGSTOP.
 	Suspend func()
 }
 
 // A Number is the payload of a signal, and of the status to exit with.
 type Number int
 
-// signalShift is where the status to exit with has the signal that ended the command, if one did.
+// signalShift is the bit position, in a Number, of the signal that ended the command.
 const signalShift = 8
 
 // Ended is the payload of KindExit.
@@ -102,25 +103,25 @@ func Ended(status int, signal syscall.Signal) Number {
 // Fields is as of [frame.Message].
 func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
 
-// A Reason is why nothing is run, for people.
+// A Reason says why nothing runs, for people.
 type Reason string
 
 // Fields is as of [frame.Message].
 func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 
-// Error makes it one.
+// Error returns the reason.
 func (r *Reason) Error() string { return string(*r) }
 
-// Empty is the payload of what has none.
+// Empty is the payload of a message that has none.
 type Empty struct{}
 
 // Fields is as of [frame.Message].
 func (Empty) Fields(*frame.Codec) {}
 
-// ErrNoRuntimeDir is the error of who has no directory for a socket.
+// ErrNoRuntimeDir is the error for a user without a directory for a socket.
 var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR does not name a directory by an absolute path")
 
-// ErrServed is what a server says on its standard error that another is in the place of.
+// ErrServed is what a server prints on its standard error if another server already runs.
 var ErrServed = errors.New("another sbxhost serve runs")
 
 // Errors of Ask.
@@ -128,20 +129,20 @@ var (
 	ErrAbsent   = errors.New("there is no server")
 	ErrSilent   = errors.New("the server does not answer")
 	ErrDeclined = errors.New("the server leaves it to its client")
-	// ErrGone is told where it cannot be known how far the command came. The server's
-	// engines end with it, and their commands.
+	// ErrGone says that nobody knows how far the command came. The server's engines end with it,
+	// and so do their commands.
 	ErrGone = errors.New("the server has ended, and the command with it")
 )
 
 // Socket is the name of the server's socket in its directory.
 const Socket = "serve"
 
-// Stamp tells one executable from another, and from itself once it was written anew.
+// Stamp distinguishes one executable from another, and from itself after it was written again.
 func Stamp(info fs.FileInfo) string {
 	return strconv.FormatInt(info.Size(), 10) + " " + strconv.FormatInt(info.ModTime().UnixNano(), 10) + " " + inode(info)
 }
 
-// StampOf is the Stamp of what lies at a path.
+// StampOf is the Stamp of the file at a path.
 func StampOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

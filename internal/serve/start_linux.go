@@ -18,8 +18,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Dir is the directory of the server's socket: beneath what XDG_RUNTIME_DIR names, else where logins have
-// theirs, which may not exist. Root has one without a login.
+// Dir is the directory of the server's socket: beneath the directory in XDG_RUNTIME_DIR, or else
+// beneath that of the user's login, which may not exist. Root has one without a login.
 func Dir(runtimeDir string) (string, error) {
 	switch {
 	case filepath.IsAbs(runtimeDir):
@@ -68,8 +68,8 @@ func Servable() error {
 	return unix.Close(pidfd)
 }
 
-// Start starts a program that is to serve, and waits until it does or says why not. It belongs to no terminal,
-// has nothing open of this process's, and outlives it.
+// Start starts a program as a server, and waits until it serves or says why it cannot. The server
+// belongs to no terminal, inherits no open file of this process, and outlives it.
 func Start(program *hostpath.Program, environ []string, args ...string) error {
 	read, write, err := os.Pipe()
 	if err != nil {

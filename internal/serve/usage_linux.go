@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
-// limitNames are resources as /proc/PID/limits names them. That of open files is not among those that are given
-// on: Go raises the soft one in each process before anybody could look.
+// limitNames are resources as /proc/PID/limits names them. The limit of open files is not passed
+// on: Go raises the soft limit in each process before anybody can look.
 var limitNames = map[string]int{
 	"Max cpu time": unix.RLIMIT_CPU, "Max file size": unix.RLIMIT_FSIZE, "Max data size": unix.RLIMIT_DATA, "Max stack size": unix.RLIMIT_STACK,
 	"Max core file size": unix.RLIMIT_CORE, "Max resident set": unix.RLIMIT_RSS, "Max processes": unix.RLIMIT_NPROC,
@@ -23,7 +23,7 @@ var limitNames = map[string]int{
 	"Max realtime priority": unix.RLIMIT_RTPRIO, "Max realtime timeout": unix.RLIMIT_RTTIME,
 }
 
-// Usage is what a command of such a process would have.
+// Usage is what a command of a process with this identity would have.
 func (id Identity) Usage() (u wire.Usage, err error) {
 	for _, line := range id.status {
 		name, value, _ := strings.Cut(line, ":")
@@ -77,7 +77,7 @@ func parseCPUs(mask string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// parseLimits reads soft and hard limits by their names; -1 is without limit.
+// parseLimits reads soft and hard limits by their names; -1 means unlimited.
 func parseLimits(text string) (map[string][2]int64, error) {
 	limits := map[string][2]int64{}
 	for line := range strings.Lines(text) {
@@ -109,8 +109,8 @@ func parseLimits(text string) (map[string][2]int64, error) {
 	return limits, nil
 }
 
-// cannotGive says of what a process of own cannot give a command what a peer would; "" where it can. Nobody
-// gets more than the server has.
+// cannotGive names what a process with the identity own cannot give to a command as the peer would;
+// "" if it can give all. A command gets no more than the server has.
 func (own Identity) cannotGive(peer Identity) string {
 	less := func(a, b int64) bool { return a != -1 && (b == -1 || a < b) }
 	has, err := parseLimits(own.files["limits"])
@@ -136,8 +136,8 @@ func (own Identity) cannotGive(peer Identity) string {
 	return ""
 }
 
-// LeaveCaller gives up what a server has of the process that has started it: how it makes files, and limits of
-// its own, which may be less than others are to get.
+// LeaveCaller gives up what a server inherited from the process that started it: how it makes
+// files, and its limits, which may be lower than those of other clients.
 func LeaveCaller() {
 	unix.Umask(0o077)
 	for _, number := range limitNames {
