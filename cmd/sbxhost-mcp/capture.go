@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// What is kept of an output: its beginning, for a command's first words, and its end.
+// Bounds of the kept parts of an output: its beginning, for a command's first words, and its end.
 const (
 	maxHead = 64 << 10
 	maxTail = 1 << 20
-	// maxReply bounds what one answer has of an output, and usualReply is that unless more is asked
-	// for: an agent pays for each word.
+	// maxReply bounds the part of an output in one answer, and usualReply is the bound unless an
+	// agent asks for more: an agent pays for each word.
 	maxReply   = 64 << 10
 	usualReply = 16 << 10
 )
 
-// capture keeps an output of a command within bounds, whatever the command writes.
+// capture keeps a bounded part of a command's output, whatever the command writes.
 type capture struct {
 	mu      sync.Mutex
 	head    []byte
-	tail    []byte // what follows the head, or the end of that
+	tail    []byte // what follows the head, or its end
 	total   int64
 	changed chan struct{} // closed, and made anew, when there is more
 }
@@ -47,7 +47,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// written is how much has been written, and a channel that is closed when it is more.
+// written returns how many bytes were written, and a channel that is closed when there are more.
 func (c *capture) written() (total int64, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +63,8 @@ type excerpt struct {
 	Cut   string `json:"cut"`   // what is left out; empty where nothing is
 }
 
-// from is what follows an offset, as far as it is kept and one answer holds it. A character that
-// is not whole yet stays for the next answer, unless the output has ended.
+// from returns what follows an offset, as far as it is kept and fits into one answer. An incomplete
+// character at the end waits for the next answer, unless the output has ended.
 func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	return e
 }
 
-// ends is the beginning and the end of an output that has ended.
+// ends returns the beginning and the end of an output that has ended.
 func (c *capture) ends(most int) excerpt {
 	c.mu.Lock()
 	total, head, tail := c.total, c.head, c.tail

@@ -44,7 +44,7 @@ tools run commands in the sandboxes of the configuration that is in force in the
 current directory, as "sbxhost exec" finds it; its mcp block says which.
 `
 
-// run serves until standard input ends, or a signal comes, and gives the status to exit with.
+// run serves until standard input ends, or a signal comes, and returns the exit status.
 func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sbxhost-mcp", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -78,8 +78,8 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// messages passes on the lines that are messages. Others are told and left out: one must not end
-// what the connection runs.
+// messages passes on the lines that are messages. It reports and omits other lines: such a line
+// must not end what the connection runs.
 func messages(from io.Reader, stderr io.Writer) io.ReadCloser {
 	read, write := io.Pipe()
 	go func() {
@@ -113,7 +113,7 @@ func readable(line []byte) (err error) {
 	return err
 }
 
-// explainFailure says why nothing is served. An agent's program shows its user this.
+// explainFailure says why the server does not start. An agent's program shows this to its user.
 func explainFailure(stderr io.Writer, err error) {
 	if e, ok := errors.AsType[*inforce.InvalidError](err); ok {
 		_ = source.Write(stderr, e.Diagnostics, false, 0)

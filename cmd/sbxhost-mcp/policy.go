@@ -20,9 +20,9 @@ import (
 // allowed is what the user's configuration lets an agent do.
 type allowed struct {
 	options   host.Options
-	sandboxes []string // the first one is used where none is named
-	roots     []string // workspaces, resolved; the first one is used where no directory is named
-	dir       string   // where commands run that name none
+	sandboxes []string // the first one is the default
+	roots     []string // workspaces, resolved; the first one is the default
+	dir       string   // the directory of commands that name none
 	apply     bool
 	place     func(sandbox, attribute string) string // FILE:LINE
 }
@@ -85,7 +85,7 @@ func keep(all map[string]host.Definition, names []string) map[string]host.Defini
 	return kept
 }
 
-// findRoots settles which workspaces there are.
+// findRoots finds the workspaces that commands may use.
 func (p *allowed) findRoots(ctx context.Context, directories []string, dir string) error {
 	for _, d := range directories {
 		root, err := filepath.EvalSymlinks(d)
@@ -109,7 +109,7 @@ func (p *allowed) findRoots(ctx context.Context, directories []string, dir strin
 	return nil
 }
 
-// rootOf is the workspace that a resolved directory belongs to; "" where it is in none.
+// rootOf is the workspace that contains a resolved directory; "" if there is none.
 func (p *allowed) rootOf(dir string) (root string) {
 	for _, r := range p.roots {
 		if paths.Inside(r, dir) && len(r) > len(root) {
@@ -119,8 +119,8 @@ func (p *allowed) rootOf(dir string) (root string) {
 	return root
 }
 
-// directory settles where a command runs that asks for a directory, and in which workspace. What a
-// symlink leads to counts, and Host looks again when the command starts.
+// directory returns the workspace and the directory of a command that asks for a directory. The
+// target of a symlink counts, and Host looks again when the command starts.
 func (p *allowed) directory(asked string) (root, dir string, err error) {
 	if asked == "" {
 		return p.rootOf(p.dir), p.dir, nil
@@ -133,7 +133,8 @@ func (p *allowed) directory(asked string) (root, dir string, err error) {
 			return root, dir, nil
 		}
 	}
-	// The same answer for what there is and what there is not: files outside are not to be probed.
+	// The answer is the same whether the directory exists or not: an agent must not find out which
+	// files exist outside.
 	return "", "", fmt.Errorf("directory: %q is no directory of a workspace that may be worked on: %s", asked, strings.Join(p.roots, ", "))
 }
 

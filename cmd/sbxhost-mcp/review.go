@@ -36,7 +36,7 @@ type listed struct {
 	Applied bool   `json:"applied"` // as a whole or in part
 }
 
-// changes are what is different in a review.
+// changes are the differences in a review.
 type changes struct {
 	Review string   `json:"review"`
 	Digest string   `json:"digest"` // of all changes; apply needs it
@@ -48,7 +48,8 @@ type changes struct {
 // maxLines bounds the list of changes.
 const maxLines = 200
 
-// changesIn lists what in some paths of a set an agent may see: no more than its commands do.
+// changesIn lists the changes in some paths of a set that an agent may see: no more than its
+// commands see.
 func changesIn(name string, set *host.ReviewSet, only []string) *changes {
 	c := &changes{Review: name, Digest: set.Digest}
 	seen, unseen := set.Visible()
@@ -139,7 +140,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	seen, _ := set.Visible()
 	if in.Action == "apply" {
 		for _, p := range in.Paths {
-			// Of what is hidden it is not to be found out either that it is there.
+			// An agent must not find out either whether a hidden path exists.
 			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return seen.Selects([]string{p}, &c) }) {
 				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
 			}
@@ -185,7 +186,7 @@ func (s *server) began(h *host.Host, root, name string) bool {
 	return ok && made.Equal(madeOf(h, name))
 }
 
-// madeOf is when a review was begun; the zero time where there is none.
+// madeOf returns the time when a review began; the zero time if there is no review.
 func madeOf(h *host.Host, name string) time.Time {
 	list, _ := h.Reviews()
 	for _, r := range list {
@@ -196,7 +197,7 @@ func madeOf(h *host.Host, name string) time.Time {
 	return time.Time{}
 }
 
-// diff is git's, without a pager or colours, and what that leaves out.
+// diff returns git's diff, without a pager or colours, and the changes that the diff omits.
 func diff(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) (excerpt, []host.ReviewChange, error) {
 	text := newCapture()
 	left, err := r.Diff(ctx, text, set, only)

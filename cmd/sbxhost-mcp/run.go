@@ -19,7 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// stopGrace is how long a command has from SIGTERM to SIGKILL.
+// stopGrace is a command's time from SIGTERM to SIGKILL.
 const stopGrace = 5 * time.Second
 
 // maxSeconds bounds times in arguments: a day.
@@ -56,7 +56,7 @@ type runArguments struct {
 	MaxOutput  *int     `json:"max_output,omitempty" jsonschema:"bytes of stdout and of stderr to return; default 16384, at most 65536. Longer output is cut in the middle; the tool output returns the rest of the first 64 KiB and of the last MiB"`
 }
 
-// most is the bytes of an output that an argument asks for.
+// most returns how many bytes of an output an argument asks for.
 func most(asked *int) (int, error) {
 	switch {
 	case asked == nil:
@@ -75,12 +75,12 @@ type ran struct {
 	host.End
 	Stdout       excerpt       `json:"stdout"`
 	Stderr       excerpt       `json:"stderr"`
-	Denials      []host.Denial `json:"denials"`      // what the sandbox kept from a command that did not succeed, and files that git left as they were in one that did, and the change of the configuration that would allow it
-	Degraded     []string      `json:"degraded"`     // what is held less well than the configuration asks
+	Denials      []host.Denial `json:"denials"`      // what the sandbox denied to a command that failed, or files that git left unchanged in a command that succeeded, with the change of the configuration that would allow it
+	Degraded     []string      `json:"degraded"`     // what is enforced less well than the configuration asks
 	Instructions []string      `json:"instructions"` // files that the command made or changed and that tools of the host take for instructions
 	// Repositories are those of the report in which a git outside acts on something.
 	Repositories []host.RepositoryReport `json:"repositories"` // git repositories that the command made or changed, in which a git outside of the sandbox would act on what is reported
-	Changes      *changes                `json:"changes"`      // in review mode: what of the workspace is different in the review; else null
+	Changes      *changes                `json:"changes"`      // in review mode: the differences between the workspace and the review; else null
 }
 
 func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
@@ -136,7 +136,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	cmd := h.Command(life, j.sandbox, in.Command...)
 	cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = in.Script, dir, j.stdout, j.stderr
 	cmd.Review = in.Review
-	cmd.Background = j.stdout // of what it leaves running, where a sandbox keeps processes
+	cmd.Background = j.stdout // for processes that it leaves running, in a sandbox that keeps them
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	if in.Timeout != nil {
@@ -201,10 +201,12 @@ func (s *server) await(ctx context.Context, req *mcp.CallToolRequest, j *job) {
 	}
 }
 
-// maxRepositories is how many of a command's repositories an agent is told of: what git goes into by itself comes first.
+// maxRepositories bounds the repositories in a report to an agent. Those that git enters by itself
+// come first.
 const maxRepositories = 10
 
-// answer tells of a command what is known now, with the outputs that part gives.
+// answer reports what is known about a command now, with the parts of its outputs that part
+// returns.
 func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *ran, error) {
 	out := &ran{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}, Repositories: []host.RepositoryReport{}}
 	if !out.Running {
@@ -216,7 +218,7 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 		}
 	}
 	out.Stdout, out.Stderr = part(j.stdout), part(j.stderr)
-	// What ran and did not succeed is an answer. That nothing ran is an error.
+	// A command that ran and failed is an answer. A command that did not run is an error.
 	return &mcp.CallToolResult{IsError: out.Outcome == "failed"}, out, nil
 }
 
@@ -284,7 +286,7 @@ func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArgume
 		return nil, nil, ctx.Err()
 	}
 	res, out, err := s.answer(j, func(c *capture) excerpt { return c.ends(usualReply) })
-	res.IsError = false // that it has ended is what was asked for
+	res.IsError = false // the agent asked for this end
 	return res, out, err
 }
 
@@ -298,7 +300,7 @@ type denialArguments struct {
 }
 
 type explained struct {
-	Denials []host.Denial `json:"denials"` // empty where the sandbox keeps nothing from it
+	Denials []host.Denial `json:"denials"` // empty if the sandbox denies nothing
 }
 
 func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {
@@ -321,7 +323,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 			return nil, nil, err
 		}
 		out.Denials = append(out.Denials, j.report.Denials...)
-		if j.report.Outcome == "failed" { // of what did not run
+		if j.report.Outcome == "failed" { // of a command that did not run
 			out.Denials = append(out.Denials, host.Denial{Operation: "use", Reason: j.report.Error, Attribute: j.report.Attribute, At: s.place(j.sandbox, j.report.Attribute), Change: j.report.Hint})
 		}
 		return nil, out, nil

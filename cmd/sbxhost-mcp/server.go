@@ -18,7 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// server is what one connection has: hosts, and the commands that were run by them.
+// server has the state of one connection: hosts, and the commands that they ran.
 type server struct {
 	*allowed
 	life context.Context // of background commands
@@ -69,8 +69,9 @@ func (s *server) mcp() *mcp.Server {
 	return m
 }
 
-// addTool is [mcp.AddTool] for what answers once, in JSON as text: structured content is sent as text besides,
-// since many clients show no other, and an agent would pay for both.
+// addTool is [mcp.AddTool] for a tool that answers once, in JSON as text. Structured content would
+// be sent in addition, and also as text because many clients show only that, and an agent would pay
+// for both.
 func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In, *Out]) {
 	t.InputSchema = schema[In]()
 	mcp.AddTool(m, t, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
@@ -92,7 +93,8 @@ func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In,
 	})
 }
 
-// schema is that of arguments. A type in it is one word: clients fail on lists of them. See withoutNull.
+// schema returns the schema of arguments. Each type in it is one word, because clients fail on
+// lists of types. See withoutNull.
 func schema[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -106,7 +108,7 @@ func schema[T any]() *jsonschema.Schema {
 	return s
 }
 
-// withoutNull takes an argument that is null for one that is not given.
+// withoutNull treats a null argument like a missing one.
 func withoutNull(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok {
@@ -138,7 +140,7 @@ func (s *server) instructions() string {
 // maxNames is how many names of a network the instructions list: an agent reads them before it runs anything.
 const maxNames = 8
 
-// traits are those of a sandbox that an agent chooses by, in parentheses.
+// traits describes a sandbox, in parentheses, so that an agent can choose one.
 func (s *server) traits(sandbox string) string {
 	def := s.options.Sandboxes[sandbox]
 	var list []string
@@ -167,7 +169,7 @@ func (s *server) traits(sandbox string) string {
 	return " (" + strings.Join(list, "; ") + ")"
 }
 
-// host gives the one of a workspace.
+// host returns the host of a workspace.
 func (s *server) host(root string) (*host.Host, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,13 +193,14 @@ func (s *server) host(root string) (*host.Host, error) {
 	return h, err
 }
 
-// Of a connection's commands so many run at once, and of so many the output and the result are kept.
+// Bounds of a connection's commands: how many run at once, and of how many the output and the
+// result are kept.
 const (
 	maxRunning  = 32
 	maxCommands = 100
 )
 
-// add takes a command on, and forgets the oldest that has ended.
+// add adds a command, and forgets the oldest one that has ended.
 func (s *server) add(j *job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +220,7 @@ func (s *server) add(j *job) error {
 		}
 		return old
 	})
-	// No counter: an agent with two servers would take one's command for the other's.
+	// A counter would not do: an agent with two servers would confuse their commands.
 	j.id = "c" + strings.ToLower(rand.Text()[:8])
 	s.jobs[j.id] = j
 	s.order = append(s.order, j.id)
