@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// environmentProbes are about what reaches a command, and the launcher, from
-// outside of the definition.
+// environmentProbes are about variables that reach a command, or the launcher, without the
+// definition.
 func environmentProbes() []Probe {
 	return []Probe{
 		{ID: "env.01", Title: "variables are exactly those of the command, in their order", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(
@@ -40,14 +40,14 @@ func manyVariables() []string {
 
 func digits(i int) string { return fmt.Sprintf("%04d", i) }
 
-// loaderVariables has the dynamic loader write a file for every program that
-// is started with these variables. None may be, outside.
+// loaderVariables makes the dynamic loader write a file for every program that is started with
+// these variables. Outside, no program may be started with them.
 func loaderVariables(s *scene.Scene) {
 	trace := s.Path("outside/loader")
 	env := []string{"LD_DEBUG=libs", "LD_DEBUG_OUTPUT=" + trace}
 	t := s.NewTrial()
 	t.Command.Env = append(t.Command.Env, env...)
-	t.Command.Args = []string{"/bin/sh", "-c", ":"} // which has a loader, as the kit's program need not
+	t.Command.Args = []string{"/bin/sh", "-c", ":"} // it has a loader, which the kit's program may lack
 	s.Must(s.Attempt(t).Refused)
 	traced := func() bool {
 		found, _ := filepath.Glob(trace + ".*")

@@ -44,7 +44,7 @@ func (p *Probe) Shows(t *scene.Trial) (list []shared.Feature) {
 	return list
 }
 
-// FeaturesOf gives what a probe shows, and the feature that it counts for.
+// FeaturesOf returns the features that a probe shows, and the feature that it counts for.
 func (p *Probe) FeaturesOf(k *scene.Kit) (shows []shared.Feature, first shared.Feature) {
 	sc := k.Layout(p.Place(), p.ID)
 	t := sc.NewTrial()

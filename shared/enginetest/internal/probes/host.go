@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// hostProbes are about what an engine makes of odd requests.
+// hostProbes are about an engine's answers to odd requests.
 func hostProbes() []Probe {
 	odd := func(id, title, name string) Probe {
 		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, custom: func(s *scene.Scene) { oddName(s, name) }}
@@ -36,7 +36,7 @@ func hostProbes() []Probe {
 	}
 }
 
-// missing has entries about what is not there.
+// missing has entries for missing files.
 func missing(s *scene.Scene) {
 	path := s.Path("missing")
 	with := func(e shared.Entry) *scene.Trial {
@@ -68,8 +68,8 @@ func missing(s *scene.Scene) {
 	}
 }
 
-// oddName shows a directory of that name: what is in it can be read and not
-// written, and it is at its place; or the engine refuses the name.
+// oddName shows a directory of that name. Either the directory is at its path, and its contents can
+// be read and not written; or the engine refuses the name.
 func oddName(s *scene.Scene, name string) {
 	dir := filepath.Join(s.Path("odd"), name)
 	if err := s.Write(filepath.Join("odd", name, "file"), s.Canary); err != nil {

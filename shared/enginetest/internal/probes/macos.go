@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// macosProbes are about what macOS has besides files, processes and sockets.
-// Everywhere else they do not apply.
+// macosProbes are about what macOS has besides files, processes and sockets. They do not apply to
+// other systems.
 func macosProbes() []Probe {
 	tool := func(id, title string, argv ...string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyDarwin, Maybe: true, act: append(words{"run"}, argv...)}

@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// listen has the host serve the scene's canary at an address, which is {addr} then.
+// listen makes the host serve the scene's canary at an address, which is then {addr}.
 func listen(network, address string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error {
 		s.Values["addr"] = s.Fill(address)[0]
@@ -46,7 +46,7 @@ func listen(network, address string) func(*scene.Scene) error {
 	}
 }
 
-// listenPacket has the host answer datagrams.
+// listenPacket makes the host answer datagrams.
 func listenPacket(s *scene.Scene) error {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +67,7 @@ func listenPacket(s *scene.Scene) error {
 	return nil
 }
 
-// outwardAddress is one of the machine that is not its loopback.
+// outwardAddress is an address of the machine that is not on its loopback.
 func outwardAddress() (net.IP, error) {
 	addrs, err := net.InterfaceAddrs()
 	for _, a := range addrs {
@@ -78,7 +78,7 @@ func outwardAddress() (net.IP, error) {
 	return nil, errors.Join(err, scene.AbsentError("the machine has no address but its loopback"))
 }
 
-// listenOutward has the host serve there.
+// listenOutward makes the host serve at outwardAddress.
 func listenOutward(s *scene.Scene) error {
 	ip, err := outwardAddress()
 	if err != nil {
@@ -108,7 +108,7 @@ func port(s *scene.Scene) uint16 {
 	return uint16(port)
 }
 
-// listenNamed has the host serve at its own {name}, which needs no other machine.
+// listenNamed makes the host serve at its own {name}, which needs no other machine.
 func listenNamed(s *scene.Scene) error {
 	name, err := os.Hostname()
 	if err != nil {
@@ -176,7 +176,7 @@ func refusedWith(rule func(*scene.Scene) string) func(*scene.Scene, *scene.Trial
 	}
 }
 
-// eventArrived wants hears to have heard it.
+// eventArrived returns an error unless hears has found the event.
 func eventArrived(s *scene.Scene) error {
 	if s.Values["told"] == "" {
 		return errors.New("no event tells of it")
@@ -184,7 +184,7 @@ func eventArrived(s *scene.Scene) error {
 	return nil
 }
 
-// networkProbes are about who can be spoken to.
+// networkProbes are about peers that a command can reach.
 func networkProbes() []Probe {
 	dial := func(network string) words { return words{"dial", network, "{addr}", "{canary}"} }
 	toHost := func(id, title, network string, prepare func(*scene.Scene) error) Probe {
@@ -194,7 +194,7 @@ func networkProbes() []Probe {
 		p.trial = byName
 		return p
 	}
-	// onIt is of what even a command with the host's network may not do.
+	// onIt makes a probe of an action that even a command with the host's network may not do.
 	onIt := func(id, title string, act ...string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, trial: onHostNetwork, act: act}
 	}

@@ -36,7 +36,7 @@ func makeMessageQueue(s *scene.Scene) error {
 	return byKey(s, "message queues", unix.SYS_MSGCTL, unix.SYS_MSGGET, 0o600|unix.IPC_CREAT|unix.IPC_EXCL, 0)
 }
 
-// byKey makes what others find by its {key}.
+// byKey makes an object that others find by its {key}.
 func byKey(s *scene.Scene, what string, control, get, a, b uintptr) error {
 	id, _, errno := unix.Syscall(get, uintptr(s.IPCKey()), a, b)
 	if errno != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// The parts of what a sandbox must hold, as enginetest.Group has them.
+// The groups of probes; see enginetest.Group.
 const (
 	groupRead        = "Read"                 // what a command can read
 	groupWrite       = "Write"                // what it can change, and what it leaves
@@ -88,12 +88,12 @@ const (
 	ControlGranted control = iota
 	// controlOutside runs it without a sandbox.
 	controlOutside
-	// ControlPrivileged does so with all capabilities: as root, or as the root
+	// ControlPrivileged runs it without a sandbox, with all capabilities: as root, or as the root
 	// of a user namespace of its own.
 	ControlPrivileged
 )
 
-// Place is that of its scenes.
+// Place describes the probe's scenes.
 func (p *Probe) Place() scene.Place {
 	return scene.Place{
 		ID: p.ID, Prepare: p.prepare, AnyNetwork: !slices.Contains([]string{groupNetwork, groupMacOS}, p.Group),
@@ -101,7 +101,7 @@ func (p *Probe) Place() scene.Place {
 	}
 }
 
-// Where is the probe's control.
+// Where returns the probe's control.
 func (p *Probe) Where() control {
 	if p.control == ControlGranted && p.grant == nil {
 		return controlOutside
@@ -109,15 +109,16 @@ func (p *Probe) Where() control {
 	return p.control
 }
 
-// Tried says whether it is an action that is tried, and not code of its own.
+// Tried reports whether the probe tries an action, and has no code of its own.
 func (p *Probe) Tried() bool { return p.act != nil || p.trial != nil }
 
-// OfLimit says whether it is of a limit, which an engine can hold without isolation.
+// OfLimit reports whether the probe is about a limit, which an engine can enforce without
+// isolation.
 func (p *Probe) OfLimit() bool {
 	return len(p.Features) > 0 && strings.HasPrefix(string(p.Features[0]), "limit.")
 }
 
-// The systems that a probe can be for alone.
+// The systems to which a probe can be limited.
 const OnlyLinux, OnlyDarwin = "Linux", "macOS"
 
 // thisSystem is that of this machine, by these names.
@@ -140,7 +141,7 @@ func (p Probe) again(id string) *Probe {
 	return &p
 }
 
-// All are all, in the order in which they are shown.
+// All returns all probes, in the order of the table.
 func All() (list []*Probe) {
 	for _, part := range []struct {
 		group  string

@@ -24,7 +24,7 @@ func namespace(id, name string) Probe {
 		prepare: linkOfNamespace(name), act: words{"namespace", name, "{namespace}"}}
 }
 
-// linkOfNamespace finds the host's own; it is {namespace}.
+// linkOfNamespace finds the host's own namespace, for {namespace}.
 func linkOfNamespace(name string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error {
 		link, err := os.Readlink("/proc/self/ns/" + name)
@@ -41,7 +41,7 @@ func limiting(limits shared.Limits) func(*scene.Scene, *scene.Trial) {
 	return func(_ *scene.Scene, t *scene.Trial) { t.Spec.Limits = limits }
 }
 
-// processProbes are about what a command is among the host's processes.
+// processProbes are about a command among the host's processes.
 func processProbes() []Probe {
 	linux := func(id, title string, act ...string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act}
@@ -112,9 +112,9 @@ func processProbes() []Probe {
 	}
 }
 
-// asAnotherUser has a command run as somebody of whom nobody has heard, by files: in a
-// namespace of users the command's own view of who it is proves nothing. An engine
-// that is not root must refuse.
+// asAnotherUser runs a command as a user that the machine does not know, and checks the owner of
+// files: in a user namespace, the command's own view of its user proves nothing. An engine that is
+// not root must refuse.
 func asAnotherUser(s *scene.Scene) {
 	user := &shared.User{UID: 41234, GID: 42345, Groups: []uint32{43456}}
 	t := s.NewTrial()
@@ -137,7 +137,7 @@ func asAnotherUser(s *scene.Scene) {
 		file := dir + "/ws/" + strings.Fields(name)[0]
 		s.Must(errors.Join(os.WriteFile(file, []byte(name+" "+s.Canary+"\n"), 0o600), os.Chown(file, 0, gid), os.Chmod(file, 0o640)))
 	}
-	// Nothing of the kit's own, which that user may not reach either.
+	// The table shows nothing of the kit's own, which that user may not reach either.
 	t.Spec.Table = []shared.Entry{{Source: dir + "/ws", Path: dir + "/ws", Access: shared.ReadWrite, Why: "workspace"}}
 	t.Command.Dir = dir + "/ws"
 	t.Command.Args = []string{"/bin/sh", "-c", `cat "root's"; cat a; : >made`}
@@ -170,7 +170,7 @@ func asAnotherUser(s *scene.Scene) {
 	}
 }
 
-// coreDump has a command end by a signal that dumps core.
+// coreDump ends a command by a signal that dumps core.
 func coreDump(s *scene.Scene) {
 	o := s.Attempt(s.Trying("die", "6"))
 	s.Must(errors.Join(o.Refused, o.Broke))
@@ -189,8 +189,8 @@ func coreDump(s *scene.Scene) {
 	}
 }
 
-// filtered is a probe of a system call that no command needs and that has been
-// the way out of a sandbox before. Its control is the same call outside.
+// filtered is a probe of a system call that no command needs, and that was a way out of a sandbox
+// before. Its control is the same call outside.
 func filtered(id, title, call string, c control) Probe {
 	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, control: c, act: words{"call", call}}
 }
@@ -281,8 +281,8 @@ func outlives(s *scene.Scene, kind string, end func(*scene.Trial)) {
 	t := s.Trying("daemon", kind, s.Canary)
 	end(t)
 	o := s.Attempt(t)
-	// A command that is ended before it has left anything, on a machine that is slow
-	// now, shows nothing.
+	// On a slow machine the command may end before it has left a process. Such an attempt proves
+	// nothing.
 	for ; o.Refused == nil && o.Broke == nil && o.Verdict.Kind == actor.Broken && t.Command.Timeout < actor.Timeout/2; o = s.Attempt(t) {
 		t.Command.Timeout *= 4
 	}
@@ -309,7 +309,7 @@ func checkSurvivor(s *scene.Scene, o *scene.Outcome) {
 	}
 }
 
-// endOutside kills the daemon whose number an action outside has told.
+// endOutside kills the daemon whose number an action outside has reported.
 func endOutside(told string) error {
 	_, text, ok := strings.Cut(told, "pid ")
 	text, _, _ = strings.Cut(text, " ")
@@ -333,8 +333,8 @@ func outlivesClose(s *scene.Scene) {
 	checkSurvivor(s, o)
 }
 
-// endSurvivors kills what has leaked. It is known by this scene's canary: the
-// number that it has inside may be anybody's outside.
+// endSurvivors kills the processes that leaked. It finds them by this scene's canary: their number
+// inside may be another process's number outside.
 func endSurvivors(s *scene.Scene) {
 	for _, dir := range actor.Processes() {
 		text, err := os.ReadFile(dir + "/cmdline")
@@ -347,8 +347,8 @@ func endSurvivors(s *scene.Scene) {
 	}
 }
 
-// handlerRuns gives a command that is killed before it has a handler, on a machine
-// that is slow now, more time.
+// handlerRuns gives a command more time if, on a slow machine, it is killed before it has a
+// handler.
 func handlerRuns(s *scene.Scene) {
 	t := s.Trying("handle-term")
 	t.Command.Grace = actor.Timeout / 2

@@ -14,7 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// showing grants a path, as it is or writable.
+// showing shows a path, with an access.
 func showing(path string, kind shared.Access) func(*scene.Scene, *scene.Trial) {
 	return func(s *scene.Scene, t *scene.Trial) { t.Show(s.Fill(path)[0], kind) }
 }
@@ -29,8 +29,7 @@ func planting(name string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error { return s.Write(name, s.Canary) }
 }
 
-// plantIn puts the canary into a directory that is the host's alone to see; its path
-// is {planted}.
+// plantIn puts the canary into a directory that only the host may see; its path is {planted}.
 func plantIn(dir string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error {
 		s.Values["planted"] = filepath.Join(dir, "sbxhost-probe-"+s.Kit.Random)
@@ -46,13 +45,14 @@ func plantIn(dir string) func(*scene.Scene) error {
 	}
 }
 
-// inHostView tries it in the host's view.
+// inHostView makes the trial use the host's view.
 func inHostView(_ *scene.Scene, t *scene.Trial) { t.Spec.Filesystem = shared.FilesystemHost }
 
-// fuse is a device that machines have, and no sandbox by itself.
+// fuse is a device that machines have, and that a sandbox has only if its Spec lists it.
 const fuse = "/dev/fuse"
 
-// haveFuse wants the device; its {mode} is as the action chmod has one.
+// haveFuse returns an error without the device. {mode} is the device's mode in the form of the
+// action chmod.
 func haveFuse(s *scene.Scene) error {
 	info, err := os.Stat(fuse)
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -62,7 +62,7 @@ func haveFuse(s *scene.Scene) error {
 	return nil
 }
 
-// openFuse wants the device, and that it can be opened.
+// openFuse returns an error without the device, or if it cannot be opened.
 func openFuse(s *scene.Scene) error {
 	f, err := os.Open(fuse)
 	if err != nil {
@@ -174,12 +174,12 @@ func readProbes() []Probe {
 // temporary are files in the directories for temporary ones.
 var temporary = words{"/tmp/mine-{unique}", "/var/tmp/mine-{unique}", "/dev/shm/mine-{unique}"}
 
-// leftEarlier has an earlier command make what is then read.
+// leftEarlier makes an earlier command write the file that the trial's command reads.
 func leftEarlier(_ *scene.Scene, t *scene.Trial) {
 	t.First = [][]string{append([]string{"create"}, t.Act[1:]...)}
 }
 
-// writtenNow has the same command make and read it.
+// writtenNow makes the same command write and read the file.
 func writtenNow(_ *scene.Scene, t *scene.Trial) {
 	t.First = nil
 	t.Do("write-then-read", t.Act[1])
@@ -218,7 +218,7 @@ func secretInArgv(s *scene.Scene) {
 	}
 }
 
-// notOnHost finds what was made on the host, and removes it.
+// notOnHost finds the files that a command made on the host, and removes them.
 func notOnHost(paths ...string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error {
 		var errs []error
@@ -232,15 +232,15 @@ func notOnHost(paths ...string) func(*scene.Scene) error {
 	}
 }
 
-// unhidden grants what was hidden.
+// unhidden shows the hidden path.
 func unhidden(_ *scene.Scene, t *scene.Trial) {
 	t.Spec.Table = slices.DeleteFunc(t.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Hidden })
 }
 
-// unprotected takes the entry away that a trial has added last.
+// unprotected removes the last entry that a trial has added.
 func unprotected(_ *scene.Scene, t *scene.Trial) { t.Spec.Table = t.Spec.Table[:len(t.Spec.Table)-1] }
 
-// first has an earlier command do something.
+// first makes an earlier command do something.
 func first(act ...string) func(*scene.Scene, *scene.Trial) {
 	return func(s *scene.Scene, t *scene.Trial) { t.First = [][]string{s.Fill(act...)} }
 }

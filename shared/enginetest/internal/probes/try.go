@@ -39,7 +39,7 @@ func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 	})
 }
 
-// Asked is the trial of the scene's probe.
+// Asked returns the probe's trial in a scene.
 func (p *Probe) Asked(s *scene.Scene) *scene.Trial {
 	t := s.NewTrial()
 	for _, path := range s.Fill(p.show...) {
@@ -55,7 +55,7 @@ func (p *Probe) Asked(s *scene.Scene) *scene.Trial {
 	return t
 }
 
-// Granted is that trial where what is tried is granted.
+// Granted is Asked with the probe's grant.
 func (p *Probe) Granted(s *scene.Scene) *scene.Trial {
 	t := p.Asked(s)
 	if p.grant != nil {
@@ -79,13 +79,13 @@ func (p *Probe) try(s *scene.Scene) {
 	// An instruction that this machine does not have faults inside as well as outside.
 	faulted := status == scene.Failed && p.Maybe && o.Faulted()
 	if (status == scene.Held && (!unconfined || p.OfLimit()) || faulted) && !p.Works {
-		// A scene of its own: the attempt may have changed this one.
+		// The control has a scene of its own: the attempt may have changed this one.
 		status, detail = s.Kit.InScene(s.Ctx, p.Place(), p.ID+"c", func(fresh *scene.Scene) { p.checkControl(fresh, status, detail) })
 	}
 	s.End(status, "%s", detail)
 }
 
-// judge says what an attempt means, as far as it can be said without a control.
+// judge returns the meaning of an attempt, as far as it is known without a control.
 func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
 	if p.after != nil {
 		if err := p.after(s); err != nil {
@@ -117,7 +117,8 @@ func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
 	return scene.Held, o.Output()
 }
 
-// checkControl runs the control of an attempt that went so, which counts if the control succeeds.
+// checkControl runs the control of an attempt with this status. The status counts if the control
+// succeeds.
 func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string) {
 	var v actor.Verdict
 	t := p.Granted(s)
@@ -146,7 +147,7 @@ func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string)
 	s.End(scene.ControlFailed, "the same action fails where it is granted: %s", (&scene.Outcome{Verdict: v}).Output())
 }
 
-// Requires is what the engine must claim for the trial to be made, besides features.
+// Requires lists the features that the engine must claim for the trial, with features.
 func Requires(features []shared.Feature, t *scene.Trial) []shared.Feature {
 	var list []shared.Feature
 	spec := t.Spec

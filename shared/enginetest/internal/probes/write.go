@@ -32,7 +32,7 @@ func showIfThere(path string, then func(*scene.Scene, *scene.Trial)) func(*scene
 	}
 }
 
-// unchanged says that a file of the scene holds its canary.
+// unchanged returns an error unless a file of the scene has the canary.
 func unchanged(name string) func(*scene.Scene) error {
 	return func(s *scene.Scene) error {
 		got, err := os.ReadFile(s.Path(name))
@@ -58,7 +58,8 @@ func writeProbes() []Probe {
 	readOnly := func(id, title string, act ...string) Probe {
 		return Probe{ID: id, Title: title, show: words{"{shown}"}, act: act, grant: writable}
 	}
-	// onLinux is of what only Linux has, or not every file system there.
+	// onLinux limits a probe to Linux; maybe says that not every file system there has what it
+	// needs.
 	onLinux := func(p Probe, maybe bool) Probe {
 		p.Only, p.Maybe = OnlyLinux, maybe
 		return p
@@ -229,7 +230,7 @@ func leftoverProbes() []Probe {
 	}
 }
 
-// tree tells of all that lies below the scene's directory.
+// tree describes all files below the scene's directory.
 func tree(s *scene.Scene) map[string]string {
 	found := map[string]string{}
 	s.Must(filepath.WalkDir(s.Dir, func(path string, d os.DirEntry, err error) error {
@@ -267,7 +268,7 @@ func leavesNothing(s *scene.Scene, change func(*scene.Trial)) {
 	}
 }
 
-// difference is one between two trees, or "".
+// difference returns a difference between two trees, or "".
 func difference(before, after map[string]string) string {
 	for path, now := range after {
 		if before[path] != now {

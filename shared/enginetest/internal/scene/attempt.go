@@ -25,20 +25,20 @@ const (
 	maxOutput = 1 << 20
 )
 
-// Outcome is all that one attempt brought.
+// Outcome is the result of one attempt.
 type Outcome struct {
 	shared.Result
-	// Refused is the error of Open or Start, broke that of Wait.
+	// Refused is the error of Open or Start, and Broke is the error of Wait.
 	Refused, Broke error
 
 	Stdout, Stderr string
 	// Outlived says that something held the outputs open after the end.
 	Outlived bool
 
-	Verdict actor.Verdict // what the action says, if it did
+	Verdict actor.Verdict // the action's own report, if there is one
 }
 
-// Output is what the action brought out, as much as fits a line.
+// Output is the action's output, as much as fits into a line.
 func (o *Outcome) Output() string {
 	const limit = 400
 	if d := o.Verdict.Detail; len(d) > limit {
@@ -72,7 +72,7 @@ func (s *Scene) Attempt(t *Trial) *Outcome {
 	return s.Start(ctx, sandbox, t)
 }
 
-// Done is an attempt whose command must have run, and its action must have been tried.
+// Done is Attempt for a command that must run, and whose action must be tried.
 func (s *Scene) Done(t *Trial) *Outcome {
 	o := s.Attempt(t)
 	s.Must(errors.Join(o.Refused, o.Broke))
@@ -127,7 +127,7 @@ func (s *Scene) Start(ctx context.Context, sandbox shared.Sandbox, t *Trial) *Ou
 	return o
 }
 
-// Command is the kit's own program with the action, or what the trial names.
+// Command is the kit's own program with the action, or the command that the trial names.
 func (s *Scene) Command(t *Trial) shared.Command {
 	cmd := t.Command
 	if t.Act != nil {
@@ -140,7 +140,7 @@ func (s *Scene) Command(t *Trial) shared.Command {
 	return cmd
 }
 
-// ReadUntil reads until a text has come, or nothing does any more.
+// ReadUntil reads until a text has come, or until an error or the end.
 func ReadUntil(r io.Reader, text string) (string, error) {
 	var got []byte
 	buf := make([]byte, 512)
@@ -154,8 +154,8 @@ func ReadUntil(r io.Reader, text string) (string, error) {
 	return string(got), nil
 }
 
-// collect reads to the end, keeping a part; the function that it gives waits
-// and says whether the deadline ended it.
+// collect reads to the end, and keeps a part. The function that it returns waits, and reports
+// whether the deadline ended the read.
 func collect(r *os.File) func() (string, bool) {
 	var data []byte
 	var err error
@@ -172,7 +172,7 @@ func collect(r *os.File) func() (string, bool) {
 	}
 }
 
-// readVerdict finds what the action has said among all that was written.
+// readVerdict finds the action's report in the output.
 func readVerdict(stdout string, result shared.Result) actor.Verdict {
 	for line := range strings.Lines(stdout) {
 		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), actor.Prefix)
@@ -195,7 +195,7 @@ func readVerdict(stdout string, result shared.Result) actor.Verdict {
 	return actor.Verdict{Kind: actor.Broken, Detail: "the action said nothing; stdout: " + Tail(stdout)}
 }
 
-// Faulted reports whether the action came to an end by what the processor refused.
+// Faulted reports whether the action ended because the processor refused an instruction.
 func (o *Outcome) Faulted() bool { return o.Verdict.Kind == actor.Broken && isFault(o.Status.Signal) }
 
 func isFault(sig syscall.Signal) bool {
@@ -208,8 +208,8 @@ func Tail(text string) string {
 	return fmt.Sprintf("%q", text[max(0, len(text)-limit):])
 }
 
-// OwnTemp is a variable that an engine may set where a command has none, since
-// its sandboxes have no /tmp.
+// OwnTemp is a variable that an engine may set if a command has none, because the engine's
+// sandboxes have no /tmp.
 const OwnTemp = "TMPDIR={ws}"
 
 // ExactEnvironment compares what the command sees with what it was given.
@@ -224,7 +224,7 @@ func ExactEnvironment(variables ...string) func(*Scene) {
 	}
 }
 
-// ListOf runs an action that tells a list.
+// ListOf runs an action that reports a list.
 func (s *Scene) ListOf(t *Trial) (list []string) {
 	o := s.Done(t)
 	if o.Verdict.Kind != actor.Got {

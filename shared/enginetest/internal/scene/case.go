@@ -15,16 +15,16 @@ const (
 	// caseTimeout ends a case that hangs, unless the options say otherwise; with Options.Brief it is
 	// briefTimeout.
 	caseTimeout, briefTimeout = 90 * time.Second, 5 * time.Minute
-	// closeTimeout is for what is left of it.
+	// closeTimeout bounds the cleanup after a case.
 	closeTimeout = 30 * time.Second
-	// obeyPatience is how long what calls an engine may go on when its context has ended.
+	// obeyPatience is how long a call of an engine may go on after its context has ended.
 	obeyPatience = 5 * time.Second
-	// outlivePatience is how long the outputs of a command may stay open after
-	// it is gone before something is taken to have outlived it.
+	// outlivePatience is how long the outputs of a command may stay open after its end. After that,
+	// the kit assumes that a process has outlived the command.
 	outlivePatience = 10 * time.Second
 )
 
-// Status is how a case went. See enginetest.Status.
+// Status is the outcome of a case. See enginetest.Status.
 type Status string
 
 // See the constants of these names in enginetest.
@@ -38,7 +38,7 @@ const (
 	NotApplicable Status = "not-applicable"
 )
 
-// Bad says whether the engine, or the kit on this machine, has failed.
+// Bad reports whether the engine, or the kit on this machine, has failed.
 func (s Status) Bad() bool {
 	return s == Leaked || s == Failed || s == Hung || s == ControlFailed
 }
@@ -49,7 +49,7 @@ type ending struct {
 	detail string
 }
 
-// AbsentError says that a machine lacks what a case is about.
+// AbsentError says that a machine lacks what a case needs.
 type AbsentError string
 
 func (e AbsentError) Error() string { return string(e) }
@@ -62,7 +62,7 @@ func (s *Scene) End(status Status, format string, args ...any) {
 // Failf ends the case as failed.
 func (s *Scene) Failf(format string, args ...any) { s.End(Failed, format, args...) }
 
-// Must ends the case by an error.
+// Must ends the case if there is an error.
 func (s *Scene) Must(err error) {
 	if absent, ok := errors.AsType[AbsentError](err); ok {
 		s.End(NotApplicable, "%s", absent)
@@ -83,7 +83,7 @@ func (s *Scene) Wants(what string, err error, kinds ...error) {
 	}
 }
 
-// caught carries out f until something ends it.
+// caught runs f until something ends the case.
 func caught(f func()) (e *ending) {
 	defer func() {
 		switch v := recover().(type) {
@@ -116,8 +116,8 @@ func (s *Scene) Together(n int, f func(i int)) {
 	group.Wait()
 }
 
-// returned gives what f does. An engine that ignores contexts cannot hang the kit: f is
-// left to itself soon after ctx has ended.
+// returned returns the result of f. An engine that ignores contexts cannot hang the kit: soon after
+// ctx has ended, returned does not wait for f any more.
 func returned[T any](ctx context.Context, patience time.Duration, f func() T) (value T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- f() }()
@@ -144,7 +144,7 @@ func (k *Kit) Limit() time.Duration {
 	return cmp.Or(k.CaseTimeout, usual+time.Duration(k.StreamBytes/perSecond)*time.Second)
 }
 
-// InScene carries out a case in a scene of that name.
+// InScene runs a case in a scene with that name.
 func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene)) (Status, string) {
 	limit := k.Limit()
 	ctx, cancel := context.WithTimeout(given, limit)

@@ -15,7 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Kit is what all scenes of a run share. What is exported of it is told with enginetest.Options.
+// A Kit is what all scenes of a run share. enginetest.Options describes its exported fields.
 type Kit struct {
 	Engine shared.Engine
 	Info   shared.Info
@@ -34,7 +34,7 @@ type Kit struct {
 	victim  victim
 }
 
-// Unconfined says whether the engine does not isolate.
+// Unconfined reports whether the engine does not isolate.
 func (k *Kit) Unconfined() bool { return k.Info.Features.Has(shared.FeatureUnconfined) }
 
 // Settle finds what a run needs of this machine.
@@ -50,7 +50,8 @@ func (k *Kit) Settle() (err error) {
 	}
 	k.Random = rand.Text()[:10]
 	k.Home, _ = os.UserHomeDir()
-	// Not under /tmp if that can be: a sandbox with a private /tmp would then hold more than it does.
+	// If possible not under /tmp: a sandbox with a private /tmp would then seem to hide more than
+	// it does.
 	bases := []string{"/var/tmp", os.TempDir()}
 	if cache, err := os.UserCacheDir(); err == nil && os.MkdirAll(cache, 0o700) == nil {
 		bases = append([]string{cache}, bases...)
@@ -64,7 +65,7 @@ func (k *Kit) Settle() (err error) {
 	return fmt.Errorf("a directory to work in: %w", err)
 }
 
-// Close removes what was made.
+// Close removes the files of the kit.
 func (k *Kit) Close() error {
 	if k.victim.child != nil {
 		k.victim.child.End()

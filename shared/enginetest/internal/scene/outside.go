@@ -30,7 +30,7 @@ func (s *Scene) ActOutside(t *Trial, privileged bool) actor.Verdict {
 func (s *Scene) outsideOnce(ctx context.Context, t *Trial, privileged bool) actor.Verdict {
 	inside := s.Command(t)
 	cmd := exec.CommandContext(ctx, inside.Args[0], inside.Args[1:]...)
-	// What is the host's own is what a probe may be about.
+	// A probe may be about the host's own environment.
 	cmd.Env = append(os.Environ(), inside.Env...)
 	cmd.Dir = inside.Dir
 	cmd.SysProcAttr = outsideAttr(privileged)
@@ -38,7 +38,7 @@ func (s *Scene) outsideOnce(ctx context.Context, t *Trial, privileged bool) acto
 		t.Stdin.Seek(0, 0)
 		cmd.Stdin = t.Stdin
 	}
-	// Files, so that a process which is left behind delays nobody.
+	// The outputs are files, so that a process that is left behind delays nobody.
 	out, err := os.CreateTemp(s.Dir, "out-")
 	if err != nil {
 		return actor.Verdict{Kind: actor.Broken, Detail: err.Error()}

@@ -24,17 +24,16 @@ import (
 // A Place says what a scene is for.
 type Place struct {
 	ID string // of the probe or rule
-	// AnyView and AnyNetwork say that it is not about the files that the view shows, or not about the
-	// network, so that it is tried in what an engine claims that does not hold the minimal view, or
-	// no network.
+	// AnyView and AnyNetwork say that the case is not about the files that the view shows, or not
+	// about the network. So it is tried in the view or network that an engine claims, if the engine
+	// does not claim the minimal view, or no network.
 	AnyView, AnyNetwork bool
-	// Prepare plants what it is about, outside of the sandbox; nil is nothing.
+	// Prepare plants, outside of the sandbox, what the case is about; nil plants nothing.
 	Prepare func(s *Scene) error
 }
 
 // A Scene is what one case is tried with: a directory tree of its own on the host, and
-// the engine. Its methods end the case where something is not as it must be, as those of
-// a *testing.T do.
+// the engine. Its methods end the case if something is wrong, as those of a *testing.T do.
 type Scene struct {
 	Kit    *Kit
 	place  Place
@@ -47,30 +46,30 @@ type Scene struct {
 	Outside string // never shown unless granted
 	Shown   string // shown read-only where a probe says so
 	session string // the session's directory, if there is one
-	// Canary is a text that occurs nowhere but in this scene's secrets.
+	// Canary is a text that occurs only in this scene's secrets.
 	Canary string
 
 	Foreign *os.File          // a terminal of nobody, where a probe has one
-	Values  map[string]string // what prepare has to tell the trial
+	Values  map[string]string // what prepare passes to the trial
 
 	mu       sync.Mutex // a case that does not end may go on while its scene is closed
 	faults   []string
 	cleanups []func()
 }
 
-// Layout says where the parts of a scene lie.
+// Layout returns a scene with the paths of its parts.
 func (k *Kit) Layout(p Place, name string) *Scene {
 	sc := &Scene{Kit: k, place: p, Engine: k.Engine, Dir: filepath.Join(k.Dir, name), Values: map[string]string{}}
 	sc.WS, sc.Outside, sc.Shown = sc.Path("ws"), sc.Path("outside"), sc.Path("shown")
 	sc.Canary = "canary-" + name + "-" + k.Random
 	if k.Session {
-		// Apart, since the engine's own work in it is nobody's business.
+		// It lies apart, because the engine's own files in it are not part of the scene.
 		sc.session = filepath.Join(k.Dir, "sessions", name)
 	}
 	return sc
 }
 
-// Plant makes what most probes use, and what this one does.
+// Plant makes the files that most probes use, and those of this one.
 func (s *Scene) Plant() error {
 	for name, text := range map[string]string{
 		"ws/file": "a file\n", "ws/sub/deep/file": "a deep file\n", "ws/.env": s.Canary, "ws/keys/key": s.Canary,
@@ -96,7 +95,7 @@ func (s *Scene) Path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
 }
 
-// Fill puts the scene's own in the place of {ws} and the like.
+// Fill replaces {ws} and the like by the scene's own values.
 func (s *Scene) Fill(texts ...string) (filled []string) {
 	pairs := []string{"{dir}", s.Dir, "{ws}", s.WS, "{outside}", s.Outside, "{shown}", s.Shown, "{canary}", s.Canary,
 		"{kit}", s.Kit.Program, "{home}", s.Kit.Home, "{unique}", s.Kit.Random + s.place.ID}
@@ -149,7 +148,7 @@ func (s *Scene) Many(n, brief int) int {
 	return n
 }
 
-// Pipe gives a pair that is closed at the end.
+// Pipe returns a pipe that is closed at the end.
 func (s *Scene) Pipe() (r, w *os.File) {
 	r, w, err := os.Pipe()
 	s.Must(err)
@@ -157,8 +156,8 @@ func (s *Scene) Pipe() (r, w *os.File) {
 	return r, w
 }
 
-// Feed has text written to a command's input, and the input closed; the function that it
-// gives waits for that.
+// Feed writes text to a command's input, and closes the input. The function that it returns waits
+// for that.
 func (s *Scene) Feed(w *os.File, text io.Reader) (fed func()) {
 	done := make(chan error, 1)
 	go func() {
@@ -168,10 +167,10 @@ func (s *Scene) Feed(w *os.File, text io.Reader) (fed func()) {
 	return func() { s.Must(<-done) }
 }
 
-// NotClaimed begins why a case is skipped.
+// NotClaimed begins the reason for a skipped case.
 const NotClaimed = "the engine does not claim "
 
-// Missing is what of a list an engine does not claim.
+// Missing names the features of a list that an engine does not claim.
 func Missing(have shared.Features, want []shared.Feature) string {
 	var lacking []shared.Feature
 	for _, f := range want {
@@ -198,7 +197,7 @@ func Joined(list []shared.Feature) string {
 	return strings.Join(texts, ", ")
 }
 
-// HostHas is an error where something is.
+// HostHas returns an error if something exists at a path.
 func HostHas(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("it is on the host: %s", path)
@@ -206,7 +205,7 @@ func HostHas(path string) error {
 	return nil
 }
 
-// Until tries something again and again, while it is given an error, for one step's time.
+// Until calls f again and again while it returns an error, for one step's time.
 func (s *Scene) Until(f func() error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 )
 
-// A Trial is one command in the making, and its sandbox.
+// A Trial is one planned command, and its sandbox.
 type Trial struct {
 	Spec    shared.Spec
 	Command shared.Command
@@ -19,10 +19,10 @@ type Trial struct {
 	// First are actions of earlier commands in the same sandbox.
 	First [][]string
 	TTY   bool
-	// Script has a shell begin what the kit's program does.
+	// Script makes a shell start the kit's program.
 	Script bool
-	// During is called when the command has started or, if Awaited, when its
-	// action has told how it went.
+	// During is called when the command has started or, if Awaited, when its action has reported
+	// its result.
 	During  func(shared.Process)
 	Awaited bool
 }
@@ -49,7 +49,7 @@ func (s *Scene) NewTrial() *Trial {
 	if s.place.AnyView && !claims.Has(shared.FeatureFilesystemMinimal) && claims.Has(shared.FeatureFilesystemHost) {
 		t.Spec.Filesystem = shared.FilesystemHost
 	}
-	// Where an engine claims a part, the probes of that part are tried.
+	// If an engine claims only a part of the features, the probes of that part are tried.
 	t.Spec.BestEffort = s.Engine != nil && !s.Kit.Unconfined() && shared.Refused("", t.Spec.Without(claims)) != nil
 	t.Command.Dir = s.WS
 	t.Command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
@@ -57,7 +57,7 @@ func (s *Scene) NewTrial() *Trial {
 	return t
 }
 
-// Trying is such a trial of an action.
+// Trying is NewTrial with an action.
 func (s *Scene) Trying(action string, args ...string) *Trial {
 	t := s.NewTrial()
 	t.Do(action, args...)

@@ -20,7 +20,7 @@ type victim struct {
 	child  *actor.Child
 }
 
-// NeedVictim wants there to be one. Its canary is {victim}, its number {victim's pid}.
+// NeedVictim starts a victim. Its canary is {victim}, and its number is {victim's pid}.
 func NeedVictim(s *Scene) error {
 	v := &s.Kit.victim
 	v.start.Do(func() { v.err = s.Kit.startVictim() })
