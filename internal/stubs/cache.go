@@ -15,7 +15,7 @@ import (
 // takes three. Also, a container's mount on a stub outlives the rename: the kernel drops a mount
 // when its name is removed, not when it is moved.
 //
-// Who moves stubs holds an exclusive lock on the cache.
+// A process that moves stubs holds an exclusive lock on the cache.
 type cache struct {
 	dir int
 	// misses counts stubs that were needed and not in the cache: each of them will probably come to

@@ -17,8 +17,8 @@ import (
 const maxNested = 32
 
 // ShowGit shows what git needs of the workspace's repositories: for a worktree or a submodule,
-// directories elsewhere. If a .git makes no sense, it shows none of the directories that it names:
-// else one command could break it, and let the next one repair it without protections.
+// directories elsewhere. If a .git is invalid, it shows none of the directories that it names: else
+// one command could break it, and let the next one repair it without protections.
 func (v *View) ShowGit() {
 	for _, root := range v.in.Roots {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {

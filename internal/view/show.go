@@ -141,7 +141,7 @@ func (v *View) inWritableRoot(p string) bool {
 	})
 }
 
-// checkText refuses a path of a definition that makes no sense.
+// checkText refuses an invalid path of a definition.
 func (v *View) checkText(attribute, text string) error {
 	switch {
 	case text == "":

@@ -27,7 +27,8 @@ func onEachThread(call, a, b uintptr) error {
 func dropCapabilities(kept, control, resets int) error {
 	err := capsetAll(kept)
 	if err == syscall.ENOTSUP {
-		// For a program with C in it. What is executed has no others, and no other thread.
+		// For a program with C in it. The executed program has no other capabilities, and no other
+		// thread.
 		return dropByExec(kept, control, resets)
 	}
 	return err

@@ -174,8 +174,8 @@ func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountEr
 // runAlone is the life of an init that starts before its sandbox is known, and makes the sandbox
 // and the tree.
 func runAlone() int {
-	// What this process executes may gain no capability. A holder's thread would empty the bounding
-	// set for that; here each thread has one, and to empty them all takes 2 ms.
+	// A program that this process executes may gain no capability. A holder's thread would empty
+	// the bounding set for that; here each thread has one, and to empty them all takes 2 ms.
 	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	runtime.LockOSThread() // which dropByExec takes with it
 	if err == syscall.ENOTSUP {

@@ -230,7 +230,7 @@ func (s *supervisor) end(code int) {
 	killChildren()
 }
 
-// serveRequests obeys the engine until it is gone or makes no sense.
+// serveRequests obeys the engine until it is gone or sends an invalid message.
 func (s *supervisor) serveRequests() {
 	for {
 		k, payload, err := frame.Read(s.control, maxRequest)

@@ -124,7 +124,7 @@ func MayBeSandbox(errno syscall.Errno) bool {
 	return false
 }
 
-// What is kept of one command: the calls that failed last.
+// Bounds of the record of one command: the calls that failed last.
 const (
 	MaxCalls  = 4096
 	MaxTarget = 4096

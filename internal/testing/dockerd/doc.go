@@ -3,10 +3,9 @@
 // exec root and a socket of its own in a temporary directory, and without a
 // registry.
 //
-// It needs root and Debian's docker.io and busybox-static. Nothing of it is left
-// when it is stopped; when the test's process is killed, the daemon ends by
-// itself, and its directory stays. StartPodman does the same with Podman, which
-// speaks Docker's API, and needs Debian's podman and runc. StartRootlessPodman and
-// StartRootlessDocker need no root but an ordinary user with numbers in /etc/subuid
-// and /etc/subgid, Debian's uidmap, and the latter its rootlesskit.
+// It needs root and Debian's docker.io and busybox-static. A stopped daemon leaves nothing. If the
+// test's process is killed, the daemon ends by itself, and its directory stays. StartPodman does
+// the same with Podman, which speaks Docker's API, and needs Debian's podman and runc.
+// StartRootlessPodman and StartRootlessDocker need no root but an ordinary user with numbers in
+// /etc/subuid and /etc/subgid, Debian's uidmap, and StartRootlessDocker its rootlesskit.
 package dockerd

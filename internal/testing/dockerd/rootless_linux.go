@@ -22,7 +22,7 @@ func MissingRootlessPodman() error {
 	return missingRootless("podman", "runc")
 }
 
-// MissingRootlessDocker is likewise for StartRootlessDocker.
+// MissingRootlessDocker is the same for StartRootlessDocker.
 func MissingRootlessDocker() error {
 	return missingRootless("dockerd", "rootlesskit", "unshare")
 }

@@ -1,4 +1,4 @@
-// Package confine is what a thread of the init gives up, for good and in the kernel, before it
+// Package confine is what a thread of the init gives up, for ever and in the kernel, before it
 // executes a command: files with Landlock, system calls with a filter, and capabilities.
 package confine
 
