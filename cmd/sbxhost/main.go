@@ -34,8 +34,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
-// gcPercent lets the heap, of which some MiB are live, grow fivefold. A run of one command ends before the first
-// collection. With Go's default of 100, a server spends a tenth of a command's time on collections.
+// gcPercent lets the heap, with some live MiB, grow fivefold. A run of one command ends before the
+// first collection. With Go's default of 100, a server spends a tenth of a command's time on
+// collections.
 const gcPercent = 400
 
 func main() {

@@ -33,8 +33,8 @@ func (h holding) event() shared.Event {
 		Details: map[string]string{"limit": h.limit, "mechanism": h.mechanism, "hold": h.hold}}
 }
 
-// What the launcher and the init need of a group: with less they could not start, or the kernel
-// would end them first.
+// Resources of a group that the launcher and the init need: with less they could not start, or the
+// kernel would end them first.
 const (
 	leastMemory = 16 << 20
 	leastPIDs   = 16

@@ -123,7 +123,7 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 		engine = a.Absolute(engine)
 		name = filepath.Base(engine)
 		options.Engines = map[string]host.EngineSource{name: {Source: engine}}
-		// Who names a program by its path may start it anywhere.
+		// A person who names a program by its path may start it anywhere.
 		options.Dir, options.Workspace = "/", host.WorkspaceOptions{}
 	}
 	h, err := host.New(ctx, options)

@@ -154,7 +154,7 @@ func (e *Execution) runServed() (served bool, err error) {
 		return false, nil
 	}
 	if _, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false); err != nil {
-		return false, nil // which is told by who runs it
+		return false, nil // the process that runs it reports that
 	}
 	program, err := os.Executable()
 	if err != nil {

@@ -171,7 +171,7 @@ func (e *Execution) printDenials() {
 }
 
 // suggestion is the smallest change of a definition that allows what was denied, in HCL; "" if no change does.
-// Lists have only what is to be added.
+// Lists have only the elements to add.
 func suggestion(sandbox string, denials []host.Denial) string {
 	var names []string
 	values := map[string][]string{}

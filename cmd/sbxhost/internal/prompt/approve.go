@@ -60,7 +60,7 @@ type question struct {
 	cut   bool // something was left out
 }
 
-// What a question shows at most, and at least on the smallest screen.
+// Bounds of the text that a question shows: at most, and at least on the smallest screen.
 const (
 	maxQuestionText, maxQuestionLines = 2000, 40
 	minQuestionText, minQuestionLines = 60, 2

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// What the agent and a plugin agree on at the start; see Nomad's plugins/base.
+// handshake is what the agent and a plugin agree on at the start; see Nomad's plugins/base.
 var handshake = plugin.HandshakeConfig{
 	ProtocolVersion: 2, MagicCookieKey: "NOMAD_PLUGIN_MAGIC_COOKIE",
 	MagicCookieValue: "e4327c2e01eabfd75a8a67adb114fb34a757d57eee7728d857a8cec6e91a7255",
