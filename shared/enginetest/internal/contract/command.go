@@ -28,14 +28,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// commandRules are about what is run, and with what.
+// commandRules are about the command that runs, and its inputs.
 func commandRules() []Rule {
 	return []Rule{
 		{ID: "command.01", Title: "the environment is exact", run: func(s *subject) {
 			variables := []string{scene.OwnTemp, "PATH=/usr/bin:/bin", "A=1", "EMPTY=", "B=x\ny\xff"}
 			scene.ExactEnvironment(variables...)(s.Scene)
 			if runtime.GOOS == "linux" {
-				cmd := s.script("cat /proc/$$/environ; exit 0") // which a shell does not replace itself by
+				cmd := s.script("cat /proc/$$/environ; exit 0") // a shell does not replace itself by this last command
 				cmd.Env = s.Fill(variables...)
 				s.exits(s.once(cmd, nil), 0, strings.Join(cmd.Env, "\x00")+"\x00")
 			}
@@ -119,14 +119,14 @@ func commandRules() []Rule {
 	}
 }
 
-// script is a Command by Script.
+// script is a Command with a Script.
 func (s *subject) script(text string, args ...string) shared.Command {
 	cmd := s.NewTrial().Command
 	cmd.Script, cmd.Args = text, args
 	return cmd
 }
 
-// refused wants Start to fail for each command.
+// refused fails the case unless Start fails for each command.
 func (s *subject) refused(kind error, commands map[string]string) {
 	sandbox := s.open()
 	for name, program := range commands {
@@ -166,7 +166,7 @@ func plans(s *subject) {
 	s.Must(err)
 }
 
-// names are those in the workspace.
+// names are the names of the files in the workspace.
 func (s *subject) names() (list []string) {
 	entries, err := os.ReadDir(s.WS)
 	s.Must(err)
@@ -176,7 +176,7 @@ func (s *subject) names() (list []string) {
 	return list
 }
 
-// keptOverlay looks for what a command writes to its workspace.
+// keptOverlay looks at KeptOverlay for what a command writes to its workspace.
 func keptOverlay(s *subject) {
 	spec := s.spec()
 	spec.Session = shared.Session{ID: s.Canary, Dir: s.Path("kept"), Named: true}
@@ -203,7 +203,7 @@ func keptOverlay(s *subject) {
 	}
 }
 
-// ownOverlay has commands write to an overlay, one after another and at once.
+// ownOverlay makes commands write to an overlay, one after another and at once.
 func ownOverlay(s *subject) {
 	spec := s.spec()
 	spec.Session = shared.Session{Dir: s.Path("own")}
@@ -255,7 +255,7 @@ func keptSecret(s *subject) {
 	}
 }
 
-// terminates has a command make a request to a host of a credential, which is this machine.
+// terminates makes a command send a request to a host of a credential; the host is this machine.
 func terminates(s *subject) {
 	name, err := os.Hostname()
 	s.Must(err)
@@ -308,7 +308,7 @@ func terminates(s *subject) {
 	}
 }
 
-// certificate is one for a name, issued by itself, and its key.
+// certificate returns a certificate for a name, issued by itself, and its key.
 func (s *subject) certificate(name string) shared.Secret {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.Must(err)
@@ -388,14 +388,14 @@ func apart(s *subject) {
 	s.endNow(p)
 }
 
-// maskAndPriority compares what a command inherits of its launcher with this process.
+// maskAndPriority compares what a command inherits from its launcher with this process.
 func maskAndPriority(s *subject) {
 	read := func(text string) (mask uint32, nice int) {
 		_, err := fmt.Sscanf(strings.Join(strings.Fields(text), " "), "%o %d", &mask, &nice)
 		s.Must(err)
 		return mask, nice
 	}
-	// Where there is no program nice, nothing is said of the priority.
+	// Without a program nice, the priority is not compared.
 	mask, nice := read(s.once(s.sh("umask; nice 2>/dev/null || echo 19"), nil).Stdout)
 	text, err := exec.Command("/bin/sh", "-c", "umask; nice 2>/dev/null || echo -20").Output()
 	s.Must(err)

@@ -19,18 +19,18 @@ import (
 // A Rule is one demand of package shared.
 type Rule struct {
 	ID, Title string
-	// Features are needed; without them the rule says nothing of the engine.
+	// Features are needed; without them the rule says nothing about the engine.
 	Features []shared.Feature
-	// isolating says that it holds for engines that isolate alone.
+	// isolating says that the rule is only for engines that isolate.
 	isolating bool
-	// process says that it needs an engine in a process of its own.
+	// process says that the rule needs an engine in a process of its own.
 	process bool
-	// Alone says that it measures this process, which nothing else may use then.
+	// Alone says that the rule measures this process, which nothing else may use meanwhile.
 	Alone bool
 	run   func(s *subject)
 }
 
-// A subject is the engine that a rule is tried on, in a scene of its own.
+// A subject is the engine on which a rule is tried, in a scene of its own.
 type subject struct{ *scene.Scene }
 
 // Rules are all rules.
@@ -89,7 +89,7 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 	return p
 }
 
-// lines are what a command writes, each of which may take one step's time.
+// lines are the lines that a command writes. Each may take one step's time.
 type lines struct {
 	r        *os.File
 	buffered *bufio.Reader
@@ -114,7 +114,7 @@ func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.
 	return p, out
 }
 
-// wait gives a command's end.
+// wait returns a command's end.
 func (s *subject) wait(p shared.Process) shared.Result {
 	r, err := p.Wait(s.Ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *subject) wait(p shared.Process) shared.Result {
 	return r
 }
 
-// endsBy waits for a command, which must end so.
+// endsBy waits for a command, which must end with this status.
 func (s *subject) endsBy(p shared.Process, want shared.ExitStatus) {
 	if r := s.wait(p); r.Status != want {
 		s.Failf("it ended with %v and not with %v", r.Status, want)
@@ -161,7 +161,7 @@ func (s *subject) once(cmd shared.Command, stdin *os.File) *scene.Outcome {
 	return s.run(s.open(), cmd, stdin)
 }
 
-// exits says whether a command ended with a code, having written that.
+// exits checks that a command ended with a code, and wrote this text.
 func (s *subject) exits(o *scene.Outcome, code int, stdout string) {
 	s.died(o, shared.ExitStatus{Code: code})
 	if o.Stdout != stdout {
@@ -169,19 +169,19 @@ func (s *subject) exits(o *scene.Outcome, code int, stdout string) {
 	}
 }
 
-// died says whether a command ended as it should.
+// died checks that a command ended with this status.
 func (s *subject) died(o *scene.Outcome, want shared.ExitStatus) {
 	if o.Status != want {
 		s.Failf("it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, scene.Tail(o.Stdout), scene.Tail(o.Stderr))
 	}
 }
 
-// works shows that the engine still does.
+// works checks that the engine still works.
 func (s *subject) works() {
 	s.Check("afterwards", func() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") })
 }
 
-// ends wants the end of what somebody still may write to.
+// ends fails the case unless a file ends that somebody may still write to.
 func (s *subject) ends(r *os.File) {
 	r.SetReadDeadline(time.Now().Add(s.Patience()))
 	if _, err := io.Copy(io.Discard, r); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -189,7 +189,7 @@ func (s *subject) ends(r *os.File) {
 	}
 }
 
-// refuses wants Open to fail with one of the kinds, and gives its error.
+// refuses fails the case unless Open fails with one of the kinds, and returns the error.
 func (s *subject) refuses(spec shared.Spec, kinds ...error) error {
 	sandbox, err := s.Engine.Open(s.Ctx, spec)
 	if err == nil {
@@ -199,7 +199,7 @@ func (s *subject) refuses(spec shared.Spec, kinds ...error) error {
 	return err
 }
 
-// notStarted wants Start to fail, and gives its error.
+// notStarted fails the case unless Start fails, and returns the error.
 func (s *subject) notStarted(sandbox shared.Sandbox, cmd shared.Command, stdio shared.Stdio) error {
 	p, err := sandbox.Start(s.Ctx, cmd, stdio)
 	if err == nil {

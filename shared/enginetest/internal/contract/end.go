@@ -102,7 +102,7 @@ func deaths(s *subject) {
 		if i%s.Many(1, 4) != 0 {
 			continue
 		}
-		// Not the shell's own death: some ignore SIGQUIT.
+		// The shell itself would not do: some shells ignore SIGQUIT.
 		cmd := s.inside("die", strconv.Itoa(int(sig)))
 		cmd.Args = append(s.sh(`ulimit -c 0; exec "$@"`).Args, cmd.Args...)
 		s.Check(sig, func() {
@@ -177,8 +177,8 @@ func startContext(s *subject) {
 	p, err := sandbox.Start(short, s.sh("read x; exit 5"), shared.Stdio{Stdin: r})
 	cancel()
 	s.Must(err)
-	// An engine that ends the command with the context has the time of another
-	// command to do so.
+	// An engine that wrongly ends the command with the context has the time of another command for
+	// it.
 	s.exits(s.run(sandbox, s.sh(":"), nil), 0, "")
 	_, err = w.WriteString("go on\n")
 	s.Must(err)
@@ -233,7 +233,8 @@ func timeouts(s *subject) {
 	}
 }
 
-// coreFlag compares what is told of a command's death with what the command was told of its child's.
+// coreFlag compares the report of a command's death with what the kernel told the command about its
+// child's death.
 func coreFlag(s *subject) {
 	if pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || bytes.ContainsAny(pattern[:1], "|/") {
 		s.End(scene.NotApplicable, "cores of this machine leave the sandbox: %s", pattern)
@@ -244,8 +245,9 @@ func coreFlag(s *subject) {
 	}
 }
 
-// durations compares what is told with a clock outside and a wait inside. On a busy machine
-// an engine may hear of the command's start when much of the wait is over: not of each.
+// durations compares the reported duration with a clock outside and a wait inside. On a busy
+// machine an engine may learn of a command's start when much of the wait is over, but not for each
+// command.
 func durations(s *subject) {
 	sandbox := s.open()
 	for wait := 400 * time.Millisecond; ; wait *= 3 {
@@ -294,7 +296,7 @@ func closes(s *subject) {
 	})
 }
 
-// everySignal sends each to a command that says which it gets.
+// everySignal sends each signal to a command that reports which it gets.
 func everySignal(s *subject) {
 	p, out := s.started(s.open(), s.inside("catch"), nil)
 	told := map[string]bool{}
@@ -315,7 +317,7 @@ func everySignal(s *subject) {
 	clear(told)
 	s.signal(p, syscall.SIGSTOP)
 	s.signal(p, syscall.SIGUSR1)
-	// What is stopped gets nothing, however long one waits.
+	// A stopped command gets no signal, however long the case waits.
 	said := make(chan error, 1)
 	go func() { said <- wait(syscall.SIGUSR1) }()
 	select {

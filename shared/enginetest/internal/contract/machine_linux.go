@@ -40,7 +40,7 @@ func peakMemory(pid int) (int64, error) {
 	return kib << 10, err
 }
 
-// holdings counts what a process has of the system, by what it is.
+// holdings counts the system's resources that a process has, by their kind.
 func holdings(pid int) (map[string]int, error) {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -49,8 +49,8 @@ func holdings(pid int) (map[string]int, error) {
 	return map[string]int{"open descriptors": len(open), "child processes": len(proc.Children(pid))}, nil
 }
 
-// adopt marks a process, and what it has started, by a limit that nobody cares about. All that
-// they start from then on have the mark, too, wherever they go.
+// adopt marks a process, and the processes that it has started, by a limit that has no effect. All
+// processes that they start later inherit the mark, wherever they go.
 func adopt(s *subject, pid int) (mark uint64, err error) {
 	mark = 500_000 + uint64(s.IPCKey()%100_000)
 	for family := []int{pid}; len(family) > 0; family = family[1:] {
@@ -67,7 +67,7 @@ func adopt(s *subject, pid int) (mark uint64, err error) {
 	return mark, nil
 }
 
-// marked is an error while there are processes with a mark.
+// marked returns an error while there are processes with a mark.
 func marked(mark uint64) error {
 	for _, pid := range proc.All() {
 		limits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
@@ -79,10 +79,10 @@ func marked(mark uint64) error {
 	return nil
 }
 
-// running wants a process with a command line. A word in angle brackets stands for any, and a
-// plan may have what a launcher reads by a descriptor in the place of that descriptor. A
-// launcher that becomes its command, as sandbox-exec does, cannot be seen: the command is then
-// a child of the engine.
+// running returns an error unless a process has this command line. A word in angle brackets stands
+// for any word, and a plan may have, in place of a descriptor, what a launcher reads from it. A
+// launcher that becomes its command, as sandbox-exec does, cannot be seen: the command is then a
+// child of the engine.
 func running(argv []string) error {
 	if !strings.HasPrefix(argv[0], "/") && !strings.HasPrefix(argv[0], "<") {
 		return nil // a line for people: what launches is no process that the engine starts

@@ -14,7 +14,7 @@ import (
 // keptAsKernelDoes is for Linux alone.
 func keptAsKernelDoes(string) error { return nil }
 
-// peakMemory is what a process has in memory now: nothing tells of its past here.
+// peakMemory is what a process has in memory now: this system does not report the past.
 func peakMemory(pid int) (int64, error) {
 	out, err := exec.Command("/bin/ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
-// misuseRules are about what callers must not do.
+// misuseRules are about mistakes of callers.
 func misuseRules() []Rule {
 	return []Rule{
 		{ID: "misuse.01", Title: "a Command of a bad form is refused as such", run: commandForm},
@@ -83,7 +83,7 @@ func commandForm(s *subject) {
 	s.works()
 }
 
-// unknownIDs names sandboxes and processes that there never were.
+// unknownIDs names sandboxes and processes that never existed.
 func unknownIDs(s *subject) {
 	l := s.launch()
 	ctx, cancel := context.WithTimeout(s.Ctx, s.Patience())

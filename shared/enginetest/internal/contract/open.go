@@ -20,7 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// openRules are about what an engine says of itself and what Open refuses.
+// openRules are about an engine's description of itself, and about what Open refuses.
 func openRules() []Rule {
 	return []Rule{
 		{ID: "open.01", Title: "Info is complete and does not change", run: infoRule},
@@ -53,7 +53,7 @@ func openRules() []Rule {
 	}
 }
 
-// info is what the engine says of itself now.
+// info is the engine's current description of itself.
 func (s *subject) info() shared.Info {
 	info, err := s.Engine.Info(s.Ctx)
 	s.Must(err)
@@ -123,13 +123,13 @@ func with(e shared.Entry) func(*shared.Spec) {
 	return func(s *shared.Spec) { s.Table = append(s.Table, e) }
 }
 
-// isolation are the features that an engine which does not isolate cannot have.
+// isolation lists the features that an engine without isolation cannot have.
 var isolation = []shared.Feature{
 	shared.FeatureNetworkNone, shared.FeatureNetworkTCP, shared.FeatureNetworkNames, shared.FeatureNetworkProxy, shared.FeatureNetworkInject, shared.FeatureNetworkPorts, shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureHidden, shared.FeatureNested,
 	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 }
 
-// asks are of what Open must refuse where the engine does not claim it.
+// asks lists what Open must refuse if the engine does not claim the feature.
 func asks(source string) []ask {
 	return []ask{
 		{shared.FeatureNetworkNone, func(s *shared.Spec) { s.Network.Mode = shared.NetworkNone }},
@@ -170,7 +170,7 @@ func asks(source string) []ask {
 	}
 }
 
-// Asked are the features that an engine which does not claim them is asked for.
+// Asked lists the features for which an engine that does not claim them is asked.
 func Asked() (list shared.Features) {
 	for _, a := range asks("/x") {
 		list = append(list, a.feature)
@@ -183,7 +183,7 @@ func unclaimedRule(s *subject) {
 	claims := s.info().Features
 	for _, ask := range asks(s.Shown) {
 		spec := s.spec()
-		// What Unconfined means is that these are not held.
+		// Unconfined means that the engine does not enforce these.
 		meant := spec.Unconfined && (ask.feature == shared.FeatureNetworkHost || ask.feature == shared.FeatureDevices || slices.Contains(isolation, ask.feature))
 		if claims.Has(scene.Claimable(claims, ask.feature)) || meant {
 			continue
@@ -264,7 +264,8 @@ func keepsNothing(s *subject) {
 	s.Must(err)
 }
 
-// temporary are the files in the directories for temporary ones, by how their names begin.
+// temporary returns the files in the directories for temporary files, by the beginning of their
+// names.
 func temporary(s *subject) map[string][]string {
 	found := map[string][]string{}
 	for _, dir := range []string{"/tmp", "/var/tmp", os.TempDir()} {
@@ -272,7 +273,7 @@ func temporary(s *subject) map[string][]string {
 		s.Must(err)
 		for _, e := range entries {
 			kind := strings.TrimRight(e.Name(), "0123456789")
-			if !strings.HasPrefix(kind, "Test") { // whose directories tests make
+			if !strings.HasPrefix(kind, "Test") { // tests make directories with such names
 				kind = kind[:min(3, len(kind))]
 			}
 			kind = filepath.Join(dir, kind)
@@ -282,8 +283,9 @@ func temporary(s *subject) map[string][]string {
 	return found
 }
 
-// staysClean looks for what stays each time. Others use these directories, too: what counts
-// are as many files of one kind as sandboxes were opened, twice, that do not go away.
+// staysClean looks for files that stay each time. Other programs use these directories, too. So
+// only this counts, and only if it happens twice: as many files of one kind as sandboxes were
+// opened, that do not go away.
 func staysClean(s *subject) {
 	n := s.Many(8, 5)
 	added := func() map[string][]string {
@@ -296,7 +298,7 @@ func staysClean(s *subject) {
 			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
 			s.Must(sandbox.Close(s.Ctx))
 		}
-		for kind, list := range temporary(s) { // but those of other scenes
+		for kind, list := range temporary(s) { // except those of other scenes
 			for _, path := range list {
 				if !slices.Contains(before[kind], path) && !strings.Contains(path, "sbxhost-probe-") {
 					more[kind] = append(more[kind], path)

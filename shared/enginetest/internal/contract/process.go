@@ -51,7 +51,7 @@ func processRules() []Rule {
 	}
 }
 
-// launch starts one more process of the engine, which is the scene's then.
+// launch starts one more process of the engine, which then belongs to the scene.
 func (s *subject) launch() *dial.Process {
 	l, err := s.Kit.Launch(s.Ctx)
 	s.Must(err)
@@ -60,8 +60,8 @@ func (s *subject) launch() *dial.Process {
 	return l
 }
 
-// lose ends an engine's process while a command runs that has left a daemon. Whether
-// the loss must be told depends on how it came.
+// lose ends an engine's process while a command runs that has left a daemon. The cause of the loss
+// decides whether Wait must report it.
 func (s *subject) lose(told bool, end func(*dial.Process) error) {
 	l, unconfined := s.launch(), s.Kit.Unconfined()
 	script := "echo; trap '' TERM HUP; sleep 181"
@@ -79,7 +79,7 @@ func (s *subject) lose(told bool, end func(*dial.Process) error) {
 	s.Until(func() error { return exited(l) })
 }
 
-// exited is an error while the engine's process goes on.
+// exited returns an error while the engine's process still runs.
 func exited(l *dial.Process) error {
 	select {
 	case <-l.Exited():
@@ -89,8 +89,7 @@ func exited(l *dial.Process) error {
 	}
 }
 
-// givenBack lets an engine that has done nothing else run commands and counts what is
-// left of each.
+// givenBack makes a fresh engine run commands, and counts the resources that stay for each.
 func givenBack(s *subject) {
 	l := s.launch()
 	n := s.Many(24, 8)
@@ -99,11 +98,11 @@ func givenBack(s *subject) {
 			s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n")
 		}
 	}
-	commands() // of which a part stays for good reasons
+	commands() // a part of their resources stays for good reasons
 	before, err := holdings(l.Pid())
 	s.Must(err)
 	commands()
-	// An engine may give back after the end was told.
+	// An engine may release resources after it has reported the end.
 	s.Until(func() error {
 		after, err := holdings(l.Pid())
 		s.Must(err)

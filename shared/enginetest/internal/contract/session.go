@@ -91,7 +91,7 @@ func refusesOthers(s *subject) {
 	}
 }
 
-// looks is what a command tries to see of process $1, a line each.
+// looks is what a command tries to see of process $1, in one line each.
 const looks = `p=/proc/$1; kill -0 $1 || exit 9
 cat $p/environ >/dev/null 2>&1 && echo environ; ls $p/root/ >/dev/null 2>&1 && echo root; ls $p/cwd/ >/dev/null 2>&1 && echo cwd
 readlink $p/fd/0 >/dev/null && echo fd; cat $p/maps 2>/dev/null | grep -q . && echo maps; readlink $p/exe >/dev/null && echo exe; readlink $p/ns/user >/dev/null && echo ns; :`
@@ -105,7 +105,7 @@ func apartByProc(s *subject) {
 	if want := "environ\nroot\ncwd\nfd\nmaps\nexe\nns\n"; o.Stdout != want {
 		s.End(scene.ControlFailed, "a command sees of what it has started %q, and not %q; stderr: %s", o.Stdout, want, scene.Tail(o.Stderr))
 	}
-	// Nor does one see pid 1, or the init of another.
+	// A command does not see pid 1 or the init of another command either.
 	s.exits(s.run(sandbox, s.sh("set -- 1\n"+looks), nil), 0, "")
 }
 

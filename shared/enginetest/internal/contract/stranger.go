@@ -16,14 +16,13 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
-// What follows are calls that no Engine, Sandbox or Process can make.
+// No Engine, Sandbox or Process can make the following calls.
 
-// callUnknown makes each call that names a sandbox or a process with an id that the
-// engine has not given, and gives the error of each by the call's name in the
-// protocol; nil is success.
+// callUnknown makes each call that names a sandbox or a process, with an id that the engine has not
+// returned. It returns the error of each call by its name in the protocol; nil is success.
 func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) map[string]error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // what an engine did open or start after all ends with its call
+	defer cancel() // a sandbox or command that an engine opens or starts nevertheless ends with its call
 	e := pb.NewEngineClient(conn)
 	command := &pb.Command{Args: [][]byte{[]byte("/bin/sh"), []byte("-c"), []byte(":")}, Dir: []byte("/")}
 	errs := map[string]error{}
@@ -39,7 +38,7 @@ func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) 
 	return errs
 }
 
-// kindOf gives the kind of the error that a call has failed with.
+// kindOf returns the kind of a call's error.
 func kindOf(err error) pb.Error_Kind {
 	for _, detail := range grpcstatus.Convert(err).Details() {
 		if e, ok := detail.(*pb.Error); ok {
@@ -49,11 +48,10 @@ func kindOf(err error) pb.Error_Kind {
 	return pb.Error_KIND_UNSPECIFIED
 }
 
-// callAsStranger speaks to an engine as a process does that has found its socket and
-// does not know the host's token: it makes a connection of its own and calls
-// Info, Plan and Open on it, without a token and with a wrong one. An engine that
-// is not to be reached, or refuses each as UNAUTHENTICATED, gives nil. The error says
-// what it did in place of that.
+// callAsStranger speaks to an engine like a process that has found its socket but does not know the
+// host's token: it makes a connection of its own and calls Info, Plan and Open on it, without a
+// token and with a wrong one. If the engine cannot be reached, or refuses each as UNAUTHENTICATED,
+// it returns nil. Otherwise the error says what the engine did.
 func callAsStranger(ctx context.Context, address net.Addr) error {
 	reached, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, address.Network(), address.String())
 	if err != nil {

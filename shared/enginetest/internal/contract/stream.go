@@ -103,7 +103,7 @@ func (s *subject) throughCat(n int64) {
 	s.endsBy(p, shared.ExitStatus{})
 }
 
-// streamBytes is how much a large stream has.
+// streamBytes is the length of a large stream.
 func (s *subject) streamBytes() int64 {
 	if s.Kit.StreamBytes > 0 {
 		return s.Kit.StreamBytes
@@ -111,12 +111,12 @@ func (s *subject) streamBytes() int64 {
 	return 32 << 20
 }
 
-// memoryAllowed is by how much a process may grow while streams pass it. What is
-// less than that through streams of the usual size, back-pressure shows.
+// memoryAllowed is by how much a process may grow while streams pass through it. The rule of
+// back-pressure finds a smaller growth by streams of the usual size.
 const memoryAllowed = 128 << 20
 
 // grown measures the memory of the engine's process, one that has done nothing else,
-// around f; of this process where the engine has none of its own.
+// around f; or of this process, if the engine has none of its own.
 func (s *subject) grown(f func()) {
 	memory, where := ownMemory, "this process"
 	if s.Kit.Launch != nil {
@@ -133,7 +133,7 @@ func (s *subject) grown(f func()) {
 	}
 }
 
-// ownMemory is the most that this process ever had of the system.
+// ownMemory is the greatest memory that this process ever had from the system.
 func ownMemory() (int64, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -180,8 +180,8 @@ func largeStreams(s *subject) {
 	})
 }
 
-// backPressure lets a command write more than any buffer holds, for much longer than that
-// takes where somebody reads.
+// backPressure lets a command write more than any buffer holds, for a much longer time than it
+// would take with a reader.
 func backPressure(s *subject) {
 	const n = 32 << 20
 	sandbox := s.open()
