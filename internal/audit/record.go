@@ -66,8 +66,8 @@ type Record struct {
 	// Status is set with Error. It is the exit status of sbxhost exec: 127 for a missing command,
 	// 126 for one that cannot be executed, 125 for a sandbox that failed.
 	Status int `json:"status,omitempty"`
-	// Network lists the connections of the command, made and refused, if its network is a list of
-	// names. EventSession also has it.
+	// Network lists the connections of the command, made and refused, if its definition lists names
+	// or ports. EventSession also has it.
 	Network []NetworkUse `json:"network,omitempty"`
 }
 
