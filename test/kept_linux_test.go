@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
 // keeping is a kept session with something in the background, and the processes that hold it.
@@ -222,6 +224,16 @@ func TestKeptStoppedKeeper(t *testing.T) {
 	out, err := k.exec("true").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "does not answer") {
 		t.Errorf("%v\n%s", err, out)
+	}
+	// Nor a command that is not to be in the session, for the note that it is not.
+	for try := 0; ; try++ { // the machine may be busy
+		begin := time.Now()
+		out, err := k.sbxhost("exec", "-session", "s", "--", "echo", "alone").Output()
+		if took := time.Since(begin); err == nil && string(out) == "alone\n" && took < serve.SessionPatience {
+			break
+		} else if err != nil || try == 2 {
+			t.Fatalf("after %v: %q, %v", took, out, err)
+		}
 	}
 	if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil || !gone(k.background) {
 		t.Errorf("%v\n%s", err, out)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,9 +36,9 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 			signal.Notify(signals, sig)
 		}
 	}
-	limit := patience
+	limit := Patience
 	if c.Hello.Keep {
-		limit = sessionPatience
+		limit = SessionPatience
 	}
 	if err = s.welcome(limit); err == nil {
 		err = s.hello(program, c)
@@ -110,21 +111,21 @@ func declined(payload []byte) error {
 	return fmt.Errorf("%w: %w", ErrDeclined, &why)
 }
 
-// Query sends the server at a socket a request that is not a command. program is as in Ask; empty
-// permits any.
-func Query(path, program string, kind byte, m frame.Message) (string, error) {
+// Query sends the server at a socket a request that is not a command, and waits for each of its two
+// messages until the limit. program is as in Ask; empty permits any.
+func Query(path, program string, kind byte, m frame.Message, limit time.Duration) (string, error) {
 	s, err := dial(path, program)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(int(s))
-	if err := s.welcome(sessionPatience); err != nil {
+	if err := s.welcome(limit); err != nil {
 		return "", err
 	}
 	if err := s.send(kind, m); err != nil {
 		return "", err
 	}
-	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &sessionPatience); err != nil {
+	if err := s.readWithin(limit); err != nil {
 		return "", err
 	}
 	var text Reason
@@ -223,14 +224,9 @@ func Address(dir *os.File, name string) string {
 	return InDir(int(dir.Fd()), name)
 }
 
-// patience is how long a server may take to look at this process. To wait for a server that is
-// stopped or overloaded takes longer than to run the command without it. A command of a kept
-// session cannot run without its server; sessionPatience is for that.
-var patience, sessionPatience = unix.Timeval{Sec: 1}, unix.Timeval{Sec: 10}
-
 // welcome waits for the server to accept this client, which has sent no request yet.
-func (s socket) welcome(patience unix.Timeval) error {
-	if err := unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+func (s socket) welcome(limit time.Duration) error {
+	if err := s.readWithin(limit); err != nil {
 		return err
 	}
 	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
@@ -240,7 +236,13 @@ func (s socket) welcome(patience unix.Timeval) error {
 	case err != nil || kind != KindWelcome:
 		return declined(payload)
 	}
-	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{})
+	return s.readWithin(0)
+}
+
+// readWithin makes later reads fail after the limit; zero is none.
+func (s socket) readWithin(limit time.Duration) error {
+	timeval := unix.NsecToTimeval(limit.Nanoseconds())
+	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeval)
 }
 
 func (s socket) hello(program string, c *Client) (err error) {

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
@@ -29,9 +30,9 @@ type Holder struct {
 // HolderOf finds none.
 func HolderOf(string) (*Holder, error) { return nil, ErrAbsent }
 
-func (*Holder) Session() (string, error) { return "", ErrAbsent }
-func (*Holder) EndSession() error        { return ErrAbsent }
-func (*Holder) Close()                   {}
+func (*Holder) Session(time.Duration) (string, error) { return "", ErrAbsent }
+func (*Holder) EndSession() error                     { return ErrAbsent }
+func (*Holder) Close()                                {}
 
 // IsTerminal is for who asks.
 func IsTerminal(int) bool { return false }

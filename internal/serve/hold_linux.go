@@ -103,16 +103,16 @@ func HolderOf(dir string) (*Holder, error) {
 // Close closes the descriptor of the process.
 func (h *Holder) Close() { unix.Close(h.pidfd) }
 
-// Session returns what runs in the session, as JSON.
-func (h *Holder) Session() (string, error) {
-	return Query(h.Socket, "", KindSession, &Session{Dir: h.dir})
+// Session returns what runs in the session, as JSON. The limit is as in Query.
+func (h *Holder) Session(limit time.Duration) (string, error) {
+	return Query(h.Socket, "", KindSession, &Session{Dir: h.dir}, limit)
 }
 
 // EndSession makes the server end what runs in the session. If the server does not, EndSession ends
 // the server.
 func (h *Holder) EndSession() error {
 	unix.PidfdSendSignal(h.pidfd, unix.SIGCONT, nil, 0)
-	_, err := Query(h.Socket, "", KindSession, &Session{Dir: h.dir, End: true})
+	_, err := Query(h.Socket, "", KindSession, &Session{Dir: h.dir, End: true}, SessionPatience)
 	if err == ErrSilent {
 		return h.End()
 	}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
@@ -39,6 +40,13 @@ const (
 // MaxMessage bounds a payload: as much as the kernel lets a program have as arguments
 // and environment, with some to spare.
 const MaxMessage = 8 << 20
+
+// Patience is how long a server may take to look at us: one that is stopped, or has more to do than
+// it can, is slower than to do without. SessionPatience is for what nothing else can do or tell.
+const (
+	Patience        = time.Second
+	SessionPatience = 10 * time.Second
+)
 
 // Files is how many descriptors come with a Hello.
 const Files = 3

@@ -138,7 +138,7 @@ func (e *Execution) noteKept() {
 		return
 	}
 	defer h.Close()
-	text, err := h.Session()
+	text, err := h.Session(serve.Patience)
 	var holds struct{ Processes []json.RawMessage }
 	if err == nil && json.Unmarshal([]byte(text), &holds) == nil && len(holds.Processes) > 0 {
 		e.Say(fmt.Sprintf("session %s is kept, and this command runs beside its processes: -keep runs it among them", name))

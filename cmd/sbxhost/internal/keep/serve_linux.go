@@ -105,7 +105,7 @@ func showServer(a *cli.App, dir string) error {
 	if err != nil {
 		return err
 	}
-	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Empty{})
+	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Empty{}, serve.SessionPatience)
 	if errors.Is(err, serve.ErrAbsent) {
 		text, err = "no server runs\n", nil
 	}

@@ -245,7 +245,7 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	var text string
 	if err == nil {
 		defer h.Close()
-		text, err = h.Session()
+		text, err = h.Session(serve.SessionPatience)
 	}
 	var holds heldSession
 	if err == nil && text != "" {
