@@ -17,10 +17,9 @@ import (
 
 // decided records the decision on a command that does not run.
 func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.report.Sandbox, c.report.Engine, c.report.Decision, c.report.Rule = sandbox, engine, d.Outcome.String(), string(d.Rule)
-	c.report.Reason = d.Reason
+	c.change(func(r *Report) {
+		r.Sandbox, r.Engine, r.Decision, r.Rule, r.Reason = sandbox, engine, d.Outcome.String(), string(d.Rule), d.Reason
+	})
 }
 
 // record has the fields that all lines on the command share.
@@ -28,11 +27,12 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	if c.auditID == "" {
 		c.auditID = rand.Text()
 	}
+	report := c.Report()
 	r := audit.Record{
 		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
-		Sandbox: c.report.Sandbox, Engine: c.report.Engine, Workspace: c.host.Root(), TraceParent: c.TraceParent,
+		Sandbox: report.Sandbox, Engine: report.Engine, Workspace: c.host.Root(), TraceParent: c.TraceParent,
 	}
-	if p := c.report.EngineProgram; p != nil {
+	if p := report.EngineProgram; p != nil {
 		r.Program = &audit.Program{Name: p.Name, Path: p.Path, SHA256: p.SHA256}
 	}
 	return r
@@ -63,7 +63,6 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 	r := c.record(audit.EventDecision)
 	r.Dir, r.Argv, r.Script = dir, c.Args, c.Script
 	r.Decision, r.Rule, r.Reason = d.Outcome.String(), string(d.Rule), d.Reason
-	c.logged = true
 	err := c.host.appendRecord(r)
 	switch {
 	case err == nil:
@@ -102,23 +101,23 @@ func (c *Cmd) logRefusal(refusal error) {
 		return
 	}
 	r := c.record(audit.EventEnd)
-	if c.logged && c.report.Decision != policy.Denied.String() { // allowed, but failed to start
+	c.mu.Lock()
+	allowed := c.announced != nil && c.report.Decision != policy.Denied.String()
+	decision, rule, _ := c.denial(refusal)
+	c.mu.Unlock()
+	if allowed { // it failed to start
 		addEnd(&r, endOf(nil, refusal))
 	} else {
 		r.Event, r.Dir, r.Argv, r.Script = audit.EventDecision, c.Dir, c.Args, c.Script
 		if dir, err := c.host.machine.HostDir(c.Dir, c.callerDir()); err == nil {
 			r.Dir = dir
 		}
-		r.Decision, r.Rule, _ = c.denial(refusal)
-		r.Reason = refusal.Error()
-		if r.Sandbox == "" {
-			r.Sandbox = c.sandbox // the unknown name that the caller gave
-		}
+		r.Decision, r.Rule, r.Reason = decision, rule, refusal.Error()
 	}
 	if err := c.host.appendRecord(r); err != nil {
-		c.mu.Lock()
-		c.report.Degraded = append(c.report.Degraded, fmt.Sprintf("the refusal is not logged: %v", err))
-		c.mu.Unlock()
+		c.change(func(r *Report) {
+			r.Degraded = append(r.Degraded, fmt.Sprintf("the refusal is not logged: %v", err))
+		})
 	}
 }
 

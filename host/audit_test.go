@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/audit"
@@ -83,12 +85,66 @@ func TestRecordCallback(t *testing.T) {
 		}
 		refusal = errors.New("the collector is away")
 		runs := len(s.platform.runs)
-		if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, refusal) || !errors.Is(err, shared.ErrDenied) || len(s.platform.runs) != runs {
+		cmd = h.Command(t.Context(), "", "true")
+		if err := cmd.Run(); !errors.Is(err, refusal) || !errors.Is(err, shared.ErrDenied) || len(s.platform.runs) != runs {
 			t.Errorf("%v, ran %q", err, s.platform.runs)
+		}
+		if last, report := got[len(got)-1], cmd.Report(); last.Event != audit.EventDecision || last.Decision != report.Decision || last.Rule != report.Rule || report.Decision != "denied" {
+			t.Errorf("%+v, and %+v", last, report)
 		}
 	}
 	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 5 || !strings.Contains(string(text), trace) {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// What the log says of a command that Start gave up is what its Report says, also if its engine goes
+// on with it.
+func TestAuditOfAbandoned(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"Open":  {"decision|denied|not-started|"},
+		"Start": {"decision|sandboxed|engine-isolates|", "end|||timed_out"},
+	} {
+		entered, release := make(chan struct{}, 1), make(chan struct{})
+		hang := func() { entered <- struct{}{}; <-release }
+		engine := &stubEngine{name: "bwrap"}
+		if name == "Open" {
+			engine.opening = hang
+		} else {
+			engine.starting = hang
+		}
+		got, records := []string{}, make(chan string, 10)
+		s := stubs{platform: engine}
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			o.Record = func(r audit.Record) error {
+				records <- strings.Join([]string{string(r.Event), r.Decision, r.Rule, r.Outcome}, "|")
+				return nil
+			}
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.Timeout = 2 * time.Second
+		err := cmd.Start()
+		if !errors.Is(err, host.ErrTimedOut) {
+			t.Fatal(err)
+		}
+		<-entered // else the machine is too busy for this test's time limit
+		before := cmd.Report()
+		close(release)
+		for len(got) < len(want) {
+			select {
+			case line := <-records:
+				got = append(got, line)
+			case <-time.After(time.Minute):
+				t.Fatalf("%s: %q", name, got)
+			}
+		}
+		if !slices.Equal(got, want) || !strings.Contains(want[0], "|"+before.Decision+"|"+before.Rule+"|") {
+			t.Errorf("%s: %q, %+v", name, got, before)
+		}
+		if after := cmd.Report(); !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: the report was %+v and is %+v", name, before, after)
+		}
 	}
 }
 

@@ -103,18 +103,19 @@ func (c *Cmd) beginInTime() error {
 		return b.end() // without an error, supervise watches the process
 	case <-time.After(unwindTime):
 	}
-	c.mu.Lock() // for announce
+	c.mu.Lock() // for announce and change
 	c.abandoned.Store(true)
 	c.mu.Unlock()
 	closePipes() // so that readers and writers of the other ends do not wait
+	err := c.unstarted(ctx, ctx.Err())
 	go func() {
 		if b := <-begun; !b.failed() {
-			c.undo()
+			c.undo(err)
 		} else if b.panicked != nil {
 			panic(b.panicked)
 		}
 	}()
-	return c.unstarted(ctx, ctx.Err())
+	return err
 }
 
 // beginning is the end of begin. A panic or Goexit of the caller's functions, such as Approver, is
@@ -153,28 +154,27 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 	}
 }
 
-// undo ends a command that started after its caller gave it up.
-func (c *Cmd) undo() {
+// undo ends a command that started after its caller gave it up, for the reason in err.
+func (c *Cmd) undo(err error) {
 	c.files.Close()
 	c.opened.Ran = true
 	defer c.opened.Release()
 	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
 	c.starting.Signal(ctx, syscall.SIGKILL)
-	if _, err := c.starting.Wait(ctx); ctx.Err() != nil {
+	if _, lost := c.starting.Wait(ctx); ctx.Err() != nil {
 		c.opened.Engine.Kill()
-	} else if err != nil {
-		c.opened.Engine.Lost(err)
+	} else if lost != nil {
+		c.opened.Engine.Lost(lost)
 	}
+	c.logEnd(nil, err)
 }
 
 // begin decides how the command may run, and starts it.
 func (c *Cmd) begin(ctx context.Context) error {
 	t, facts, err := c.resolveTarget()
 	name := t.Name
-	c.mu.Lock()
-	c.report.Sandbox = name // also for a refusal
-	c.mu.Unlock()
+	c.change(func(r *Report) { r.Sandbox = name }) // also for a refusal
 	if err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 			c.opened = nil
 		}
 	}()
-	c.mu.Lock()
-	c.report = Report{Sandbox: opened.Name, Engine: opened.Engine.Info.Name, EngineProgram: opened.Engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
-	if slices.ContainsFunc(opened.Resolved.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Overlay && e.Why == view.OriginReview }) {
-		c.report.Review = opened.Definition.Review // there is something to write
-	}
-	c.report.Session, c.report.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolved.Spec)
-	c.mu.Unlock()
+	c.change(func(r *Report) {
+		*r = Report{Sandbox: opened.Name, Engine: opened.Engine.Info.Name, EngineProgram: opened.Engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
+		if slices.ContainsFunc(opened.Resolved.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Overlay && e.Why == view.OriginReview }) {
+			r.Review = opened.Definition.Review // there is something to write
+		}
+		r.Session, r.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolved.Spec)
+	})
 	command, files, err := c.ready(ctx, opened, decision)
 	if err != nil {
 		return err

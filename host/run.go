@@ -24,7 +24,7 @@ type run struct {
 	waitCalled  bool
 	process     shared.Process // nil until the start
 	report      Report
-	end         End // separate, because an abandoned begin still writes to report
+	end         End
 	calls       []shared.TracedCall
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
@@ -50,7 +50,6 @@ type run struct {
 	notes     []string               // what a person should know of the environment
 	events    chan struct{}          // closed after the last event
 	auditID   string
-	logged    bool          // a decision was logged
 	announced *announcement // the last decision that was logged and reported; nil before; guarded by mu
 	approved  string        // the directory that the approval is for; empty without one
 }
@@ -80,6 +79,15 @@ func (c *Cmd) Report() Report {
 	return complete(r)
 }
 
+// change changes the report, unless Start has returned without the command.
+func (c *Cmd) change(change func(*Report)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.abandoned.Load() {
+		change(&c.report)
+	}
+}
+
 // refused records why the command does not run.
 func (c *Cmd) refused(err error) {
 	c.mu.Lock()
@@ -90,7 +98,7 @@ func (c *Cmd) refused(err error) {
 	}
 }
 
-// denial is the decision about a command that does not run because of err.
+// denial is the decision about a command that does not run because of err. Its caller holds mu.
 func (c *Cmd) denial(err error) (decision, rule, reason string) {
 	denied := policy.Denied.String()
 	if c.report.Decision != denied {

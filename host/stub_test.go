@@ -23,6 +23,8 @@ type stubEngine struct {
 	startErr   error
 	refusals   []error // what the first calls, of Open or Start, give
 	lacks      shared.Features
+	opening    func() // called by Open, if set
+	starting   func() // likewise by Start
 
 	mu      sync.Mutex
 	runs    []string
@@ -50,6 +52,9 @@ func (e *stubEngine) Probe(context.Context) (shared.Probe, error) {
 func (e *stubEngine) Open(_ context.Context, spec shared.Spec) (shared.Sandbox, error) {
 	if spec.Unconfined != e.unconfined {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Message: "the wrong engine for it"}
+	}
+	if e.opening != nil {
+		e.opening()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,6 +99,9 @@ func (s stubSandbox) Start(_ context.Context, cmd shared.Command, stdio shared.S
 	}
 	if cmd.TTY || stdio.Stdin != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "tty", Message: "takes no terminal"}
+	}
+	if s.starting != nil {
+		s.starting()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
