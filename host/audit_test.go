@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -95,6 +96,30 @@ func TestRecordCallback(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), "\n") != 5 || !strings.Contains(string(text), trace) {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// What a Host that has a session for each command refuses is logged, if its caller does not run it elsewhere.
+func TestNoSessionIsLogged(t *testing.T) {
+	t.Parallel()
+	for _, caller := range []*host.Caller{nil, {}} {
+		var got []audit.Record
+		s := stubs{platform: &stubEngine{name: "bwrap"}}
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			o.Session.Each = true
+			if caller != nil {
+				caller.Environ, caller.Dir = o.Environ, o.Dir
+			}
+			o.Record = func(r audit.Record) error { got = append(got, r); return nil }
+		})
+		cmd := h.Command(t.Context(), "", "true")
+		cmd.Caller, cmd.Review = caller, "r"
+		if err := cmd.Run(); !errors.Is(err, session.ErrNoSession) {
+			t.Fatal(err)
+		}
+		if logged := len(got) == 1 && got[0].Decision == "denied" && got[0].Rule == "not-started"; logged != (caller == nil) {
+			t.Errorf("with the caller %v: %+v", caller, got)
+		}
 	}
 }
 

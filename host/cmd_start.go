@@ -87,7 +87,8 @@ func (c *Cmd) beginInTime() error {
 				b.err = other // the variable may be the cause of the first error
 			}
 		}
-		if b.err != nil && !errors.Is(b.err, facts.ErrOtherCaller) && !errors.Is(b.err, policy.ErrAsks) && !errors.Is(b.err, session.ErrNoSession) {
+		elsewhere := c.Caller != nil && (errors.Is(b.err, facts.ErrOtherCaller) || errors.Is(b.err, policy.ErrAsks) || errors.Is(b.err, session.ErrNoSession))
+		if b.err != nil && !elsewhere {
 			b.err = c.unstarted(ctx, b.err)
 			c.logRefusal(b.err)
 		}
