@@ -172,7 +172,7 @@ func TestCredentialsWithoutToken(t *testing.T) {
 	}
 }
 
-// A Host that lives long takes other values, for sets that its definitions can have.
+// A Host that lives long takes other values. Sets that a definition cannot have refuse its commands alone.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -180,7 +180,7 @@ func TestRenew(t *testing.T) {
 		return map[string]Credential{"npm": {Hosts: hosts, Env: map[string]shared.Secret{"T": value}, Placeholder: view.Placeholder("T"), Value: value}}
 	}
 	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays"},
-		Sandboxes:   map[string]Definition{"s": {Network: Network{Names: []string{"a.example"}}, Credentials: []string{"npm"}}},
+		Sandboxes:   map[string]Definition{"plain": {}, "s": {Network: Network{Names: []string{"a.example"}}, Credentials: []string{"npm"}}},
 		Credentials: npm("first", "a.example"), Inject: map[string]shared.Engine{"noop": noop.New()}})
 	if err != nil {
 		t.Fatal(err)
@@ -199,14 +199,15 @@ func TestRenew(t *testing.T) {
 	for _, c := range []struct {
 		sets    map[string]Credential
 		environ []string
-		refused string
+		refused string // by Renew
+		start   string // the error of a later command
 		want    []string
 	}{
-		{npm("second", "a.example"), []string{"GH_TOKEN=new"}, "", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{npm("third", "b.example"), nil, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{npm("a\nb", "a.example"), nil, `Options.Credentials: "npm": value`, []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{nil, nil, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
-		{npm("fourth", "a.example"), nil, "", []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays", "fourth"}},
+		{npm("second", "a.example"), []string{"GH_TOKEN=new"}, "", "", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
+		{npm("third", "b.example"), []string{"GH_TOKEN=new"}, "", "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "third"}},
+		{npm("a\nb", "a.example"), nil, `Options.Credentials: "npm": value`, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "third"}},
+		{nil, []string{"GH_TOKEN=new"}, "", "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", ""}},
+		{npm("fourth", "a.example"), nil, "", "", []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays", "fourth"}},
 	} {
 		err := h.Renew(c.sets, c.environ)
 		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
@@ -214,6 +215,12 @@ func TestRenew(t *testing.T) {
 		}
 		if got := tokens(); !slices.Equal(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+		if _, err := h.Command(t.Context(), "s", "true").target(); c.start == "" && err != nil || c.start != "" && (err == nil || !strings.Contains(err.Error(), c.start)) {
+			t.Errorf("%v, want one about %q", err, c.start)
+		}
+		if _, err := h.Command(t.Context(), "plain", "true").target(); err != nil {
+			t.Error(err)
 		}
 	}
 }

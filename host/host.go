@@ -108,11 +108,7 @@ func checkCredentials(sets map[string]Credential) error {
 
 // checkDefinition reports an invalid definition, or one that names an unknown engine.
 func (h *Host) checkDefinition(name string, def Definition) error {
-	return h.checkDefinitionWith(name, def, h.credentials())
-}
-
-func (h *Host) checkDefinitionWith(name string, def Definition, sets map[string]Credential) error {
-	err := cmp.Or(def.Validate(), def.CheckCredentials(sets))
+	err := cmp.Or(def.Validate(), def.CheckCredentials(h.credentials()))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("the engines are %q", h.engines.Names()))
 	}

@@ -120,17 +120,13 @@ func (h *Host) credentials() map[string]Credential { return h.machine.Sets() }
 
 // Renew replaces the values of credentials, for a Host that lives longer than its tokens. Every
 // later command gets the new ones. Sets replace Options.Credentials. For built-in sets, GH_TOKEN
-// and GITHUB_TOKEN of environ replace those of Options.Environ. In a session with processes, the
-// running processes get the new values when the next command starts; there, Start refuses a set
-// with other hosts, another header or other variables.
+// and GITHUB_TOKEN of environ replace those of Options.Environ. Start refuses a command whose
+// definition is invalid with the new sets. In a session with processes, the running processes get the
+// new values when the next command starts; there, Start refuses a set with other hosts, another header
+// or other variables.
 func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 	if err := checkCredentials(sets); err != nil {
 		return err
-	}
-	for name, def := range h.options.Sandboxes {
-		if err := h.checkDefinitionWith(name, def, sets); err != nil && h.checkDefinition(name, def) == nil {
-			return err
-		}
 	}
 	h.machine.Renew(sets, environ)
 	return nil
