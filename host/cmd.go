@@ -51,7 +51,7 @@ type Cmd struct {
 
 	// Caller, if set, is the process that the command is for, in a Host that runs commands for
 	// several processes. The variables that the Host has read from Options.Environ must have the
-	// same values in each caller's environment. Otherwise Start fails with facts.ErrOtherCaller.
+	// same values in each caller's environment. Otherwise Start fails.
 	Caller *Caller
 
 	// Network, if set, replaces the definition's network for this command. BindPaths are added to
@@ -141,7 +141,7 @@ type Cmd struct {
 // A Caller is the process that a command is for.
 type Caller struct {
 	// Environ and Dir replace those of Options. The Host asks nobody to approve this caller's
-	// commands: one that needs an approval fails with policy.ErrAsks.
+	// commands: one that needs an approval fails.
 	Environ []string
 	Dir     string
 }
@@ -183,7 +183,7 @@ func (h *Host) Command(ctx context.Context, sandbox string, argv ...string) *Cmd
 	return &Cmd{Args: argv, host: h, ctx: ctx, sandbox: sandbox, newReview: sync.OnceValue(newReviewName)}
 }
 
-// CommandIn is Command for a definition that is not in Options.Sandboxes. Start checks it as New
+// CommandIn is Command for a definition that is not in Options.Sandboxes. Start checks it as it
 // checks those. Commands with equal definitions share a sandbox, and its name in reports, errors
 // and approvals, which begins with "definition-".
 func (h *Host) CommandIn(ctx context.Context, definition Definition, argv ...string) *Cmd {

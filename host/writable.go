@@ -49,8 +49,8 @@ func (h *Host) writable() (w facts.Writable) {
 
 // WritableDirs returns the host directories that commands can write to with these Options: the
 // workspace's, those around a default workspace, and writable binds. A program that writes a file
-// at a user's path must not follow a symlink in one of them. The list omits invalid paths; New
-// returns their errors.
+// at a user's path must not follow a symlink in one of them. The list omits invalid paths;
+// Check and Start return their errors.
 func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
 	caller := callerOf(&o)

@@ -61,11 +61,15 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 }
 
 // Overlays makes the overlays of directories. Their layers are in a session's directory that its user can
-// reach, and whose owner removes them. It returns the sources that can have none, each with a *[MountError].
+// reach, and whose owner removes them. It returns the sources that can have none, each with the reason.
 func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
+	refused = map[string]error{}
 	dir, st, err := openSession(scratch, os.Geteuid())
 	if err != nil {
-		return nil, err
+		for _, source := range sources {
+			refused[source] = err
+		}
+		return refused, nil
 	}
 	unix.Close(dir)
 	if err := frame.Send(a.raw, frame.Encode(msgOwn, &ownOf{scratch, nodeOf(&st), sources}, 1024)); err != nil {
@@ -83,7 +87,6 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 	if err == nil {
 		err = frame.Decode(payload, &made)
 	}
-	refused = map[string]error{}
 	for _, r := range made.refused {
 		if int(r.request) < len(sources) {
 			refused[sources[r.request]] = &r.why
