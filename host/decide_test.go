@@ -121,7 +121,7 @@ func TestReportOfARefusal(t *testing.T) {
 		if decision.Decision != want.Decision || decision.Rule != want.Rule || want.Decision == "sandboxed" && (end.Outcome != want.Outcome || end.Status != want.Status) {
 			t.Errorf("%s: logged %+v", name, logged)
 		}
-		if got.Outcome != want.Outcome || got.Status != want.Status || got.Result != nil || got.Sandbox != want.Sandbox || got.Decision != want.Decision || got.Attribute != want.Attribute || want.Hint != "" && got.Hint != want.Hint || got.Rule != want.Rule ||
+		if got.Outcome != want.Outcome || got.Status != want.Status || got.Result != nil || want.Sandbox != "" && got.Sandbox != want.Sandbox || got.Decision != want.Decision || got.Attribute != want.Attribute || want.Hint != "" && got.Hint != want.Hint || got.Rule != want.Rule ||
 			!strings.Contains(got.Error, want.Error) || want.Decision == "denied" && got.Reason == "" || want.Engine != "" && got.Engine != want.Engine {
 			t.Errorf("%s: %+v", name, got)
 		}
