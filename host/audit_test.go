@@ -131,44 +131,51 @@ func TestAuditOfAbandoned(t *testing.T) {
 		"Open":  {"decision|denied|not-started|"},
 		"Start": {"decision|sandboxed|engine-isolates|", "end|||timed_out"},
 	} {
-		entered, release := make(chan struct{}, 1), make(chan struct{})
-		hang := func() { entered <- struct{}{}; <-release }
-		engine := &stubEngine{name: "bwrap"}
-		if name == "Open" {
-			engine.opening = hang
-		} else {
-			engine.starting = hang
-		}
-		got, records := []string{}, make(chan string, 10)
-		s := stubs{platform: engine}
-		h := s.host(t, host.Definition{}, func(o *host.Options) {
-			o.Record = func(r audit.Record) error {
-				records <- strings.Join([]string{string(r.Event), r.Decision, r.Rule, r.Outcome}, "|")
-				return nil
+		for timeout, tried := 2*time.Second, false; !tried; timeout *= 2 { // a busy machine may not get as far as to the engine
+			entered, release := make(chan struct{}, 1), make(chan struct{})
+			hang := func() { entered <- struct{}{}; <-release }
+			engine := &stubEngine{name: "bwrap"}
+			if name == "Open" {
+				engine.opening = hang
+			} else {
+				engine.starting = hang
 			}
-		})
-		cmd := h.Command(t.Context(), "", "true")
-		cmd.Timeout = 2 * time.Second
-		err := cmd.Start()
-		if !errors.Is(err, host.ErrTimedOut) {
-			t.Fatal(err)
-		}
-		<-entered // else the machine is too busy for this test's time limit
-		before := cmd.Report()
-		close(release)
-		for len(got) < len(want) {
+			got, records := []string{}, make(chan string, 10)
+			s := stubs{platform: engine}
+			h := s.host(t, host.Definition{}, func(o *host.Options) {
+				o.Record = func(r audit.Record) error {
+					records <- strings.Join([]string{string(r.Event), r.Decision, r.Rule, r.Outcome}, "|")
+					return nil
+				}
+			})
+			cmd := h.Command(t.Context(), "", "true")
+			cmd.Timeout = timeout
+			if err := cmd.Start(); !errors.Is(err, host.ErrTimedOut) {
+				t.Fatal(err)
+			}
 			select {
-			case line := <-records:
-				got = append(got, line)
-			case <-time.After(time.Minute):
-				t.Fatalf("%s: %q", name, got)
+			case <-entered:
+				tried = true
+			default:
+				close(release)
+				continue
 			}
-		}
-		if !slices.Equal(got, want) || !strings.Contains(want[0], "|"+before.Decision+"|"+before.Rule+"|") {
-			t.Errorf("%s: %q, %+v", name, got, before)
-		}
-		if after := cmd.Report(); !reflect.DeepEqual(before, after) {
-			t.Errorf("%s: the report was %+v and is %+v", name, before, after)
+			before := cmd.Report()
+			close(release)
+			for len(got) < len(want) {
+				select {
+				case line := <-records:
+					got = append(got, line)
+				case <-time.After(time.Minute):
+					t.Fatalf("%s: %q", name, got)
+				}
+			}
+			if !slices.Equal(got, want) || !strings.Contains(want[0], "|"+before.Decision+"|"+before.Rule+"|") {
+				t.Errorf("%s: %q, %+v", name, got, before)
+			}
+			if after := cmd.Report(); !reflect.DeepEqual(before, after) {
+				t.Errorf("%s: the report was %+v and is %+v", name, before, after)
+			}
 		}
 	}
 }
