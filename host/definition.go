@@ -233,7 +233,7 @@ type WorkspaceOptions struct {
 //		OneShot bool
 //		// Each gives each command a session of its own, so that commands share nothing although the
 //		// Host runs many, as in a server for unrelated programs. It implies OneShot.
-//		// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail with ErrNoSession.
+//		// WorkspaceOptions.Temp, a review and Definition.Session.Processes fail.
 //		Each bool
 //		// Dir is the directory in which directories of sessions are made: an absolute path that only
 //		// this user can write to. Empty means sbxhost/sessions in $XDG_CACHE_HOME or ~/.cache or, for a
