@@ -107,6 +107,26 @@ func check(t *testing.T, name string, f *Failure, want []string) {
 	}
 }
 
+// What programs obey in a home, no hint proposes to open; nor what gives credentials.
+func TestProtectedInHome(t *testing.T) {
+	t.Parallel()
+	m := someMachine()
+	m.withheld["/src/home/.claude"] = "credentials"
+	spec := &shared.Spec{Table: []shared.Entry{{Source: "/src/home", Path: "/h", Access: shared.ReadWrite, Why: "bind_paths[0]"}}}
+	for _, name := range []string{".ssh", ".bashrc", ".gitconfig", ".config/systemd", ".claude", ".vscode"} {
+		spec.Table = append(spec.Table, shared.Entry{Source: "/src/home/" + name, Path: "/h/" + name, Access: shared.ReadOnly, Why: "protected: by default, " + name})
+	}
+	for p, want := range map[string]string{
+		".ssh/config": "?", ".bashrc": "?", ".gitconfig": "?", ".config/systemd/x": "?", ".claude/x": "?",
+		".vscode/x": ` by protect_paths_except: add ".vscode" to protect_paths_except?`,
+	} {
+		check(t, p, &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"x"}, Dir: "/h"},
+			Stderr: []byte("touch: cannot touch '" + p + "': Read-only file system")}, []string{"write /h/" + p + want})
+	}
+	check(t, "above", &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"x"}, Dir: "/h"},
+		Stderr: []byte("mv: cannot move '.config' to 'x': Device or resource busy")}, []string{"write /h/.config?"})
+}
+
 // What the arguments of a command name, and its output does not.
 func TestWords(t *testing.T) {
 	t.Parallel()

@@ -143,7 +143,7 @@ func (f *Failure) notWritten(p string) Denial {
 				return d
 			}
 		}
-		switch d.Change = concession(entry.Why); {
+		switch d.Attribute, d.Change = f.concession(entry); {
 		case d.Attribute == "read_only":
 			d.Value = "false"
 		case binds:
@@ -156,9 +156,12 @@ func (f *Failure) notWritten(p string) Denial {
 	// The path is writable, but must stay so that nothing in it moves elsewhere.
 	for _, pin := range shared.Pins(f.Spec.Table) {
 		if pin.Path == p {
-			d.Attribute, d.Change = attributeOf(pin.Why), concession(pin.Why)
+			d.Attribute, d.Change = f.concession(&pin)
 			for _, e := range f.Spec.Table { // one change must free all that lies in it
-				if e.Path != p && paths.Inside(p, e.Path) && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) && concession(e.Why) != d.Change {
+				if e.Path == p || !paths.Inside(p, e.Path) || e.Access != shared.Hidden && e.Access != shared.ReadOnly {
+					continue
+				}
+				if _, change := f.concession(&e); change != d.Change {
 					d.Change = ""
 				}
 			}
@@ -169,22 +172,26 @@ func (f *Failure) notWritten(p string) Denial {
 	return Denial{}
 }
 
-// concession is the change of the definition that gives a protection up; "" where none is known to.
-func concession(why string) string {
-	if name, ok := strings.CutPrefix(why, "protected: by default, "); ok {
+// concession returns the attribute that protects an entry, and the change of the definition that
+// gives the protection up; "" where no hint may propose one. It never proposes to open what shells
+// and programs obey in a home.
+func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
+	attribute = attributeOf(e.Why)
+	if name, ok := strings.CutPrefix(e.Why, "protected: by default, "); ok {
+		if !view.ActsOnHost(name) || f.Machine.NeverPropose(e.Source) != "" {
+			return "", ""
+		}
 		if path.Ext(name) == ".code-workspace" {
 			name = "*" + path.Ext(name)
 		}
-		if slices.Contains(view.DefaultProtected(), name) {
-			return "add " + text(name) + " to protect_paths_except"
-		}
+		return attribute, "add " + text(name) + " to protect_paths_except"
 	}
 	// Other files that git obeys may be protected for another reason as well.
-	name, ok := strings.CutPrefix(why, "protected: git ")
+	name, ok := strings.CutPrefix(e.Why, "protected: git ")
 	if first, _, _ := strings.Cut(name, "/"); ok && slices.Contains([]string{"hooks", "config", "config.worktree", "commondir", "info", "objects", "modules", "remotes", "branches"}, first) {
-		return `git = "full"`
+		return attribute, `git = "full"`
 	}
-	return ""
+	return attribute, ""
 }
 
 // attributeOf returns the attribute in an entry's reason; empty for none.
