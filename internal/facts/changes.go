@@ -132,10 +132,12 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 func (b *baseline) since(earlier *baseline) {
 	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
 	same := func(now, was []string) []string {
-		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !slices.Contains(was, p) })
+		known := oneOf(was)
+		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !known(p) })
 	}
 	both := func(now, was []string) []string {
-		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !slices.Contains(was, s) })
+		known := oneOf(was)
+		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !known(s) })
 	}
 	b.Repositories, b.Instructions, b.Unread = same(b.Repositories, earlier.Repositories), same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread)
 	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
@@ -151,15 +153,21 @@ func (b *baseline) since(earlier *baseline) {
 			b.Actions[dir] = acts.Both(earlier.Actions[dir])
 		}
 	}
+	open := oneOf(b.Open)
 	for dir, acts := range earlier.Actions {
-		if looked(acts.Path) && !slices.Contains(b.Open, acts.Path) { // git was not asked about it now
+		if looked(acts.Path) && !open(acts.Path) { // git was not asked about it now
 			b.Actions[dir] = acts
 		}
 	}
+	at := make(map[string]int, len(b.Unprotected))
+	for i, u := range slices.Backward(b.Unprotected) {
+		at[u.Path] = i
+	}
 	for _, was := range earlier.Unprotected {
-		i := slices.IndexFunc(b.Unprotected, func(u unprotected) bool { return u.Path == was.Path })
-		if i < 0 {
-			b.Unprotected = append(slices.Clip(b.Unprotected), was)
+		i, ok := at[was.Path]
+		if !ok {
+			at[was.Path] = len(b.Unprotected)
+			b.Unprotected = append(b.Unprotected, was)
 		} else if b.Unprotected[i].LookedUp != was.LookedUp {
 			b.Unprotected[i].LookedUp = looksUnknown
 		}
@@ -174,7 +182,17 @@ const looksUnknown = "unknown"
 
 // join returns the elements of both lists.
 func join(a, b []string) []string {
-	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), func(p string) bool { return slices.Contains(a, p) }))
+	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), oneOf(a)))
+}
+
+// oneOf returns a function that reports whether a list has a string: a project can have tens of
+// thousands of paths to compare.
+func oneOf(list []string) func(string) bool {
+	set := make(map[string]bool, len(list))
+	for _, s := range list {
+		set[s] = true
+	}
+	return func(s string) bool { return set[s] }
 }
 
 // ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
@@ -185,7 +203,7 @@ func (out *Resolved) ContinueFrom(last *Resolved) {
 	}
 	out.baseline.since(last.lastLook)
 	out.wereOwn(nil, last.GuardedRepositories)
-	out.baseline.Repositories = slices.DeleteFunc(slices.Clone(out.baseline.Repositories), func(p string) bool { return slices.Contains(out.lost, p) })
+	out.baseline.Repositories = slices.DeleteFunc(slices.Clone(out.baseline.Repositories), oneOf(out.lost))
 	out.leaveUntold()
 }
 
@@ -313,18 +331,21 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
 func (out *Resolved) newInstructions(files []string) (made []string) {
+	listed := map[string]bool{}
+	add := func(p string) { made, listed[p] = append(made, p), true }
 	for _, u := range out.baseline.Unprotected {
-		if slices.Contains(made, u.Path) {
+		if listed[u.Path] {
 			continue
 		}
 		if now := u.looks(); now != u.LookedUp && !(u.Free && now == "") {
-			made = append(made, u.Path)
+			add(u.Path)
 		}
 	}
+	known := oneOf(out.baseline.Instructions)
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
-		if !held && !slices.Contains(out.baseline.Instructions, p) && !slices.Contains(made, p) && !holdsPlace(p) {
-			made = append(made, p)
+		if !held && !known(p) && !listed[p] && !holdsPlace(p) {
+			add(p)
 		}
 	}
 	return made
@@ -402,15 +423,15 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 	repositories, instructions, unread := out.reportable(found, submodules)
 	made.Instructions = out.newInstructions(instructions)
 	changed := m.Workspace.GitActions(ctx, look.of, out.baseline.Open, m.Owner.gitUser()).Since(out.baseline.Actions, out.allOpen)
+	existing := oneOf(out.baseline.Repositories)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !slices.Contains(out.baseline.Repositories, p)) {
+		if submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !existing(p)) {
 			loose = append(loose, p)
 		}
 	}
-	ignored := m.ignored(ctx, out, look, slices.Concat(made.Instructions, loose))
-	isIgnored := func(p string) bool { return slices.Contains(ignored, p) }
+	isIgnored := oneOf(m.ignored(ctx, out, look, slices.Concat(made.Instructions, loose)))
 	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
 
@@ -418,7 +439,7 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxChanges))
 	}
-	unread = slices.DeleteFunc(unread, func(dir string) bool { return slices.Contains(out.baseline.Unread, dir) })
+	unread = slices.DeleteFunc(unread, oneOf(out.baseline.Unread))
 	for _, dir := range unread[:min(len(unread), maxChanges)] {
 		made.unclear(dir, "it cannot be listed, so what a command put there is not known")
 	}
@@ -454,9 +475,9 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(submodules[b].From, submodules[a].From)
 	})
-	n := len(list)
+	n, found, existing := len(list), oneOf(list), oneOf(out.baseline.Repositories)
 	for dir := range changed {
-		if !slices.Contains(list, dir) {
+		if !found(dir) {
 			list = append(list, dir) // of a submodule that is not checked out
 		}
 	}
@@ -464,7 +485,7 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 	for i, p := range list {
 		from := submodules[p].From
 		joined := from != "" && submodules[p] != out.baseline.Submodules[p]
-		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || slices.Contains(out.baseline.Repositories, p))}
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || existing(p))}
 		if len(reports) < maxChanges || report.Existing {
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,6 +48,27 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	}
 	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The cost of many known paths grows as their number does.
+func TestManyInstructions(t *testing.T) {
+	t.Parallel()
+	const many = 100000
+	var files []string
+	for i := range many {
+		files = append(files, fmt.Sprintf("/none/such/project/d%06d/.envrc", i))
+	}
+	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files, Tops: []string{"/none"}}}
+	began := time.Now()
+	made := out.newInstructions(files)
+	if took := time.Since(began); len(made) > 0 || took > 3*time.Second { // quadratic, it takes much longer
+		t.Errorf("%d new ones, after %v", len(made), took)
+	}
+	began, b := time.Now(), out.baseline
+	b.since(&out.baseline)
+	if took := time.Since(began); len(b.Instructions) != many || took > 3*time.Second {
+		t.Errorf("%d known ones, after %v", len(b.Instructions), took)
 	}
 }
 
