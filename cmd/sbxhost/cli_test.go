@@ -197,7 +197,7 @@ func TestExplainShowsNoValue(t *testing.T) {
 func TestExplainPath(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, about := range []string{"made", "/etc/passwd", "/tmp/none-such", "/none-such", "../beside"} {
+	for _, about := range []string{"made", "/etc/passwd", "/tmp/none-such", "/none-such", "../beside", "/run", "/dev/null", "/dev/none-such", "/proc/1/mem"} {
 		a, out, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		if err := os.WriteFile(filepath.Join(filepath.Dir(a.Dir), "beside"), nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -54,7 +54,7 @@ func (f *Failure) unseenPath(p string) Denial {
 			d := f.notShown(p, way)
 			d.Value = ""
 			return d
-		case paths.Inside("/dev", p) && p != "/dev" && !slices.Contains(devices[:], p) && f.Spec.Filesystem == shared.FilesystemMinimal:
+		case paths.Inside("/dev", p) && p != "/dev" && !view.HasDevice(f.Spec, p) && f.Spec.Filesystem == shared.FilesystemMinimal:
 			return f.device(p)
 		}
 	}
@@ -62,12 +62,6 @@ func (f *Failure) unseenPath(p string) Denial {
 		return Denial{}
 	}
 	return f.notShown(way.End, way)
-}
-
-// devices are the names of /dev that each sandbox has.
-var devices = [...]string{
-	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/mqueue",
-	"/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/core",
 }
 
 // device is about a device node that a command does not have. People must judge what it gives.

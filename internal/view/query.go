@@ -41,6 +41,17 @@ func Shows(spec *shared.Spec, p string) string {
 	return ""
 }
 
+// HasDevice reports whether commands of spec have a name of /dev.
+func HasDevice(spec *shared.Spec, p string) bool {
+	return slices.Contains(devices[:], p) || slices.Contains(spec.Devices, p)
+}
+
+// devices are the names of /dev that each sandbox has.
+var devices = [...]string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/mqueue",
+	"/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/console", "/dev/core",
+}
+
 // WritableInside reports whether a command can write, at a path inside, what commands of other
 // sessions find later. A session's overlay does not count: it ends with the session.
 func WritableInside(spec *shared.Spec, p string) bool {

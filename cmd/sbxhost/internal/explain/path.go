@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -68,6 +69,9 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 
 func isRead(d host.Denial) bool { return d.Operation == "read" }
 
+// scratch are directories in which a command finds nothing of the host.
+var scratch = [...]string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/mqueue", "/dev/pts"}
+
 // find says what a command of spec finds at the path.
 func (out *pathJSON) find(spec *shared.Spec) {
 	entry, at := shared.Cover(spec.Table, out.Path)
@@ -76,10 +80,20 @@ func (out *pathJSON) find(spec *shared.Spec) {
 	switch {
 	case entry != nil && entry.Why != view.OriginAbove:
 		out.Host, out.Access, out.Why = at, entry.Access.String(), entry.Why
-	case view.WritableInside(spec, out.Path):
-		out.Access, out.Why = shared.Private.String(), "the command's own"
+	case out.Path == spec.Home || slices.Contains(scratch[:], out.Path): // the host's is not there, and nothing keeps a command from writing
+		out.Access, out.Why, out.Denials, out.lines = shared.Private.String(), "the command's own", []host.Denial{}, nil
 	case unread:
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
+	case paths.Inside("/proc", out.Path):
+		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own processes; a command can write only what belongs to its own"
+	case out.Path == "/dev":
+		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own devices"
+	case view.HasDevice(spec, out.Path):
+		out.Access, out.Why = shared.ReadWrite.String(), "a device of the sandbox"
+	case paths.Inside("/dev", out.Path) && !paths.InsideAny(scratch[:], out.Path):
+		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
+	case view.WritableInside(spec, out.Path):
+		out.Access, out.Why = shared.Private.String(), "the command's own"
 	case errors.Is(err, fs.ErrNotExist):
 		out.Access, out.Why = "not shown", "nothing is there on this machine"
 	case view.Shows(spec, out.Path) == "":
