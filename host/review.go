@@ -97,7 +97,7 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 	}
 	defer done()
 	for _, dir := range dirs {
-		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
+		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
 		// No repository, and no configuration: both can name programs, and attributes of the files
 		// can hide their contents.
 		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",

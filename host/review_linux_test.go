@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -95,6 +96,27 @@ func discardReviews(t *testing.T, h *host.Host) {
 	}
 	if list, err = h.Reviews(); err != nil || len(list) > 0 {
 		t.Errorf("discarded, there are %+v, %v", list, err)
+	}
+}
+
+// A diff looks for no renames: git's time for that has no bound.
+func TestReviewDiffHasNoRenames(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	must(t, os.WriteFile(filepath.Join(h.Root(), "old"), []byte("text\n"), 0o644))
+	cmd := h.Command(t.Context(), "fast", "mv", "old", "new")
+	cmd.Review = "moved"
+	must(t, cmd.Run())
+	r, err := h.OpenReview(t.Context(), "moved")
+	must(t, err)
+	defer r.Close()
+	set, err := r.Changes(t.Context())
+	must(t, err)
+	var patch strings.Builder
+	left, err := r.Diff(t.Context(), &patch, set, nil)
+	must(t, err)
+	if text := patch.String(); len(left) > 0 || !strings.Contains(text, "deleted file") || !strings.Contains(text, "new file") {
+		t.Errorf("%+v, %s", left, text)
 	}
 }
 
