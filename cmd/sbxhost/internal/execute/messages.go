@@ -145,20 +145,27 @@ func (e *Execution) printDenials() {
 	if e.quiet || e.shell {
 		return
 	}
+	shown := maxHints
+	if e.trace {
+		shown = maxTraceHints
+	}
+	failed := 0
 	for _, u := range e.report.Network {
-		if u.Allowed && strings.HasPrefix(u.Reason, "lookup ") { // by the host, for the command
+		if !u.Allowed || !strings.HasPrefix(u.Reason, "lookup ") { // by the host, for the command
+			continue
+		}
+		if failed++; failed <= shown {
 			e.Say(fmt.Sprintf("the sandbox allows %s, but this machine could not look it up: %s", hostpath.Line(u.Name), cli.OneLine(u.Reason)))
 		}
+	}
+	if more := failed - shown; more > 0 {
+		e.Say(fmt.Sprintf("this machine could not look up %d more names, which -result lists", more))
 	}
 	succeeded := e.report.ExitCode != nil && *e.report.ExitCode == 0
 	quietly := succeeded && !e.trace && cli.IsTerminal(e.Stderr) // the user sees on the terminal that it went well
 	denials := slices.DeleteFunc(slices.Clone(e.report.Denials), func(d host.Denial) bool {
 		return d.Attribute == "limits.timeout" || quietly && d.Attribute == "network"
 	})
-	shown := maxHints
-	if e.trace {
-		shown = maxTraceHints
-	}
 	for i := range denials[:min(len(denials), shown)] {
 		e.Say("hint: " + e.flags.DenialLine(&denials[i]))
 	}

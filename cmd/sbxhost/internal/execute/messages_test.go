@@ -3,8 +3,10 @@ package execute
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/audit"
 )
@@ -62,5 +64,19 @@ sandbox "s" {
 		if got := suggestion("s", tt.denials); got != tt.want {
 			t.Errorf("got %s\nwant %s", got, tt.want)
 		}
+	}
+}
+
+// A command that asks for many names which this machine cannot look up does not fill the terminal.
+func TestManyFailedLookups(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	e := &Execution{App: &cli.App{Stderr: &said}}
+	for i := range 50 {
+		e.report.Network = append(e.report.Network, audit.NetworkUse{Name: fmt.Sprintf("n%d.example", i), Allowed: true, Reason: "lookup failed"})
+	}
+	e.printDenials()
+	if lines := strings.Count(said.String(), "\n"); lines != maxHints+1 || !strings.Contains(said.String(), "could not look up 48 more names") {
+		t.Errorf("%d lines: %s", lines, &said)
 	}
 }
