@@ -215,7 +215,7 @@ func TestSaid(t *testing.T) {
 		"cp: cannot create regular file '.git/config': Read-only file system":                                                               {`write /workspace/.git/config by git: git = "full"?`},
 		"sh: 1: cannot create .vscode/tasks.json: Read-only file system":                                                                    {`write /workspace/.vscode/tasks.json by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"mv: cannot move '.git' to 'x': Device or resource busy":                                                                            {"write /workspace/.git by git?"},
-		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                                                   {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", read_only = false }?`},
+		"touch: cannot touch '/data/deep/tools/x': Read-only file system":                                                                   {`write /data/deep/tools/x by bind_paths[0]: bind_paths[0] = { host = "/src/tools", container = "/data/deep/tools", read_only = false }?`},
 		"error connecting to api.github.com":                                                                                                {`connect api.github.com by network: network = ["api.github.com"]?`},
 		"wget: bad address 'one.example'":                                                                                                   {`connect one.example by network: network = ["one.example"]?`},
 		`Could not connect to the endpoint URL: "https://s3.example/"`:                                                                      {`connect s3.example by network: network = ["s3.example"]?`},

@@ -141,7 +141,11 @@ func (f *Failure) notWritten(p string) Denial {
 		case d.Attribute == "read_only":
 			d.Value = "false"
 		case binds:
-			d.Value = fmt.Sprintf("{ host = %s, read_only = false }", text(entry.Source))
+			at := ""
+			if entry.Path != entry.Source {
+				at = "container = " + text(entry.Path) + ", "
+			}
+			d.Value = fmt.Sprintf("{ host = %s, %sread_only = false }", text(entry.Source), at)
 		case d.Attribute == "" && strings.HasPrefix(entry.Why, "protected: "):
 			d.Reason += ": change it outside of the sandbox"
 		}

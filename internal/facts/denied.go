@@ -112,7 +112,8 @@ func (w *Witness) Interpreter(p string) string {
 }
 
 // Unwritable returns the directory whose mode forbids the commands' user to make a missing host
-// path. For an existing path whose own mode also forbids writing, it returns the directory above.
+// path. For an existing directory it is that directory itself; for a file whose own mode also forbids
+// writing, the directory above.
 func (w *Witness) Unwritable(p string) string {
 	for at := range paths.Up(p) {
 		info, err := os.Lstat(at)
@@ -120,7 +121,7 @@ func (w *Witness) Unwritable(p string) string {
 		case err != nil:
 		case !w.keepsFromWriting(info):
 			return ""
-		case at != p:
+		case at != p || info.IsDir():
 			return at
 		}
 	}

@@ -27,7 +27,7 @@ func TestUnwritable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
 	w := &Witness{Machine: &Machine{Config: Config{Caller: Caller{UID: os.Getuid()}}}}
-	for p, want := range map[string]string{"open/new": "", "open/read": "", "closed/new": closed, "closed/new/deeper": closed, "closed/write": "", "closed/read": closed} {
+	for p, want := range map[string]string{"open/new": "", "open/read": "", "closed": closed, "open": "", "closed/new": closed, "closed/new/deeper": closed, "closed/write": "", "closed/read": closed} {
 		if got := w.Unwritable(filepath.Join(dir, p)); got != want {
 			t.Errorf("%s: %q, want %q", p, got, want)
 		}
