@@ -18,12 +18,15 @@ import (
 // NeverPropose says why no hint may propose a path after a failure: it gives credentials, or a way
 // out of the sandbox. It is "" for every other path.
 func (m *Machine) NeverPropose(p string) string {
-	for _, home := range [...]string{m.home(), m.Caller.Home} {
+	for _, home := range m.homes() {
 		for _, place := range view.SecretPlaces {
-			if home != "" && (paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home)) {
+			if paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home) {
 				return "credentials"
 			}
 		}
+	}
+	if p == "/home" || p == "/Users" { // others' homes
+		return "credentials"
 	}
 	if base := filepath.Base(p); view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
 		return "credentials"
