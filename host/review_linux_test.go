@@ -51,6 +51,9 @@ func TestReview(t *testing.T) {
 	if _, err := h.OpenReview(t.Context(), "refused"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a refused command has left a review: %v", err)
 	}
+	if name := refused.Report().Review; name != "" {
+		t.Errorf("a refused command reports the review %q", name)
+	}
 	r, err := h.OpenReview(t.Context(), "lib")
 	must(t, err)
 	set, err := r.Changes(t.Context())

@@ -75,7 +75,6 @@ func (c *Cmd) Report() Report {
 	if c.host != nil {
 		r.Sandbox, r.Session.Name = cmp.Or(r.Sandbox, c.sandbox), c.host.session.Name()
 	}
-	r.Review = cmp.Or(r.Review, c.Review)
 	return complete(r)
 }
 
