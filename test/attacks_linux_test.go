@@ -381,7 +381,7 @@ func gitAttacks() []attack {
 		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},
 			act: "git fetch -q origin"},
 		{name: "without git", git: "none", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,
-			reported: "is read-only inside: git: PATH has no git", allowed: "echo x >file && ! touch .git/x"},
+			reported: "is read-only inside: no git in PATH is safe to run", allowed: "echo x >file && ! touch .git/x"},
 		{name: "with a git that fails", git: "exit 3", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,
 			reported: "is read-only inside: git: ", allowed: "echo x >file && ! touch .git/x"},
 		{name: "with a git that does not answer", git: "exec sleep 1000", setup: initial + "true", commands: []string{hookIn(".git/hooks")}, act: commit,
