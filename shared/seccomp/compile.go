@@ -72,8 +72,8 @@ func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 		bpf.RetConstant{Val: retAllow},
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
 	}
-	for i := range traced.Calls {
-		number, err := a.numberOf(traced.Calls[i].Name)
+	for i := range traced.Calls() {
+		number, err := a.numberOf(traced.Calls()[i].Name)
 		if err != nil {
 			return nil, err
 		}

@@ -298,8 +298,8 @@ func TestTracing(t *testing.T) {
 		}
 		run := machine(t, f)
 		marks := map[uint32]string{}
-		for i := range traced.Calls {
-			if number, ok := known(t)[a.goarch][traced.Calls[i].Name]; ok {
+		for i := range traced.Calls() {
+			if number, ok := known(t)[a.goarch][traced.Calls()[i].Name]; ok {
 				marks[number] = fmt.Sprintf("%#x", 0x7ff00000|uint32(traced.Mark(i)))
 			}
 		}

@@ -92,8 +92,8 @@ func TestRulesAndNumbersAgree(t *testing.T) {
 			t.Errorf("%v: no reason is given", r.calls)
 		}
 	}
-	for i := range traced.Calls {
-		used[traced.Calls[i].Name] = true
+	for i := range traced.Calls() {
+		used[traced.Calls()[i].Name] = true
 	}
 	for i, c := range calls {
 		if !used[c.name] {

@@ -68,13 +68,13 @@ func TestReportIsChecked(t *testing.T) {
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for i := range Calls {
-		if Marked(uint32(Mark(i))) != &Calls[i] || seen[Calls[i].Name] {
-			t.Errorf("%s: its mark is another's", Calls[i].Name)
+	for i := range Calls() {
+		if Marked(uint32(Mark(i))) != &Calls()[i] || seen[Calls()[i].Name] {
+			t.Errorf("%s: its mark is another's", Calls()[i].Name)
 		}
-		seen[Calls[i].Name] = true
+		seen[Calls()[i].Name] = true
 	}
-	for _, data := range []uint32{0, mark - 1, mark + uint32(len(Calls)), 0xffff, 1<<31 | mark} {
+	for _, data := range []uint32{0, mark - 1, mark + uint32(len(Calls())), 0xffff, 1<<31 | mark} {
 		if w := Marked(data); w != nil {
 			t.Errorf("%#x is %s", data, w.Name)
 		}
@@ -97,8 +97,8 @@ func TestWanted(t *testing.T) {
 		{"mkdirat", [6]uint64{}, Write},
 		{"connect", [6]uint64{}, Connect},
 	} {
-		for i := range Calls {
-			if w := &Calls[i]; w.Name == tt.name && w.Operation(&tt.args) != tt.want {
+		for i := range Calls() {
+			if w := &Calls()[i]; w.Name == tt.name && w.Operation(&tt.args) != tt.want {
 				t.Errorf("%s%v: %v", tt.name, tt.args, w.Operation(&tt.args))
 			}
 		}
