@@ -137,19 +137,27 @@ func parents(pid int) (list []int) {
 	return list
 }
 
-// Sbx starts the server that is missing: with nothing of its own but where the socket is. What init writes is
-// served, and the server says what it keeps and whom it has not served.
-func TestServeIsStarted(t *testing.T) {
-	t.Parallel()
+// newUnserved is a serving without a server, and with a place where sbx may start one: below /tmp it starts none.
+func newUnserved(t *testing.T) (*serving, string) {
+	t.Helper()
 	s := newServing(t)
 	s.server.Process.Kill()
 	s.server.Wait()
-	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-") // below /tmp none is started
+	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
-	s.env = append(s.env, "XDG_RUNTIME_DIR="+run, "MARK=first")
+	s.env = append(s.env, "XDG_RUNTIME_DIR="+run)
+	return s, run
+}
+
+// Sbx starts the server that is missing: with nothing of its own but where the socket is. What init writes is
+// served, and the server says what it keeps and whom it has not served.
+func TestServeIsStarted(t *testing.T) {
+	t.Parallel()
+	s, run := newUnserved(t)
+	s.env = append(s.env, "MARK=first")
 	sbxhost := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), args...)

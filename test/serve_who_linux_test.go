@@ -72,15 +72,7 @@ func TestServeWhom(t *testing.T) {
 // confined otherwise has his session held by another, and after an upgrade of the programs each session goes on.
 func TestServeHoldsSessions(t *testing.T) {
 	t.Parallel()
-	s := newServing(t)
-	s.server.Process.Kill()
-	s.server.Wait()
-	run, err := os.MkdirTemp("/dev/shm", "sbxhost-serve-") // below /tmp none is started
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(run) })
-	s.env = append(s.env, "XDG_RUNTIME_DIR="+run)
+	s, run := newUnserved(t)
 	shell := func(before string, args ...string) (string, error) {
 		cmd := exec.Command("/bin/sh", append([]string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbxhost")}, args...)...)
 		cmd.Dir, cmd.Env = s.dir+"/project", s.env
