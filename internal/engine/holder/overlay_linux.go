@@ -70,7 +70,7 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	if failed := claim(base, source); failed != nil {
 		return failed
 	}
-	fd, failed := overlayIn(base, lower, &st, false)
+	fd, failed := overlayIn(base, "", lower, &st, false)
 	if failed != nil {
 		return failed
 	}
@@ -95,15 +95,15 @@ func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
 }
 
 // overlayIn makes an overlay of the directory lower, whose state is st, with the other layers in
-// base. Nobody sees the overlay yet. The layers of a volatile one are useless after its last mount
-// is gone.
-func overlayIn(base, lower int, st *unix.Stat_t, volatile bool) (fd int, failed *MountError) {
-	upper, failed := makeDirs(base, "upper")
+// base, where their names begin with prefix. Nobody sees the overlay yet. The layers of a volatile
+// one are useless after its last mount is gone.
+func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile bool) (fd int, failed *MountError) {
+	upper, failed := makeDirs(base, prefix+"upper")
 	if failed != nil {
 		return -1, failed
 	}
 	defer unix.Close(upper)
-	work, failed := makeDirs(base, "work")
+	work, failed := makeDirs(base, prefix+"work")
 	if failed != nil {
 		return -1, failed
 	}

@@ -19,7 +19,7 @@ func TestOverlaysOfTheirOwn(t *testing.T) {
 	write(t, lower+"/one/f", "lower")
 	c := connect(t, dir)
 	layers := func() []string {
-		found, _ := filepath.Glob(dir + "/holder/*/own/*/0/upper")
+		found, _ := filepath.Glob(dir + "/holder/*/own/*/0.upper")
 		return found
 	}
 	const text = "cd /proc/self/fd/3/ && cat f && test ! -e made && mkdir -p made/locked && echo made >f && chmod 0 made && exec sleep 1000"

@@ -124,20 +124,10 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 		case made:
 			o.fds[i] = fd
 		case o.failed[i] == nil:
-			o.fds[i], o.failed[i] = overlayAlone(base, strconv.Itoa(i), lowers[i], &states[i])
+			o.fds[i], o.failed[i] = overlayIn(base, strconv.Itoa(i)+".", lowers[i], &states[i], true)
 		}
 	}
 	return o
-}
-
-// overlayAlone makes an overlay of a directory, of which st is, with its layers in a directory of base.
-func overlayAlone(base int, name string, lower int, st *unix.Stat_t) (fd int, failed *MountError) {
-	dir, failed := makeDirs(base, name)
-	if failed != nil {
-		return -1, failed
-	}
-	defer unix.Close(dir)
-	return overlayIn(dir, lower, st, true)
 }
 
 // overlayTogether makes the overlays of sources that lie in one directory of this process's user,
@@ -158,12 +148,7 @@ func (s *space) overlayTogether(base int, name string, sources []string) map[str
 		return nil
 	}
 	defer unix.Close(lower)
-	dir, failed := makeDirs(base, "together")
-	if failed != nil {
-		return nil
-	}
-	defer unix.Close(dir)
-	merged, failed := overlayIn(dir, lower, &st, true)
+	merged, failed := overlayIn(base, "together.", lower, &st, true)
 	if failed != nil {
 		return nil
 	}
