@@ -124,8 +124,8 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 		return nil, err
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
-		finish(p.run)
 		s.makeSpare() // not earlier: it would take processor time from the command
+		finish(p.run)
 		s.alive.Done()
 	})
 	return p, nil
