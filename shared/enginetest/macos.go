@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
@@ -40,7 +41,7 @@ type MacTrial struct {
 type MacCommand struct {
 	Spec    shared.Spec    // the Spec of its sandbox
 	Command shared.Command // the last of its commands
-	Acts    [][]string     // the actions of earlier commands, then its own, with their arguments
+	Acts    [][]string     // the steps of earlier commands, then its own, with their arguments; each must succeed
 }
 
 // MacTrials returns every probe for macOS, as if the scenes of a suite were in the directory as and
@@ -109,7 +110,10 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 
 // onMac returns the trial's command.
 func onMac(t *scene.Trial) MacCommand {
-	c := MacCommand{Spec: t.Sorted(), Command: t.Command, Acts: append(slices.Clone(t.First), t.Act)}
+	c := MacCommand{Spec: t.Sorted(), Command: t.Command}
 	c.Command.TTY = t.TTY
+	for _, act := range append(slices.Clone(t.First), t.Act) {
+		c.Acts = append(c.Acts, slices.DeleteFunc(actor.Steps(act), func(step []string) bool { return strings.HasPrefix(step[0], "-") })...)
+	}
 	return c
 }

@@ -5,14 +5,17 @@
 package actor
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,14 +57,29 @@ func Hook() {
 		// What an action asks of its thread - a signal, a namespace, a privilege given
 		// up - must not come to be another one's.
 		runtime.LockOSThread()
-		os.Exit(act(os.Args[2], os.Args[3:]))
+		act(os.Args[2:])
+		os.Exit(0)
 	}
 }
 
-// Has says whether there is an action of that name on this platform.
-func Has(name string) bool {
-	_, ok := findAction(name)
-	return ok
+// Steps are the parts of an action, which "then" separates. Each is a verb and its arguments, and
+// must succeed, but for one with "-" before its verb. All that follows the verb nested is its own.
+func Steps(act []string) (steps [][]string) {
+	for {
+		end := slices.Index(act, "then")
+		if end < 0 || act[0] == "nested" {
+			return append(steps, act)
+		}
+		steps, act = append(steps, act[:end]), act[end+1:]
+	}
+}
+
+// Has says whether all verbs of an action are there on this platform.
+func Has(act []string) bool {
+	return !slices.ContainsFunc(Steps(act), func(step []string) bool {
+		_, ok := findAction(strings.TrimPrefix(step[0], "-"))
+		return !ok
+	})
 }
 
 // An action does one thing and says what it got by it. An error says that it
@@ -92,18 +110,56 @@ func number(arg string) int {
 	return n
 }
 
-// carryOut carries out an action.
-func carryOut(a action, args []string) (detail string, err error) {
+// result is what the last system call of the action do has returned.
+var result = -1
+
+// filled replaces what an action's process alone knows: $home is its HOME, $child a process that it
+// starts, and $result what the system call before has returned.
+func filled(args []string) []string {
+	known := map[string]func() string{
+		"$home":   func() string { return os.Getenv("HOME") },
+		"$result": func() string { return fmt.Sprint(result) },
+		"$child": func() string {
+			c, err := StartChild(self("hold"))
+			tried(err)
+			return strconv.Itoa(c.Process.Pid)
+		},
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		for name, value := range known {
+			if strings.Contains(arg, name) {
+				args[i] = strings.ReplaceAll(arg, name, value())
+			}
+		}
+	}
+	return args
+}
+
+// carryOut carries out the steps of an action, up to one that fails.
+func carryOut(steps [][]string) (detail string, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
-		case brokenError:
-			err = v
+		case brokenError, *absentError:
+			err = v.(error)
 		default:
 			panic(v)
 		}
 	}()
-	return a(args)
+	for _, step := range steps {
+		name, mayFail := strings.CutPrefix(step[0], "-")
+		a, ok := findAction(name)
+		if !ok {
+			return "", broken("there is no action %q on this platform", name)
+		}
+		got, err := a(filled(step[1:]))
+		if err != nil && !mayFail {
+			return "", err
+		}
+		detail = cmp.Or(got, name+": done")
+	}
+	return detail, nil
 }
 
 func findAction(name string) (action, bool) {
@@ -116,17 +172,12 @@ func findAction(name string) (action, bool) {
 }
 
 // act carries out an action in this process, which has no other purpose.
-func act(name string, args []string) int {
-	a, ok := findAction(name)
-	if !ok {
-		say(Verdict{Broken, fmt.Sprintf("there is no action %q on this platform", name)})
-		return 3
-	}
+func act(words []string) {
 	// A filter may answer a system call with this signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
-	detail, err := carryOut(a, args)
-	v := Verdict{Got, cmp.Or(detail, name+": done")}
+	detail, err := carryOut(Steps(words))
+	v := Verdict{Got, detail}
 	switch {
 	case err == nil:
 	case errors.As(err, new(brokenError)):
@@ -137,7 +188,6 @@ func act(name string, args []string) int {
 		v = Verdict{Denied, err.Error()}
 	}
 	say(v)
-	return 0
 }
 
 func say(v Verdict) {
@@ -177,4 +227,17 @@ func each(args []string, f func(arg string) (string, error)) (string, error) {
 		return strings.Join(got, "; "), nil
 	}
 	return "", denied
+}
+
+// ReadUntil reads until a text has come, or until an error or the end. It reads nothing of what follows.
+func ReadUntil(r io.Reader, text string) (string, error) {
+	var got []byte
+	for next := make([]byte, 1); !bytes.HasSuffix(got, []byte(text)); {
+		n, err := r.Read(next)
+		got = append(got, next[:n]...)
+		if err != nil {
+			return string(got), err
+		}
+	}
+	return string(got), nil
 }

@@ -21,64 +21,57 @@ func fileActions() map[string]action {
 		"read-canary": func(args []string) (string, error) { // CANARY PATH...
 			return each(args[1:], func(path string) (string, error) { return readCanary(args[0], path) })
 		},
+		"search": func(args []string) (string, error) { // CANARY PATTERN
+			if found := Search(args[0], args[1]); found != "" {
+				return found, nil
+			}
+			return "", errors.New("found in no process")
+		},
 		"open":       anyOf(func(path string) (string, error) { return "can be opened", opens(path, os.O_RDONLY) }),
+		"reach":      reach,
 		"list":       listOthers,
 		"open-write": anyOf(openWrite),
 		"rewrite":    anyOf(rewrite),
 		"create":     anyOf(create),
-		"create-remove": func(args []string) (string, error) { // in the system's directories, where nothing may stay
-			return each(args, func(path string) (string, error) {
-				detail, err := create(path)
-				if err == nil {
-					err = os.Remove(path)
-				}
-				return detail, err
-			})
-		},
-		"append":      anyOf(appendTo),
-		"unlink":      func(args []string) (string, error) { return "", os.Remove(args[0]) },
-		"rename":      func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
-		"link":        func(args []string) (string, error) { return "", os.Link(args[0], args[1]) },
-		"link-read":   func(args []string) (string, error) { return readIf(os.Link(args[0], args[1]), args[1]) },
-		"rename-read": func(args []string) (string, error) { return readIf(os.Rename(args[0], args[1]), args[2]) },
-		"mkdir":       func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
-		"truncate":    truncate,
-		"times":       func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
-		"chmod":       chmod,
-		"chmod-read": func(args []string) (string, error) {
-			os.Chmod(args[0], 0o777)
-			return readSome(args[1])
+		"create-remove": anyOf(func(path string) (string, error) { // in the system's directories, where nothing may stay
+			detail, err := create(path)
+			if err == nil {
+				err = os.Remove(path)
+			}
+			return detail, err
+		}),
+		"append":   anyOf(appendTo),
+		"write":    func(args []string) (string, error) { return "was written", writeTo(args[0], os.O_WRONLY, args[1]) },
+		"unlink":   func(args []string) (string, error) { return "", os.Remove(args[0]) },
+		"rename":   func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
+		"link":     func(args []string) (string, error) { return "", os.Link(args[0], args[1]) },
+		"mkdir":    func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
+		"truncate": truncate,
+		"times":    func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
+		"chmod": func(args []string) (string, error) { // PATH MODE
+			if err := syscall.Chmod(args[0], mode(args[1])); err != nil {
+				return "", err
+			}
+			return hasMode(args)
 		},
 		"create-mode": createMode,
+		"has-mode":    hasMode,
 		"chown":       func(args []string) (string, error) { return "", os.Lchown(args[0], os.Getuid()+1, os.Getgid()+1) },
 		"fill":        fill,
-		"swap-parent": swapParent,
 		"descriptors": descriptors,
-		"write-then-read": func(args []string) (string, error) {
-			_, err := create(args[0])
-			return readIf(err, args[0])
-		},
-		"write-home": func(args []string) (string, error) {
-			path := filepath.Join(os.Getenv("HOME"), args[0])
-			_, err := create(path)
-			return readIf(err, path)
-		},
-		"read-home": func(args []string) (string, error) { return readSome(filepath.Join(os.Getenv("HOME"), args[0])) },
-		"list-home": func([]string) (string, error) {
-			entries, err := os.ReadDir(os.Getenv("HOME"))
-			if err == nil && len(entries) == 0 {
-				err = errors.New("there are none")
-			}
-			return fmt.Sprint(entries), err
-		},
 		"stat": func(args []string) (string, error) {
 			_, err := os.Lstat(args[0])
 			return "is there", err
 		},
-		"mkfifo":         func(args []string) (string, error) { return "was made", syscall.Mkfifo(args[0], 0o600) },
-		"is-fifo":        isFifo,
-		"append-regular": appendRegular,
-		"nothing":        func([]string) (string, error) { return "", nil },
+		"mkfifo": func(args []string) (string, error) { return "was made", syscall.Mkfifo(args[0], 0o600) },
+		"is-fifo": func(args []string) (string, error) {
+			info, err := os.Lstat(args[0])
+			if err == nil && info.Mode()&fs.ModeNamedPipe == 0 {
+				err = errors.New("it is none")
+			}
+			return "it is one", err
+		},
+		"nothing": func([]string) (string, error) { return "", nil },
 	}
 }
 
@@ -107,6 +100,21 @@ func readSome(path string) (string, error) {
 	return string(text), err
 }
 
+// reach reads symlinks, or opens files, that match PATTERN...
+func reach(patterns []string) (string, error) {
+	var paths []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
+		paths = append(paths, found...)
+	}
+	return each(append(paths, patterns[0]), func(path string) (string, error) {
+		if link, err := os.Readlink(path); err == nil {
+			return link, nil
+		}
+		return "can be opened", opens(path, os.O_RDONLY)
+	})
+}
+
 // readCanary wants a file to hold the canary.
 func readCanary(canary, path string) (string, error) {
 	text, err := readSome(path)
@@ -114,6 +122,22 @@ func readCanary(canary, path string) (string, error) {
 		err = fmt.Errorf("%s: it holds something else: %q", path, text)
 	}
 	return text, err
+}
+
+// Search looks for a text in the files that match a pattern, but for this process's own. A symlink
+// counts only if the text is in its target, too.
+func Search(canary, pattern string) string {
+	paths, _ := filepath.Glob(pattern)
+	for _, path := range paths {
+		link, err := os.Readlink(path)
+		if strings.HasPrefix(path, fmt.Sprintf("/proc/%d/", os.Getpid())) || err == nil && !strings.Contains(link, canary) {
+			continue
+		}
+		if _, err := readCanary(canary, path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // listOthers lists DIR; what leads to one of the paths EXCEPT does not count.
@@ -181,43 +205,11 @@ func appendTo(path string) (string, error) {
 	return "was written", writeTo(path, os.O_WRONLY|os.O_APPEND, "written inside")
 }
 
-// appendRegular writes to a file that holds something: what hides it puts
-// in its place takes any write and keeps none.
-func appendRegular(args []string) (string, error) {
-	if _, err := readSome(args[0]); err != nil {
-		return "", err
-	}
-	return appendTo(args[0])
-}
-
-func isFifo(args []string) (string, error) {
-	info, err := os.Lstat(args[0])
-	if err == nil && info.Mode()&fs.ModeNamedPipe == 0 {
-		err = errors.New("it is none")
-	}
-	return "it is one", err
-}
-
-// readIf reads a file if what had to be done first was.
-func readIf(err error, path string) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	return readSome(path)
-}
-
 // mode is an argument that is one.
 func mode(arg string) uint32 {
 	mode, err := strconv.ParseUint(arg, 8, 32)
 	tried(err)
 	return uint32(mode)
-}
-
-func chmod(args []string) (string, error) { // PATH MODE
-	if err := syscall.Chmod(args[0], mode(args[1])); err != nil {
-		return "", err
-	}
-	return hasMode(args[0], mode(args[1]))
 }
 
 func createMode(args []string) (string, error) { // PATH MODE
@@ -226,19 +218,19 @@ func createMode(args []string) (string, error) { // PATH MODE
 		return "", err
 	}
 	syscall.Close(fd)
-	return hasMode(args[0], mode(args[1]))
+	return hasMode(args)
 }
 
-func hasMode(path string, mode uint32) (string, error) {
+func hasMode(args []string) (string, error) { // PATH MODE
+	const special = 0o7000
 	var st syscall.Stat_t
-	if err := syscall.Stat(path, &st); err != nil {
+	if err := syscall.Stat(args[0], &st); err != nil {
 		return "", err
 	}
-	const special = 0o7000
-	if uint32(st.Mode)&special != mode&special {
-		return "", fmt.Errorf("the mode became %04o", uint32(st.Mode)&0o7777)
+	if got := uint32(st.Mode); got&special != mode(args[1])&special {
+		return "", fmt.Errorf("the mode became %04o", got&0o7777)
 	}
-	return fmt.Sprintf("has mode %04o", uint32(st.Mode)&0o7777), nil
+	return "has mode " + args[1], nil
 }
 
 // fill writes BYTES to a file in DIR.
@@ -257,17 +249,6 @@ func fill(args []string) (string, error) {
 		}
 	}
 	return args[1] + " bytes were written", nil
-}
-
-// swapParent renames DIR away and makes another one with PATH in its place.
-func swapParent(args []string) (string, error) {
-	if err := os.Rename(args[0], args[0]+"-away"); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(args[1]), 0o755); err != nil {
-		return "", err
-	}
-	return create(args[1])
 }
 
 // descriptors tells which are open besides the standard ones and those of the Go

@@ -8,10 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,27 +17,17 @@ import (
 // platformActions are those of Linux alone.
 func platformActions() map[string]action {
 	table := map[string]action{
-		"create-uncapped":    anyOf(createUncapped),
-		"block-devices":      blockDevices,
-		"syslog":             kernelLog,
-		"peek":               peek,
-		"inherited":          inherited,
-		"handle":             openHandle,
-		"chroot-escape":      upwards,
-		"remount":            remount,
-		"tmpfile":            func(args []string) (string, error) { return "was made", opens(args[0], unix.O_TMPFILE|os.O_WRONLY) },
-		"setxattr":           func(args []string) (string, error) { return "", unix.Setxattr(args[0], "user.sbxhost", []byte("x"), 0) },
-		"reopen-path":        reopen,
-		"open-write-below":   openWriteBelow,
-		"chmod-others":       chmodOthers,
-		"mknod":              mknod,
-		"immutable":          immutable,
-		"descriptors-opened": descriptorsOpened,
-		"hostname":           hostname,
-		"read-tty":           func([]string) (string, error) { return "can be opened", opens("/dev/tty", os.O_RDWR) },
-		"oom-score": func(args []string) (string, error) {
-			return "was written", os.WriteFile("/proc/self/oom_score_adj", []byte(args[0]), 0)
-		},
+		"create-uncapped":  anyOf(createUncapped),
+		"block-devices":    blockDevices,
+		"syslog":           kernelLog,
+		"inherited":        inherited,
+		"handle":           openHandle,
+		"chroot-escape":    upwards,
+		"tmpfile":          func(args []string) (string, error) { return "was made", opens(args[0], unix.O_TMPFILE|os.O_WRONLY) },
+		"open-write-below": openWriteBelow,
+		"immutable":        immutable,
+		"hostname":         hostname,
+		"read-tty":         func([]string) (string, error) { return "can be opened", opens("/dev/tty", os.O_RDWR) },
 	}
 	maps.Copy(table, namespaceActions())
 	maps.Copy(table, kernelActions())
@@ -68,37 +56,6 @@ func kernelLog([]string) (string, error) {
 		err = errors.New("the log is empty")
 	}
 	return fmt.Sprintf("%d bytes", n), err
-}
-
-// peek reads what belongs to process PID, or to a child.
-func peek(args []string) (string, error) {
-	pid := args[0]
-	if pid == "child" {
-		c := ownChild("hold")
-		defer c.End()
-		pid = strconv.Itoa(c.Process.Pid)
-	}
-	dir := "/proc/" + pid + "/"
-	return each([]string{"environ", "mem", "exe", "fd"}, func(name string) (string, error) {
-		switch name {
-		case "environ":
-			return readSome(dir + name)
-		case "mem":
-			return "can be opened", opens(dir+name, os.O_RDONLY)
-		case "exe":
-			return os.Readlink(dir + name)
-		}
-		links, err := filepath.Glob(dir + "fd/*")
-		if err == nil && len(links) == 0 {
-			err = errors.New("no descriptor is shown")
-		}
-		for _, link := range links {
-			if _, e := os.Readlink(link); e != nil {
-				err = e
-			}
-		}
-		return fmt.Sprintf("%d descriptors", len(links)), err
-	})
 }
 
 // inherited tries every descriptor as a directory with the secret in it.
@@ -163,29 +120,6 @@ func upwards(args []string) (string, error) {
 	return "", errors.New("by none")
 }
 
-// remount makes a read-only mount writable, and undoes it.
-func remount(args []string) (string, error) {
-	// Where it is no mount of its own, outside, it is made one first.
-	if err := unix.Mount("none", args[0], "", unix.MS_REMOUNT|unix.MS_BIND, ""); err == unix.EINVAL {
-		if err := unix.Mount(args[0], args[0], "", unix.MS_BIND, ""); err != nil {
-			return "", err
-		}
-		defer unix.Unmount(args[0], unix.MNT_DETACH)
-	}
-	if err := unix.Mount("none", args[0], "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
-		return "", err
-	}
-	return create(filepath.Join(args[0], "remounted"))
-}
-
-// reopen opens a descriptor that this process has once more, for writing, and writes.
-func reopen(args []string) (string, error) {
-	f, err := os.Open(args[0])
-	tried(err)
-	defer f.Close()
-	return appendTo("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
-}
-
 // openWriteBelow looks for a regular file that can be opened for writing.
 func openWriteBelow(args []string) (string, error) {
 	denied, tried := fs.ErrNotExist, 0
@@ -210,35 +144,6 @@ func openWriteBelow(args []string) (string, error) {
 	return found, nil
 }
 
-// chmodOthers are the other system calls that set a mode.
-func chmodOthers(args []string) (string, error) {
-	const mode = 0o4755
-	f, err := os.Open(args[0])
-	tried(err)
-	defer f.Close()
-	ways := map[string]func() error{
-		"fchmod":    func() error { return unix.Fchmod(int(f.Fd()), mode) },
-		"fchmodat":  func() error { return unix.Fchmodat(unix.AT_FDCWD, args[0], mode, 0) },
-		"fchmodat2": func() error { return unix.Fchmodat(unix.AT_FDCWD, args[0], mode, unix.AT_SYMLINK_NOFOLLOW) },
-	}
-	return each(slices.Collect(maps.Keys(ways)), func(name string) (string, error) {
-		if err := ways[name](); err != nil {
-			return "", err
-		}
-		return hasMode(args[0], mode)
-	})
-}
-
-// mknod makes a device node that opens nothing but the null device, or a block
-// device that no driver has.
-func mknod(args []string) (string, error) {
-	mode, dev := uint32(unix.S_IFCHR|0o600), unix.Mkdev(1, 3)
-	if args[1] == "block" {
-		mode, dev = unix.S_IFBLK|0o600, unix.Mkdev(7, 999)
-	}
-	return "was made", unix.Mknod(args[0], mode, int(dev))
-}
-
 // fsImmutable is FS_IMMUTABLE_FL.
 const fsImmutable = 0x10
 
@@ -257,28 +162,12 @@ func immutable(args []string) (string, error) {
 	return "was set", unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
 
-// descriptorsOpened is the control of descriptors: there is one more.
-func descriptorsOpened([]string) (string, error) {
-	f, err := os.Open(os.Args[0])
-	tried(err)
-	defer f.Close()
-	return descriptors(nil)
-}
-
 func hostname(args []string) (string, error) {
 	name, err := os.Hostname()
 	if err == nil && name != args[0] {
 		err = fmt.Errorf("it is %q", name)
 	}
 	return name, err
-}
-
-// errnoError is nil for no error.
-func errnoError(errno syscall.Errno) error {
-	if errno == 0 {
-		return nil
-	}
-	return errno
 }
 
 // smallMemory is what a file system in memory may hold without being one by

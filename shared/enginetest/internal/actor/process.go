@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,29 +22,20 @@ const survivorLife = 3 * time.Minute
 // processActions work on processes, in ways that every unix has.
 func processActions() map[string]action {
 	return map[string]action{
-		"hold":        hold,
-		"daemon":      daemon,
-		"survive":     survive,
-		"handle-term": handleTerm,
-		"die":         die,
-		"run":         runTool,
+		"hold":    hold,
+		"daemon":  daemon,
+		"survive": survive,
+		"die":     die,
+		"run":     runTool,
 		"signal": func(args []string) (string, error) { // PID SIGNAL
 			pid, err1 := strconv.Atoi(args[0])
 			sig, err2 := strconv.Atoi(args[1])
 			tried(errors.Join(err1, err2))
 			return "the signal was taken", syscall.Kill(pid, syscall.Signal(sig))
 		},
-		"proc-search": func(args []string) (string, error) { // PART CANARY
-			if found := Find(args[0], args[1]); found != "" {
-				return found, nil
-			}
-			return "", errors.New("found in no process")
-		},
 		"kill-init":  killInit,
-		"kill-child": killChild,
 		"spawn":      spawn,
 		"allocate":   allocate,
-		"held":       held,
 		"open-files": openFiles,
 		"burn":       burn,
 	}
@@ -59,13 +50,6 @@ func self(action string, args ...string) *exec.Cmd {
 	cmd := exec.Command(exe, append([]string{Arg, action}, args...)...)
 	cmd.Env = os.Environ()
 	return cmd
-}
-
-// ownChild starts one that carries out an action.
-func ownChild(action string) *Child {
-	c, err := StartChild(self(action))
-	tried(err)
-	return c
 }
 
 // daemon leaves a process behind that has left the session, ignores signals
@@ -101,18 +85,6 @@ func survive([]string) (string, error) {
 	ready.Close()
 	time.Sleep(survivorLife)
 	return "", nil
-}
-
-// handleTerm waits for SIGTERM and says that it came.
-func handleTerm([]string) (string, error) {
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGTERM)
-	select {
-	case <-caught:
-		return "", nil
-	case <-time.After(survivorLife):
-		return "", errors.New("no SIGTERM came")
-	}
 }
 
 // die ends this process by a signal whose default action is not the Go runtime's.
@@ -151,19 +123,6 @@ func killInit(args []string) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// killChild is its control: the same signals end a child.
-func killChild([]string) (string, error) {
-	c := ownChild("hold")
-	if err := c.Process.Kill(); err != nil {
-		return "", err
-	}
-	c.End()
-	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
-		return "", errors.New("it was not killed")
-	}
-	return "it was killed", nil
-}
-
 // spawn starts N processes that are there at once.
 func spawn(args []string) (string, error) {
 	n := number(args[0])
@@ -185,7 +144,7 @@ func spawn(args []string) (string, error) {
 func allocate(args []string) (string, error) {
 	var children []*Child
 	for range number(args[0]) {
-		c, err := StartChild(self("held", args[1]))
+		c, err := StartChild(self("hold", args[1]))
 		if err != nil {
 			return "", err
 		}
@@ -199,20 +158,6 @@ func allocate(args []string) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%s MiB in each of %s processes", args[1], args[0]), nil
-}
-
-// held holds MIB of memory until its input ends.
-func held(args []string) (string, error) {
-	blocks := make([][]byte, number(args[0]))
-	for i := range blocks {
-		blocks[i] = make([]byte, 1<<20)
-		for j := 0; j < len(blocks[i]); j += 4096 {
-			blocks[i][j] = 1
-		}
-	}
-	os.Stdout.WriteString("x")
-	os.Stdin.Read(make([]byte, 1))
-	return strconv.Itoa(len(blocks)), nil
 }
 
 func openFiles(args []string) (string, error) {
@@ -299,56 +244,18 @@ func (c *Child) End() error {
 	return c.Wait()
 }
 
-// Find looks through the processes that /proc shows for a text in their
-// "cmdline" or "environ", or for a file of that name in their "cwd", below
-// their "root" at the path of a victim, or among their open files, "fd".
-func Find(part, canary string) string {
-	for _, dir := range Processes() {
-		if dir == fmt.Sprintf("/proc/%d", os.Getpid()) || dir == "/proc/self" {
-			continue
-		}
-		if found := searchProcess(dir, part, canary); found != "" {
-			return found
-		}
+// hold waits for the end of standard input, with MIB of memory if it is asked for.
+func hold(args []string) (string, error) { // [MIB]
+	var memory []byte
+	if len(args) > 0 {
+		memory = make([]byte, number(args[0])<<20)
 	}
-	return ""
-}
-
-// searchProcess is Find for the process of that directory.
-func searchProcess(dir, part, canary string) string {
-	holds := func(path string) bool {
-		text, err := readSome(path)
-		return err == nil && strings.Contains(text, canary)
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
 	}
-	at := dir + "/" + part
-	switch part {
-	case "cmdline", "environ":
-		if text, err := os.ReadFile(at); err == nil && bytes.Contains(text, []byte(canary)) {
-			return at
-		}
-	case "cwd":
-		if holds(at + "/" + canary) {
-			return at
-		}
-	case "root":
-		if cwd, err := os.Readlink(dir + "/cwd"); err == nil && holds(at+cwd+"/"+canary) {
-			return at
-		}
-	case "fd":
-		fds, _ := filepath.Glob(at + "/*")
-		for _, fd := range fds {
-			if link, err := os.Readlink(fd); err == nil && strings.Contains(link, canary) && holds(fd) {
-				return fd
-			}
-		}
-	}
-	return ""
-}
-
-// hold waits for the end of standard input.
-func hold([]string) (string, error) {
 	fmt.Println("holding")
 	_, err := io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(memory)
 	return "", err
 }
 

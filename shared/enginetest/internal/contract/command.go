@@ -215,12 +215,12 @@ func ownOverlay(s *subject) {
 	r, w := s.Pipe()
 	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
 	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	if out, err := scene.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
+	if out, err := actor.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
 		s.Failf("the first command: %q, %v", out, err)
 	}
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	goOn.WriteString("\n")
-	if out, err := scene.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
+	if out, err := actor.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
 		s.Failf("the first command, after the second: %q, %v", out, err)
 	}
 	s.endNow(p)
@@ -242,9 +242,9 @@ func keptSecret(s *subject) {
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
 	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	inside, err := scene.ReadUntil(r, "end\n")
+	inside, err := actor.ReadUntil(r, "end\n")
 	s.Must(err)
-	outside := actor.Find("cmdline", s.Canary)
+	outside := actor.Search(s.Canary, "/proc/[0-9]*/cmdline")
 	s.endNow(p)
 	told := fmt.Sprintf("%q", plan)
 	for e := range p.Events() {

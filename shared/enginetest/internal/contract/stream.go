@@ -15,7 +15,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
-	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // streamRules are about standard input, output and error.
@@ -264,7 +263,7 @@ func hostTerminal(s *subject) {
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	shows := func(want string) {
 		master.SetReadDeadline(time.Now().Add(s.Patience()))
-		if shown, err := scene.ReadUntil(master, want); err != nil {
+		if shown, err := actor.ReadUntil(master, want); err != nil {
 			s.Failf("the terminal does not show %q but %q: %v", want, shown, err)
 		}
 	}

@@ -51,11 +51,11 @@ func TestFaultIsLeftToTheControl(t *testing.T) {
 		status scene.Status
 		detail string
 	}{
-		"everywhere":                    {Probe{Maybe: true, act: words{"die", "11"}}, scene.NotApplicable, "not possible on this machine without a sandbox either: the action was ended by SIGSEGV"},
-		"everywhere, which must not be": {Probe{act: words{"die", "4"}}, scene.Failed, "the action was ended by SIGILL"},
-		"inside alone":                  {Probe{Maybe: true, act: words{"die", "7"}, grant: works}, scene.Failed, "the action was ended by SIGBUS"},
-		"by another signal":             {Probe{Maybe: true, act: words{"die", "9"}}, scene.Failed, "the action said nothing"},
-		"what must work":                {Probe{Maybe: true, Works: true, act: words{"die", "11"}}, scene.Failed, "the action was ended by SIGSEGV"},
+		"everywhere":                    {Probe{Maybe: true, act: "die 11"}, scene.NotApplicable, "not possible on this machine without a sandbox either: the action was ended by SIGSEGV"},
+		"everywhere, which must not be": {Probe{act: "die 4"}, scene.Failed, "the action was ended by SIGILL"},
+		"inside alone":                  {Probe{Maybe: true, act: "die 7", grant: works}, scene.Failed, "the action was ended by SIGBUS"},
+		"by another signal":             {Probe{Maybe: true, act: "die 9"}, scene.Failed, "the action said nothing"},
+		"what must work":                {Probe{Maybe: true, Works: true, act: "die 11"}, scene.Failed, "the action was ended by SIGSEGV"},
 	} {
 		c.ID = "fault.01"
 		if status, detail := c.Run(t.Context(), k); status != c.status || !strings.Contains(detail, c.detail) {

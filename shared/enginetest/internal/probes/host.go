@@ -32,7 +32,7 @@ func hostProbes() []Probe {
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
 		{ID: "host.13", Title: "what is missing is refused by its name, unless it may be", Unmodelled: decidedByRequest, custom: missing},
 		{ID: "host.26", Title: "a fifo as what is shown does not hang it", Only: OnlyLinux, Refusal: true, Works: true,
-			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: words{"{outside}/fifo"}, act: words{"nothing"}},
+			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: "{outside}/fifo", act: "nothing"},
 	}
 }
 

@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 // other systems.
 func macosProbes() []Probe {
 	tool := func(id, title string, argv ...string) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyDarwin, Maybe: true, act: append(words{"run"}, argv...)}
+		return Probe{ID: id, Title: title, Only: OnlyDarwin, Maybe: true, trial: func(s *scene.Scene, t *scene.Trial) { t.Do("run", s.Fill(argv...)...) }}
 	}
 	return []Probe{
 		tool("macos.01", "Apple events to other programs", "/usr/bin/osascript", "-e", `tell application "Finder" to get name of startup disk`),
@@ -29,16 +28,13 @@ func macosProbes() []Probe {
 		tool("macos.07", "processes of others", "/bin/ps", "-p", "1", "-o", "command="),
 		tool("macos.08", "settings of the kernel", "/usr/sbin/sysctl", "kern.bootargs"),
 		tool("macos.09", "the screen", "/usr/sbin/screencapture", "-x", "{ws}/screen.png"),
-		{ID: "macos.10", Title: "the user's Library", Only: OnlyDarwin, Maybe: true, act: words{"read", "{home}/Library", "{home}/Library/Preferences", "{home}/Library/Keychains"}},
-		{ID: "macos.11", Title: "temporary files by their resolved path", Only: OnlyDarwin, prepare: plantIn("/private/tmp"), act: words{"read-canary", "{canary}", "{planted}"}},
-		{ID: "macos.12", Title: "the host's data volume by its own path", Only: OnlyDarwin, Maybe: true, act: words{"read", "/System/Volumes/Data/Users"}},
+		{ID: "macos.10", Title: "the user's Library", Only: OnlyDarwin, Maybe: true, act: "read {home}/Library {home}/Library/Preferences {home}/Library/Keychains"},
+		{ID: "macos.11", Title: "temporary files by their resolved path", Only: OnlyDarwin, prepare: plantIn("/private/tmp"), act: "read-canary {canary} {planted}"},
+		{ID: "macos.12", Title: "the host's data volume by its own path", Only: OnlyDarwin, Maybe: true, act: "read /System/Volumes/Data/Users"},
 		tool("macos.13", "a sandbox of its own inside", "/usr/bin/sandbox-exec", "-p", "(version 1)(allow default)", "/usr/bin/true"),
-		{ID: "macos.14", Title: "agents of launchd and preferences in a home that is shown writable", Only: OnlyDarwin, prepare: func(s *scene.Scene) error {
-			return errors.Join(os.MkdirAll(s.Path("home/Library/LaunchAgents"), 0o700), os.MkdirAll(s.Path("home/Library/Preferences"), 0o700))
-		}, trial: func(s *scene.Scene, t *scene.Trial) {
-			t.Spec.Home = s.Path("home")
-			t.Show(s.Path("home"), shared.ReadWrite)
-		}, act: words{"create-remove", "{dir}/home/Library/LaunchAgents/sbxhost.probe.plist", "{dir}/home/Library/Preferences/sbxhost.probe.plist"}},
+		{ID: "macos.14", Title: "agents of launchd and preferences in a home that is shown writable", Only: OnlyDarwin,
+			prepare: all(planting("home/Library/LaunchAgents/file"), planting("home/Library/Preferences/file")), trial: change(inHome).and(showing("{dir}/home", shared.ReadWrite)),
+			act: "create-remove {dir}/home/Library/LaunchAgents/sbxhost.probe.plist {dir}/home/Library/Preferences/sbxhost.probe.plist"},
 		{ID: "macos.15", Title: "typing into a terminal that is standard input alone (TIOCSTI)", Only: OnlyDarwin, prepare: func(s *scene.Scene) error {
 			master, slave, err := pty.Open()
 			if err != nil {
@@ -47,8 +43,8 @@ func macosProbes() []Probe {
 			s.Foreign = slave
 			s.Cleanup(func() { master.Close(); slave.Close() })
 			return nil
-		}, trial: func(s *scene.Scene, t *scene.Trial) { t.Stdin = s.Foreign }, act: words{"tiocsti"}, grant: func(_ *scene.Scene, t *scene.Trial) { t.Stdin, t.TTY = nil, true }},
-		{ID: "macos.16", Title: "a file that no mount shows, on the data volume", Only: OnlyDarwin, act: words{"read-canary", "{canary}", "/System/Volumes/Data{outside}/secret"},
+		}, trial: func(s *scene.Scene, t *scene.Trial) { t.Stdin = s.Foreign }, act: "tiocsti", grant: func(_ *scene.Scene, t *scene.Trial) { t.Stdin, t.TTY = nil, true }},
+		{ID: "macos.16", Title: "a file that no mount shows, on the data volume", Only: OnlyDarwin, act: "read-canary {canary} /System/Volumes/Data{outside}/secret",
 			grant: showing("{outside}", shared.ReadOnly)},
 		{ID: "macos.17", Title: "the same by its number", Only: OnlyDarwin, prepare: func(s *scene.Scene) error {
 			var st syscall.Stat_t
@@ -57,7 +53,7 @@ func macosProbes() []Probe {
 			}
 			s.Values["volume"] = fmt.Sprintf("/.vol/%d/%d", st.Dev, st.Ino)
 			return nil
-		}, act: words{"read-canary", "{canary}", "{volume}"}, grant: showing("{outside}", shared.ReadOnly), Maybe: true},
-		{ID: "macos.18", Title: "a hidden file in another case", Only: OnlyDarwin, Maybe: true, hide: words{"{ws}/.env"}, act: words{"read-canary", "{canary}", "{ws}/.ENV"}, grant: unhidden},
+		}, act: "read-canary {canary} {volume}", grant: showing("{outside}", shared.ReadOnly), Maybe: true},
+		{ID: "macos.18", Title: "a hidden file in another case", Only: OnlyDarwin, Maybe: true, hide: "{ws}/.env", act: "read-canary {canary} {ws}/.ENV", grant: unhidden},
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // listen makes the host serve the scene's canary at an address, which is then {addr}.
-func listen(network, address string) func(*scene.Scene) error {
+func listen(network, address string) preparation {
 	return func(s *scene.Scene) error {
 		s.Values["addr"] = s.Fill(address)[0]
 		l, err := net.Listen(network, s.Values["addr"])
@@ -145,34 +145,34 @@ func freePort(s *scene.Scene) error {
 }
 
 // hears waits for the command's events, and keeps one that it looks for.
-func hears(s *scene.Scene, wanted func(shared.Event) bool) func(shared.Process) {
-	return func(p shared.Process) {
-		for e := range p.Events() {
-			if wanted(e) {
-				s.Values["told"] = e.Message
-			} else if eventAbout(s, e, true) || eventAbout(s, e, false) {
-				delete(s.Values, "told")
+func hears(wanted func(*scene.Scene, shared.Event) bool) change {
+	return func(s *scene.Scene, t *scene.Trial) {
+		t.During = func(p shared.Process) {
+			for e := range p.Events() {
+				if wanted(s, e) {
+					s.Values["told"] = e.Message
+				} else if eventAbout(s, e, "true") || eventAbout(s, e, "false") {
+					delete(s.Values, "told")
+				}
 			}
 		}
 	}
 }
 
 // eventAbout says whether an event is about {name}.
-func eventAbout(s *scene.Scene, e shared.Event, allowed bool) bool {
-	return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == strconv.FormatBool(allowed)
+func eventAbout(s *scene.Scene, e shared.Event, allowed string) bool {
+	return e.Kind == shared.EventNetwork && e.Details["name"] == s.Values["name"] && e.Details["allowed"] == allowed
 }
 
-// listed lists {addr}.
-func listed(s *scene.Scene, t *scene.Trial) {
-	t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private")
+// refusal says whether an event is about {name}, which was refused.
+func refusal(s *scene.Scene, e shared.Event) bool {
+	return eventAbout(s, e, "false") && e.Details["reason"] != ""
 }
 
-// refusedWith gives the trial a rule with which {name} is refused still, and looks for the event.
-func refusedWith(rule func(*scene.Scene) string) func(*scene.Scene, *scene.Trial) {
+// rule adds a rule of names.
+func rule(text string) change {
 	return func(s *scene.Scene, t *scene.Trial) {
-		byName(s, t)
-		t.Spec.Network.Names = append(t.Spec.Network.Names, rule(s))
-		t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) && e.Details["reason"] != "" })
+		t.Spec.Network.Names = append(t.Spec.Network.Names, s.Fill(text)...)
 	}
 }
 
@@ -186,94 +186,91 @@ func eventArrived(s *scene.Scene) error {
 
 // networkProbes are about peers that a command can reach.
 func networkProbes() []Probe {
-	dial := func(network string) words { return words{"dial", network, "{addr}", "{canary}"} }
-	toHost := func(id, title, network string, prepare func(*scene.Scene) error) Probe {
-		return Probe{ID: id, Title: title, prepare: prepare, act: dial(network), grant: onHostNetwork, ownNetwork: true}
+	const dialTCP, dialUnix, anywhere = "dial tcp {addr} {canary}", "dial unix {addr} {canary}", "route 192.0.2.1:53 [2001:db8::1]:53"
+	listed := rule("{addr} private")
+	toHost := func(id, title, network string, prepare preparation) Probe {
+		return Probe{ID: id, Title: title, prepare: prepare, act: "dial " + network + " {addr} {canary}", grant: onHostNetwork, ownNetwork: true}
 	}
 	named := func(p Probe) Probe {
 		p.trial = byName
 		return p
 	}
+	// refused is a probe of a name that the rules of the trial do not list, of which an event tells.
+	refused := func(id, title string, prepare preparation, trial change) Probe {
+		return Probe{ID: id, Title: title + ", of which an event tells", prepare: prepare, trial: trial.and(hears(refusal)), act: dialTCP, grant: listed, after: eventArrived}
+	}
 	// onIt makes a probe of an action that even a command with the host's network may not do.
-	onIt := func(id, title string, act ...string) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, trial: onHostNetwork, act: act}
+	onIt := func(id, title, act string) Probe {
+		p := linux(id, title, act)
+		p.trial = onHostNetwork
+		return p
 	}
 	const sent = "a text that is longer than what is received"
-	privilegedPorts := onIt("net.24", "privileged ports of the host", "bind-low")
+	privilegedPorts := onIt("net.24", "privileged ports of the host", "listen 127.0.0.1:1 127.0.0.1:7 127.0.0.1:9 127.0.0.1:19")
 	privilegedPorts.ownNetwork = true
 	return []Probe{
 		toHost("net.01", "the host's loopback", "tcp", listen("tcp", "127.0.0.1:0")),
 		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0")),
 		toHost("net.03", "the host's own address", "tcp", listenOutward),
 		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket),
-		{ID: "net.05", Title: "a route to anywhere", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, Maybe: true},
-		{ID: "net.06", Title: "interfaces besides a loopback", act: words{"interfaces"}, Maybe: true},
-		{ID: "net.07", Title: "the host's resolver", Only: OnlyLinux, act: words{"resolver"}, Maybe: true},
+		{ID: "net.05", Title: "a route to anywhere", act: anywhere, Maybe: true},
+		{ID: "net.06", Title: "interfaces besides a loopback", act: "interfaces", Maybe: true},
+		{ID: "net.07", Title: "the host's resolver", Only: OnlyLinux, act: "resolver", Maybe: true},
 		{ID: "net.08", Title: "the host's sockets in /proc/net", Only: OnlyLinux, prepare: listen("unix", "{outside}/s"),
-			act: words{"read-canary", "{outside}/s", "/proc/net/unix"}},
-		{ID: "net.09", Title: "an abstract socket of the host", Only: OnlyLinux, prepare: listen("unix", "@{canary}"), act: dial("unix")},
-		{ID: "net.10", Title: "the same with the host's network", Only: OnlyLinux, prepare: func(s *scene.Scene) error {
-			return errors.Join(needScoping(), listen("unix", "@{canary}")(s))
-		}, trial: onHostNetwork, act: dial("unix")},
-		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(*scene.Scene) error {
-			if needScoping() == nil {
+			act: "read-canary {outside}/s /proc/net/unix"},
+		{ID: "net.09", Title: "an abstract socket of the host", Only: OnlyLinux, prepare: listen("unix", "@{canary}"), act: dialUnix},
+		{ID: "net.10", Title: "the same with the host's network", Only: OnlyLinux,
+			prepare: all(needScoping, listen("unix", "@{canary}")), trial: onHostNetwork, act: dialUnix},
+		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(s *scene.Scene) error {
+			if needScoping(s) == nil {
 				return scene.AbsentError("this kernel can scope abstract sockets")
 			}
 			return nil
-		}, act: words{"nothing"}, trial: func(s *scene.Scene, t *scene.Trial) {
-			onHostNetwork(s, t)
-			t.During = hears(s, func(shared.Event) bool { return true })
-		}, after: eventArrived},
-		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dial("unix"), grant: showing("{outside}", shared.ReadOnly)},
-		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: words{"{shown}"}, hide: words{"{shown}/s"},
-			act: dial("unix"), grant: unhidden},
-		{ID: "net.14", Title: "a hidden socket in the workspace", prepare: listen("unix", "{ws}/s"), hide: words{"{ws}/s"}, act: dial("unix"), grant: unhidden},
-		{ID: "net.15", Title: "a hidden socket by a symlink", prepare: func(s *scene.Scene) error {
-			return errors.Join(listen("unix", "{ws}/s")(s), linkTo("s", "ws/alias")(s))
-		}, hide: words{"{ws}/s"}, act: words{"dial", "unix", "{ws}/alias", "{canary}"}, grant: unhidden},
-		{ID: "net.16", Title: "the engine's own descriptors", Only: OnlyLinux, act: words{"descriptors"},
-			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("descriptors-opened") }},
+		}, act: "nothing", trial: change(onHostNetwork).and(hears(func(*scene.Scene, shared.Event) bool { return true })), after: eventArrived},
+		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dialUnix, grant: showing("{outside}", shared.ReadOnly)},
+		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: "{shown}", hide: "{shown}/s",
+			act: dialUnix, grant: unhidden},
+		{ID: "net.14", Title: "a hidden socket in the workspace", prepare: listen("unix", "{ws}/s"), hide: "{ws}/s", act: dialUnix, grant: unhidden},
+		{ID: "net.15", Title: "a hidden socket by a symlink",
+			prepare: all(listen("unix", "{ws}/s"), linkTo("s", "ws/alias")), hide: "{ws}/s", act: "dial unix {ws}/alias {canary}", grant: unhidden},
+		{ID: "net.16", Title: "the engine's own descriptors", Only: OnlyLinux, act: "descriptors", grant: does("do openat -100 {kit} 0 then descriptors")},
 		{ID: "net.17", Title: "sockets among the engine's variables", Unmodelled: decidedByEngine,
-			act:   words{"variables", "SBXHOST_CHANNEL", "SBXHOST_ENGINE", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_PROTOCOL_VERSIONS", "SBXHOST_TOKEN"},
+			act:   "variables SBXHOST_CHANNEL SBXHOST_ENGINE PLUGIN_UNIX_SOCKET_DIR PLUGIN_PROTOCOL_VERSIONS SBXHOST_TOKEN",
 			grant: func(_ *scene.Scene, t *scene.Trial) { t.Setenv("SBXHOST_CHANNEL", "3") }},
-		{ID: "net.18", Title: "a loopback of its own works", Works: true, act: words{"own-loopback"}},
-		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: words{"own-socket", "/tmp/s{unique}"}},
+		{ID: "net.18", Title: "a loopback of its own works", Works: true, act: "own-server tcp 127.0.0.1:0"},
+		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: "own-server unix /tmp/s{unique}"},
 		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: listen("tcp", "127.0.0.1:0"),
-			trial: onHostNetwork, act: dial("tcp"), ownNetwork: true},
+			trial: onHostNetwork, act: dialTCP, ownNetwork: true},
 		onIt("net.21", "changing the host's interfaces", "interface-up"),
-		onIt("net.22", "packet sockets on the host's network", "socket", "packet"),
-		onIt("net.23", "raw sockets on the host's network", "socket", "raw"),
+		onIt("net.22", "packet sockets on the host's network", "socket 17,3,0"),
+		onIt("net.23", "raw sockets on the host's network", "socket 2,3,1 10,3,58"),
 		privilegedPorts,
 		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
-			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dial("tcp"), control: controlOutside},
-		{ID: "net.27", Title: "a name that no rule lists, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) && e.Details["reason"] != "" })
-		}, act: dial("tcp"), grant: listed, after: eventArrived},
-		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			t.Spec.Network.Names = append(t.Spec.Network.Names, s.Values["addr"]+" private", "!"+s.Values["name"])
-			t.During = hears(s, func(e shared.Event) bool { return eventAbout(s, e, false) })
-		}, act: dial("tcp"), grant: func(_ *scene.Scene, t *scene.Trial) {
-			t.Spec.Network.Names = t.Spec.Network.Names[:len(t.Spec.Network.Names)-1]
-		}, after: eventArrived},
+			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP, control: controlOutside},
+		refused("net.27", "a name that no rule lists", listenNamed, byName),
+		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed,
+			trial: change(byName).and(listed, rule("!{name}"), hears(func(s *scene.Scene, e shared.Event) bool { return eventAbout(s, e, "false") })),
+			act:   dialTCP, grant: change(byName).and(listed), after: eventArrived},
 		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			listed(s, t)
 			t.Act = append(t.Act, sent)
 			begin, told := time.Now(), 0
-			t.During = hears(s, func(e shared.Event) bool {
-				if eventAbout(s, e, true) {
+			change(byName).and(listed, hears(func(s *scene.Scene, e shared.Event) bool {
+				if eventAbout(s, e, "true") {
 					told++
 				}
+				want := map[string]string{"port": strconv.Itoa(int(port(s))), "received": strconv.Itoa(len(s.Canary)), "sent": strconv.Itoa(len(sent)), "connections": "1"}
+				for key, value := range want {
+					if e.Details[key] != value {
+						return false
+					}
+				}
 				duration, _ := strconv.ParseInt(e.Details["duration_ns"], 10, 64)
-				return eventAbout(s, e, true) && e.Details["port"] == strconv.Itoa(int(port(s))) && e.Details["received"] == strconv.Itoa(len(s.Canary)) && e.Details["sent"] == strconv.Itoa(len(sent)) && e.Details["connections"] == "1" &&
-					told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
-			})
-		}, act: dial("tcp"), after: eventArrived},
+				return eventAbout(s, e, "true") && told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
+			}))(s, t)
+		}, act: dialTCP, after: eventArrived},
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s) ^ 1, port(s)} // not the first alone
-		}, act: dial("tcp")},
+		}, act: dialTCP},
 		{ID: "net.29", Title: "a published port works", Works: true, prepare: func(s *scene.Scene) error {
 			err := freePort(s)
 			s.Values["other"] = strconv.Itoa(int(port(s)))
@@ -294,35 +291,25 @@ func networkProbes() []Probe {
 			t.Do("serve", fmt.Sprintf("127.0.0.1:%d", port(s)^1), s.Canary)
 		}},
 		{ID: "net.37", Title: "a port that no rule lists of a name that one does", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			t.Spec.Network.Names = append(t.Spec.Network.Names, fmt.Sprintf("%s:%d private", s.Values["name"], port(s)^1))
-		}, act: dial("tcp"), grant: listed},
-		{ID: "net.38", Title: "a private address of a name whose rule has none, of which an event tells", prepare: listenNamed, trial: refusedWith(func(s *scene.Scene) string {
-			return s.Values["addr"]
-		}), act: dial("tcp"), grant: listed, after: eventArrived},
-		{ID: "net.39", Title: "a name that ends like one that a rule lists, of which an event tells", prepare: func(s *scene.Scene) error {
-			if err := listenNamed(s); err != nil {
-				return err
-			}
-			if name := s.Values["name"]; len(name) < 2 || strings.Contains("-.", name[1:2]) {
+			change(byName).and(rule(fmt.Sprintf("{name}:%d private", port(s)^1)))(s, t)
+		}, act: dialTCP, grant: listed},
+		refused("net.38", "a private address of a name whose rule has none", listenNamed, change(byName).and(rule("{addr}"))),
+		refused("net.39", "a name that ends like one that a rule lists", func(s *scene.Scene) error {
+			err := listenNamed(s)
+			if name := s.Values["name"]; err == nil && (len(name) < 2 || strings.Contains("-.", name[1:2])) {
 				return scene.AbsentError("no rule can list the end of the machine's name")
 			}
-			return nil
-		}, trial: refusedWith(func(s *scene.Scene) string {
-			addr := s.Values["addr"]
-			return addr[min(1, len(addr)):] + " private"
-		}), act: dial("tcp"), grant: listed, after: eventArrived},
-		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy}, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			listed(s, t)
-		}, act: words{"by-each-proxy", "{addr}", "{canary}"}},
-		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy}, prepare: listenWeb, trial: func(s *scene.Scene, t *scene.Trial) {
-			byName(s, t)
-			t.Act = append(t.Act, s.Values["numeric"])
-		}, act: words{"by-any-proxy", "{canary}", "{addr}"}, grant: listed},
+			s.Values["end"] = strings.TrimPrefix(s.Values["addr"], s.Values["name"][:min(1, len(s.Values["name"]))])
+			return err
+		}, change(byName).and(rule("{end} private"))),
+		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
+			prepare: listenNamed, trial: change(byName).and(listed),
+			act: "dial HTTP_PROXY {addr} {canary} then dial HTTPS_PROXY {addr} {canary} then dial ALL_PROXY {addr} {canary}"},
+		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
+			prepare: listenWeb, trial: byName, act: "by-any-proxy {canary} {addr} {numeric}", grant: listed},
 		named(toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"))),
 		named(toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward)),
 		named(toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket)),
-		named(Probe{ID: "net.33", Title: "a route to anywhere, with a list of names", act: words{"route", "192.0.2.1:53", "[2001:db8::1]:53"}, Maybe: true}),
+		named(Probe{ID: "net.33", Title: "a route to anywhere, with a list of names", act: anywhere, Maybe: true}),
 	}
 }

@@ -48,7 +48,7 @@ func byKey(s *scene.Scene, what string, control, get, a, b uintptr) error {
 }
 
 // needScoping wants Landlock's scopes for abstract sockets.
-func needScoping() error {
+func needScoping(*scene.Scene) error {
 	const scopesSince = 6
 	if abi, _ := confine.ABI(); abi < scopesSince {
 		return scene.AbsentError("this kernel cannot keep a command from abstract sockets of its network (Landlock ABI 6)")

@@ -15,7 +15,7 @@ func inheritDirectory(*scene.Scene) error { return errOnlyLinux }
 func takeHandle(*scene.Scene) error       { return errOnlyLinux }
 func makeSharedMemory(*scene.Scene) error { return errOnlyLinux }
 func makeMessageQueue(*scene.Scene) error { return errOnlyLinux }
-func needScoping() error                  { return errOnlyLinux }
+func needScoping(*scene.Scene) error      { return errOnlyLinux }
 
 // exchange cannot be done in one step here.
 func exchange(a, b string) error {

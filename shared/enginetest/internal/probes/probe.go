@@ -4,6 +4,7 @@
 package probes
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,8 +24,35 @@ const (
 	groupMacOS       = "macOS"                // what that system alone has
 )
 
-// words are paths, or an action with its arguments. See fill for what they may stand for.
-type words []string
+// A preparation plants what a probe is about, outside of the sandbox.
+type preparation func(s *scene.Scene) error
+
+// all does several.
+func all(list ...preparation) preparation {
+	return func(s *scene.Scene) (err error) {
+		for _, f := range list {
+			err = cmp.Or(err, f(s))
+		}
+		return err
+	}
+}
+
+// A change is one of a probe's trial.
+type change func(s *scene.Scene, t *scene.Trial)
+
+// and makes several.
+func (c change) and(more ...change) change {
+	return func(s *scene.Scene, t *scene.Trial) {
+		for _, f := range append([]change{c}, more...) {
+			f(s, t)
+		}
+	}
+}
+
+// does replaces the trial's action.
+func does(act string) change {
+	return func(s *scene.Scene, t *scene.Trial) { t.Act, t.First = s.Words(act), nil }
+}
 
 // A Probe is one obligation and how it is tried.
 type Probe struct {
@@ -35,15 +63,14 @@ type Probe struct {
 	// Features are needed besides those that the Spec requires by itself.
 	Features []shared.Feature
 	// Only is the system that it is for, OnlyLinux or OnlyDarwin; empty is every one.
-	Only string
-	// prepare plants what the probe is about, outside of the sandbox.
-	prepare func(s *scene.Scene) error
+	Only    string
+	prepare preparation
 	// act is what is tried, in a sandbox that shows the workspace, writable, on the minimal
 	// view and without a network; show are paths that it shows as well, read-only, and hide
-	// paths that it hides.
-	act, show, hide words
+	// paths that it hides. Spaces are between words; see [scene.Scene.Fill] for what is in braces.
+	act, show, hide string
 	// trial changes that in other ways.
-	trial func(s *scene.Scene, t *scene.Trial)
+	trial change
 	// Works says that the action must succeed; otherwise it must not.
 	Works bool
 	// Refusal says that the engine may refuse the Spec or the Command instead.
@@ -51,7 +78,7 @@ type Probe struct {
 
 	// grant changes the trial so that the action succeeds in the engine. Without it, or
 	// with a control that says so, it succeeds without a sandbox.
-	grant   func(s *scene.Scene, t *scene.Trial)
+	grant   change
 	control control
 	// ownNetwork says that the probe is about the host's own network, to which
 	// an engine that claims FeatureNetworkTranslated grants no access.
@@ -110,7 +137,7 @@ func (p *Probe) Where() control {
 }
 
 // Tried reports whether the probe tries an action, and has no code of its own.
-func (p *Probe) Tried() bool { return p.act != nil || p.trial != nil }
+func (p *Probe) Tried() bool { return p.act != "" || p.trial != nil }
 
 // OfLimit reports whether the probe is about a limit, which an engine can enforce without
 // isolation.
@@ -130,14 +157,12 @@ var fromSecond = map[string]string{"read.13": "read.82", "read.40": "read.80", "
 
 // again is the probe from the second command.
 func (p Probe) again(id string) *Probe {
-	trial := p.trial
 	p.ID, p.Title = id, p.Title+", from the second command"
-	p.trial = func(s *scene.Scene, t *scene.Trial) {
-		if trial != nil {
-			trial(s, t)
-		}
-		t.First = append(t.First, []string{"nothing"})
+	nothing := first("nothing")
+	if p.trial != nil {
+		nothing = p.trial.and(nothing)
 	}
+	p.trial = nothing
 	return &p
 }
 

@@ -51,8 +51,8 @@ func TestActionsExist(t *testing.T) {
 		sc := k.Layout(p.Place(), p.ID)
 		sc.Plant() // which fails where a victim is needed, that nothing starts here
 		for _, tr := range []*scene.Trial{p.Asked(sc), p.Granted(sc)} {
-			if !actor.Has(tr.Act[0]) {
-				t.Errorf("%s: no action %q", p.ID, tr.Act[0])
+			if !actor.Has(tr.Act) {
+				t.Errorf("%s: no action %q", p.ID, tr.Act)
 			}
 			if text := strings.Join(tr.Act, " "); strings.Contains(text, "{") && p.prepare == nil {
 				t.Errorf("%s: nothing stands for what is in braces: %s", p.ID, text)

@@ -18,14 +18,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// namespace is a probe that a namespace is not the host's.
-func namespace(id, name string) Probe {
-	return Probe{ID: id, Title: "the host's " + name + " namespace", Only: OnlyLinux, Maybe: true,
-		prepare: linkOfNamespace(name), act: words{"namespace", name, "{namespace}"}}
-}
-
 // linkOfNamespace finds the host's own namespace, for {namespace}.
-func linkOfNamespace(name string) func(*scene.Scene) error {
+func linkOfNamespace(name string) preparation {
 	return func(s *scene.Scene) error {
 		link, err := os.Readlink("/proc/self/ns/" + name)
 		if err != nil {
@@ -37,19 +31,30 @@ func linkOfNamespace(name string) func(*scene.Scene) error {
 }
 
 // limiting sets limits.
-func limiting(limits shared.Limits) func(*scene.Scene, *scene.Trial) {
+func limiting(limits shared.Limits) change {
 	return func(_ *scene.Scene, t *scene.Trial) { t.Spec.Limits = limits }
+}
+
+// onTerminal gives the command a terminal.
+func onTerminal(_ *scene.Scene, t *scene.Trial) { t.TTY = true }
+
+// linux is a probe of what a machine may refuse to everybody. Its control runs outside.
+func linux(id, title, act string) Probe {
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act}
+}
+
+// privileged is one whose control has all capabilities.
+func privileged(id, title, act string) Probe {
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, control: ControlPrivileged}
 }
 
 // processProbes are about a command among the host's processes.
 func processProbes() []Probe {
-	linux := func(id, title string, act ...string) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act}
+	namespace := func(id, name string) Probe {
+		return Probe{ID: id, Title: "the host's " + name + " namespace", Only: OnlyLinux, Maybe: true,
+			prepare: linkOfNamespace(name), act: "namespace " + name + " {namespace}"}
 	}
-	privileged := func(id, title string, act ...string) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, control: ControlPrivileged}
-	}
-	limit := func(id, title string, feature shared.Feature, limits, granted shared.Limits, act ...string) Probe {
+	limit := func(id, title string, feature shared.Feature, limits, granted shared.Limits, act string) Probe {
 		return Probe{ID: id, Title: title, Unmodelled: decidedByLimits, Features: []shared.Feature{feature}, trial: limiting(limits), act: act, grant: limiting(granted)}
 	}
 	return []Probe{
@@ -60,55 +65,52 @@ func processProbes() []Probe {
 		namespace("proc.05", "user"),
 		namespace("proc.06", "cgroup"),
 		namespace("proc.07", "net"),
-		linux("proc.08", "the host's processes in /proc", "processes", "20"),
-		{ID: "proc.09", Title: "signals to the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: words{"signal", "{victim's pid}", "0"}},
+		linux("proc.08", "the host's processes in /proc", "processes 20"),
+		{ID: "proc.09", Title: "signals to the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: "do kill {pid} 0"},
 		privileged("proc.10", "capabilities", "capabilities"),
-		{ID: "proc.11", Title: "a bounding set that is not empty", Only: OnlyLinux, Maybe: true, prepare: linkOfNamespace("user"),
-			act: words{"bounding", "{namespace}"}},
-		linux("proc.12", "new privileges by executing a file", "status-not", "NoNewPrivs", "1"),
-		linux("proc.13", "system calls without a filter", "status-not", "Seccomp", "2"),
-		linux("proc.14", "becoming another user", "setuid", "1"),
-		linux("proc.15", "other groups", "setgroups", "12345"),
-		privileged("proc.16", "a new root directory", "chroot", "{ws}"),
-		linux("proc.17", "a nested user namespace by clone", "clone", "user"),
-		linux("proc.18", "a nested user namespace by unshare", "unshare", "user"),
-		privileged("proc.19", "another mount namespace", "unshare", "mnt"),
-		privileged("proc.20", "another network namespace", "unshare", "net"),
-		privileged("proc.21", "another pid namespace", "clone", "pid"),
-		privileged("proc.22", "entering a namespace", "setns", "net"),
-		privileged("proc.23", "mounting a tmpfs", "mount", "tmpfs", "{ws}/sub"),
-		privileged("proc.24", "mounting /proc anew", "mount", "proc", "{ws}/sub"),
-		privileged("proc.25", "binding a directory elsewhere", "mount", "bind", "{ws}/sub", "{ws}/keys"),
-		{ID: "proc.26", Title: "killing the init", Only: OnlyLinux, prepare: linkOfNamespace("pid"), act: words{"kill-init", "{namespace}"},
-			grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("kill-child") }},
-		{ID: "proc.27", Title: "tracing the init", Only: OnlyLinux, Maybe: true, act: words{"trace", "1"},
-			control: controlOutside, grant: func(_ *scene.Scene, t *scene.Trial) { t.Do("trace", "child") }},
-		{ID: "proc.28", Title: "shared memory of the host by its key", Only: OnlyLinux, prepare: makeSharedMemory, act: words{"shm", "{key}"}},
-		{ID: "proc.29", Title: "message queues of the host by their key", Only: OnlyLinux, prepare: makeMessageQueue, act: words{"msg", "{key}"}},
+		{ID: "proc.11", Title: "a bounding set that is not empty", Only: OnlyLinux, Maybe: true, prepare: linkOfNamespace("user"), act: "bounding {namespace}"},
+		linux("proc.12", "new privileges by executing a file", "status-not NoNewPrivs 1"),
+		linux("proc.13", "system calls without a filter", "status-not Seccomp 2"),
+		linux("proc.14", "becoming another user", "do setresuid 1 1 1"), // of one thread alone, which is enough to see
+		linux("proc.15", "other groups", "do setgroups 0 0"),
+		privileged("proc.16", "a new root directory", "do chroot {ws}"),
+		linux("proc.17", "a nested user namespace by clone", "clone user"),
+		linux("proc.18", "a nested user namespace by unshare", "unshare user"),
+		privileged("proc.19", "another mount namespace", "unshare mnt"),
+		privileged("proc.20", "another network namespace", "unshare net"),
+		privileged("proc.21", "another pid namespace", "clone pid"),
+		// The namespace that it is in already, for which the kernel asks the same capability.
+		privileged("proc.22", "entering a namespace", "do openat -100 /proc/self/ns/net 0 then do setns $result 0"),
+		privileged("proc.23", "mounting a tmpfs", "do mount tmpfs {ws}/sub tmpfs 0 0 then do umount2 {ws}/sub 2"),
+		privileged("proc.24", "mounting /proc anew", "do mount proc {ws}/sub proc 0 0 then do umount2 {ws}/sub 2"),
+		privileged("proc.25", "binding a directory elsewhere", "do mount {ws}/sub {ws}/keys 0 0x1000 0 then do umount2 {ws}/keys 2"),
+		{ID: "proc.26", Title: "killing the init", Only: OnlyLinux, prepare: linkOfNamespace("pid"), act: "kill-init {namespace}", grant: does("do kill $child 9")},
+		{ID: "proc.27", Title: "tracing the init", Only: OnlyLinux, Maybe: true, act: "do ptrace 0x4206 1 0 0", // PTRACE_SEIZE
+			control: controlOutside, grant: does("do ptrace 0x4206 $child 0 0")},
+		{ID: "proc.28", Title: "shared memory of the host by its key", Only: OnlyLinux, prepare: makeSharedMemory, act: "do shmget {key} 0 0"},
+		{ID: "proc.29", Title: "message queues of the host by their key", Only: OnlyLinux, prepare: makeMessageQueue, act: "do msgget {key} 0"},
 		{ID: "proc.30", Title: "the host's name", Only: OnlyLinux, trial: func(_ *scene.Scene, t *scene.Trial) {
 			name, _ := os.Hostname()
 			t.Do("hostname", name)
 		}, Maybe: true},
-		{ID: "proc.31", Title: "the controlling terminal of whoever started it", Only: OnlyLinux, act: words{"read-tty"},
-			grant: func(_ *scene.Scene, t *scene.Trial) { t.TTY = true }},
+		{ID: "proc.31", Title: "the controlling terminal of whoever started it", Only: OnlyLinux, act: "read-tty", grant: onTerminal},
 		{ID: "proc.32", Title: "core dumps", Only: OnlyLinux, custom: coreDump},
-		linux("proc.33", "a score that spares it from the out-of-memory killer", "oom-score", "-500"),
-		linux("proc.34", "a higher priority", "priority", "-5"),
-		limit("proc.35", "more processes than the limit", shared.FeatureLimitPIDs, shared.Limits{PIDs: 40}, shared.Limits{PIDs: 2000}, "spawn", "80"),
+		linux("proc.33", "a score that spares it from the out-of-memory killer", "write /proc/self/oom_score_adj -500"),
+		linux("proc.34", "a higher priority", "do setpriority 0 0 -5"),
+		limit("proc.35", "more processes than the limit", shared.FeatureLimitPIDs, shared.Limits{PIDs: 40}, shared.Limits{PIDs: 2000}, "spawn 80"),
 		limit("proc.36", "more memory than the limit, in one process", shared.FeatureLimitMemory,
-			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "1", "400"),
+			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate 1 400"),
 		limit("proc.37", "more memory than the limit, in many processes", shared.FeatureLimitMemory,
-			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate", "8", "50"),
-		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files", "100"),
+			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate 8 50"),
+		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files 100"),
 		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: []shared.Feature{shared.FeatureLimitCPUs},
-			trial: limiting(shared.Limits{CPUs: 0.25}), act: words{"burn", "2s", "800ms"}, grant: func(_ *scene.Scene, t *scene.Trial) {
-				t.Spec.Limits.CPUs = 4
-				t.Do("burn", "50s", "800ms") // on a machine that has much else to do
-			}},
+			trial: limiting(shared.Limits{CPUs: 0.25}), act: "burn 2s 800ms",
+			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 800ms"))}, // on a machine that has much else to do
 		privileged("proc.40", "raising a limit of resources", "raise-limit"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
 			Features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
-		{ID: "proc.42", Title: "limits of the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: words{"limit", "{victim's pid}"}},
+		// Of its processor time: no limit.
+		{ID: "proc.42", Title: "limits of the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: "do prlimit64 {pid} 0 " + strings.Repeat(`\xff`, 16) + " 0"},
 	}
 }
 
@@ -172,82 +174,75 @@ func asAnotherUser(s *scene.Scene) {
 
 // coreDump ends a command by a signal that dumps core.
 func coreDump(s *scene.Scene) {
-	o := s.Attempt(s.Trying("die", "6"))
+	s.Must(scene.CoresStay())
+	t := s.NewTrial()
+	t.Command.Args = []string{"/bin/sh", "-c", `ulimit -c "$(ulimit -H -c)"; kill -ABRT $$`}
+	o := s.Attempt(t)
 	s.Must(errors.Join(o.Refused, o.Broke))
-	if o.Status.Signal != 6 {
+	found, _ := filepath.Glob(s.Path("ws/core*"))
+	switch {
+	case o.Status.Signal != syscall.SIGABRT:
 		s.End(scene.ControlFailed, "it did not die by SIGABRT: %v", o.Status)
-	}
-	names, err := os.ReadDir(s.WS)
-	s.Must(err)
-	for _, name := range names {
-		if strings.HasPrefix(name.Name(), "core") {
-			s.End(scene.Leaked, "a core file in the workspace: %s", name.Name())
-		}
-	}
-	if o.Status.CoreDumped {
-		s.End(scene.Leaked, "the kernel dumped core, to where core_pattern says")
+	case o.Status.CoreDumped || len(found) > 0:
+		s.End(scene.Leaked, "the kernel dumped core: %q", found)
 	}
 }
 
-// filtered is a probe of a system call that no command needs, and that was a way out of a sandbox
-// before. Its control is the same call outside.
-func filtered(id, title, call string, c control) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, control: c, act: words{"call", call}}
-}
-
-// kernelProbes are about the kernel's interfaces.
+// kernelProbes are about the kernel's interfaces: system calls that no command needs, and that were a way
+// out of a sandbox before.
 func kernelProbes() []Probe {
-	const out, priv = controlOutside, ControlPrivileged
-	socket := func(id, title, kind string, c control) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, control: c, act: words{"socket", kind}}
-	}
-	terminal := func(id, title, name string) Probe {
-		return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: words{"terminal", name}, trial: func(_ *scene.Scene, t *scene.Trial) { t.TTY = true }}
+	call := func(id, title, call string) Probe { return linux(id, title, "call "+call) }
+	byRoot := func(id, title, call string) Probe { return privileged(id, title, "call "+call) }
+	terminal := func(id, title, call string) Probe {
+		p := linux(id, title, "call "+call)
+		p.trial = onTerminal
+		return p
 	}
 	return []Probe{
-		terminal("kernel.01", "typing into the terminal (TIOCSTI)", "tiocsti"),
-		terminal("kernel.02", "the same with high bits set in the request", "tiocsti-high"),
-		terminal("kernel.03", "the console's selection (TIOCLINUX)", "tioclinux"),
-		terminal("kernel.04", "the same with high bits set in the request", "tioclinux-high"),
-		filtered("kernel.05", "tracing a process", "ptrace", out),
-		filtered("kernel.06", "reading a process's memory", "process_vm_readv", out),
-		filtered("kernel.07", "writing a process's memory", "process_vm_writev", out),
-		filtered("kernel.08", "taking a descriptor of another process", "pidfd_getfd", out),
-		filtered("kernel.09", "programs in the kernel (bpf)", "bpf", priv),
-		filtered("kernel.10", "handling page faults (userfaultfd)", "userfaultfd", out),
-		filtered("kernel.11", "performance counters", "perf_event_open", out),
-		filtered("kernel.12", "keyrings (keyctl)", "keyctl", out),
-		filtered("kernel.13", "keys (add_key)", "add_key", out),
-		filtered("kernel.14", "keys (request_key)", "request_key", out),
-		filtered("kernel.15", "another kernel (kexec_load)", "kexec_load", out),
-		filtered("kernel.16", "another kernel (kexec_file_load)", "kexec_file_load", out),
-		filtered("kernel.17", "modules (init_module)", "init_module", out),
-		filtered("kernel.18", "modules (finit_module)", "finit_module", out),
-		filtered("kernel.19", "modules (delete_module)", "delete_module", out),
-		filtered("kernel.20", "io_uring", "io_uring_setup", out),
-		filtered("kernel.21", "personality", "personality", out),
-		filtered("kernel.22", "clone3, whose flags no filter can see", "clone3", out),
-		filtered("kernel.23", "new mounts (open_tree)", "open_tree", priv),
-		filtered("kernel.24", "new mounts (fsopen)", "fsopen", priv),
-		filtered("kernel.25", "new mounts (move_mount)", "move_mount", priv),
-		filtered("kernel.26", "mount attributes (mount_setattr)", "mount_setattr", priv),
-		filtered("kernel.27", "another root (pivot_root)", "pivot_root", priv),
-		filtered("kernel.28", "unmounting", "umount2", priv),
-		filtered("kernel.29", "swap", "swapon", out),
-		filtered("kernel.30", "rebooting", "reboot", out),
-		filtered("kernel.31", "the clock", "adjtimex", out),
-		filtered("kernel.32", "the host's name (sethostname)", "sethostname", priv),
-		filtered("kernel.33", "process accounting", "acct", out),
-		filtered("kernel.34", "ports (iopl)", "iopl", out),
-		filtered("kernel.35", "system calls of the 32-bit entry", "int80-keyctl", out),
-		filtered("kernel.36", "system calls of the x32 kind", "x32-keyctl", out),
-		filtered("kernel.37", "x32 system calls that the filter allows by another number", "x32-getpid", out),
-		filtered("kernel.38", "watching the whole file system (fanotify)", "fanotify_init", priv),
-		socket("kernel.39", "sockets to virtual machines (AF_VSOCK)", "vsock", out),
-		socket("kernel.40", "the kernel's cryptography (AF_ALG)", "alg", out),
-		socket("kernel.41", "packet sockets (AF_PACKET)", "packet", priv),
-		socket("kernel.42", "raw sockets", "raw", priv),
-		socket("kernel.43", "bluetooth and other rare families", "rare", out),
+		terminal("kernel.01", "typing into the terminal (TIOCSTI)", "ioctl 0 0x5412 x"),
+		terminal("kernel.02", "the same with high bits set in the request", "ioctl 0 0x100005412 x"), // the kernel looks at the lower half alone
+		terminal("kernel.03", "the console's selection (TIOCLINUX)", `ioctl 0 0x541c \x06`),          // TIOCL_GETSHIFTSTATE, which changes nothing
+		terminal("kernel.04", "the same with high bits set in the request", `ioctl 0 0x10000541c \x06`),
+		call("kernel.05", "tracing a process", "ptrace 0x4206 $child 0 0"),
+		call("kernel.06", "reading a process's memory", "process_vm_readv 0 0 0 0 0 0"), // of no length
+		call("kernel.07", "writing a process's memory", "process_vm_writev 0 0 0 0 0 0"),
+		call("kernel.08", "taking a descriptor of another process", "pidfd_getfd -1 0 0"),
+		byRoot("kernel.09", "programs in the kernel (bpf)", `bpf 0 \x02\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x01 20`), // an array of one element
+		call("kernel.10", "handling page faults (userfaultfd)", "userfaultfd 1"),
+		call("kernel.11", "performance counters", "perf_event_open 0 0 -1 -1 0"),
+		call("kernel.12", "keyrings (keyctl)", "keyctl 0 -2 1"),
+		call("kernel.13", "keys (add_key)", "add_key user sbxhost-probe x 1 -2"),
+		call("kernel.14", "keys (request_key)", "request_key user sbxhost-no-such-key 0 -2"),
+		call("kernel.15", "another kernel (kexec_load)", "kexec_load 0 17 0 -1"), // more segments than there can be
+		call("kernel.16", "another kernel (kexec_file_load)", "kexec_file_load -1 -1 0 0 -1"),
+		call("kernel.17", "modules (init_module)", "init_module 0 0 x"),
+		call("kernel.18", "modules (finit_module)", "finit_module -1 x -1"),
+		call("kernel.19", "modules (delete_module)", "delete_module sbxhost-no-such-module 0x800"),
+		call("kernel.20", "io_uring", `io_uring_setup 1 \x00`),
+		call("kernel.21", "personality", "personality 0x40000"), // ADDR_NO_RANDOMIZE, for this process
+		call("kernel.22", "clone3, whose flags no filter can see", "clone3 0 0"),
+		byRoot("kernel.23", "new mounts (open_tree)", "open_tree -100 / 1"),
+		byRoot("kernel.24", "new mounts (fsopen)", "fsopen tmpfs 1"),
+		byRoot("kernel.25", "new mounts (move_mount)", "move_mount -100 / -100 / 0"),
+		byRoot("kernel.26", "mount attributes (mount_setattr)", `mount_setattr -100 / 0 \x00 32`), // which changes nothing
+		byRoot("kernel.27", "another root (pivot_root)", "pivot_root / /"),
+		byRoot("kernel.28", "unmounting", "umount2 / 5"), // flags that exclude each other
+		call("kernel.29", "swap", "swapon sbxhost-no-such-file 0"),
+		call("kernel.30", "rebooting", "reboot 0 0 0 0"),
+		call("kernel.31", "the clock", `adjtimex \x00\x40`),                       // ADJ_TICK, to a value that none may set
+		byRoot("kernel.32", "the host's name (sethostname)", "sethostname x 100"), // too long
+		call("kernel.33", "process accounting", "acct /no/such"),
+		call("kernel.34", "ports (iopl)", "iopl 3"),
+		linux("kernel.35", "system calls of the 32-bit entry", "int80"),
+		call("kernel.36", "system calls of the x32 kind", "x32-keyctl 0 -2 1"),
+		call("kernel.37", "x32 system calls that the filter allows by another number", "x32-getpid"),
+		byRoot("kernel.38", "watching the whole file system (fanotify)", "fanotify_init 0 0"),
+		// The kinds of sockets are family, type, protocol, as Linux numbers them.
+		linux("kernel.39", "sockets to virtual machines (AF_VSOCK)", "socket 40,1,0"),
+		linux("kernel.40", "the kernel's cryptography (AF_ALG)", "socket 38,5,0"),
+		privileged("kernel.41", "packet sockets (AF_PACKET)", "socket 17,3,0"),
+		privileged("kernel.42", "raw sockets", "socket 2,3,1 10,3,58"),
+		linux("kernel.43", "bluetooth and other rare families", "socket 31,3,1 29,3,1 30,4,0 21,5,0 44,3,0 39,3,0 15,3,2"),
 	}
 }
 
@@ -255,42 +250,43 @@ func kernelProbes() []Probe {
 // has a session of its own, ignores signals and holds the command's output
 // open, which is how it is noticed.
 func lifetimeProbes() []Probe {
-	survivor := func(id, title, kind string, end func(*scene.Trial)) Probe {
+	survivor := func(id, title, kind string, end func(shared.Sandbox, *scene.Trial)) Probe {
 		return Probe{ID: id, Title: title, Unmodelled: decidedByEnd, custom: func(s *scene.Scene) { outlives(s, kind, end) }}
 	}
-	by := func(sig syscall.Signal) func(*scene.Trial) {
-		return func(t *scene.Trial) {
-			t.Awaited = true
+	by := func(sig syscall.Signal) func(shared.Sandbox, *scene.Trial) {
+		return func(_ shared.Sandbox, t *scene.Trial) {
 			t.During = func(p shared.Process) { p.Signal(context.Background(), sig) }
 		}
 	}
 	return []Probe{
-		survivor("life.01", "a daemon after the command's exit", "exit", func(*scene.Trial) {}),
-		survivor("life.02", "a daemon after the command's death by a signal", "die", func(*scene.Trial) {}),
-		survivor("life.03", "a daemon after the timeout", "stay", func(t *scene.Trial) { t.Command.Timeout, t.Command.Grace = 300*time.Millisecond, 100*time.Millisecond }),
+		survivor("life.01", "a daemon after the command's exit", "exit", nil),
+		survivor("life.02", "a daemon after the command's death by a signal", "die", nil),
+		survivor("life.03", "a daemon after the timeout", "stay", func(_ shared.Sandbox, t *scene.Trial) {
+			t.Command.Timeout, t.Command.Grace = 300*time.Millisecond, 100*time.Millisecond
+		}),
 		survivor("life.04", "a daemon after SIGKILL", "stay", by(syscall.SIGKILL)),
 		survivor("life.05", "a daemon after SIGTERM", "stay", by(syscall.SIGTERM)),
-		survivor("life.06", "a stopped process after the command's exit", "stopped", func(*scene.Trial) {}),
-		{ID: "life.07", Title: "a daemon after Close", Unmodelled: decidedByEnd, custom: outlivesClose},
-		{ID: "life.08", Title: "handlers of SIGTERM run when the time is up", Unmodelled: decidedByEnd, Works: true, custom: handlerRuns},
+		survivor("life.06", "a stopped process after the command's exit", "stopped", nil),
+		survivor("life.07", "a daemon after Close", "stay", func(sandbox shared.Sandbox, t *scene.Trial) {
+			t.During = func(shared.Process) { sandbox.Close(context.Background()) }
+		}),
 	}
 }
 
 // outlives runs a command that leaves a process behind.
-func outlives(s *scene.Scene, kind string, end func(*scene.Trial)) {
+func outlives(s *scene.Scene, kind string, end func(shared.Sandbox, *scene.Trial)) {
 	t := s.Trying("daemon", kind, s.Canary)
-	end(t)
-	o := s.Attempt(t)
+	sandbox := s.OpenAs(t.Sorted())
+	if end != nil {
+		end(sandbox, t)
+	}
+	t.Awaited = t.During != nil
+	o := s.AttemptIn(sandbox, t)
 	// On a slow machine the command may end before it has left a process. Such an attempt proves
 	// nothing.
-	for ; o.Refused == nil && o.Broke == nil && o.Verdict.Kind == actor.Broken && t.Command.Timeout < actor.Timeout/2; o = s.Attempt(t) {
+	for ; o.Refused == nil && o.Broke == nil && o.Verdict.Kind == actor.Broken && t.Command.Timeout < actor.Timeout/2; o = s.AttemptIn(sandbox, t) {
 		t.Command.Timeout *= 4
 	}
-	checkSurvivor(s, o)
-}
-
-// checkSurvivor says what an attempt to leave a daemon behind means.
-func checkSurvivor(s *scene.Scene, o *scene.Outcome) {
 	s.Must(errors.Join(o.Refused, o.Broke))
 	if o.Outlived {
 		endSurvivors(s)
@@ -301,36 +297,13 @@ func checkSurvivor(s *scene.Scene, o *scene.Outcome) {
 	}
 	// The control: without a sandbox the daemon stays.
 	v := s.ActOutside(s.Trying("daemon", "exit", s.Canary), false)
-	if v.Kind != actor.Got {
+	var pid int
+	if _, err := fmt.Sscanf(v.Detail, "pid %d", &pid); err != nil || pid < 2 {
 		s.End(scene.ControlFailed, "%s", v.Detail)
 	}
-	if err := endOutside(v.Detail); err != nil {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		s.End(scene.ControlFailed, "the daemon does not survive without a sandbox: %v", err)
 	}
-}
-
-// endOutside kills the daemon whose number an action outside has reported.
-func endOutside(told string) error {
-	_, text, ok := strings.Cut(told, "pid ")
-	text, _, _ = strings.Cut(text, " ")
-	pid, err := strconv.Atoi(text)
-	if !ok || err != nil || pid < 2 {
-		return fmt.Errorf("no pid in %q", told)
-	}
-	return syscall.Kill(pid, syscall.SIGKILL)
-}
-
-func outlivesClose(s *scene.Scene) {
-	t := s.Trying("daemon", "stay", s.Canary)
-	sandbox := s.OpenAs(t.Sorted())
-	closed := errors.New("the daemon was never there")
-	t.Awaited = true
-	t.During = func(shared.Process) { closed = sandbox.Close(context.WithoutCancel(s.Ctx)) }
-	o := s.Start(s.Ctx, sandbox, t)
-	s.Must(o.Refused)
-	s.Must(closed)
-	o.Broke = nil // as Close may have it
-	checkSurvivor(s, o)
 }
 
 // endSurvivors kills the processes that leaked. It finds them by this scene's canary: their number
@@ -343,20 +316,6 @@ func endSurvivors(s *scene.Scene) {
 		}
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
 			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-// handlerRuns gives a command more time if, on a slow machine, it is killed before it has a
-// handler.
-func handlerRuns(s *scene.Scene) {
-	t := s.Trying("handle-term")
-	t.Command.Grace = actor.Timeout / 2
-	for t.Command.Timeout = 500 * time.Millisecond; ; t.Command.Timeout *= 4 {
-		o := s.Attempt(t)
-		status, detail := (&Probe{Works: true}).judge(s, o)
-		if status == scene.Held || o.Status.Signal != syscall.SIGTERM || t.Command.Timeout >= actor.Timeout/8 {
-			s.End(status, "%s", detail)
 		}
 	}
 }

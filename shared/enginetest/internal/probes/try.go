@@ -42,13 +42,13 @@ func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 // Asked returns the probe's trial in a scene.
 func (p *Probe) Asked(s *scene.Scene) *scene.Trial {
 	t := s.NewTrial()
-	for _, path := range s.Fill(p.show...) {
+	for _, path := range s.Words(p.show) {
 		t.Show(path, shared.ReadOnly)
 	}
-	for _, path := range s.Fill(p.hide...) {
+	for _, path := range s.Words(p.hide) {
 		t.Hide(path)
 	}
-	t.Act = s.Fill(p.act...)
+	t.Act = s.Words(p.act)
 	if p.trial != nil {
 		p.trial(s, t)
 	}

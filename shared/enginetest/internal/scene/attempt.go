@@ -1,7 +1,6 @@
 package scene
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,27 +48,31 @@ func (o *Outcome) Output() string {
 
 // Attempt opens the trial's sandbox and runs its command there.
 func (s *Scene) Attempt(t *Trial) *Outcome {
-	ctx := s.Ctx
-	sandbox, err := s.Engine.Open(ctx, t.Sorted())
+	sandbox, err := s.Engine.Open(s.Ctx, t.Sorted())
 	if err != nil {
 		return &Outcome{Refused: err}
 	}
-	defer sandbox.Close(context.WithoutCancel(ctx))
+	defer sandbox.Close(context.WithoutCancel(s.Ctx))
+	return s.AttemptIn(sandbox, t)
+}
+
+// AttemptIn runs a trial's command, after the earlier ones, in its sandbox.
+func (s *Scene) AttemptIn(sandbox shared.Sandbox, t *Trial) *Outcome {
 	if t.Spec.Prepare {
-		earlier := &Trial{Spec: t.Spec, Command: t.Command}
+		earlier := &Trial{Command: t.Command}
 		earlier.Command.Args = []string{"/bin/true"}
-		if o := s.Start(ctx, sandbox, earlier); o.Refused != nil || o.Broke != nil {
+		if o := s.Start(s.Ctx, sandbox, earlier); o.Refused != nil || o.Broke != nil {
 			return o
 		}
 	}
 	for _, first := range t.First {
 		earlier := *t
 		earlier.Act, earlier.First = first, nil
-		if o := s.Start(ctx, sandbox, &earlier); o.Refused != nil || o.Broke != nil || o.Verdict.Kind == actor.Broken {
+		if o := s.Start(s.Ctx, sandbox, &earlier); o.Refused != nil || o.Broke != nil || o.Verdict.Kind == actor.Broken {
 			return o
 		}
 	}
-	return s.Start(ctx, sandbox, t)
+	return s.Start(s.Ctx, sandbox, t)
 }
 
 // Done is Attempt for a command that must run, and whose action must be tried.
@@ -107,7 +110,7 @@ func (s *Scene) Start(ctx context.Context, sandbox shared.Sandbox, t *Trial) *Ou
 	told := ""
 	if t.Awaited {
 		outR.SetReadDeadline(time.Now().Add(actor.Timeout))
-		told, _ = ReadUntil(outR, actor.Prefix)
+		told, _ = actor.ReadUntil(outR, actor.Prefix)
 		outR.SetReadDeadline(time.Time{})
 	}
 	stdout := collect(outR)
@@ -138,20 +141,6 @@ func (s *Scene) Command(t *Trial) shared.Command {
 		}
 	}
 	return cmd
-}
-
-// ReadUntil reads until a text has come, or until an error or the end.
-func ReadUntil(r io.Reader, text string) (string, error) {
-	var got []byte
-	buf := make([]byte, 512)
-	for !bytes.Contains(got, []byte(text)) {
-		n, err := r.Read(buf)
-		got = append(got, buf[:n]...)
-		if err != nil {
-			return string(got), err
-		}
-	}
-	return string(got), nil
 }
 
 // collect reads to the end, and keeps a part. The function that it returns waits, and reports

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,14 @@ type ending struct {
 type AbsentError string
 
 func (e AbsentError) Error() string { return string(e) }
+
+// CoresStay returns an error where cores of commands would not stay in their directories.
+func CoresStay() error {
+	if pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || strings.ContainsAny(string(pattern[:1]), "|/") {
+		return AbsentError(fmt.Sprintf("cores of this machine leave the sandbox: %q", pattern))
+	}
+	return nil
+}
 
 // End ends the case.
 func (s *Scene) End(status Status, format string, args ...any) {

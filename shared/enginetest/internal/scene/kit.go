@@ -31,7 +31,6 @@ type Kit struct {
 	scratch *scratch.Dir
 	Home    string // the caller's; "" where there is none
 	Random  string
-	victim  victim
 }
 
 // Unconfined reports whether the engine does not isolate.
@@ -67,9 +66,6 @@ func (k *Kit) Settle() (err error) {
 
 // Close removes the files of the kit.
 func (k *Kit) Close() error {
-	if k.victim.child != nil {
-		k.victim.child.End()
-	}
 	defer k.scratch.Remove()
 	return scratch.RemoveTree(k.Dir)
 }

@@ -109,6 +109,9 @@ func (s *Scene) Fill(texts ...string) (filled []string) {
 	return filled
 }
 
+// Words are the words of a text, each filled.
+func (s *Scene) Words(text string) []string { return s.Fill(strings.Fields(text)...) }
+
 // Write makes a file below the scene's directory.
 func (s *Scene) Write(name, text string) error {
 	path := s.Path(name)
