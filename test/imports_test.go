@@ -140,7 +140,7 @@ var rules = []rule{
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
 	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/native"}},
 	{packages: "test/bench/floor", ours: []string{}},
-	{packages: "test/bench", ours: []string{"host"}, others: []string{}},
+	{packages: "test/bench", ours: []string{"host", "internal/proc"}, others: []string{}},
 	{packages: "internal/testing/*", ours: []string{}},
 }
 

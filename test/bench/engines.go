@@ -37,25 +37,22 @@ const (
 // measureEngines compares what a command costs in each engine, with all that is protected by
 // default, in a git repository of 1,000 files.
 func measureEngines(ctx context.Context, s *scene, o options, r *report) (err error) {
-	repository, err := s.makeRepository()
+	repository := filepath.Join(s.dir, "repository")
+	tool := func(i int) string { return filepath.Join(s.dir, fmt.Sprint("tool", i)) }
+	err = errors.Join(git(ctx, s.dir, "init", "-q", repository),
+		plant(repository, 1000, func(i int) (string, string) { return fmt.Sprintf("src/package%d/file%d", i/10, i%10), "" }),
+		plant(repository, masks, func(i int) (string, string) { return fmt.Sprint("secrets/key", i), "" }))
+	for i := range overlays {
+		err = errors.Join(err, os.Mkdir(tool(i), 0o755))
+	}
 	if err != nil {
 		return err
 	}
-	for i := range overlays {
-		if err := os.MkdirAll(filepath.Join(s.dir, fmt.Sprintf("tool%d", i)), 0o755); err != nil {
-			return err
-		}
-	}
+	time.Sleep(settling)
 	first := s.plainBwrap(ctx)
 	warm, atOnce := []contender{first}, []contender{first}
 	var once, prepared []contender
 	for _, engine := range engines {
-		library := libraryOptions(s.dir)
-		library.Dir, library.Workspace.Root = repository, repository
-		library.Sandboxes = map[string]host.Definition{
-			sandboxFast:   {Engine: engine, Isolation: accepted[engine]},
-			sandboxMasked: {Engine: engine, Isolation: accepted[engine], DenyPaths: []string{"secrets/*"}},
-		}
 		hosts := map[string]*host.Host{}
 		for name, change := range map[string]func(*host.Options){
 			"no session": func(o *host.Options) { o.Session.OneShot = true },
@@ -63,36 +60,32 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 			"prepared":   func(o *host.Options) { o.OneShot = false },
 			"overlays": func(o *host.Options) {
 				for i := range overlays {
-					o.Workspace.Readable = append(o.Workspace.Readable, filepath.Join(s.dir, fmt.Sprintf("tool%d", i)))
+					o.Workspace.Readable = append(o.Workspace.Readable, tool(i))
 				}
 			},
 		} {
-			changed := library
-			change(&changed)
-			h, err := host.New(ctx, changed)
+			hosts[name], err = s.host(ctx, repository, func(o *host.Options) {
+				o.Sandboxes = map[string]host.Definition{
+					sandboxFast:   {Engine: engine, Isolation: accepted[engine]},
+					sandboxMasked: {Engine: engine, Isolation: accepted[engine], DenyPaths: []string{"secrets/*"}},
+				}
+				change(o)
+			})
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, h.Close()) }()
-			hosts[name] = h
 		}
-		in := func(name, sandbox string) func() error {
-			return func() error { return runLibrary(ctx, hosts[name], sandbox) }
-		}
+		session := inLibrary(ctx, hosts["session"], sandboxFast)
 		warm = append(warm,
-			contender{name: engine + ", no session", run: in("no session", sandboxFast)},
-			contender{name: engine + ", session", run: in("session", sandboxFast)},
-			contender{name: engine + ", session, 200 masks", run: in("session", sandboxMasked)},
-			contender{name: engine + ", session, 10 overlays", run: in("overlays", sandboxFast)})
+			contender{name: engine + ", no session", run: inLibrary(ctx, hosts["no session"], sandboxFast)},
+			contender{name: engine + ", session", run: session},
+			contender{name: engine + ", session, 200 masks", run: inLibrary(ctx, hosts["session"], sandboxMasked)},
+			contender{name: engine + ", session, 10 overlays", run: inLibrary(ctx, hosts["overlays"], sandboxFast)})
 		if engine != "bwrap" {
-			prepared = append(prepared, contender{name: engine + ", session, prepared", run: in("prepared", sandboxFast), settle: preparing})
+			prepared = append(prepared, contender{name: engine + ", session, prepared", run: inLibrary(ctx, hosts["prepared"], sandboxFast), settle: preparing})
 		}
-		once = append(once, contender{name: engine + ", one-shot", run: func() error {
-			cmd := s.sbxhost(ctx, engine, "/bin/true")
-			cmd.Dir = repository
-			return s.run(cmd)
-		}})
-		atOnce = append(atOnce, contender{name: engine + ", session", run: in("session", sandboxFast)})
+		once = append(once, contender{name: engine + ", one-shot", run: s.oneShot(ctx, engine, repository)})
+		atOnce = append(atOnce, contender{name: engine + ", session", run: session})
 	}
 	if err := r.compare(ctx, "Engines, in a repository of 1,000 files", append(warm, prepared...), o.rounds); err != nil {
 		return err
@@ -136,40 +129,6 @@ func (s *scene) plainBwrap(ctx context.Context) contender {
 	return contender{name: namePlain, run: func() error {
 		return s.run(exec.CommandContext(ctx, plain[0], plain[1:]...))
 	}}
-}
-
-// makeRepository gives a workspace such as people have: a repository, 100
-// directories with 10 files each, and the files that masks hide.
-func (s *scene) makeRepository() (string, error) {
-	root := filepath.Join(s.dir, "repository")
-	files := map[string]string{
-		".git/HEAD":   "ref: refs/heads/main\n",
-		".git/config": "[core]\n\trepositoryformatversion = 0\n",
-	}
-	for dir := range 100 {
-		for file := range 10 {
-			files[fmt.Sprintf("src/package%d/file%d", dir, file)] = ""
-		}
-	}
-	for i := range masks {
-		files[fmt.Sprintf("secrets/key%d", i)] = ""
-	}
-	for _, dir := range []string{".git/hooks", ".git/info", ".git/objects", ".git/refs/heads"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			return "", err
-		}
-	}
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-	}
-	time.Sleep(settling)
-	return root, nil
 }
 
 // settling is how old a configuration of git must be, by a time that nobody can set

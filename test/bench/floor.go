@@ -26,6 +26,6 @@ func measureFloor(ctx context.Context, s *scene, o options, r *report) error {
 		runs("a program that links go-plugin, and ends", program, "exit"),
 		runs("sbxhost -version", s.lean, "-version"),
 		runs("a bare host and plugin, no sandbox", program),
-		{name: "sbxhost, one-shot", run: func() error { return s.run(s.sbxhost(ctx, "native", "/bin/true")) }},
+		{name: "sbxhost, one-shot", run: s.oneShot(ctx, "native", s.workspace)},
 	}, o.rounds)
 }

@@ -20,7 +20,7 @@
 // measuring. Ratios are what to read; milliseconds are of this machine and this
 // moment. Each section has goals.
 //
-// The limits: Linux with bubblewrap and curl, and the binaries that `make build` makes. A
+// The limits: Linux with bubblewrap, curl and git, and the binaries that `make build` makes. A
 // missed goal is printed and is no failure: the exit status is 0 unless something
 // could not be measured.
 package main

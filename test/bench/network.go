@@ -29,22 +29,21 @@ func measureNetwork(ctx context.Context, s *scene, o options, r *report) (err er
 	go server.Serve(listener)
 	defer func() { err = errors.Join(err, server.Close()) }()
 
-	library := libraryOptions(s.dir)
-	library.Sandboxes = map[string]host.Definition{
-		"false":  {Engine: "native"},
-		"listed": {Engine: "native", Network: host.Network{Names: []string{"allowed.example"}}},
-		"direct": {Engine: "native", Network: host.Network{Host: true}},
-		"port":   {Engine: "native", HostPorts: []uint16{uint16(listener.Addr().(*net.TCPAddr).Port)}},
-	}
-	h, err := host.New(ctx, library)
+	h, err := s.host(ctx, s.workspace, func(o *host.Options) {
+		o.Sandboxes = map[string]host.Definition{
+			"false":  {Engine: "native"},
+			"listed": {Engine: "native", Network: host.Network{Names: []string{"allowed.example"}}},
+			"direct": {Engine: "native", Network: host.Network{Host: true}},
+			"port":   {Engine: "native", HostPorts: []uint16{uint16(listener.Addr().(*net.TCPAddr).Port)}},
+		}
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
 	const none, listed = "network = false", "a list of names"
 	if err := r.compare(ctx, "Network, ready", []contender{
-		{name: none, run: func() error { return runLibrary(ctx, h, "false") }},
-		{name: listed, run: func() error { return runLibrary(ctx, h, "listed") }},
+		{name: none, run: inLibrary(ctx, h, "false")},
+		{name: listed, run: inLibrary(ctx, h, "listed")},
 	}, o.rounds); err != nil {
 		return err
 	}

@@ -33,15 +33,6 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-func TestPeakIn(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int64{"Name:\tsbxhost\nPPid:\t17\nVmHWM:\t   18432 kB\nVmRSS:\t 9 kB\n": 18432, "Name:\tVmHWM: 7\nVmRSS:\t 9 kB\n": 0, "": 0} {
-		if got := peakIn(text); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
-	}
-}
-
 func TestGoals(t *testing.T) {
 	t.Parallel()
 	var r report

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
@@ -28,18 +29,17 @@ const (
 func measureReview(ctx context.Context, s *scene, o options, r *report) (err error) {
 	rounds := min(o.rounds, 20)
 	root := filepath.Join(s.dir, "reviewed")
-	if err := errors.Join(os.Mkdir(root, 0o755), fillGit(ctx, root, o.files)); err != nil {
-		return err
-	}
-	time.Sleep(settling)
-	library := libraryOptions(s.dir)
-	library.Dir, library.Workspace.Root = root, root
-	library.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}}
-	h, err := host.New(ctx, library)
+	err = errors.Join(git(ctx, s.dir, "init", "-q", root),
+		plant(root, o.files, func(i int) (string, string) { return fmt.Sprintf("%d/%d/%d", i/1000, i/100, i), fmt.Sprint(i) }),
+		git(ctx, root, "add", "."), git(ctx, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
+	time.Sleep(settling)
+	h, err := s.host(ctx, root, func(o *host.Options) { o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}} })
+	if err != nil {
+		return err
+	}
 	run := func(review string) func() error {
 		return func() error {
 			var stderr bytes.Buffer
@@ -88,13 +88,7 @@ exec sh -c "$3"`
 // carryOver has `sbxhost review` list and apply changes of each kind.
 func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
 	root := filepath.Join(s.dir, "changes")
-	err := os.Mkdir(root, 0o755)
-	for dir := range 100 {
-		err = errors.Join(err, os.Mkdir(filepath.Join(root, fmt.Sprint(dir)), 0o755))
-		for file := range 20 {
-			err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprint(dir), fmt.Sprint(file)), bytes.Repeat([]byte("text\n"), 200), 0o644))
-		}
-	}
+	err := plant(root, 2000, func(i int) (string, string) { return fmt.Sprintf("%d/%d", i/20, i%20), strings.Repeat("text\n", 200) })
 	if err != nil {
 		return err
 	}
@@ -128,28 +122,5 @@ func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
 	}
 	r.atMost(list, r.p50(list), 500, "ms")
 	r.atMost(apply, r.p50(apply), 500, "ms")
-	return nil
-}
-
-// fillGit makes a repository of that many files.
-func fillGit(ctx context.Context, root string, files int) error {
-	for i := range files {
-		dir := filepath.Join(root, fmt.Sprint(i/1000), fmt.Sprint(i/100))
-		if i%100 == 0 {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), fmt.Append(nil, i), 0o644); err != nil {
-			return err
-		}
-	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"}} {
-		cmd := exec.CommandContext(ctx, "git", args...)
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("git %s: %w: %.1000s", args[0], err, out)
-		}
-	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,69 +45,59 @@ type scene struct {
 	config    string
 	bin       string // the executables, installed
 	lean      string // sbxhost with its engine and init beside it
-	sessions  string // where sessions of the library's hosts are made
+	hosts     []*host.Host
 
 	stderr *os.File // of what is measured; shown when it fails
 }
 
 func newScene(bin string) (_ *scene, err error) {
-	for _, name := range executables {
-		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			return nil, fmt.Errorf("-bin: %w; run make build first", err)
-		}
-	}
 	dir, err := os.MkdirTemp("", "sbxhost-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{dir: dir, workspace: filepath.Join(dir, "work"), config: filepath.Join(dir, "config.hcl"),
-		bin:      filepath.Join(dir, "bin"),
-		sessions: filepath.Join(dir, "sessions")}
-	s.lean = filepath.Join(s.bin, "sbxhost")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	s := &scene{dir: dir, workspace: at("work"), config: at("config.hcl"), bin: at("bin"), lean: at("bin/sbxhost")}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for _, dir := range []string{s.workspace, s.bin, s.sessions} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	if s.stderr, err = os.OpenFile(filepath.Join(dir, "stderr"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+	if s.stderr, err = os.OpenFile(at("stderr"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(s.config, []byte(configText), 0o644); err != nil {
-		return nil, err
-	}
+	err = errors.Join(os.Mkdir(s.workspace, 0o700), os.Mkdir(s.bin, 0o700), os.Mkdir(at("sessions"), 0o700), os.WriteFile(s.config, []byte(configText), 0o644))
 	for _, name := range executables {
 		if err := install(filepath.Join(bin, name), filepath.Join(s.bin, name)); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("-bin: %w; run make build first", err)
 		}
 	}
-	return s, nil
+	return s, err
 }
 
 func (s *scene) close() error {
-	var errs []error
-	if s.stderr != nil {
-		errs = append(errs, s.stderr.Close())
+	errs := []error{s.stderr.Close()}
+	for _, h := range s.hosts {
+		errs = append(errs, h.Close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// libraryOptions are what the library's hosts have in common, in the scene's
-// directory.
-func libraryOptions(dir string) host.Options {
-	workspace := filepath.Join(dir, "work")
-	return host.Options{
-		EngineDir: filepath.Join(dir, "bin"),
+// host returns a host of the library, with what all have in common, in a workspace. The scene closes it.
+func (s *scene) host(ctx context.Context, workspace string, change func(*host.Options)) (*host.Host, error) {
+	o := host.Options{
+		EngineDir: s.bin,
 		Dir:       workspace,
-		Environ:   environ(dir),
+		Environ:   environ(s.dir),
 		Workspace: host.WorkspaceOptions{Root: workspace},
-		Session:   host.SessionOptions{Dir: filepath.Join(dir, "sessions")},
+		Session:   host.SessionOptions{Dir: filepath.Join(s.dir, "sessions")},
 		OneShot:   true, // what is made beforehand would be made in another contender's time
 	}
+	change(&o)
+	h, err := host.New(ctx, o)
+	if err == nil {
+		s.hosts = append(s.hosts, h)
+	}
+	return h, err
 }
 
 // environ is the caller's, with what sbxhost remembers in the scene's directory.
@@ -121,19 +110,35 @@ func environ(dir string) []string {
 // whose pages the kernel caches one by one starts a tenth to a sixth slower than
 // one that was copied or read from disk.
 func install(from, to string) error {
-	source, err := os.Open(from)
+	program, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	defer source.Close()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
+	return os.WriteFile(to, program, 0o755)
+}
+
+// plant makes n files below a directory.
+func plant(root string, n int, file func(i int) (name, text string)) error {
+	for i := range n {
+		name, text := file(i)
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
-	// Not io.Copy: copy_file_range might share what is cached.
-	buffer := make([]byte, 1<<20)
-	_, err = io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source}, buffer)
-	return errors.Join(err, target.Close())
+	return nil
+}
+
+func git(ctx context.Context, root string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("git %s: %w: %.1000s", args[0], err, out)
+	}
+	return nil
 }
 
 // run runs cmd with the null device as stdin and stdout.
@@ -162,6 +167,16 @@ func (s *scene) sbxhost(ctx context.Context, engine, program string) *exec.Cmd {
 	return cmd
 }
 
-func runLibrary(ctx context.Context, h *host.Host, sandbox string) error {
-	return h.Command(ctx, sandbox, "/bin/true").Run()
+// oneShot runs a program in a sandbox by the command line, in a workspace.
+func (s *scene) oneShot(ctx context.Context, sandbox, workspace string) func() error {
+	return func() error {
+		cmd := s.sbxhost(ctx, sandbox, "/bin/true")
+		cmd.Dir = workspace
+		return s.run(cmd)
+	}
+}
+
+// inLibrary runs a program in a sandbox of a host.
+func inLibrary(ctx context.Context, h *host.Host, sandbox string) func() error {
+	return func() error { return h.Command(ctx, sandbox, "/bin/true").Run() }
 }
