@@ -13,7 +13,6 @@ var departures = map[string]string{
 	"read.48":  "the control needs hard links, of which a command can make none",
 	"write.07": "the control needs hard links, of which a command can make none",
 	"write.41": "/tmp is the machine's and closed; there is TMPDIR instead",
-	"env.01":   "TMPDIR is added where a command has none, since there is no /tmp",
 	"net.06":   "names and addresses of interfaces can be listed, which language runtimes do as they start",
 	"net.12":   "the control needs a socket of the host, which no mount opens",
 	"net.13":   "the control needs a socket of the host, which no mount opens",

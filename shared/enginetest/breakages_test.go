@@ -418,7 +418,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 			return p, err
 		}},
-		"command.09/second": secondly(func(first, c *shared.Command) { c.Args = first.Args }),
+		"end.01/second": secondly(func(first, c *shared.Command) { c.Args = first.Args }),
 		"command.10/file": {plan: func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error) {
 			os.WriteFile(filepath.Join(cmd.Dir, ".planned"), nil, 0o600)
 			return s.Plan(ctx, cmd)
@@ -531,7 +531,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 		"command.06": changed(func(c *shared.Command, _ *shared.Stdio) { c.Env = []string{"PATH=/usr/bin:/bin"} }),
 		"command.07": mistold(shared.ErrNotFound, shared.ErrUnavailable),
 		"command.08": mistold(shared.ErrNotExecutable, shared.ErrNotFound),
-		"command.09": {wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
+		"end.01/shell": {wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
 			r, err := p.Wait(ctx)
 			if r.Status.Code == 127 {
 				err = shared.ErrNotFound

@@ -63,7 +63,7 @@ func Hook() {
 }
 
 // Steps are the parts of an action, which "then" separates. Each is a verb and its arguments, and
-// must succeed, but for one with "-" before its verb. All that follows the verb nested is its own.
+// must succeed, but for one with "-" before its verb; one with "!" must fail. All that follows the verb nested is its own.
 func Steps(act []string) (steps [][]string) {
 	for {
 		end := slices.Index(act, "then")
@@ -77,7 +77,7 @@ func Steps(act []string) (steps [][]string) {
 // Has says whether all verbs of an action are there on this platform.
 func Has(act []string) bool {
 	return !slices.ContainsFunc(Steps(act), func(step []string) bool {
-		_, ok := findAction(strings.TrimPrefix(step[0], "-"))
+		_, ok := findAction(strings.TrimLeft(step[0], "-!"))
 		return !ok
 	})
 }
@@ -148,13 +148,22 @@ func carryOut(steps [][]string) (detail string, err error) {
 		}
 	}()
 	for _, step := range steps {
-		name, mayFail := strings.CutPrefix(step[0], "-")
+		name := strings.TrimLeft(step[0], "-!")
 		a, ok := findAction(name)
 		if !ok {
 			return "", broken("there is no action %q on this platform", name)
 		}
 		got, err := a(filled(step[1:]))
-		if err != nil && !mayFail {
+		switch step[0][0] {
+		case '-':
+			err = nil
+		case '!':
+			if err == nil {
+				return "", fmt.Errorf("%s: %s", name, got)
+			}
+			err = nil
+		}
+		if err != nil {
 			return "", err
 		}
 		detail = cmp.Or(got, name+": done")

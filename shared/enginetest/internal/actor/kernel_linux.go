@@ -37,7 +37,7 @@ func calls() map[string]uintptr {
 		"fsopen": unix.SYS_FSOPEN, "init_module": unix.SYS_INIT_MODULE, "io_uring_setup": unix.SYS_IO_URING_SETUP, "ioctl": unix.SYS_IOCTL,
 		"kexec_file_load": unix.SYS_KEXEC_FILE_LOAD, "kexec_load": unix.SYS_KEXEC_LOAD, "keyctl": unix.SYS_KEYCTL, "kill": unix.SYS_KILL,
 		"mknodat": unix.SYS_MKNODAT, "mount": unix.SYS_MOUNT, "mount_setattr": unix.SYS_MOUNT_SETATTR, "move_mount": unix.SYS_MOVE_MOUNT,
-		"msgget": unix.SYS_MSGGET, "open_tree": unix.SYS_OPEN_TREE, "openat": unix.SYS_OPENAT, "perf_event_open": unix.SYS_PERF_EVENT_OPEN,
+		"msgget": unix.SYS_MSGGET, "open_tree": unix.SYS_OPEN_TREE, "open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "openat": unix.SYS_OPENAT, "perf_event_open": unix.SYS_PERF_EVENT_OPEN,
 		"personality": unix.SYS_PERSONALITY, "pidfd_getfd": unix.SYS_PIDFD_GETFD, "pivot_root": unix.SYS_PIVOT_ROOT, "prlimit64": unix.SYS_PRLIMIT64,
 		"process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV, "ptrace": unix.SYS_PTRACE,
 		"reboot": unix.SYS_REBOOT, "request_key": unix.SYS_REQUEST_KEY, "sethostname": unix.SYS_SETHOSTNAME, "setgroups": unix.SYS_SETGROUPS,

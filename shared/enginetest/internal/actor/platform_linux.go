@@ -1,14 +1,12 @@
 package actor
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +19,6 @@ func platformActions() map[string]action {
 		"block-devices":    blockDevices,
 		"syslog":           kernelLog,
 		"inherited":        inherited,
-		"handle":           openHandle,
 		"chroot-escape":    upwards,
 		"tmpfile":          func(args []string) (string, error) { return "was made", opens(args[0], unix.O_TMPFILE|os.O_WRONLY) },
 		"open-write-below": openWriteBelow,
@@ -73,28 +70,6 @@ func inherited(args []string) (string, error) {
 		}
 	}
 	return "", errors.New("by none")
-}
-
-// openHandle opens the file of a handle, on the file system of DIR.
-func openHandle(args []string) (string, error) {
-	kind, text, _ := strings.Cut(args[1], ":")
-	n, err1 := strconv.Atoi(kind)
-	data, err2 := base64.StdEncoding.DecodeString(text)
-	tried(errors.Join(err1, err2))
-	dir, err := unix.Open(args[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	tried(err)
-	fd, err := unix.OpenByHandleAt(dir, unix.NewFileHandle(int32(n), data), unix.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	f := os.NewFile(uintptr(fd), "handle")
-	defer f.Close()
-	buf := make([]byte, 256)
-	n, err = f.Read(buf)
-	if err == nil && !strings.Contains(string(buf[:n]), args[2]) {
-		err = errors.New("it is another file")
-	}
-	return "was read", err
 }
 
 // upwards looks for PATH above every directory that this process can hold.

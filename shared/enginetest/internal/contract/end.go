@@ -72,13 +72,16 @@ func endRules() []Rule {
 
 func exitCodes(s *subject) {
 	sandbox := s.open()
-	step := s.Many(1, 17) // which divides 255
+	codes := []int{0, 1, 124, 125, 126, 127, 128, 143, 254, 255} // some are said to mean something
+	for code := 0; code < 256 && !s.Kit.Brief; code++ {
+		codes = append(codes, code)
+	}
 	slots := make(chan struct{}, 4)
-	s.Together(255/step+1, func(i int) {
+	s.Together(len(codes), func(i int) {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		o := s.run(sandbox, s.sh("exit "+strconv.Itoa(i*step)), nil)
-		s.exits(o, i*step, "")
+		o := s.run(sandbox, s.sh("exit "+strconv.Itoa(codes[i])), nil)
+		s.exits(o, codes[i], "")
 		if o.TimedOut || o.Duration <= 0 {
 			s.Failf("timed out: %v, duration: %v", o.TimedOut, o.Duration)
 		}

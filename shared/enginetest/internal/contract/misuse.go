@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
-
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginepb"
@@ -17,34 +15,32 @@ import (
 
 // misuseRules are about mistakes of callers.
 func misuseRules() []Rule {
-	return []Rule{
-		{ID: "misuse.01", Title: "a Command of a bad form is refused as such", run: commandForm},
-		{ID: "misuse.02", Title: "an argument longer than a process can have is an error", run: func(s *subject) {
-			// 128 KiB is Linux's limit for one, some MiB any system's for all.
-			err := s.notStarted(s.open(), s.sh("exit 0", strings.Repeat("x", 16<<20)), shared.Stdio{})
+	// notStarted is a rule of a command that is not started, by an engine that goes on.
+	notStarted := func(id, title string, change func(*shared.Command), kinds ...error) Rule {
+		return Rule{ID: id, Title: title, run: func(s *subject) {
+			cmd := s.sh("exit 0")
+			change(&cmd)
+			err := s.notStarted(s.open(), cmd, shared.Stdio{})
 			if errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken) {
 				s.Must(err)
 			}
-			s.works()
-		}},
-		{ID: "misuse.03", Title: "a message longer than the protocol's is an error, and the engine goes on", process: true, run: func(s *subject) {
-			if err := s.notStarted(s.open(), s.script(":\n#"+strings.Repeat("x", 80<<20)), shared.Stdio{}); errors.Is(err, shared.ErrEngineLost) {
-				s.Must(err)
+			if kinds != nil {
+				s.Wants("Start", err, kinds...)
 			}
 			s.works()
-		}},
-		{ID: "misuse.04", Title: "a working directory that is not there is an error", run: func(s *subject) {
-			cmd := s.sh("exit 0")
-			cmd.Dir = "/no/such/directory"
-			s.Wants("Start", s.notStarted(s.open(), cmd, shared.Stdio{}), shared.ErrInvalidSpec)
-			s.works()
-		}},
-		{ID: "misuse.05", Title: "a terminal that is none is an error", run: func(s *subject) {
-			cmd := s.sh("exit 0")
-			cmd.TTY = true
-			s.notStarted(s.open(), cmd, shared.Stdio{})
-			s.works()
-		}},
+		}}
+	}
+	tooLong := notStarted("misuse.03", "a message longer than the protocol's is an error, and the engine goes on", func(c *shared.Command) {
+		c.Script, c.Args = ":\n#"+strings.Repeat("x", 80<<20), nil
+	})
+	tooLong.process = true
+	return []Rule{
+		{ID: "misuse.01", Title: "a Command of a bad form is refused as such", run: commandForm},
+		// 128 KiB is Linux's limit for one, some MiB any system's for all.
+		notStarted("misuse.02", "an argument longer than a process can have is an error", func(c *shared.Command) { c.Args = append(c.Args, strings.Repeat("x", 16<<20)) }),
+		tooLong,
+		notStarted("misuse.04", "a working directory that is not there is an error", func(c *shared.Command) { c.Dir = "/no/such/directory" }, shared.ErrInvalidSpec),
+		notStarted("misuse.05", "a terminal that is none is an error", func(c *shared.Command) { c.TTY = true }),
 		{ID: "misuse.06", Title: "ids that the engine has not given are errors, but to Close", process: true, run: unknownIDs},
 		{ID: "misuse.07", Title: "a signal that is none is an error, and the command goes on", run: func(s *subject) {
 			p, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
@@ -88,19 +84,16 @@ func unknownIDs(s *subject) {
 	l := s.launch()
 	ctx, cancel := context.WithTimeout(s.Ctx, s.Patience())
 	defer cancel()
+	closed, done := enginepb.Error_KIND_CLOSED, enginepb.Error_KIND_PROCESS_DONE
+	want := map[string][]enginepb.Error_Kind{"Plan": {closed}, "Run": {closed}, "Signal": {closed, done}}
 	for _, id := range []string{"", "sbxhost-no-such-id", "18446744073709551615", strings.Repeat("x", 100_000)} {
-		for call, err := range callUnknown(ctx, l.Conn, id) {
-			ok := err != nil && grpcstatus.Code(err) != codes.Unavailable && ctx.Err() == nil
-			switch call {
-			case "Close":
-				ok = err == nil
-			case "Plan", "Run":
-				ok = kindOf(err) == enginepb.Error_KIND_CLOSED
-			case "Signal":
-				ok = kindOf(err) == enginepb.Error_KIND_CLOSED || kindOf(err) == enginepb.Error_KIND_PROCESS_DONE
-			}
-			if !ok {
-				s.Check(call, func() { s.Failf("of %q: %v", id[:min(len(id), 20)], err) })
+		errs := callAll(ctx, l.Conn, id)
+		if err := errs["Close"]; err != nil {
+			s.Faultf("Close", "of %q: %v", id[:min(len(id), 20)], err)
+		}
+		for call, kinds := range want {
+			if err := errs[call]; !slices.Contains(kinds, kindOf(err)) || ctx.Err() != nil {
+				s.Faultf(call, "of %q: %v", id[:min(len(id), 20)], err)
 			}
 		}
 	}

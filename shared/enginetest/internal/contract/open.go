@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/creack/pty"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -138,8 +135,7 @@ func asks(source string) []ask {
 			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}}
 		}},
 		{shared.FeatureNetworkInject, func(s *shared.Spec) {
-			s.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"name.example"}, Inject: shared.Injection{
-				Credentials: []shared.Credential{{Hosts: []string{"name.example"}, Header: "Authorization", Placeholder: "placeholder", Value: "secret"}}}}
+			s.Network = injecting("name.example", "name.example", "", "secret")
 		}},
 		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{HostPorts: []uint16{5432}} }},
 		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
@@ -204,10 +200,8 @@ func unclaimedRule(s *subject) {
 	if claims.Has(shared.FeatureTTY) {
 		return
 	}
-	master, slave, err := pty.Open()
+	_, slave, err := s.Terminal()
 	s.Must(err)
-	defer master.Close()
-	defer slave.Close()
 	cmd := s.sh("exit 0")
 	cmd.TTY = true
 	s.Check(string(shared.FeatureTTY)+" is not claimed", func() {
@@ -283,43 +277,29 @@ func temporary(s *subject) map[string][]string {
 	return found
 }
 
-// staysClean looks for files that stay each time. Other programs use these directories, too. So
-// only this counts, and only if it happens twice: as many files of one kind as sandboxes were
-// opened, that do not go away.
+// staysClean looks for files that stay. Other programs use these directories, too. So only this counts:
+// as many new files of one kind as sandboxes were opened, that do not go away.
 func staysClean(s *subject) {
-	n := s.Many(8, 5)
-	added := func() map[string][]string {
-		before, more := temporary(s), map[string][]string{}
-		for range n {
-			_, err := s.Engine.Probe(s.Ctx)
-			s.Must(err)
-			sandbox, err := s.Engine.Open(s.Ctx, s.spec())
-			s.Must(err)
-			s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
-			s.Must(sandbox.Close(s.Ctx))
-		}
-		for kind, list := range temporary(s) { // except those of other scenes
-			for _, path := range list {
-				if !slices.Contains(before[kind], path) && !strings.Contains(path, "sbxhost-probe-") {
-					more[kind] = append(more[kind], path)
-				}
-			}
-		}
-		return more
+	n, before := s.Many(16, 10), temporary(s)
+	for range n {
+		_, err := s.Engine.Probe(s.Ctx)
+		s.Must(err)
+		sandbox, err := s.Engine.Open(s.Ctx, s.spec())
+		s.Must(err)
+		s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
+		s.Must(sandbox.Close(s.Ctx))
 	}
-	gone := func(path string) bool {
-		_, err := os.Lstat(path)
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	first, second := added(), added()
-	for kind := range first {
+	for kind, list := range temporary(s) {
+		stay := slices.DeleteFunc(list, func(path string) bool { // except those of other scenes
+			return slices.Contains(before[kind], path) || strings.Contains(path, "sbxhost-probe-")
+		})
 		s.Check(kind+"*", func() {
 			s.Until(func() error {
-				one, two := slices.DeleteFunc(first[kind], gone), slices.DeleteFunc(second[kind], gone)
-				if first[kind], second[kind] = one, two; len(one) < n || len(two) < n {
+				stay = slices.DeleteFunc(stay, func(path string) bool { return scene.HostHas(path) == nil })
+				if len(stay) < n {
 					return nil
 				}
-				return fmt.Errorf("there are %d more, and then %d, after %d commands in sandboxes of their own", len(one), len(two), n)
+				return fmt.Errorf("there are %d more after %d commands in sandboxes of their own", len(stay), n)
 			})
 		})
 	}

@@ -18,15 +18,21 @@ import (
 
 // No Engine, Sandbox or Process can make the following calls.
 
-// callUnknown makes each call that names a sandbox or a process, with an id that the engine has not
+// callAll makes each call of the protocol, with an id that the engine has not
 // returned. It returns the error of each call by its name in the protocol; nil is success.
-func callUnknown(ctx context.Context, conn grpc.ClientConnInterface, id string) map[string]error {
+func callAll(ctx context.Context, conn grpc.ClientConnInterface, id string) map[string]error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a sandbox or command that an engine opens or starts nevertheless ends with its call
 	e := pb.NewEngineClient(conn)
 	command := &pb.Command{Args: [][]byte{[]byte("/bin/sh"), []byte("-c"), []byte(":")}, Dir: []byte("/")}
 	errs := map[string]error{}
 
+	_, errs["Info"] = e.Info(ctx, &pb.InfoRequest{})
+	open, err := e.Open(ctx, &pb.OpenRequest{Spec: &pb.Spec{Unconfined: true}})
+	if err == nil {
+		_, err = open.Recv()
+	}
+	errs["Open"] = err
 	_, errs["Plan"] = e.Plan(ctx, &pb.PlanRequest{SandboxId: id, Command: command})
 	_, errs["Close"] = e.Close(ctx, &pb.CloseRequest{SandboxId: id})
 	run, err := e.Run(ctx, &pb.RunRequest{SandboxId: id, Command: command})
@@ -49,7 +55,7 @@ func kindOf(err error) pb.Error_Kind {
 }
 
 // callAsStranger speaks to an engine like a process that has found its socket but does not know the
-// host's token: it makes a connection of its own and calls Info, Plan and Open on it, without a
+// host's token: it makes a connection of its own and all calls on it, without a
 // token and with a wrong one. If the engine cannot be reached, or refuses each as UNAUTHENTICATED,
 // it returns nil. Otherwise the error says what the engine did.
 func callAsStranger(ctx context.Context, address net.Addr) error {
@@ -66,20 +72,11 @@ func callAsStranger(ctx context.Context, address net.Addr) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	e := pb.NewEngineClient(conn)
 	for name, ctx := range map[string]context.Context{
 		"without a token":    ctx,
 		"with a wrong token": metadata.AppendToOutgoingContext(ctx, wire.TokenKey, "guessed"),
 	} {
-		_, infoErr := e.Info(ctx, &pb.InfoRequest{})
-		_, planErr := e.Plan(ctx, &pb.PlanRequest{SandboxId: "1", Command: &pb.Command{Dir: []byte("/")}})
-		open, openErr := e.Open(ctx, &pb.OpenRequest{Spec: &pb.Spec{Unconfined: true}})
-		if openErr == nil {
-			_, openErr = open.Recv()
-		}
-		for call, err := range map[string]error{"Info": infoErr, "Plan": planErr, "Open": openErr} {
+		for call, err := range callAll(ctx, conn, "1") {
 			if code := grpcstatus.Code(err); code != codes.Unauthenticated {
 				return fmt.Errorf("%s: %s gives %v in place of %v", name, call, code, codes.Unauthenticated)
 			}

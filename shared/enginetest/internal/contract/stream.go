@@ -256,10 +256,8 @@ func lateReader(s *subject) {
 // hostTerminal gives a command a terminal, resizes it, and types ^C.
 func hostTerminal(s *subject) {
 	sandbox := s.open()
-	master, slave, err := pty.Open()
+	master, slave, err := s.Terminal()
 	s.Must(err)
-	defer master.Close()
-	defer slave.Close()
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	shows := func(want string) {
 		master.SetReadDeadline(time.Now().Add(s.Patience()))

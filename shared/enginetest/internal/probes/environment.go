@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
@@ -16,11 +15,6 @@ import (
 // definition.
 func environmentProbes() []Probe {
 	return []Probe{
-		{ID: "env.01", Title: "variables are exactly those of the command, in their order", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(
-			scene.OwnTemp, "PATH=/usr/bin:/bin", "ONE=1", "EMPTY=", "TWO=a b\tc")},
-		{ID: "env.02", Title: "values with newlines, quotes, signs and odd bytes arrive", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(
-			scene.OwnTemp, "A=line\nline", `B="'$(x)`+"`y`", "C==x=", "D=\u00e9\u4e16\xff\xfe", "E=-x", "F=%s\\0", "lower.case-name=1")},
-		{ID: "env.03", Title: "a thousand variables, 100 KiB, arrive", Unmodelled: decidedByEngine, Works: true, custom: scene.ExactEnvironment(manyVariables()...)},
 		{ID: "env.04", Title: "variables of the engine's process", Unmodelled: decidedByEngine,
 			act: "variables HOME USER LOGNAME SHELL TERM LANG GOCACHE HOSTNAME SSH_AUTH_SOCK XDG_RUNTIME_DIR", Maybe: true},
 		{ID: "env.05", Title: "a variable for the loader acts on the launcher, outside", Only: OnlyLinux, custom: loaderVariables},
@@ -28,14 +22,6 @@ func environmentProbes() []Probe {
 		{ID: "env.11", Title: "files that a shell of the host's user reads its settings from", Features: []shared.Feature{shared.FeatureFilesystemMinimal}, Only: OnlyLinux,
 			act: "read /etc/bash.bashrc.local /root/.bashrc /root/.profile", Maybe: true},
 	}
-}
-
-func manyVariables() []string {
-	list := []string{scene.OwnTemp}
-	for i := range 1000 {
-		list = append(list, "VARIABLE_"+digits(i)+"="+strings.Repeat("x", 90))
-	}
-	return list
 }
 
 func digits(i int) string { return fmt.Sprintf("%04d", i) }

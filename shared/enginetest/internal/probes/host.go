@@ -14,8 +14,16 @@ import (
 
 // hostProbes are about an engine's answers to odd requests.
 func hostProbes() []Probe {
+	// odd shows a directory of that name. Either the directory is at its path, and its contents can
+	// be read and not written; or the engine refuses the name.
 	odd := func(id, title, name string) Probe {
-		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, custom: func(s *scene.Scene) { oddName(s, name) }}
+		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, Works: true, Refusal: true, prepare: all(func(s *scene.Scene) error {
+			s.Values["odd"] = s.Path("odd", name)
+			if err := s.Write(filepath.Join("odd", name, "file"), s.Canary); err != nil {
+				return scene.AbsentError("this file system does not take the name: " + err.Error())
+			}
+			return nil
+		}, rememberTree), show: "{odd}", act: "read-canary {canary} {odd}/file then !create {odd}/new", after: treeUnchanged}
 	}
 	return []Probe{
 		odd("host.01", "a mount whose name has a newline", "a\nb"),
@@ -65,36 +73,5 @@ func missing(s *scene.Scene) {
 		if o := s.Attempt(with(e)); o.Verdict.Kind != actor.Got {
 			s.Failf("%s, where that may be: %v %v %s", what, o.Refused, o.Broke, o.Output())
 		}
-	}
-}
-
-// oddName shows a directory of that name. Either the directory is at its path, and its contents can
-// be read and not written; or the engine refuses the name.
-func oddName(s *scene.Scene, name string) {
-	dir := filepath.Join(s.Path("odd"), name)
-	if err := s.Write(filepath.Join("odd", name, "file"), s.Canary); err != nil {
-		s.End(scene.NotApplicable, "this file system does not take the name: %v", err)
-	}
-	read := s.Trying("read-canary", s.Canary, dir+"/file")
-	read.Show(dir, shared.ReadOnly)
-	if lacking := scene.Missing(s.Kit.Info.Features, Requires(nil, read)); lacking != "" {
-		s.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
-	}
-	before := tree(s)
-	o := s.Attempt(read)
-	if errors.Is(o.Refused, shared.ErrInvalidSpec) || errors.Is(o.Refused, shared.ErrUnsupported) {
-		s.End(scene.Held, "refused: %v", o.Refused)
-	}
-	s.Must(errors.Join(o.Refused, o.Broke))
-	if o.Verdict.Kind != actor.Got {
-		s.Failf("%s", o.Output())
-	}
-	write := s.Trying("create", dir+"/new")
-	write.Show(dir, shared.ReadOnly)
-	if o := s.Attempt(write); o.Verdict.Kind != actor.Denied {
-		s.End(scene.Leaked, "it is writable: %v %s", o.Refused, o.Output())
-	}
-	if found := difference(before, tree(s)); found != "" {
-		s.End(scene.Leaked, "something was made elsewhere: %s", found)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/creack/pty"
-
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
@@ -35,14 +33,9 @@ func macosProbes() []Probe {
 		{ID: "macos.14", Title: "agents of launchd and preferences in a home that is shown writable", Only: OnlyDarwin,
 			prepare: all(planting("home/Library/LaunchAgents/file"), planting("home/Library/Preferences/file")), trial: change(inHome).and(showing("{dir}/home", shared.ReadWrite)),
 			act: "create-remove {dir}/home/Library/LaunchAgents/sbxhost.probe.plist {dir}/home/Library/Preferences/sbxhost.probe.plist"},
-		{ID: "macos.15", Title: "typing into a terminal that is standard input alone (TIOCSTI)", Only: OnlyDarwin, prepare: func(s *scene.Scene) error {
-			master, slave, err := pty.Open()
-			if err != nil {
-				return scene.AbsentError(err.Error())
-			}
-			s.Foreign = slave
-			s.Cleanup(func() { master.Close(); slave.Close() })
-			return nil
+		{ID: "macos.15", Title: "typing into a terminal that is standard input alone (TIOCSTI)", Only: OnlyDarwin, prepare: func(s *scene.Scene) (err error) {
+			_, s.Foreign, err = s.Terminal()
+			return err
 		}, trial: func(s *scene.Scene, t *scene.Trial) { t.Stdin = s.Foreign }, act: "tiocsti", grant: func(_ *scene.Scene, t *scene.Trial) { t.Stdin, t.TTY = nil, true }},
 		{ID: "macos.16", Title: "a file that no mount shows, on the data volume", Only: OnlyDarwin, act: "read-canary {canary} /System/Volumes/Data{outside}/secret",
 			grant: showing("{outside}", shared.ReadOnly)},

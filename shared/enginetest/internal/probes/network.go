@@ -24,24 +24,14 @@ func listen(network, address string) preparation {
 		if err != nil {
 			return scene.AbsentError(err.Error())
 		}
-		s.Cleanup(func() { l.Close() })
 		s.Values["addr"] = l.Addr().String()
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					io.WriteString(c, cmp.Or(s.Values["answer"], s.Canary))
-					if half, ok := c.(interface{ CloseWrite() error }); ok {
-						half.CloseWrite() // so that nothing which it has sent resets the connection
-					}
-					io.Copy(io.Discard, c)
-				}()
+		s.Serve(l, func(c net.Conn) {
+			io.WriteString(c, cmp.Or(s.Values["answer"], s.Canary))
+			if half, ok := c.(interface{ CloseWrite() error }); ok {
+				half.CloseWrite() // so that nothing which it has sent resets the connection
 			}
-		}()
+			io.Copy(io.Discard, c)
+		})
 		return nil
 	}
 }

@@ -1,8 +1,9 @@
 package probes
 
 import (
-	"encoding/base64"
+	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,13 +19,15 @@ func inheritDirectory(s *scene.Scene) error {
 	return err
 }
 
-// takeHandle takes the file handle of the secret, which needs no permission.
+// takeHandle takes the file handle of the secret, which needs no permission. {handle} is a struct file_handle.
 func takeHandle(s *scene.Scene) error {
 	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, s.Path("outside/secret"), 0)
 	if err != nil {
 		return scene.AbsentError("this file system has no handles: " + err.Error())
 	}
-	s.Values["handle"] = strconv.Itoa(int(handle.Type())) + ":" + base64.StdEncoding.EncodeToString(handle.Bytes())
+	form := binary.NativeEndian.AppendUint32(nil, uint32(handle.Size()))
+	form = binary.NativeEndian.AppendUint32(form, uint32(handle.Type()))
+	s.Values["handle"] = strings.Trim(strconv.Quote(string(append(form, handle.Bytes()...))), `"`)
 	return nil
 }
 

@@ -152,21 +152,11 @@ func writeProbes() []Probe {
 // leftoverProbes are about what an engine itself makes on the host, and about
 // paths that are swapped while it looks.
 func leftoverProbes() []Probe {
-	hides := []shared.Feature{shared.FeatureHidden, shared.FeatureNested}
 	return []Probe{
-		{ID: "write.60", Title: "a command that writes nothing leaves the workspace as it was", Unmodelled: decidedByEngine, Features: hides, custom: func(s *scene.Scene) {
-			leavesNothing(s, func(t *scene.Trial) {
-				t.Hide(s.Path("ws/.env"))
-				t.Hide(s.Path("ws/keys"))
-				t.Show(s.Path("ws/sub/deep"), shared.ReadOnly)
-			})
-		}},
-		{ID: "write.61", Title: "hiding a path that is not there leaves no stub", Unmodelled: decidedByEngine, Features: hides, custom: func(s *scene.Scene) {
-			leavesNothing(s, func(t *scene.Trial) {
-				t.Hide(s.Path("ws/missing"))
-				t.Hide(s.Path("ws/none/missing"))
-			})
-		}},
+		{ID: "write.60", Title: "a command that writes nothing leaves the workspace as it was", Works: true, prepare: rememberTree,
+			hide: "{ws}/.env {ws}/keys", show: "{ws}/sub/deep", trial: first("nothing"), act: "nothing", after: treeUnchanged},
+		{ID: "write.61", Title: "hiding a path that is not there leaves no stub", Works: true, prepare: rememberTree,
+			hide: "{ws}/missing {ws}/none/missing", trial: first("nothing"), act: "nothing", after: treeUnchanged},
 		{ID: "write.64", Title: "a hidden file cannot be written", hide: "{ws}/.env", act: "read {ws}/.env then append {ws}/.env", grant: unhidden, after: unchanged("ws/.env")},
 		{ID: "write.65", Title: "a hidden file cannot be removed", hide: "{ws}/.env", act: "unlink {ws}/.env", grant: unhidden},
 		{ID: "write.66", Title: "nothing can be made in a hidden directory", hide: "{ws}/keys", act: "create {ws}/keys/new", grant: unhidden},
@@ -193,10 +183,31 @@ func leftoverProbes() []Probe {
 	}
 }
 
+// rememberTree and treeUnchanged compare all files of the scene before and after its commands.
+func rememberTree(s *scene.Scene) (err error) {
+	s.Before, err = tree(s)
+	return err
+}
+
+func treeUnchanged(s *scene.Scene) error {
+	after, err := tree(s)
+	for path := range s.Before {
+		if _, ok := after[path]; !ok {
+			return fmt.Errorf("%s is missing", path)
+		}
+	}
+	for path, now := range after {
+		if s.Before[path] != now {
+			return fmt.Errorf("%s is now %s", path, now)
+		}
+	}
+	return err
+}
+
 // tree describes all files below the scene's directory.
-func tree(s *scene.Scene) map[string]string {
+func tree(s *scene.Scene) (map[string]string, error) {
 	found := map[string]string{}
-	s.Must(filepath.WalkDir(s.Dir, func(path string, d os.DirEntry, err error) error {
+	return found, filepath.WalkDir(s.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -210,40 +221,7 @@ func tree(s *scene.Scene) map[string]string {
 		}
 		found[path] = fmt.Sprintf("%v %q", info.Mode(), text)
 		return err
-	}))
-	return found
-}
-
-// leavesNothing compares the whole scene before and after two commands that do
-// nothing; the control is a command that does something.
-func leavesNothing(s *scene.Scene, change func(*scene.Trial)) {
-	before := tree(s)
-	t := s.Trying("nothing")
-	change(t)
-	s.Done(t)
-	s.Done(t)
-	if found := difference(before, tree(s)); found != "" {
-		s.End(scene.Leaked, "the tree was changed: %s", found)
-	}
-	s.Done(s.Trying("create", s.Path("ws/made")))
-	if difference(before, tree(s)) == "" {
-		s.End(scene.ControlFailed, "what a command makes is not noticed")
-	}
-}
-
-// difference returns a difference between two trees, or "".
-func difference(before, after map[string]string) string {
-	for path, now := range after {
-		if before[path] != now {
-			return fmt.Sprintf("%s is now %s", path, now)
-		}
-	}
-	for path := range before {
-		if _, ok := after[path]; !ok {
-			return path + " is missing"
-		}
-	}
-	return ""
+	})
 }
 
 // swappedSource replaces a mount's source by a symlink to the secret's directory

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
-
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 )
@@ -93,9 +91,9 @@ func (s *Scene) Start(ctx context.Context, sandbox shared.Sandbox, t *Trial) *Ou
 	defer errR.Close()
 	cmd, stdio := s.Command(t), shared.Stdio{Stdin: t.Stdin, Stdout: outW, Stderr: errW}
 	if t.TTY {
-		if outR, outW, o.Refused = pty.Open(); o.Refused != nil {
-			return o
-		}
+		var err error
+		outR, outW, err = s.Terminal()
+		s.Must(err)
 		cmd.TTY, stdio = true, shared.Stdio{Stdin: outW, Stdout: outW, Stderr: outW}
 	}
 	defer outR.Close()
@@ -195,22 +193,6 @@ func isFault(sig syscall.Signal) bool {
 func Tail(text string) string {
 	const limit = 300
 	return fmt.Sprintf("%q", text[max(0, len(text)-limit):])
-}
-
-// OwnTemp is a variable that an engine may set if a command has none, because the engine's
-// sandboxes have no /tmp.
-const OwnTemp = "TMPDIR={ws}"
-
-// ExactEnvironment compares what the command sees with what it was given.
-func ExactEnvironment(variables ...string) func(*Scene) {
-	return func(s *Scene) {
-		t := s.Trying("environment")
-		t.Command.Env = s.Fill(variables...)
-		got := slices.DeleteFunc(s.ListOf(t), func(e string) bool { return e == actor.Env })
-		if !slices.Equal(got, t.Command.Env) {
-			s.Failf("it sees %s", Tail(fmt.Sprintf("%q", got)))
-		}
-	}
 }
 
 // ListOf runs an action that reports a list.

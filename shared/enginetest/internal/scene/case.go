@@ -116,6 +116,11 @@ func (s *Scene) Check(what any, f func()) {
 	}
 }
 
+// Faultf is a Check that fails.
+func (s *Scene) Faultf(what any, format string, args ...any) {
+	s.Check(what, func() { s.Failf(format, args...) })
+}
+
 // Together checks n things at once.
 func (s *Scene) Together(n int, f func(i int)) {
 	var group sync.WaitGroup

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/creack/pty"
 
 	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
@@ -51,6 +54,7 @@ type Scene struct {
 
 	Foreign *os.File          // a terminal of nobody, where a probe has one
 	Values  map[string]string // what prepare passes to the trial
+	Before  map[string]string // the scene's files, where a probe compares them
 
 	mu       sync.Mutex // a case that does not end may go on while its scene is closed
 	faults   []string
@@ -168,6 +172,32 @@ func (s *Scene) Feed(w *os.File, text io.Reader) (fed func()) {
 		done <- errors.Join(err, w.Close())
 	}()
 	return func() { s.Must(<-done) }
+}
+
+// Serve has f answer each client of a listener, which is closed at the end.
+func (s *Scene) Serve(l net.Listener, f func(net.Conn)) {
+	s.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				f(c)
+			}()
+		}
+	}()
+}
+
+// Terminal returns a terminal, which is closed at the end.
+func (s *Scene) Terminal() (master, slave *os.File, err error) {
+	if master, slave, err = pty.Open(); err != nil {
+		return nil, nil, AbsentError("no terminal: " + err.Error())
+	}
+	s.Cleanup(func() { master.Close(); slave.Close() })
+	return master, slave, nil
 }
 
 // NotClaimed begins the reason for a skipped case.
