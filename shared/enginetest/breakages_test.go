@@ -798,16 +798,9 @@ func brokenInside(role string) shared.Engine {
 
 // startBroken starts this program as a broken engine.
 func startBroken(self, name string) func(ctx context.Context) (*dial.Process, error) {
-	return func(ctx context.Context) (*dial.Process, error) {
-		cmd := exec.Command(self)
-		cmd.Env = []string{roleEnv + "=" + name}
-		release, err := enginetest.PlantDescriptor(cmd)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
-	}
+	cmd := exec.Command(self)
+	cmd.Env = []string{roleEnv + "=" + name}
+	return enginetest.Launcher(cmd)
 }
 
 // brokenProcesses are engines whose process breaks a rule.

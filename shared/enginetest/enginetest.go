@@ -66,15 +66,7 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 		o.Name = name // not the name of the engine's test program
 	}
 	if o.Launch == nil {
-		o.Launch = func(ctx context.Context) (*dial.Process, error) {
-			cmd := exec.Command(path)
-			closePlanted, err := PlantDescriptor(cmd)
-			if err != nil {
-				return nil, err
-			}
-			defer closePlanted()
-			return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
-		}
+		o.Launch = Launcher(exec.Command(path))
 	}
 	engine, err := o.Launch(t.Context())
 	if err != nil {
@@ -84,15 +76,18 @@ func RunBinary[T Test[T]](t T, path string, options ...Options) {
 	Run(t, engine, o)
 }
 
-// PlantDescriptor starts an engine's process with one more open file, as for a pinned executable.
-// No command may inherit it. Call release after the start, also after a failed one.
-func PlantDescriptor(cmd *exec.Cmd) (release func(), err error) {
-	f, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
+// Launcher returns a function that starts an engine's process by a command, again and again. Each has one
+// more open file, as for a pinned executable, which no command may inherit.
+func Launcher(command *exec.Cmd) func(context.Context) (*dial.Process, error) {
+	return func(ctx context.Context) (*dial.Process, error) {
+		planted, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		defer planted.Close()
+		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: append(slices.Clip(command.ExtraFiles), planted)}
+		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 	}
-	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), f)
-	return func() { f.Close() }, nil
 }
 
 // Run tests an engine, each case as a subtest of t. Without options it runs everything. If the

@@ -121,20 +121,9 @@ func startsOne(ctx context.Context, k *scene.Kit) error {
 
 // NeedsOptions returns the engine's error if it opens no sandbox without options that
 // [Options.EngineOptions] lacks; else nil.
-func (s *Suite) NeedsOptions(ctx context.Context) error {
-	sc := s.kit.Layout(scene.Place{}, "options")
-	defer sc.Close()
-	if err := sc.Plant(); err != nil {
-		return err
-	}
-	_, err := scene.Answered(ctx, s.kit, "Open", func(ctx context.Context) (none struct{}, err error) {
-		sandbox, err := s.kit.Engine.Open(ctx, sc.NewTrial().Spec)
-		if err == nil {
-			err = sandbox.Close(ctx)
-		}
-		return none, err
-	})
-	return needsOptions(err) // the cases report all other errors
+func (s *Suite) NeedsOptions(ctx context.Context) (err error) {
+	s.kit.InScene(ctx, scene.Place{}, "options", func(sc *scene.Scene) { err = needsOptions(sc.Attempt(sc.Trying("nothing")).Refused) })
+	return err // the cases report all other errors
 }
 
 func needsOptions(err error) error {
@@ -213,72 +202,58 @@ type Progress struct {
 func (s *Suite) Run(ctx context.Context, tell func(Progress)) Results {
 	cases := s.cases()
 	results := make([]Result, len(cases))
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	done, running := 0, map[string]time.Time{}
-	step := func(f func()) {
-		mu.Lock()
-		defer mu.Unlock()
-		f()
-		if tell == nil {
-			return
+	begun, ended, all := make(chan int), make(chan int), make(chan struct{})
+	one := func(i int) {
+		if ctx.Err() == nil {
+			begun <- i
+			results[i] = s.runCase(ctx, cases[i])
+			ended <- i
 		}
-		p := Progress{Done: done, Of: len(cases)}
-		for id, since := range running {
-			if p.Slowest == "" || since.Before(p.Since) {
-				p.Slowest, p.Since = id, since
+	}
+	go func() {
+		defer close(all)
+		var group sync.WaitGroup
+		slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+		for i, c := range cases {
+			if !c.alone {
+				slots <- struct{}{}
+				group.Go(func() { one(i); <-slots })
 			}
 		}
-		tell(p)
-	}
-	if tell != nil {
-		second, over := time.NewTicker(time.Second), make(chan struct{})
-		var ticking sync.WaitGroup
-		ticking.Go(func() {
-			for {
-				select {
-				case <-second.C:
-					step(func() {})
-				case <-over:
-					return
+		group.Wait()
+		for i, c := range cases {
+			if c.alone {
+				one(i)
+			}
+		}
+	}()
+	running, done := map[string]time.Time{}, 0
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case i := <-begun:
+			running[cases[i].ID] = time.Now()
+		case i := <-ended:
+			delete(running, cases[i].ID)
+			if done++; ctx.Err() != nil {
+				results[i] = Result{}
+			}
+		case <-second.C:
+		case <-all:
+			return Results{
+				Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // did not run
+				claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
+			}
+		}
+		if tell != nil {
+			p := Progress{Done: done, Of: len(cases)}
+			for id, since := range running {
+				if p.Slowest == "" || since.Before(p.Since) {
+					p.Slowest, p.Since = id, since
 				}
 			}
-		})
-		defer func() { second.Stop(); close(over); ticking.Wait() }()
-	}
-	one := func(i int) {
-		if ctx.Err() != nil {
-			return
+			tell(p)
 		}
-		id := cases[i].ID
-		step(func() { running[id] = time.Now() })
-		r := s.runCase(ctx, cases[i])
-		step(func() {
-			delete(running, id)
-			if done++; ctx.Err() == nil {
-				results[i] = r
-			}
-		})
-	}
-	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
-	for i, c := range cases {
-		if c.alone {
-			continue
-		}
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			one(i)
-		})
-	}
-	group.Wait()
-	for i, c := range cases {
-		if c.alone {
-			one(i)
-		}
-	}
-	return Results{
-		Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // did not run
-		claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
 	}
 }

@@ -58,14 +58,11 @@ const startTime = 5 * time.Minute
 
 // Start starts a daemon and imports the images.
 func Start(ctx context.Context) (*Daemon, error) {
-	if err := asRoot(); err != nil {
-		return nil, err
-	}
-	return start(ctx, "dockerd", (*Daemon).dockerd)
+	return start(ctx, "dockerd", asRoot, (*Daemon).dockerd)
 }
 
-func start(ctx context.Context, name string, command func(d *Daemon, program string) (*exec.Cmd, error)) (_ *Daemon, err error) {
-	if err := installed(name, "busybox"); err != nil {
+func start(ctx context.Context, name string, missing func() error, command func(d *Daemon, program string) (*exec.Cmd, error)) (_ *Daemon, err error) {
+	if err := errors.Join(missing(), installed(name, "busybox")); err != nil {
 		return nil, err
 	}
 	program, _ := look(name)

@@ -17,10 +17,7 @@ func MissingPodman() error {
 
 // StartPodman starts Podman's service and imports the images.
 func StartPodman(ctx context.Context) (*Daemon, error) {
-	if err := MissingPodman(); err != nil {
-		return nil, err
-	}
-	return start(ctx, "podman", (*Daemon).podman)
+	return start(ctx, "podman", MissingPodman, (*Daemon).podman)
 }
 
 // podmanConf has locks in the daemon's directory and not in the machine's shared

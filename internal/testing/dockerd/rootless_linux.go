@@ -68,10 +68,7 @@ func subordinate(file string) error {
 // StartRootlessPodman starts Podman's service as an ordinary user and imports
 // the images. Without systemd it has no control groups.
 func StartRootlessPodman(ctx context.Context) (*Daemon, error) {
-	if err := MissingRootlessPodman(); err != nil {
-		return nil, err
-	}
-	return start(ctx, "podman", (*Daemon).rootlessPodman)
+	return start(ctx, "podman", MissingRootlessPodman, (*Daemon).rootlessPodman)
 }
 
 func (d *Daemon) rootlessPodman(program string) (*exec.Cmd, error) {
@@ -104,10 +101,7 @@ func (d *Daemon) rootlessPodman(program string) (*exec.Cmd, error) {
 // StartRootlessDocker starts a Docker daemon as an ordinary user and imports the
 // images. It has neither control groups nor a network beyond its own loopback.
 func StartRootlessDocker(ctx context.Context) (*Daemon, error) {
-	if err := MissingRootlessDocker(); err != nil {
-		return nil, err
-	}
-	return start(ctx, "dockerd", (*Daemon).rootlessDocker)
+	return start(ctx, "dockerd", MissingRootlessDocker, (*Daemon).rootlessDocker)
 }
 
 func (d *Daemon) rootlessDocker(program string) (*exec.Cmd, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/dial"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
@@ -163,15 +162,7 @@ func progress(a *cli.App) func(enginetest.Progress) {
 
 // RunKit runs the kit on processes that the command starts.
 func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(enginetest.Progress)) (results enginetest.Results, err error) {
-	o.Launch = func(ctx context.Context) (*dial.Process, error) {
-		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: command.ExtraFiles}
-		release, err := enginetest.PlantDescriptor(cmd)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
-	}
+	o.Launch = enginetest.Launcher(command)
 	engine, err := o.Launch(ctx)
 	if err != nil && ctx.Err() != nil {
 		return results, errInterrupted

@@ -172,7 +172,7 @@ func carryOut(steps [][]string) (detail string, err error) {
 }
 
 func findAction(name string) (action, bool) {
-	for _, table := range []map[string]action{fileActions(), processActions(), networkActions(), environmentActions(), contractActions(), platformActions()} {
+	for _, table := range []map[string]action{fileActions(), processActions(), networkActions(), contractActions(), platformActions()} {
 		if a, ok := table[name]; ok {
 			return a, true
 		}

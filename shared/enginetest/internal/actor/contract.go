@@ -6,33 +6,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// contractActions are what commands of the contract's rules do.
+// contractActions are what commands of the contract's rules do, and tell of what they were given.
 func contractActions() map[string]action {
 	return map[string]action{
-		"stream": stream,
-		"catch":  catch,
-		"crash":  crash,
+		"stream":      stream,
+		"catch":       catch,
+		"environment": func([]string) (string, error) { return asJSON(os.Environ()) },
+		"arguments":   func(args []string) (string, error) { return asJSON(args) },
+		"variables": anyOf(func(name string) (string, error) {
+			if value, ok := os.LookupEnv(name); ok {
+				return value, nil
+			}
+			return "", errors.New("none of them is set")
+		}),
 	}
-}
-
-// crash dies by a fault, after it has said whether a child that did so has dumped core.
-func crash([]string) (string, error) {
-	const text = "ulimit -c \"$(ulimit -H -c)\"; kill -SEGV $$"
-	child := exec.Command("/bin/sh", "-c", text)
-	child.Run()
-	ws, ok := child.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || ws.Signal() != syscall.SIGSEGV {
-		return "", broken("the child ended with %v", child.ProcessState)
-	}
-	fmt.Println(ws.CoreDump())
-	return "", syscall.Exec("/bin/sh", []string{"sh", "-c", text}, os.Environ())
 }
 
 // pattern is a stream of bytes in which no two blocks are alike.
@@ -102,20 +95,6 @@ func catch([]string) (string, error) {
 		case <-time.After(3 * Timeout):
 			return "", errors.New("nobody has ended it")
 		}
-	}
-}
-
-// environmentActions tell what this process was given.
-func environmentActions() map[string]action {
-	return map[string]action{
-		"environment": func([]string) (string, error) { return asJSON(os.Environ()) },
-		"arguments":   func(args []string) (string, error) { return asJSON(args) },
-		"variables": anyOf(func(name string) (string, error) {
-			if value, ok := os.LookupEnv(name); ok {
-				return value, nil
-			}
-			return "", errors.New("none of them is set")
-		}),
 	}
 }
 

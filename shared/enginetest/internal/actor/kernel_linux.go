@@ -42,7 +42,7 @@ func calls() map[string]uintptr {
 		"process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV, "ptrace": unix.SYS_PTRACE,
 		"reboot": unix.SYS_REBOOT, "request_key": unix.SYS_REQUEST_KEY, "sethostname": unix.SYS_SETHOSTNAME, "setgroups": unix.SYS_SETGROUPS,
 		"setns": unix.SYS_SETNS, "setpriority": unix.SYS_SETPRIORITY, "setresuid": unix.SYS_SETRESUID, "setxattr": unix.SYS_SETXATTR,
-		"shmget": unix.SYS_SHMGET, "swapon": unix.SYS_SWAPON, "umount2": unix.SYS_UMOUNT2, "userfaultfd": unix.SYS_USERFAULTFD,
+		"shmget": unix.SYS_SHMGET, "swapon": unix.SYS_SWAPON, "syslog": unix.SYS_SYSLOG, "umount2": unix.SYS_UMOUNT2, "userfaultfd": unix.SYS_USERFAULTFD,
 	}
 }
 

@@ -17,14 +17,12 @@ func platformActions() map[string]action {
 	table := map[string]action{
 		"create-uncapped":  anyOf(createUncapped),
 		"block-devices":    blockDevices,
-		"syslog":           kernelLog,
 		"inherited":        inherited,
 		"chroot-escape":    upwards,
 		"tmpfile":          func(args []string) (string, error) { return "was made", opens(args[0], unix.O_TMPFILE|os.O_WRONLY) },
 		"open-write-below": openWriteBelow,
 		"immutable":        immutable,
 		"hostname":         hostname,
-		"read-tty":         func([]string) (string, error) { return "can be opened", opens("/dev/tty", os.O_RDWR) },
 	}
 	maps.Copy(table, namespaceActions())
 	maps.Copy(table, kernelActions())
@@ -44,15 +42,6 @@ func blockDevices([]string) (string, error) {
 		err = errors.New("none is there")
 	}
 	return strings.Join(found, " "), err
-}
-
-func kernelLog([]string) (string, error) {
-	const readAll = 3
-	n, err := unix.Klogctl(readAll, make([]byte, 4096))
-	if err == nil && n == 0 {
-		err = errors.New("the log is empty")
-	}
-	return fmt.Sprintf("%d bytes", n), err
 }
 
 // inherited tries every descriptor as a directory with the secret in it.

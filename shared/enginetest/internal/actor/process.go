@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,17 +21,11 @@ const survivorLife = 3 * time.Minute
 // processActions work on processes, in ways that every unix has.
 func processActions() map[string]action {
 	return map[string]action{
-		"hold":    hold,
-		"daemon":  daemon,
-		"survive": survive,
-		"die":     die,
-		"run":     runTool,
-		"signal": func(args []string) (string, error) { // PID SIGNAL
-			pid, err1 := strconv.Atoi(args[0])
-			sig, err2 := strconv.Atoi(args[1])
-			tried(errors.Join(err1, err2))
-			return "the signal was taken", syscall.Kill(pid, syscall.Signal(sig))
-		},
+		"hold":       hold,
+		"daemon":     daemon,
+		"survive":    survive,
+		"die":        die,
+		"run":        runTool,
 		"kill-init":  killInit,
 		"spawn":      spawn,
 		"allocate":   allocate,

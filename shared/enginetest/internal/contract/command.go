@@ -181,9 +181,7 @@ func (s *subject) names() (list []string) {
 
 // keptOverlay looks at KeptOverlay for what a command writes to its workspace.
 func keptOverlay(s *subject) {
-	spec := s.spec()
-	spec.Session = shared.Session{ID: s.Canary, Dir: s.Path("kept"), Named: true}
-	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
+	spec := s.inSession(shared.Session{ID: s.Canary, Named: true})
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
@@ -208,22 +206,19 @@ func keptOverlay(s *subject) {
 
 // ownOverlay makes commands write to an overlay, one after another and at once.
 func ownOverlay(s *subject) {
-	spec := s.spec()
-	spec.Session = shared.Session{Dir: s.Path("own")}
-	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
+	spec := s.inSession(shared.Session{})
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	const write = "test ! -e made && echo own >made && cat made"
 	in, goOn := s.Pipe()
 	r, w := s.Pipe()
 	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
-	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	if out, err := actor.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
+	if out, err := s.reads(r, "made\n"); err != nil || out != "own\nmade\n" {
 		s.Failf("the first command: %q, %v", out, err)
 	}
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	goOn.WriteString("\n")
-	if out, err := actor.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
+	if out, err := s.reads(r, "end\n"); err != nil || out != "own\nend\n" {
 		s.Failf("the first command, after the second: %q, %v", out, err)
 	}
 	s.endNow(p)
@@ -252,8 +247,7 @@ func keptSecret(s *subject) {
 	s.Must(err)
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
-	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	inside, err := actor.ReadUntil(r, "end\n")
+	inside, err := s.reads(r, "end\n")
 	s.Must(err)
 	outside := actor.Search(s.Canary, "/proc/[0-9]*/cmdline")
 	s.endNow(p)
@@ -338,9 +332,9 @@ func planned(s *subject) {
 		writable bool
 		source   string // on its file system
 	}
-	inside, out := map[string]mounted{}, s.linesOf(r)
+	inside, out := map[string]mounted{}, r
 	for {
-		line, err := out.next()
+		line, err := s.reads(out, "\n")
 		s.Must(err)
 		if line == "end\n" {
 			break

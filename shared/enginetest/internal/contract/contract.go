@@ -3,7 +3,6 @@
 package contract
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
@@ -89,29 +89,19 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 	return p
 }
 
-// lines are the lines that a command writes. Each may take one step's time.
-type lines struct {
-	r        *os.File
-	buffered *bufio.Reader
-	patience time.Duration
-}
-
-func (s *subject) linesOf(r *os.File) *lines { return &lines{r, bufio.NewReader(r), s.Patience()} }
-
-func (l *lines) next() (string, error) {
-	l.r.SetReadDeadline(time.Now().Add(l.patience))
-	return l.buffered.ReadString('\n')
+// reads reads until a text comes, for one step's time.
+func (s *subject) reads(r *os.File, text string) (string, error) {
+	return actor.ReadUntil(r, text)
 }
 
 // started starts a command and waits for the first line that it writes.
-func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *lines) {
+func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *os.File) {
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
-	out := s.linesOf(r)
-	if _, err := out.next(); err != nil {
+	if _, err := s.reads(r, "\n"); err != nil {
 		s.Failf("the command says nothing: %v", err)
 	}
-	return p, out
+	return p, r
 }
 
 // wait returns a command's end.

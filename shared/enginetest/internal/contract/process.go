@@ -71,7 +71,7 @@ func (s *subject) lose(told bool, end func(*dial.Process) error) {
 	p, out := s.started(s.open(), s.sh(script), nil)
 	s.Must(end(l))
 	if !unconfined || !told {
-		s.ends(out.r)
+		s.ends(out)
 	}
 	if _, err := p.Wait(s.Ctx); told {
 		s.Wants("Wait", err, shared.ErrEngineLost)

@@ -48,12 +48,18 @@ func tellsWhose(s *subject) {
 	}
 }
 
-// oneMachine is the usual sandbox in a session whose commands share processes.
-func (s *subject) oneMachine() shared.Spec {
+// inSession is the usual sandbox in a session with a directory.
+func (s *subject) inSession(session shared.Session) shared.Spec {
 	spec := s.spec()
-	spec.Session = shared.Session{ID: s.Canary, Dir: s.Path("session"), Processes: true}
+	spec.Session = session
+	spec.Session.Dir = s.Path("session")
 	s.Must(os.MkdirAll(spec.Session.Dir, 0o700))
 	return spec
+}
+
+// oneMachine is one in a session whose commands share processes.
+func (s *subject) oneMachine() shared.Spec {
+	return s.inSession(shared.Session{ID: s.Canary, Processes: true})
 }
 
 // leaveProcess runs a command that leaves something running which has nobody's output, and writes its number
@@ -115,17 +121,20 @@ const detached = `rm -f /tmp/own; (setsid sh -c 'echo $$ >/tmp/own; exec sleep 1
 func killsItsOwn(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
 	s.exits(s.run(sandbox, s.sh(leaveProcess), nil), 0, "")
+	ownIsGone := func() {
+		s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+	}
 	p, _ := s.started(sandbox, s.sh(detached+"; echo ready"+forever), nil)
 	s.signal(p, syscall.SIGKILL)
 	s.wait(p)
-	s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+	ownIsGone()
 	// The end of a command's time does, too, where the command itself obeys at once.
 	timed := s.sh(detached + forever)
 	timed.Timeout, timed.Grace = 300*time.Millisecond, 10*time.Second
 	if r := s.wait(s.begin(sandbox, timed, shared.Stdio{})); !r.TimedOut {
 		s.Failf("it ended with %v", r.Status)
 	}
-	s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+	ownIsGone()
 }
 
 func boundTogether(s *subject) {

@@ -205,7 +205,7 @@ func independent(s *subject) {
 	outR, outW := s.Pipe()
 	errR, errW := s.Pipe()
 	p := s.begin(s.open(), s.sh("(head -c 50000000 /dev/zero; exit) & echo hello >&2; wait"), shared.Stdio{Stdout: outW, Stderr: errW})
-	if line, err := s.linesOf(errR).next(); line != "hello\n" {
+	if line, err := s.reads(errR, "\n"); line != "hello\n" {
 		s.Failf("stderr while stdout is full: %q, %v", line, err)
 	}
 	_, err := io.Copy(io.Discard, outR)
@@ -260,8 +260,7 @@ func hostTerminal(s *subject) {
 	s.Must(err)
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	shows := func(want string) {
-		master.SetReadDeadline(time.Now().Add(s.Patience()))
-		if shown, err := actor.ReadUntil(master, want); err != nil {
+		if shown, err := s.reads(master, want); err != nil {
 			s.Failf("the terminal does not show %q but %q: %v", want, shown, err)
 		}
 	}

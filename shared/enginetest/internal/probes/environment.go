@@ -2,7 +2,6 @@ package probes
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +22,6 @@ func environmentProbes() []Probe {
 			act: "read /etc/bash.bashrc.local /root/.bashrc /root/.profile", Maybe: true},
 	}
 }
-
-func digits(i int) string { return fmt.Sprintf("%04d", i) }
 
 // loaderVariables makes the dynamic loader write a file for every program that is started with
 // these variables. Outside, no program may be started with them.

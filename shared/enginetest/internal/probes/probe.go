@@ -37,14 +37,16 @@ func all(list ...preparation) preparation {
 	}
 }
 
-// A change is one of a probe's trial.
+// A change is one of a probe's trial; nil changes nothing.
 type change func(s *scene.Scene, t *scene.Trial)
 
 // and makes several.
 func (c change) and(more ...change) change {
 	return func(s *scene.Scene, t *scene.Trial) {
 		for _, f := range append([]change{c}, more...) {
-			f(s, t)
+			if f != nil {
+				f(s, t)
+			}
 		}
 	}
 }
@@ -157,12 +159,7 @@ var fromSecond = map[string]string{"read.13": "read.82", "read.40": "read.80", "
 
 // again is the probe from the second command.
 func (p Probe) again(id string) *Probe {
-	p.ID, p.Title = id, p.Title+", from the second command"
-	nothing := first("nothing")
-	if p.trial != nil {
-		nothing = p.trial.and(nothing)
-	}
-	p.trial = nothing
+	p.ID, p.Title, p.trial = id, p.Title+", from the second command", p.trial.and(first("nothing"))
 	return &p
 }
 
@@ -172,13 +169,9 @@ func All() (list []*Probe) {
 		group  string
 		probes []Probe
 	}{
-		{groupRead, readProbes()},
-		{groupRead, hiddenProbes()},
-		{groupWrite, writeProbes()},
-		{groupWrite, leftoverProbes()},
-		{groupProcess, processProbes()},
-		{groupProcess, kernelProbes()},
-		{groupProcess, lifetimeProbes()},
+		{groupRead, slices.Concat(readProbes(), hiddenProbes())},
+		{groupWrite, slices.Concat(writeProbes(), leftoverProbes())},
+		{groupProcess, slices.Concat(processProbes(), kernelProbes(), lifetimeProbes())},
 		{groupNetwork, networkProbes()},
 		{groupEnvironment, environmentProbes()},
 		{groupHost, hostProbes()},

@@ -93,7 +93,7 @@ func processProbes() []Probe {
 			name, _ := os.Hostname()
 			t.Do("hostname", name)
 		}, Maybe: true},
-		{ID: "proc.31", Title: "the controlling terminal of whoever started it", Only: OnlyLinux, act: "read-tty", grant: onTerminal},
+		{ID: "proc.31", Title: "the controlling terminal of whoever started it", Only: OnlyLinux, act: "open /dev/tty", grant: onTerminal},
 		{ID: "proc.32", Title: "core dumps", Only: OnlyLinux, custom: coreDump},
 		linux("proc.33", "a score that spares it from the out-of-memory killer", "write /proc/self/oom_score_adj -500"),
 		linux("proc.34", "a higher priority", "do setpriority 0 0 -5"),

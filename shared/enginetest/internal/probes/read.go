@@ -138,7 +138,7 @@ func readProbes() []Probe {
 		{ID: "read.18", Title: "memory and port devices", Only: OnlyLinux, Maybe: true,
 			act: "open /dev/mem /dev/kmem /dev/port /dev/kmsg /dev/nvram /dev/fuse /dev/kvm /dev/net/tun"},
 		{ID: "read.19", Title: "devices, modules and control groups in /sys", Only: OnlyLinux, act: "read /sys/class /sys/bus /sys/block /sys/module /sys/firmware /sys/fs/ext4 /sys/fs/cgroup /sys/devices/virtual", Maybe: true},
-		{ID: "read.20", Title: "the kernel's log by system call", Only: OnlyLinux, act: "syslog", Maybe: true},
+		{ID: "read.20", Title: "the kernel's log by system call", Only: OnlyLinux, act: "do syslog 3 x 200", Maybe: true},
 		{ID: "read.21", Title: "the kernel's log and memory by file", Only: OnlyLinux, act: "read /proc/kmsg /dev/kmsg /proc/kcore", Maybe: true},
 		search("read.22", "command lines of the host's processes", "cmdline"),
 		search("read.23", "environments of the host's processes", "environ"),
@@ -291,12 +291,12 @@ func hiddenProbes() []Probe {
 			hide: "{ws}/fifo", act: "is-fifo {ws}/fifo", grant: unhidden},
 		{ID: "read.61", Title: "three hundred hidden files, one among them", prepare: func(s *scene.Scene) (err error) {
 			for i := range 300 {
-				err = cmp.Or(err, s.Write("ws/many/"+digits(i), s.Canary))
+				err = cmp.Or(err, s.Write(fmt.Sprintf("ws/many/%04d", i), s.Canary))
 			}
 			return err
 		}, trial: func(s *scene.Scene, t *scene.Trial) {
 			for i := range 300 {
-				t.Hide(s.Path("ws/many", digits(i)))
+				t.Hide(s.Path(fmt.Sprintf("ws/many/%04d", i)))
 			}
 		}, act: "read-canary {canary} {ws}/many/0150", grant: unhidden},
 		{ID: "read.62", Title: "beside what is hidden everything can be read", Works: true, hide: env, act: "read {ws}/file"},

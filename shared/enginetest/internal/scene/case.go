@@ -130,19 +130,24 @@ func (s *Scene) Together(n int, f func(i int)) {
 	group.Wait()
 }
 
-// returned returns the result of f. An engine that ignores contexts cannot hang the kit: soon after
+// returned returns the results of f. An engine that ignores contexts cannot hang the kit: soon after
 // ctx has ended, returned does not wait for f any more.
-func returned[T any](ctx context.Context, patience time.Duration, f func() T) (value T, err error) {
-	done := make(chan T, 1)
-	go func() { done <- f() }()
+func returned[T any](ctx context.Context, patience time.Duration, f func() (T, error)) (value T, err error) {
+	done := make(chan struct{})
+	var late T
+	var lateErr error
+	go func() {
+		defer close(done)
+		late, lateErr = f()
+	}()
 	select {
-	case value = <-done:
-		return value, nil
+	case <-done:
+		return late, lateErr
 	case <-ctx.Done():
 	}
 	select {
-	case value = <-done:
-		return value, nil
+	case <-done:
+		return late, lateErr
 	case <-time.After(patience):
 		return value, fmt.Errorf("it does not end: %w", context.Cause(ctx))
 	}
@@ -166,14 +171,14 @@ func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene
 	patience := min(obeyPatience, limit/3)
 	sc := k.Layout(p, name)
 	sc.Ctx, sc.Limit = ctx, limit
-	e, err := returned(ctx, patience, func() *ending {
+	e, err := returned(ctx, patience, func() (*ending, error) {
 		return caught(func() {
 			sc.Must(sc.Plant())
 			f(sc)
 			if len(sc.faults) > 0 {
 				sc.Failf("%s", strings.Join(sc.faults, "\n"))
 			}
-		})
+		}), nil
 	})
 	switch {
 	case err != nil:
@@ -185,8 +190,8 @@ func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(given), min(limit, closeTimeout))
 	defer cancel()
-	if closeErr, err := returned(closing, patience, sc.Close); !e.status.Bad() && cmp.Or(err, closeErr) != nil {
-		e = &ending{Failed, "cleaning up: " + cmp.Or(err, closeErr).Error()}
+	if _, err := returned(closing, patience, func() (none struct{}, err error) { return none, sc.Close() }); !e.status.Bad() && err != nil {
+		e = &ending{Failed, "cleaning up: " + err.Error()}
 	}
 	return e.status, e.detail
 }

@@ -74,19 +74,9 @@ func (k *Kit) Close() error {
 func Answered[T any](ctx context.Context, k *Kit, call string, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.Limit(), fmt.Errorf("no answer within %v", k.Limit()))
 	defer cancel()
-	type answer struct {
-		value T
-		err   error
+	value, err := returned(ctx, obeyPatience, func() (T, error) { return f(ctx) })
+	if err != nil {
+		err = fmt.Errorf("enginetest: %s: %w", call, cmp.Or(context.Cause(ctx), err))
 	}
-	a, err := returned(ctx, obeyPatience, func() answer {
-		value, err := f(ctx)
-		return answer{value, err}
-	})
-	if a.err != nil && ctx.Err() != nil {
-		a.err = context.Cause(ctx)
-	}
-	if err = cmp.Or(err, a.err); err != nil {
-		err = fmt.Errorf("enginetest: %s: %w", call, err)
-	}
-	return a.value, err
+	return value, err
 }
