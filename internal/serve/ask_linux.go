@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // Ask makes the server at a socket run the command, with the standard output and error, the
@@ -179,8 +180,10 @@ func dial(path, program string) (socket, error) {
 	return socket(fd), nil
 }
 
-// Connect connects to the process that listens at a path. The error is ErrAbsent if nobody listens.
-// The socket blocks.
+// Connect connects to the process that listens at a path in a directory of this user's. The error is
+// ErrAbsent if nobody listens, and ErrSilent if as many wait already as can: a command, or in a
+// directory of theirs another user, could make a socket at which a blocking call waits forever. The
+// socket blocks.
 func Connect(path string) (int, error) {
 	// The name of a socket is 107 bytes at most.
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -191,7 +194,11 @@ func Connect(path string) (int, error) {
 		return -1, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
 	}
 	defer unix.Close(dir)
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return -1, errors.Join(fmt.Errorf("others could have made a socket in %s", hostpath.Quote(filepath.Dir(path))), err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
@@ -201,11 +208,17 @@ func Connect(path string) (int, error) {
 		}
 	}
 	if err == nil {
+		err = unix.SetNonblock(fd, false)
+	}
+	if err == nil {
 		return fd, nil
 	}
 	unix.Close(fd)
-	if err == unix.ENOENT || err == unix.ECONNREFUSED {
+	switch err {
+	case unix.ENOENT, unix.ECONNREFUSED:
 		return -1, ErrAbsent
+	case unix.EAGAIN:
+		return -1, ErrSilent
 	}
 	return -1, &os.PathError{Op: "connect", Path: path, Err: err}
 }

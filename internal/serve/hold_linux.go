@@ -1,11 +1,11 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +15,7 @@ import (
 )
 
 // lockName is the file in a directory that a server locks while the socket or session there belongs
-// to it. The file has the server's process number and, for a session, the path of its socket.
+// to it. For a session, the file has the path of the server's socket.
 const lockName = "lock"
 
 // A Lock is held until Release, or until its process ends.
@@ -45,10 +45,9 @@ func Hold(dir, socket string) (*Lock, error) {
 
 // Listen records that this process listens at another socket.
 func (l *Lock) Listen(socket string) error {
-	text := strings.TrimSpace(strconv.Itoa(os.Getpid()) + "\n" + socket)
-	_, err := l.file.WriteAt([]byte(text), 0)
+	_, err := l.file.WriteAt([]byte(socket), 0)
 	if err == nil {
-		err = l.file.Truncate(int64(len(text)))
+		err = l.file.Truncate(int64(len(socket)))
 	}
 	return err
 }
@@ -67,10 +66,12 @@ type Holder struct {
 	pidfd  int
 }
 
-// HolderOf finds the process that has the lock of a directory. The error is ErrAbsent if no process
-// has it.
+// HolderOf finds the process that has the lock of a directory: the one that listens at the socket.
+// Nothing that the file says is believed of a process: a command can write the file where the
+// directory lies in its workspace. The error is ErrAbsent if no process has the lock, or it is about
+// to begin or end.
 func HolderOf(dir string) (*Holder, error) {
-	lock, err := os.Open(filepath.Join(dir, lockName))
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrAbsent
 	}
@@ -78,26 +79,26 @@ func HolderOf(dir string) (*Holder, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	held := func() bool { return hostpath.TryLock(int(lock.Fd()), unix.LOCK_SH) == unix.EWOULDBLOCK }
-	if !held() {
+	if hostpath.TryLock(int(lock.Fd()), unix.LOCK_SH) != unix.EWOULDBLOCK {
 		return nil, ErrAbsent
 	}
 	text := make([]byte, unix.PathMax)
 	n, _ := lock.ReadAt(text, 0)
-	number, socket, _ := strings.Cut(string(text[:n]), "\n")
-	pid, err := strconv.Atoi(number)
-	if err != nil || pid <= 1 {
-		return nil, ErrAbsent // it is about to begin
-	}
-	pidfd, err := unix.PidfdOpen(pid, 0)
+	h := &Holder{Socket: cmp.Or(string(text[:n]), filepath.Join(dir, Socket)), dir: dir}
+	s, err := dial(h.Socket, "")
 	if err != nil {
-		return nil, ErrAbsent
+		return nil, err
 	}
-	if !held() { // the number is another's, perhaps
-		unix.Close(pidfd)
-		return nil, ErrAbsent
+	defer unix.Close(int(s))
+	cred, err := unix.GetsockoptUcred(int(s), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err == nil {
+		h.PID = int(cred.Pid)
+		h.pidfd, err = unix.GetsockoptInt(int(s), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	}
-	return &Holder{pid, socket, dir, pidfd}, nil
+	if err != nil {
+		return nil, os.NewSyscallError("looking at the server", err)
+	}
+	return h, nil
 }
 
 // Close closes the descriptor of the process.
