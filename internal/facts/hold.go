@@ -48,7 +48,11 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 				continue
 			}
 			hold.Release()
-			if hint := shortageHint(cause); hint != "" {
+			hint := shortageHint(cause)
+			if errors.Is(cause, syscall.EWOULDBLOCK) {
+				hint = "a process has locked what lies there: end it, and remove what it made"
+			}
+			if hint != "" {
 				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("no stub can hold the path %s, which a command must not create: %v", hostpath.Quote(p), cause), Hint: hint}
 			}
 			return nil, view.Invalid(originOf(&out.Spec, p), fmt.Sprintf("a command could create %s, which must not exist for it, and no stub can hold the path: %v", hostpath.Quote(p), cause),

@@ -106,29 +106,33 @@ func TestReleaseWhileAnotherIsKilled(t *testing.T) {
 }
 
 // A stub that somebody keeps locked cannot be relied on: it is said not to be
-// held.
+// held. Of many, one is waited for.
 func TestLockedByAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	a, b := s.two(t, "")
-	h := s.hold(a, "x")
+	names := []string{"x", "y"}
+	h := s.hold(a, names...)
 	defer h.Release()
-	f, err := os.Open(s.tree + "/x")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range names {
+		f, err := os.Open(s.tree + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		defer unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		unclaim(a.held[s.tree+"/"+name].fd) // as in the moment between two locks
+		a.held[s.tree+"/"+name].fd = -1
+		if err := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer f.Close()
-	unclaim(a.held[s.tree+"/x"].fd) // as in the moment between two locks
-	a.held[s.tree+"/x"].fd = -1
-	if err := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	denied := b.Hold(context.Background(), s.wanted("x"))
+	denied := b.Hold(context.Background(), s.wanted(names...))
 	defer denied.Release()
-	if err := denied.Unheld[s.tree+"/x"]; !errors.Is(err, unix.EWOULDBLOCK) {
-		t.Errorf("%v", err)
+	first, second := denied.Unheld[s.tree+"/x"], denied.Unheld[s.tree+"/y"]
+	if !errors.Is(first, unix.EWOULDBLOCK) || !errors.Is(second, first) {
+		t.Errorf("%v; %v", first, second)
 	}
-	unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
 
 // A real user and root in one directory.

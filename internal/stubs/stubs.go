@@ -53,9 +53,14 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	}
 	c := r.openCache()
 	defer c.close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	for _, s := range wanted {
 		if err := r.hold(ctx, h, s, c); err != nil {
 			h.Unheld[s.Path] = err
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				cancel(err) // a command can lock hundreds: wait for one
+			}
 		}
 	}
 	return h
