@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type allowed struct {
 	dir       string   // the directory of commands that name none
 	apply     bool
 	place     func(sandbox, attribute string) string // FILE:LINE
+	// unchanged refuses to go on with a configuration that is no longer the one in force.
+	unchanged func() error
 }
 
 // newPolicy reads the configuration in force. A file that was found in the workspace must be
@@ -67,6 +70,15 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return nil, err
 	}
 	p.options = *o
+	p.unchanged = func() error {
+		switch now, err := c.Load(ctx, explicit); {
+		case err != nil:
+			return err
+		case now.File.Path() != found.File.Path() || !bytes.Equal(now.File.Text(), found.File.Text()):
+			return errors.New("the configuration has changed since this server started: the user must restart the server")
+		}
+		return nil
+	}
 	p.place = func(sandbox, attribute string) string {
 		at, ok := found.File.Locate(sandbox, attribute)
 		if attribute == "" || found.File.Path() == "" || !ok {

@@ -51,6 +51,28 @@ func TestDenialsComeWithTheirFix(t *testing.T) {
 	}
 }
 
+// What the user forbids meanwhile, an agent does not go on with.
+func TestChangedConfiguration(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain)
+	c := b.client(t)
+	c.run(script("true"))
+	text, err := os.ReadFile(b.config)
+	if err == nil {
+		err = os.WriteFile(b.config, append(text, "# more\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, refusal := call[ran](c, "run", script("true")); !strings.Contains(refusal, "has changed since this server started") {
+		t.Errorf("run: %q", refusal)
+	}
+	if err := os.WriteFile(b.config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.run(script("true"))
+}
+
 // No argument widens what the configuration gives.
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()

@@ -212,9 +212,13 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 	if !out.Running {
 		out.End, out.Denials, out.Degraded, out.Instructions, out.Changes = j.report.End, j.report.Denials, j.report.Degraded, j.report.Instructions, j.changes
 		for _, made := range j.report.Repositories {
-			if made.Executes() && len(out.Repositories) < maxRepositories {
+			if made.Executes() {
 				out.Repositories = append(out.Repositories, made)
 			}
+		}
+		if more := len(out.Repositories) - maxRepositories; more > 0 {
+			out.Repositories = out.Repositories[:maxRepositories]
+			out.Degraded = append(slices.Clip(out.Degraded), fmt.Sprintf("repositories: %d more", more))
 		}
 	}
 	out.Stdout, out.Stderr = part(j.stdout), part(j.stderr)

@@ -171,6 +171,9 @@ func (s *server) traits(sandbox string) string {
 
 // host returns the host of a workspace.
 func (s *server) host(root string) (*host.Host, error) {
+	if err := s.unchanged(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.hosts[root]; h != nil {
