@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // Resolve follows the symlinks of a path at which sbxhost will write, its last element included,
@@ -27,11 +29,54 @@ import (
 // A relative path starts at base. The caller is in base already, so the symlinks of base do not
 // matter.
 func Resolve(base, path string, writable func() []string) (string, error) {
-	fd, resolved, err := walk(base, path, writable)
-	if fd >= 0 {
-		unix.Close(fd)
+	if !filepath.IsAbs(path) {
+		at, err := filepath.EvalSymlinks(base)
+		if err != nil {
+			return "", err
+		}
+		path = at + "/" + path // not Join: ".." after a symlink is not lexical
 	}
-	return resolved, err
+	var symlinks []string
+	resolved, _, err := Follow("/", path, func(link string) { symlinks = append(symlinks, link) })
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(resolved); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return resolved, admit(symlinks, writable)
+}
+
+// admit refuses a symlink that another user, or a command, can have made. It compares directories
+// by identity, because one can have several paths.
+func admit(symlinks []string, writable func() []string) error {
+	var dirs []fs.FileInfo
+	if len(symlinks) > 0 && writable != nil {
+		for _, dir := range writable() {
+			if info, err := os.Stat(dir); err == nil {
+				dirs = append(dirs, info)
+			}
+		}
+	}
+	for _, link := range symlinks {
+		info, err := os.Lstat(link)
+		if err != nil {
+			return err
+		}
+		if uid, _, known := ownerOf(info); !known || !trustedOwner(uid) {
+			return fmt.Errorf("the symlink %s belongs to user %d, who can lead it elsewhere: name what it leads to", Quote(link), uid)
+		}
+		for dir := range paths.Up(filepath.Dir(link)) {
+			at, err := os.Stat(dir)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(dirs, func(d fs.FileInfo) bool { return os.SameFile(at, d) }) {
+				return fmt.Errorf("the symlink %s lies where commands can write, so that one can have made it: name what it leads to", Quote(link))
+			}
+		}
+	}
+	return nil
 }
 
 // A Dir is a directory that was opened by the rules of [Resolve]. Its methods take names in it, and
@@ -43,19 +88,13 @@ type Dir struct {
 
 // OpenDir opens a directory.
 func OpenDir(base, path string, writable func() []string) (*Dir, error) {
-	fd, resolved, err := walk(base, path, writable)
-	if err == nil && fd < 0 {
-		err = &fs.PathError{Op: "open", Path: path, Err: unix.ENOENT}
-	}
+	resolved, err := Resolve(base, path, writable)
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		err = unix.ENOTDIR
-	}
+	// A symlink on the way is new since then.
+	fd, err := OpenNoSymlinks(resolved, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		unix.Close(fd)
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return &Dir{fd, resolved}, nil
@@ -125,164 +164,6 @@ func Openat(dir int, name string, flag int, perm uint32) (int, error) {
 		if err != unix.EINTR {
 			return fd, err
 		}
-	}
-}
-
-type id struct{ dev, ino uint64 }
-
-func idOf(st *unix.Stat_t) id { return id{uint64(st.Dev), st.Ino} }
-
-// walk opens the target of a path; fd is negative if it does not exist. walk is one loop because
-// each step changes the descriptor, the path and the remaining path together.
-func walk(base, path string, writable func() []string) (fd int, resolved string, err error) {
-	fail := func(err error) error {
-		var errno unix.Errno
-		if errors.As(err, &errno) {
-			err = &fs.PathError{Op: "open", Path: path, Err: errno}
-		}
-		return err
-	}
-	var dirs map[id]bool
-	at := "/"
-	if !filepath.IsAbs(path) {
-		if at, err = filepath.EvalSymlinks(base); err != nil {
-			return -1, "", err
-		}
-	}
-	cur, err := unix.Open(at, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, "", fail(err)
-	}
-	rest := strings.Split(path, "/")
-	for links := 0; len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		if name == "" || name == "." {
-			continue
-		}
-		next, target, err := step(cur, name)
-		if target != "" {
-			if links++; links > paths.MaxLinks {
-				err = unix.ELOOP
-			} else {
-				if dirs == nil {
-					dirs = identify(writable)
-				}
-				err = admit(cur, name, filepath.Join(at, name), dirs)
-			}
-		}
-		switch {
-		case err == unix.ENOENT:
-			unix.Close(cur)
-			return -1, filepath.Join(append([]string{at, name}, rest...)...), nil
-		case err != nil:
-			unix.Close(cur)
-			return -1, "", fail(err)
-		case target == "":
-			unix.Close(cur)
-			cur, at = next, filepath.Join(at, name)
-			continue
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-		if filepath.IsAbs(target) {
-			unix.Close(cur)
-			at = "/"
-			if cur, err = unix.Open("/", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-				return -1, "", fail(err)
-			}
-		}
-	}
-	return cur, at, nil
-}
-
-func identify(writable func() []string) map[id]bool {
-	dirs := map[id]bool{}
-	if writable == nil {
-		return dirs
-	}
-	for _, dir := range writable() {
-		var st unix.Stat_t
-		if unix.Stat(dir, &st) == nil {
-			dirs[idOf(&st)] = true
-		}
-	}
-	return dirs
-}
-
-// step opens name in a directory, or reads it if it is a symlink.
-func step(dir int, name string) (next int, target string, err error) {
-	for range paths.MaxLinks {
-		var st unix.Stat_t
-		if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return -1, "", err
-		}
-		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			buf := make([]byte, unix.PathMax)
-			n, err := unix.Readlinkat(dir, name, buf)
-			if err == unix.EINVAL {
-				continue // no longer a symlink
-			}
-			return -1, string(buf[:max(n, 0)]), err
-		}
-		next, err = Openat(dir, name, LookFlags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err == unix.ELOOP {
-			continue // it has become a symlink
-		}
-		return next, "", err
-	}
-	return -1, "", unix.ELOOP
-}
-
-// admit refuses a symlink that another user, or a command, can have made.
-func admit(dir int, name, shown string, writable map[id]bool) error {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if !trustedOwner(st.Uid) {
-		return fmt.Errorf("the symlink %s belongs to user %d, who can lead it elsewhere: name what it leads to", Quote(shown), st.Uid)
-	}
-	inside, err := within(dir, writable)
-	if err != nil {
-		return err
-	}
-	if inside {
-		return fmt.Errorf("the symlink %s lies where commands can write, so that one can have made it: name what it leads to", Quote(shown))
-	}
-	return nil
-}
-
-// within reports whether a directory is one of dirs or below one. It asks the file system, because
-// a directory can have several paths.
-func within(dir int, dirs map[id]bool) (bool, error) {
-	if len(dirs) == 0 {
-		return false, nil
-	}
-	at, err := unix.Openat(dir, ".", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false, err
-	}
-	defer func() { unix.Close(at) }()
-	var last id
-	for {
-		var st unix.Stat_t
-		if err := unix.Fstat(at, &st); err != nil {
-			return false, err
-		}
-		this := idOf(&st)
-		if dirs[this] {
-			return true, nil
-		}
-		if this == last {
-			return false, nil // the root
-		}
-		last = this
-		above, err := unix.Openat(at, "..", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return false, err
-		}
-		unix.Close(at)
-		at = above
 	}
 }
 
