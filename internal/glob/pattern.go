@@ -3,6 +3,7 @@ package glob
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,43 +20,25 @@ const maxNames = 62
 type Pattern struct {
 	text    string
 	names   []Name
-	dirOnly bool
+	dirOnly bool // it ends in a slash, and matches only directories
 	except  bool
 }
 
-// A Name matches one name of a path or, if it is Deep, any number of names ("**").
+// A Name matches one name of a path or, if it is deep, any number of names ("**").
 type Name struct {
-	Deep  bool
-	Parts []Part
-	text  string // as written
+	text   string // as written
+	deep   bool
+	varies bool   // several names match
+	match  string // the only name that matches or, if it varies, a pattern of package path
 }
 
-// A Part matches one or more characters of a name.
-type Part struct {
-	Kind Kind
-	Text string // of Text
-	// Ranges are pairs of first and last character, of OneOf. Negate means all characters that are
-	// not in the set.
-	Ranges []rune
-	Negate bool
-}
-
-// Kind says what a Part matches.
-type Kind uint8
-
-const (
-	Text  Kind = iota // its own text
-	One               // "?": any character
-	Many              // "*": any number of any characters
-	OneOf             // "[...]": one of a set
-)
-
-// Literal returns the one name that matches, if there is only one.
-func (n *Name) Literal() (string, bool) {
-	if n.Deep || len(n.Parts) != 1 || n.Parts[0].Kind != Text {
-		return "", false
+// matches reports whether it matches one name.
+func (n *Name) matches(name string) bool {
+	if !n.varies {
+		return name == n.match
 	}
-	return n.Parts[0].Text, true
+	ok, _ := path.Match(n.match, name) // parseName made it valid
+	return ok
 }
 
 // Parse reads a pattern. It ignores a leading slash. Errors wrap ErrPattern.
@@ -78,7 +61,7 @@ func Parse(text string) (*Pattern, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
-		if n.Deep && len(p.names) > 0 && p.names[len(p.names)-1].Deep {
+		if n.deep && len(p.names) > 0 && p.names[len(p.names)-1].deep {
 			continue // "**/**" is "**"
 		}
 		p.names = append(p.names, n)
@@ -96,106 +79,78 @@ func (p *Pattern) check() error {
 	return nil
 }
 
-func parseName(name string) (Name, error) {
-	n := Name{text: name, Deep: name == "**"}
-	if n.Deep {
-		return n, nil
-	}
-	for rest := name; rest != ""; {
-		part := Part{}
-		switch c := rest[0]; c {
+func parseName(text string) (Name, error) {
+	n := Name{text: text, deep: text == "**"}
+	var literal, shell []byte
+	for rest := text; rest != "" && !n.deep; {
+		c := rest[0]
+		rest = rest[1:]
+		switch c {
 		case '{', '}':
 			return n, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \\%c for the character (HCL needs two backslashes): %w`, c, ErrPattern)
-		case '*':
-			part.Kind, rest = Many, rest[1:]
-		case '?':
-			part.Kind, rest = One, rest[1:]
+		case '*', '?':
+			n.varies, shell = true, append(shell, c)
+			continue
 		case '[':
-			var err error
-			if part, rest, err = parseSet(rest); err != nil {
+			set, more, err := parseSet(rest)
+			if err != nil {
 				return n, err
 			}
+			n.varies, shell, rest = true, append(shell, set...), more
+			continue
 		case '\\':
-			if rest = rest[1:]; rest == "" {
+			if rest == "" {
 				return n, fmt.Errorf("a backslash stands before nothing: %w", ErrPattern)
 			}
-			fallthrough
-		default:
-			size := width(rest)
-			if last := len(n.Parts) - 1; last >= 0 && n.Parts[last].Kind == Text {
-				n.Parts[last].Text += rest[:size]
-				rest = rest[size:]
-				continue
-			}
-			part.Text, rest = rest[:size], rest[size:]
+			c, rest = rest[0], rest[1:]
 		}
-		n.Parts = append(n.Parts, part)
+		literal, shell = append(literal, c), append(shell, '\\', c)
+	}
+	if n.match = string(literal); n.varies {
+		n.match = string(shell)
 	}
 	return n, nil
 }
 
-// parseSet reads the set at the start of s. A "]" at the first position is a member.
-func parseSet(s string) (set Part, rest string, err error) {
-	set.Kind, rest = OneOf, s[1:]
-	if rest != "" && (rest[0] == '!' || rest[0] == '^') {
-		set.Negate, rest = true, rest[1:]
+// parseSet translates a set, whose text begins after the "[", for package path: there, "!" and a
+// "]" at the first position mean something else.
+func parseSet(text string) (set, rest string, err error) {
+	set, rest = "[", text
+	if strings.HasPrefix(text, "!") || strings.HasPrefix(text, "^") {
+		set, rest = "[^", text[1:]
 	}
-	member := func() (rune, bool) {
-		if rest != "" && rest[0] == '\\' {
-			rest = rest[1:]
-		}
-		if rest == "" {
-			return 0, false
-		}
-		r, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-		return r, true
-	}
-	for first := true; ; first = false {
-		if rest == "" {
-			return set, "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
-		}
+	for first := true; rest != ""; first = false {
 		if rest[0] == ']' && !first {
-			return set, rest[1:], nil
+			return set + "]", rest[1:], nil
 		}
-		lo, ok := member()
+		lo, more, ok := member(rest)
 		hi := lo
-		if ok && len(rest) > 1 && rest[0] == '-' && rest[1] != ']' {
-			rest = rest[1:]
-			hi, ok = member()
+		if ok && len(more) > 1 && more[0] == '-' && more[1] != ']' {
+			hi, more, ok = member(more[1:])
 		}
 		switch {
 		case !ok:
-			return set, "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
-		case lo == utf8.RuneError || hi == utf8.RuneError:
-			return set, "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
+			break // the end of the text
 		case hi < lo:
-			return set, "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
+			return "", "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
+		case lo <= utf8.RuneError && utf8.RuneError <= hi:
+			return "", "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
 		}
-		set.Ranges = append(set.Ranges, lo, hi)
+		set += fmt.Sprintf(`\%c-\%c`, lo, hi)
+		rest = more
 	}
+	return "", "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
 }
 
-func (p *Part) has(r rune) bool {
-	for i := 0; i < len(p.Ranges); i += 2 {
-		if p.Ranges[i] <= r && r <= p.Ranges[i+1] {
-			return !p.Negate
-		}
-	}
-	return p.Negate
-}
-
-// width returns how many bytes the first character of s has.
-func width(s string) int {
-	_, size := utf8.DecodeRuneInString(s)
-	return size
+// member reads a character of a set.
+func member(text string) (r rune, rest string, ok bool) {
+	text = strings.TrimPrefix(text, `\`)
+	r, size := utf8.DecodeRuneInString(text)
+	return r, text[size:], size > 0
 }
 
 // String returns the pattern as written.
 func (p *Pattern) String() string { return p.text }
-
-// DirOnly reports whether the pattern ends in a slash: it matches only directories.
-func (p *Pattern) DirOnly() bool { return p.dirOnly }
 
 // Except reports whether the pattern exempts, in a Set, matches of earlier patterns.
 func (p *Pattern) Except() bool { return p.except }
@@ -209,22 +164,24 @@ func (p *Pattern) Meets(q *Pattern) bool {
 			return i == len(p.names) && j == len(q.names)
 		}
 		a, b := &p.names[i], &q.names[j]
-		ok := a.Deep && (i+1 < len(p.names) && meets(i+1, j) || meets(i, j+1) || meets(i+1, j+1)) ||
-			b.Deep && (j+1 < len(q.names) && meets(i, j+1) || meets(i+1, j) || meets(i+1, j+1)) ||
-			!a.Deep && !b.Deep && a.meets(b) && meets(i+1, j+1)
+		ok := a.deep && (i+1 < len(p.names) && meets(i+1, j) || meets(i, j+1) || meets(i+1, j+1)) ||
+			b.deep && (j+1 < len(q.names) && meets(i, j+1) || meets(i+1, j) || meets(i+1, j+1)) ||
+			!a.deep && !b.deep && a.meets(b) && meets(i+1, j+1)
 		no[[2]int{i, j}] = !ok
 		return ok
 	}
 	return meets(0, 0)
 }
 
-// meets reports whether one name can match both.
+// meets reports whether one name can match both, or, if both vary, may.
 func (n *Name) meets(o *Name) bool {
-	if text, ok := n.Literal(); ok {
-		return matchName(o.Parts, text)
+	switch {
+	case !n.varies:
+		return o.matches(n.match)
+	case !o.varies:
+		return n.matches(o.match)
 	}
-	text, ok := o.Literal()
-	return !ok || matchName(n.Parts, text)
+	return true
 }
 
 // Base returns the literal path with which all matches begin, without a leading slash, and whether
@@ -232,11 +189,10 @@ func (n *Name) meets(o *Name) bool {
 func (p *Pattern) Base() (path string, more bool) {
 	var names []string
 	for i := range p.names {
-		name, ok := p.names[i].Literal()
-		if !ok {
+		if p.names[i].deep || p.names[i].varies {
 			return strings.Join(names, "/"), true
 		}
-		names = append(names, name)
+		names = append(names, p.names[i].match)
 	}
 	return strings.Join(names, "/"), false
 }
@@ -247,10 +203,10 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	q := &Pattern{dirOnly: p.dirOnly}
 	for name := range strings.SplitSeq(base, "/") {
 		if name != "" {
-			q.names = append(q.names, Name{Parts: []Part{{Text: name}}, text: Quote(name)})
+			q.names = append(q.names, Name{text: Quote(name), match: name})
 		}
 	}
-	rest := slices.IndexFunc(p.names, func(n Name) bool { _, ok := n.Literal(); return !ok })
+	rest := slices.IndexFunc(p.names, func(n Name) bool { return n.deep || n.varies })
 	if rest >= 0 {
 		q.names = append(q.names, p.names[rest:]...)
 	}
@@ -267,7 +223,7 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 }
 
 // Match reports whether a path without a leading slash matches. The caller must check whether it is
-// a directory; see DirOnly.
+// a directory; see Pattern.dirOnly.
 func (p *Pattern) Match(path string) bool {
 	at, accepted := p.start(), false
 	for name := range strings.SplitSeq(path, "/") {
