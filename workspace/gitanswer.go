@@ -103,8 +103,8 @@ func stampWithin(path string, limit int64) (s stamp) {
 		s.link = fileState{err: syscall.ENOENT}
 	}
 	if s.regular() && s.target().Size <= limit {
-		if fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
-			text, _ := readRegular(fd, path, limit)
+		fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading, 0)
+		if text, err := readRegular(fd, err, path, limit); err == nil {
 			s.text = sha256.Sum256(text)
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,28 +23,52 @@ const (
 	maxGitEntries = 1 << 10 // listed worktrees
 )
 
+// reading opens a file for reading. A fifo does not block it.
+const reading = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+
 // readSmall reads a regular file of at most limit bytes. It follows no symlink, and a fifo does not
 // block it.
 func readSmall(path string, limit int64) ([]byte, error) {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", path, err)
-	}
-	return readRegular(fd, path, limit)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
+	return readRegular(fd, err, path, limit)
 }
 
 // ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
 // symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
-	fd, err := hostpath.OpenNoSymlinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", path, err)
-	}
-	return readRegular(fd, path, limit)
+	fd, err := hostpath.OpenNoSymlinks(path, reading, 0)
+	return readRegular(fd, err, path, limit)
 }
 
-// readRegular reads an open regular file of at most limit bytes, and closes it.
-func readRegular(fd int, path string, limit int64) ([]byte, error) {
+// list returns the entries of a directory, sorted; none if it is missing or not a directory. If there
+// are more than limit, it returns some of them, and an error. A fifo does not block it. With the flag
+// O_NOFOLLOW, a symlink is not a directory.
+func list(dir string, flag, limit int) ([]fs.DirEntry, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|flag, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, quotedPath(err)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(limit + 1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	switch {
+	case len(entries) > limit:
+		return entries[:limit], fmt.Errorf("more than %d files are in %.300q: %w", limit, dir, ErrGitLayout)
+	case err == io.EOF, errors.Is(err, fs.ErrNotExist): // it is empty, or was removed just now
+		return nil, nil
+	}
+	return entries, quotedPath(err)
+}
+
+// readRegular reads a regular file of at most limit bytes, and closes it. openErr says why it is not
+// open.
+func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
+	if openErr != nil {
+		return nil, fmt.Errorf("open %q: %w", path, openErr)
+	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	fi, err := f.Stat()

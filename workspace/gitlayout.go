@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -306,19 +308,16 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 	if gitDir != common {
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
-		if main := mainTop(common); !insideAny(commandDirs, main) {
+		if main := mainTop(common); !paths.InsideAny(commandDirs, main) {
 			l.present(common, worktreeState[:]...)
-			l.Present = append(l.Present, sharedIndexes(common)...)
+			shared, _ := sharedIndexes(common)
+			l.Present = append(l.Present, shared...)
 		}
 	}
 	if err := l.worktrees(common, commandDirs); err != nil {
 		return GitLayout{}, err
 	}
 	return l, nil
-}
-
-func insideAny(dirs []string, p string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return paths.Inside(dir, p) })
 }
 
 // worktreeState lists the parts of a git directory that belong to its worktree alone. The reflog of
@@ -330,21 +329,16 @@ var worktreeState = [...]string{
 	"info/sparse-checkout",
 }
 
-// sharedIndexes are the files that the index of a worktree uses with core.splitIndex.
-func sharedIndexes(gitDir string) (list []string) {
-	f, err := os.Open(gitDir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(maxGitEntries)
-	for _, name := range names {
-		if strings.HasPrefix(name, "sharedindex.") && len(list) < maxShared {
-			list = append(list, join(gitDir, name))
+// sharedIndexes are the files that the index of a worktree uses with core.splitIndex. all says that
+// there are no others.
+func sharedIndexes(gitDir string) (shared []string, all bool) {
+	entries, err := list(gitDir, 0, maxGitEntries)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "sharedindex.") {
+			shared = append(shared, join(gitDir, e.Name()))
 		}
 	}
-	slices.Sort(list)
-	return list
+	return shared[:min(len(shared), maxShared)], err == nil && len(shared) <= maxShared
 }
 
 // maxShared bounds them: git removes those that were not used for two weeks.
@@ -394,12 +388,12 @@ func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 	for len(dirs) > 0 {
 		dir := dirs[0]
 		dirs = dirs[1:]
-		entries, err := readSomeDir(dir, maxGitEntries)
+		entries, err := subdirectories(dir)
 		// A command can make any number in one that git no longer accepts as a git directory.
 		if looked += len(entries); err != nil || looked > maxGitEntries {
 			return
 		}
-		for _, e := range slices.Sorted(slices.Values(entries)) {
+		for _, e := range entries {
 			p := join(dir, e)
 			if isGitDir(p, p) != nil {
 				dirs = append(dirs, p) // a submodule's name with a slash
@@ -442,7 +436,7 @@ const maxModules = 32
 // worktrees protects other worktrees of a repository: git there would follow a changed commondir.
 // And a git that cannot see their directories would find them stale, and remove what it may write.
 func (l *GitLayout) worktrees(common string, commandDirs []string) error {
-	entries, err := readSomeDir(join(common, "worktrees"), maxGitEntries)
+	entries, err := subdirectories(join(common, "worktrees"))
 	if err != nil {
 		return err
 	}
@@ -454,7 +448,7 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 		}
 		switch {
 		case other == l.GitDir:
-		case insideAny(commandDirs, top):
+		case paths.InsideAny(commandDirs, top):
 			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
 		default:
 			l.Protected = append(l.Protected, other)
@@ -474,7 +468,7 @@ func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 			dirs = append(dirs, p)
 		}
 	}
-	worktrees, _ := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, name := range worktrees {
 		add(worktreeTop(join(l.CommonDir, "worktrees/"+name)))
 	}
@@ -496,7 +490,8 @@ func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 		}
 		return list
 	}
-	links, all := gitlinks(join(l.GitDir, "index"), hashSize(l.CommonDir))
+	var links []string
+	err := readIndex(join(l.GitDir, "index"), l.CommonDir, func(_ string, i *gitindex.Index) { links = append(links, i.Links...) })
 	submodules = local(links)
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
@@ -504,23 +499,7 @@ func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 	for _, p := range local(links) {
 		add(p)
 	}
-	return dirs, submodules, all
-}
-
-// gitlinks returns the repositories in an index, and in the shared index of a split one.
-func gitlinks(path string, hash int) (links []string, ok bool) {
-	data, err := readSmall(path, maxIndex)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, true
-	}
-	i, ok := gitindex.Read(data, hash)
-	if err != nil || !ok {
-		return nil, false
-	}
-	if i.Base != nil && !strings.HasPrefix(filepath.Base(path), "sharedindex.") {
-		links, ok = gitlinks(join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base)), hash)
-	}
-	return append(links, i.Links...), ok
+	return dirs, submodules, err == nil
 }
 
 // addWritable adds dir if it is a directory and no symlink, which would show its target.
@@ -530,25 +509,12 @@ func (l *GitLayout) addWritable(dir string) {
 	}
 }
 
-// readSomeDir lists a directory's subdirectories; none if it is missing or not a directory. It
-// refuses one with more than limit entries.
-func readSomeDir(dir string, limit int) ([]string, error) {
-	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() {
-		return nil, nil
-	}
-	f, err := os.Open(dir)
+// subdirectories lists those of a directory; none if it is missing, a symlink or not a directory.
+func subdirectories(dir string) (names []string, err error) {
+	entries, err := list(dir, unix.O_NOFOLLOW, maxGitEntries)
 	if err != nil {
-		return nil, fmt.Errorf("git: %w", quotedPath(err))
+		return nil, fmt.Errorf("git: %w", err)
 	}
-	defer f.Close()
-	entries, err := f.ReadDir(limit + 1)
-	if err != nil && len(entries) == 0 {
-		return nil, nil // empty
-	}
-	if len(entries) > limit {
-		return nil, fmt.Errorf("git: %q has more than %d entries: %w", dir, limit, ErrGitLayout)
-	}
-	var names []string
 	for _, e := range entries {
 		if e.IsDir() {
 			names = append(names, e.Name())

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -274,11 +273,10 @@ func (p Pending) Add(l GitLayout) {
 				}
 			}
 		}
-		shared := sharedIndexes(dir)
+		shared, all := sharedIndexes(dir)
 		for _, path := range append(shared, join(dir, "index")) {
-			look, many := Looks(path), len(shared) == maxShared
-			if many || look != "" {
-				p[path] = Operation{look + config, l.CommonDir, many}
+			if look := Looks(path); look != "" || !all {
+				p[path] = Operation{look + config, l.CommonDir, !all}
 			}
 		}
 	}
@@ -296,35 +294,42 @@ const maxIndex = 64 << 20 // bytes, some 600,000 files
 func (p Pending) Misplaced(before Pending) (said []string) {
 	for path, now := range p {
 		if now.Common != "" && (now.Many || now != before[path]) {
-			said = append(said, misplaced(path, hashSize(now.Common), true)...)
+			err := readIndex(path, now.Common, func(part string, i *gitindex.Index) {
+				if i.Misplaced != "" {
+					said = append(said, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", part, i.Misplaced))
+				}
+			})
+			if err != nil {
+				said = append(said, fmt.Sprintf("git: %v", err))
+			}
 		}
 	}
 	slices.Sort(said)
-	return said
+	return slices.Compact(said)
 }
 
-// hashSize is the size of a repository's hashes, 0 if unknown.
-func hashSize(commonDir string) int {
+// readIndex calls see for an index and, if it is split, for the shared one. A missing one has no
+// entries. An error says that git may read it in another way.
+func readIndex(path, commonDir string, see func(path string, i *gitindex.Index)) error {
 	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0
+		return err
 	}
-	return gitindex.HashSize(string(config))
-}
-
-func misplaced(path string, hash int, split bool) []string {
-	data, err := readSmall(path, maxIndex)
-	i, ok := gitindex.Read(data, hash)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return []string{fmt.Sprintf("git: %v", err)}
-	case !ok:
-		return []string{fmt.Sprintf("git: %.300q is not understood", path)}
-	case i.Misplaced != "":
-		return []string{fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced)}
-	case i.Base != nil && split:
-		return misplaced(join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base)), hash, false)
+	for range 2 {
+		data, err := readSmall(path, maxIndex)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		i, ok := gitindex.Read(data, gitindex.HashSize(string(config)))
+		if !ok {
+			return fmt.Errorf("%.300q is not understood", path)
+		}
+		if see(path, &i); i.Base == nil {
+			break
+		}
+		path = join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base))
 	}
 	return nil
 }
@@ -336,7 +341,7 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 	if l.Kind == gitWorktree {
 		return dirs, nil // the others are read-only
 	}
-	worktrees, err := readSomeDir(join(l.CommonDir, "worktrees"), maxGitEntries)
+	worktrees, err := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, name := range worktrees {
 		if dir := join(l.CommonDir, "worktrees/"+name); !slices.Contains(l.Protected, dir) {
 			dirs = append(dirs, dir)
@@ -384,16 +389,11 @@ func (l GitLayout) Links() (said []string) {
 // file, if not nil, for each regular file.
 func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
-		f, err := os.OpenFile(dirs[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			continue // it is missing, hidden, or a link that was reported
-		}
-		entries, err := f.ReadDir(*left + 1)
-		f.Close()
-		if *left -= len(entries); *left < 0 || err != nil && err != io.EOF && !errors.Is(err, fs.ErrNotExist) { // of one that was removed just now
+		entries, err := list(dirs[0], unix.O_NOFOLLOW, *left)
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // a hidden one has none that commands can make
 			return links, false
 		}
-		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		*left -= len(entries)
 		for _, e := range entries {
 			switch p := join(dirs[0], e.Name()); {
 			case e.Type() == fs.ModeSymlink:
@@ -417,27 +417,21 @@ func Looks(path string) string {
 	}
 	b := sha256.New()
 	var text int64 = maxLooks << 14
-	for list, n := []string{path}, 0; len(list) > 0 && n < maxLooks; n++ {
-		at := list[0]
-		list = list[1:]
+	for queue, n := []string{path}, 0; len(queue) > 0 && n < maxLooks; n++ {
+		at := queue[0]
+		queue = queue[1:]
 		s := stampWithin(at, min(text, maxGitConfig))
 		if s.text != [sha256.Size]byte{} {
 			text -= s.target().Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
-		flags := os.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
+		flag := 0
 		if n > 0 {
-			flags |= unix.O_NOFOLLOW // targets of links in there have no bounds
+			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
-		f, err := os.OpenFile(at, flags, 0)
-		if err != nil {
-			continue // not a directory
-		}
-		names, _ := f.Readdirnames(maxLooks)
-		f.Close()
-		slices.Sort(names)
-		for _, name := range names {
-			list = append(list, join(at, name))
+		entries, _ := list(at, flag, maxLooks)
+		for _, e := range entries {
+			queue = append(queue, join(at, e.Name()))
 		}
 	}
 	return hex.EncodeToString(b.Sum(nil))

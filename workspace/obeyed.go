@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -249,26 +246,16 @@ func (a *answer) hooksIn(dir string) error {
 
 // hookNames lists a directory of hooks, without git's samples, which git never executes.
 func hookNames(dir string) (names []string, err error) {
-	// O_DIRECTORY: a fifo at this path would block.
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
+	entries, err := list(dir, 0, maxHookEntries)
 	if err != nil {
-		return nil, fmt.Errorf("git: the hooks in %.300q cannot be listed: %w", dir, errors.Unwrap(err))
+		return nil, fmt.Errorf("git: the hooks cannot be listed: %w", err)
 	}
-	defer f.Close()
-	all, err := f.Readdirnames(maxHookEntries + 1)
-	switch {
-	case len(all) == 0:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("git: the hooks in %.300q cannot be listed: %w", dir, errors.Unwrap(err))
-	case len(all) > maxHookEntries:
-		return nil, fmt.Errorf("git: more than %d files are in the hooks directory %.300q: %w", maxHookEntries, dir, ErrGitLayout)
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".sample" {
+			names = append(names, e.Name())
+		}
 	}
-	slices.Sort(all)
-	return slices.DeleteFunc(all, func(name string) bool { return filepath.Ext(name) == ".sample" }), nil
+	return names, nil
 }
 
 // use is what git does with the value of a setting.
