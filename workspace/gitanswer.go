@@ -157,7 +157,8 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	var a *answer
 	for range 3 {
 		a = &answer{stamps: map[string]stamp{}, askedAt: c.now()}
-		a.controls.Failed = a.gather(ctx, g, top, l)
+		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, fixed: []string{top, l.GitDir, l.CommonDir}}
+		q.gather()
 		switch {
 		case ctx.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
 			return a
@@ -175,127 +176,147 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	return a
 }
 
+// fail records the first reason why the answer is not complete.
+func (a *answer) fail(err error) {
+	if a.controls.Failed == nil {
+		a.controls.Failed = err
+	}
+}
+
+// A question is what it takes to find an answer.
+type question struct {
+	*answer
+	ctx    context.Context
+	git    *gitRunner
+	top    string
+	layout GitLayout
+
+	expanded int      // paths that git had to expand
+	fixed    []string // directories that no command can replace, for tidy
+	bases    []string // possible bases of relative paths; the top is the first
+	hooks    []string // directories of hooks
+	words    int      // words with a slash in commands
+}
+
 // gather asks git. It follows includes itself, also those whose condition is not true now, because
 // a command can switch to another branch. So git opens no file that was not checked, and no fifo
 // blocks it.
-func (a *answer) gather(ctx context.Context, g *gitRunner, top string, l GitLayout) error {
-	git, tried := g.find()
+func (q *question) gather() {
+	git, tried := q.git.find()
 	if git == nil {
-		return errNoGit
+		q.fail(errNoGit)
+		return
 	}
 	for _, p := range tried {
-		a.look(p) // another git may use another system configuration
+		q.look(p) // another git may use another system configuration
 	}
-	if err := a.configFiles(g.files(l)); err != nil {
-		return err
+	for _, p := range q.git.files(q.layout) {
+		q.configFile(p)
 	}
-	settings, err := g.list(ctx, l, "--no-includes")
-	if err != nil {
-		return err
-	}
-	for _, s := range settings {
+	q.settings = q.list("--no-includes")
+	for _, s := range q.settings {
 		if s.file != "" {
-			if _, err := a.configFile(s.file); err != nil {
-				return err
-			}
+			q.configFile(s.file)
 		}
 	}
-	a.settings = settings
-	expanded := 0
-	expand := func(v string) (string, error) {
-		if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
-			if expanded++; expanded > maxExpanded {
-				return "", fmt.Errorf("git: more than %d paths begin with ~user or %%(prefix): %w", maxExpanded, ErrGitLayout)
-			}
+	q.holding = q.settings
+	q.followIncludes()
+	if q.controls.Failed != nil {
+		return
+	}
+	if q.hasIncludes {
+		q.holding, q.unheld = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
+	}
+	q.controls.Settings = settingsOf(q.git, q.expand, q.holding)
+	if q.layout.GitDir != "" {
+		q.obey()
+	}
+}
+
+// list lists settings, unless a file of them was refused.
+func (q *question) list(includes string) (settings []setting) {
+	if q.controls.Failed == nil {
+		var err error
+		settings, err = q.git.list(q.ctx, q.layout, includes)
+		q.fail(err)
+	}
+	return settings
+}
+
+// expand expands a path as git does.
+func (q *question) expand(v string) (string, error) {
+	if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
+		if q.expanded++; q.expanded > maxExpanded {
+			return "", fmt.Errorf("git: more than %d paths begin with ~user or %%(prefix): %w", maxExpanded, ErrGitLayout)
 		}
-		return g.path(ctx, v)
 	}
-	if err := a.followIncludes(ctx, g, expand, l); err != nil {
-		return err
-	}
-	if a.holding = settings; a.hasIncludes {
-		a.holding, a.unheld = g.list(ctx, l, "--includes") // git fails at an unreadable file
-	}
-	a.controls.Settings = settingsOf(g, expand, a.holding)
-	return a.obey(g, expand, top, l)
+	return q.git.path(q.ctx, v)
+}
+
+// path is expand for a path of git's; "" after an error.
+func (q *question) path(v string) string {
+	p, err := q.expand(v)
+	q.fail(err)
+	return p
 }
 
 // followIncludes adds the settings of included files, level by level.
-func (a *answer) followIncludes(ctx context.Context, g *gitRunner, expand func(string) (string, error), l GitLayout) error {
-	level, followed := a.settings, 0
+func (q *question) followIncludes() {
+	level, followed := q.settings, 0
 	for depth := 0; ; depth++ {
-		next, err := a.included(level, expand, l)
-		if err != nil || len(next) == 0 {
-			return err
+		next := q.included(level)
+		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth && len(next) > 0 {
+			q.fail(fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout))
 		}
-		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth {
-			return fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout)
+		if len(next) == 0 || q.controls.Failed != nil {
+			return
 		}
-		if level, err = g.fileSettings(ctx, next); err != nil {
-			return err
-		}
-		a.settings = append(a.settings, level...)
-		a.hasIncludes = true
+		var err error
+		level, err = q.git.fileSettings(q.ctx, next)
+		q.fail(err)
+		q.settings = append(q.settings, level...)
+		q.hasIncludes = true
 	}
 }
 
 // included returns the files that settings include, if they exist and are new.
-func (a *answer) included(settings []setting, expand func(string) (string, error), l GitLayout) (files []string, err error) {
+func (q *question) included(settings []setting) (files []string) {
 	for _, s := range settings {
-		if !s.includes() || s.value == "" {
+		if !s.includes() || s.value == "" || q.controls.Failed != nil {
 			continue
 		}
-		p, err := expand(s.value)
-		if err != nil {
-			return nil, err
-		}
-		if !filepath.IsAbs(p) {
-			if s.file == "" {
-				continue // git refuses it
-			}
+		p := q.path(s.value)
+		if p != "" && !filepath.IsAbs(p) && s.file != "" { // without a file, git refuses it
 			p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
 		}
-		there, err := a.configFile(tidy(p, l.GitDir, l.CommonDir))
-		if err != nil {
-			return nil, err
+		if !filepath.IsAbs(p) {
+			continue
 		}
-		if there {
-			files = append(files, tidy(p, l.GitDir, l.CommonDir))
-		}
-	}
-	return files, nil
-}
-
-// configFiles records all files, and returns the first refusal.
-func (a *answer) configFiles(files []string) (refused error) {
-	for _, p := range files {
-		if _, err := a.configFile(p); err != nil && refused == nil {
-			refused = err
+		if p = tidy(p, q.layout.GitDir, q.layout.CommonDir); q.configFile(p) {
+			files = append(files, p)
 		}
 	}
-	return refused
+	return files
 }
 
 // configFile records a configuration file, and reports whether it exists. It refuses one that would
 // block git, or take long to read.
-func (a *answer) configFile(p string) (there bool, err error) {
+func (a *answer) configFile(p string) (there bool) {
 	if slices.Contains(a.controls.Config, p) {
-		return false, nil
+		return false
 	}
-	if err := a.add(&a.controls.Config, p); err != nil {
-		return false, err
-	}
+	a.add(&a.controls.Config, p)
 	switch s := a.look(p); {
 	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
-		return false, nil
+		return false
 	case s.target().err != 0:
-		return false, fmt.Errorf("git: %.300q: %w", p, s.target().err)
+		a.fail(fmt.Errorf("git: %.300q: %w", p, s.target().err))
 	case !s.regular():
-		return false, fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout)
+		a.fail(fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout))
 	case s.target().Size > maxGitConfig:
-		return false, fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout)
+		a.fail(fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout))
 	}
-	return true, nil
+	return true
 }
 
 func isDevNull(p string) bool {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,9 +72,7 @@ func TestIdentity(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := map[string]string{"PATH": path, "GIT_CONFIG_NOSYSTEM": "1"}
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			w := mustNew(t, Options{Root: base + "/" + tt.root, Home: base + "/" + tt.home, LookupEnv: lookupIn(env)})
 			got, err := w.Identity(t.Context(), nil)
 			if strings.Join(got, " ") != tt.want || (err != nil) != tt.fails {

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -85,163 +83,119 @@ func (o *GitControls) repeatable() bool {
 }
 
 // obey finds the hooks and other files that the settings name.
-func (a *answer) obey(g *gitRunner, expand func(string) (string, error), top string, l GitLayout) error {
-	if l.GitDir == "" {
-		return nil
-	}
-	n := &namer{answer: a, home: g.home, expand: expand, layout: l,
-		fixed: []string{top, l.GitDir, l.CommonDir}, hooks: []string{join(l.CommonDir, "hooks")}}
-	n.bases = n.workTrees(top)
-	for _, s := range a.settings {
+func (q *question) obey() {
+	q.bases, q.hooks = q.workTrees(), []string{join(q.layout.CommonDir, "hooks")}
+	for _, s := range q.settings {
+		if q.controls.Failed != nil {
+			return // there may be very many
+		}
 		if s.value == "" {
 			continue
 		}
 		if s.key == "core.sharedrepository" {
-			a.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
+			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
-		if err := n.follow(s); err != nil {
-			return err
-		}
-	}
-	if p := g.xdg("attributes"); filepath.IsAbs(p) {
-		if err := a.otherFile(p); err != nil {
-			return err
-		}
-	}
-	for _, dir := range n.hooks {
-		if err := a.hooksIn(dir); err != nil {
-			return err
+		switch use := useOf(s.key); {
+		case s.key == "core.hookspath":
+			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
+		case use&isFile != 0:
+			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
+				q.otherFile(p)
+			}
+		case use&isCommand != 0:
+			q.command(s)
 		}
 	}
-	return nil
-}
-
-// namer finds the files that settings name.
-type namer struct {
-	*answer
-	home   string
-	expand func(string) (string, error) // expands ~ and %(prefix)
-	layout GitLayout
-	bases  []string // possible bases of relative paths; the top is the first
-	fixed  []string // directories that no command can replace, for tidy
-	hooks  []string // directories of hooks
-	words  int      // words with a slash in commands so far
+	if p := q.git.xdg("attributes"); filepath.IsAbs(p) {
+		q.otherFile(p)
+	}
+	for _, dir := range q.hooks {
+		if q.controls.Failed == nil && !slices.Contains(q.controls.Hooks, dir) {
+			q.hooksIn(dir)
+		}
+	}
 }
 
 // workTrees are the top and what settings say instead.
-func (n *namer) workTrees(top string) []string {
-	trees := []string{top}
-	for _, s := range n.settings {
+func (q *question) workTrees() []string {
+	trees := []string{q.top}
+	for _, s := range q.settings {
 		if s.key == "core.worktree" && s.value != "" {
 			p := s.value
 			if !filepath.IsAbs(p) {
-				p = n.layout.GitDir + "/" + p
+				p = q.layout.GitDir + "/" + p
 			}
-			trees = append(trees, tidy(p, n.fixed...))
+			trees = append(trees, tidy(p, q.fixed...))
 		}
 	}
 	return trees
 }
 
-// follow adds what one setting names.
-func (n *namer) follow(s setting) error {
-	switch use := useOf(s.key); {
-	case s.key == "core.hookspath":
-		return n.hooksPath(s.value)
-	case use&isFile != 0:
-		p, err := n.expand(s.value)
-		if err != nil {
-			return err
+// pathsFrom are the paths that the value of a setting names, if it counts from one of these bases.
+func (q *question) pathsFrom(value string, bases ...string) (list []string) {
+	p := q.path(value)
+	switch {
+	case p == "":
+	case filepath.IsAbs(p):
+		list = append(list, tidy(p, q.fixed...))
+	default:
+		for _, base := range bases {
+			list = append(list, tidy(base+"/"+p, q.fixed...))
 		}
-		if !filepath.IsAbs(p) {
-			p = n.bases[0] + "/" + p
-		}
-		return n.otherFile(tidy(p, n.fixed...))
-	case use&isCommand != 0:
-		return n.command(s)
 	}
-	return nil
-}
-
-func (n *namer) hooksPath(value string) error {
-	p, err := n.expand(value)
-	if err != nil {
-		return err
-	}
-	if filepath.IsAbs(p) {
-		n.hooks = append(n.hooks, tidy(p, n.fixed...))
-		return nil
-	}
-	for _, base := range append(slices.Clone(n.bases), n.layout.GitDir, n.layout.CommonDir) {
-		n.hooks = append(n.hooks, tidy(base+"/"+p, n.fixed...))
-	}
-	return nil
+	return list
 }
 
 // command adds the files among the words of a command.
-func (n *namer) command(s setting) error {
+func (q *question) command(s setting) {
 	for i, word := range commandWords(s.key, s.value) {
-		if n.words++; n.words > maxWords {
-			return fmt.Errorf("git: more than %d paths are in settings with commands: %w", maxWords, ErrGitLayout)
+		if q.words++; q.words > maxWords {
+			q.fail(fmt.Errorf("git: more than %d paths are in settings with commands: %w", maxWords, ErrGitLayout))
+			return
 		}
-		for _, p := range wordPaths(n.home, n.bases, n.fixed, word) {
+		for _, p := range wordPaths(q.git.home, q.bases, q.fixed, word) {
 			// A command could still create a missing program; of the other words only some are
 			// files.
-			if s := n.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
-				if err := n.otherFile(p); err != nil {
-					return err
-				}
+			if s := q.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
+				q.otherFile(p)
 			}
 		}
 	}
-	return nil
 }
 
 // add adds p to a list of the answer, if it is new.
-func (a *answer) add(list *[]string, p string) error {
-	if slices.Contains(*list, p) {
-		return nil
-	}
-	if len(*list) >= maxControls {
-		return fmt.Errorf("git: obeys more than %d files: %w", maxControls, ErrGitLayout)
+func (a *answer) add(list *[]string, p string) {
+	switch {
+	case slices.Contains(*list, p):
+		return
+	case len(*list) >= maxControls:
+		a.fail(fmt.Errorf("git: obeys more than %d files: %w", maxControls, ErrGitLayout))
+		return
 	}
 	*list = append(*list, p)
 	if s := a.look(p); s.regular() && s.target().Nlink > 1 {
-		return a.add(&a.controls.Linked, p)
+		a.add(&a.controls.Linked, p)
 	}
-	return nil
 }
 
-func (a *answer) otherFile(p string) error { return a.add(&a.controls.NamedFiles, p) }
+func (a *answer) otherFile(p string) { a.add(&a.controls.NamedFiles, p) }
 
 // hooksIn adds a hooks directory, and those of its files that can be written elsewhere.
-func (a *answer) hooksIn(dir string) error {
-	if slices.Contains(a.controls.Hooks, dir) {
-		return nil
-	}
-	if err := a.add(&a.controls.Hooks, dir); err != nil {
-		return err
-	}
-	if s := a.stamps[dir]; s.target().Mode&unix.S_IFMT != unix.S_IFDIR {
-		return nil
+func (a *answer) hooksIn(dir string) {
+	a.add(&a.controls.Hooks, dir)
+	if s := a.look(dir); !s.directory() {
+		return
 	}
 	names, err := hookNames(dir)
-	if err != nil {
-		return err
-	}
+	a.fail(err)
 	for _, name := range names {
 		switch p, s := join(dir, name), a.look(join(dir, name)); {
 		case s.symlink():
-			if err := a.add(&a.controls.Hooks, p); err != nil {
-				return err
-			}
+			a.add(&a.controls.Hooks, p)
 		case s.regular() && s.link.Nlink > 1:
-			if err := a.add(&a.controls.Linked, p); err != nil {
-				return err
-			}
+			a.add(&a.controls.Linked, p)
 		}
 	}
-	return nil
 }
 
 // hookNames lists a directory of hooks, without git's samples, which git never executes.

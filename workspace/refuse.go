@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -49,10 +50,8 @@ func refusal(goos, p, home string) string {
 		}
 		return p == q
 	}
-	for _, d := range refusedRoots(goos) {
-		if same(d) {
-			return "it is a system or shared directory"
-		}
+	if slices.ContainsFunc(refusedRoots(goos), same) {
+		return "it is a system or shared directory"
 	}
 	parent := filepath.Dir(p)
 	for _, d := range homeParents(goos) {
