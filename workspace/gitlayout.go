@@ -40,9 +40,17 @@ const (
 // A command may write what belongs to worktrees in the root, or in the directories of writable,
 // because they are its own. Of other worktrees it may read all and write nothing.
 func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
-	top, err := filepath.EvalSymlinks(projectRoot)
+	l, err := gitDirs(projectRoot, writable)
 	if err != nil {
 		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+	}
+	return l, nil
+}
+
+func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
+	top, err := filepath.EvalSymlinks(projectRoot)
+	if err != nil {
+		return l, err
 	}
 	dotGit := join(top, ".git")
 	fi, err := os.Lstat(dotGit)
@@ -50,35 +58,42 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return bareLayout(top, writable)
 	case err != nil:
-		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+		return l, err
 	case fi.IsDir():
 		switch err := isGitDir(dotGit, dotGit); {
 		case err != nil && passedOver(dotGit):
 			return bareLayout(top, writable)
 		case err != nil:
-			return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+			return l, err
 		}
 		return layout(gitPlain, top, dotGit, dotGit, writable)
 	case !fi.Mode().IsRegular():
-		return GitLayout{}, fmt.Errorf("git: %q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
+		return l, fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
+	gitDir, err := targetOf(dotGit)
+	if err != nil {
+		return l, err
+	}
+	if l, err = pointedTo(top, gitDir, writable); err != nil {
+		return l, fmt.Errorf("%q points to %q: %w", dotGit, gitDir, err)
+	}
+	return l, nil
+}
+
+// targetOf returns the directory to which a .git file points.
+func targetOf(dotGit string) (gitDir string, err error) {
 	data, err := readSmall(dotGit, maxGitPointer)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+		return "", err
 	}
 	target, err := parseGitFile(data)
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %q: %w", dotGit, err)
+		return "", fmt.Errorf("%q: %w", dotGit, err)
 	}
-	gitDir, err := resolveFrom(top, target)
-	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
+	if gitDir, err = resolveFrom(filepath.Dir(dotGit), target); err != nil {
+		return "", fmt.Errorf("%q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
 	}
-	l, err := pointedTo(top, gitDir, writable)
-	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %q points to %q: %w", dotGit, gitDir, err)
-	}
-	return l, nil
+	return gitDir, nil
 }
 
 // bareLayout is the layout of a directory in which git finds no .git.
@@ -87,10 +102,10 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 		return GitLayout{}, nil
 	}
 	if hasCommonDir(top) {
-		return GitLayout{}, fmt.Errorf("git: %q is not a worktree's git directory: most of the repository is elsewhere, or gone: %w", top, ErrGitLayout)
+		return GitLayout{}, fmt.Errorf("%q is not a worktree's git directory: most of the repository is elsewhere, or gone: %w", top, ErrGitLayout)
 	}
 	if err := isGitDir(top, top); err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+		return GitLayout{}, err
 	}
 	return layout(gitBare, top, top, top, writable)
 }
@@ -103,12 +118,8 @@ func PointedGitDirs(top string) (dirs []string) {
 		dirs = append(dirs, top)
 	}
 	at := join(top, ".git")
-	if data, err := readSmall(at, maxGitPointer); err == nil {
-		target, err := parseGitFile(data)
-		if err == nil {
-			at, err = resolveFrom(top, target)
-		}
-		if err != nil {
+	if fi, err := os.Lstat(at); err == nil && fi.Mode().IsRegular() {
+		if at, err = targetOf(at); err != nil {
 			return dirs
 		}
 		dirs = append(dirs, at)
@@ -513,7 +524,7 @@ func (l *GitLayout) addWritable(dir string) {
 func subdirectories(dir string) (names []string, err error) {
 	entries, err := list(dir, unix.O_NOFOLLOW, maxGitEntries)
 	if err != nil {
-		return nil, fmt.Errorf("git: %w", err)
+		return nil, err
 	}
 	for _, e := range entries {
 		if e.IsDir() {

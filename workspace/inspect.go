@@ -362,7 +362,7 @@ func (l GitLayout) Links() (said []string) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		said = append(said, err.Error())
+		said = append(said, "git: "+err.Error())
 	}
 	if !slices.Contains(dirs, l.CommonDir) {
 		dirs = append(dirs, l.CommonDir)

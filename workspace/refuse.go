@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -40,25 +39,18 @@ func homeParents(goos string) []string {
 // refusal says why p cannot be a project root, or returns "". It looks only at its arguments. p and
 // home are absolute and clean.
 func refusal(goos, p, home string) string {
-	if goos == "darwin" {
-		// The file system folds case, so the comparison must.
-		p, home = strings.ToLower(foldDarwin(p)), strings.ToLower(foldDarwin(home))
+	fold := func(q string) string { return q }
+	if goos == "darwin" { // the file system folds case
+		fold = func(q string) string { return strings.ToLower(foldDarwin(q)) }
 	}
-	same := func(q string) bool {
-		if goos == "darwin" {
-			q = strings.ToLower(q)
+	p, home = fold(p), fold(home)
+	for _, d := range refusedRoots(goos) {
+		if p == fold(d) {
+			return "it is a system or shared directory"
 		}
-		return p == q
 	}
-	if slices.ContainsFunc(refusedRoots(goos), same) {
-		return "it is a system or shared directory"
-	}
-	parent := filepath.Dir(p)
 	for _, d := range homeParents(goos) {
-		if goos == "darwin" {
-			d = strings.ToLower(d)
-		}
-		if parent == d {
+		if filepath.Dir(p) == fold(d) {
 			return "it is a home directory"
 		}
 	}
@@ -93,13 +85,7 @@ func foldDarwin(p string) string {
 // refuseRoot is refusal that also compares identities, so that a bind mount or a merged /usr (where
 // /lib is /usr/lib) cannot evade the list.
 func refuseRoot(field, raw, resolved, rawHome, home string) error {
-	why := refusal(runtime.GOOS, resolved, home)
-	if why == "" && (raw != resolved || rawHome != home) {
-		why = cmp.Or(refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome))
-	}
-	if why == "" {
-		why = refusedIdentity(resolved, home)
-	}
+	why := cmp.Or(refusal(runtime.GOOS, resolved, home), refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome), refusedIdentity(resolved, home))
 	if why == "" {
 		return nil
 	}
@@ -107,27 +93,22 @@ func refuseRoot(field, raw, resolved, rawHome, home string) error {
 }
 
 func refusedIdentity(p, home string) string {
-	self, err := os.Stat(p)
-	if err != nil {
-		return "" // New reports what is missing
-	}
-	is := func(fi os.FileInfo, q string) bool {
-		other, err := os.Stat(q)
-		return err == nil && os.SameFile(fi, other)
+	same := func(p, q string) bool { // not for missing ones, which New reports
+		a, err := os.Stat(p)
+		b, otherErr := os.Stat(q)
+		return err == nil && otherErr == nil && os.SameFile(a, b)
 	}
 	for _, d := range refusedRoots(runtime.GOOS) {
-		if is(self, d) {
+		if same(p, d) {
 			return "it is " + d + " under another name"
 		}
 	}
-	if parent, err := os.Stat(filepath.Dir(p)); err == nil {
-		for _, d := range homeParents(runtime.GOOS) {
-			if is(parent, d) {
-				return "it is a home directory"
-			}
+	for _, d := range homeParents(runtime.GOOS) {
+		if same(filepath.Dir(p), d) {
+			return "it is a home directory"
 		}
 	}
-	if home != "" && is(self, home) {
+	if home != "" && same(p, home) {
 		return "it is your home directory under another name"
 	}
 	return ""

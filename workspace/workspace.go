@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -113,41 +114,36 @@ func New(o Options) (*Workspace, error) {
 		return nil, err
 	}
 
-	type declared struct {
-		field, path       string
-		writable, project bool
-		optional          bool
-	}
-	list := []declared{{field: "root", path: o.Root, writable: true, project: true}}
+	list := []root{{field: "root", raw: o.Root, writable: true}}
 	for i, p := range o.Readable {
-		list = append(list, declared{field: fmt.Sprintf("readable[%d]", i), path: p})
+		list = append(list, root{field: fmt.Sprintf("readable[%d]", i), raw: p})
 	}
 	for i, p := range o.Writable {
-		list = append(list, declared{field: fmt.Sprintf("writable[%d]", i), path: p, writable: true})
+		list = append(list, root{field: fmt.Sprintf("writable[%d]", i), raw: p, writable: true})
 	}
 	if o.TempAlias != "" {
-		list = append(list, declared{field: "temp_alias", path: o.TempAlias, writable: true, optional: true})
+		list = append(list, root{field: "temp_alias", raw: o.TempAlias, writable: true})
 	}
-	for _, d := range list {
-		var r root
-		err := withTimeout(d.field, preflight, func() (err error) {
-			r, err = w.declare(d.field, d.path, d.project, d.optional)
-			if err == nil && d.project && o.Dir != "" {
+	for _, r := range list {
+		err := withTimeout(r.field, preflight, func() error {
+			if err := w.declare(&r); err != nil {
+				return fmt.Errorf("%s: %w", r.field, err)
+			}
+			if r.field == "root" && o.Dir != "" {
 				r.spelled, r.of = SpellingOf(o.Dir, r.path)
 			}
-			if err == nil && d.writable {
-				err = refuseRoot(d.field, r.raw, r.path, home, w.home)
+			if r.writable {
+				return refuseRoot(r.field, r.raw, r.path, home, w.home)
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		r.writable = d.writable
 		if err := w.add(r); err != nil {
 			return nil, err
 		}
-		switch d.field {
+		switch r.field {
 		case "root":
 			w.project = r
 		case "temp_alias":
@@ -162,61 +158,54 @@ func New(o Options) (*Workspace, error) {
 	return w, nil
 }
 
-// declare resolves one declared path.
-func (w *Workspace) declare(field, p string, project, optional bool) (root, error) {
+// declare resolves a declared root.
+func (w *Workspace) declare(r *root) error {
+	p, mustBeDir := r.raw, r.field == "root" || r.field == "temp_alias"
 	if err := checkSpelling(p); err != nil {
-		return root{}, fmt.Errorf("%s: %w", field, err)
+		return err
 	}
 	switch {
-	case p == "~" || len(p) > 1 && p[:2] == "~/":
+	case p == "~" || strings.HasPrefix(p, "~/"):
 		if w.home == "" {
-			return root{}, fmt.Errorf("%s: %q: no home directory is known; set home: %w", field, p, ErrInvalidPath)
+			return fmt.Errorf("%q: no home directory is known; set home: %w", p, ErrInvalidPath)
 		}
 		p = filepath.Join(w.home, p[1:])
 	case filepath.IsAbs(p):
-	case project, optional:
-		return root{}, fmt.Errorf("%s: %q is not absolute: %w", field, p, ErrInvalidPath)
+	case mustBeDir:
+		return fmt.Errorf("%q is not absolute: %w", p, ErrInvalidPath)
 	default:
 		p = filepath.Join(w.project.path, p)
 	}
-	r := root{field: field, raw: filepath.Clean(p)}
+	r.raw = filepath.Clean(p)
 	resolved, err := filepath.EvalSymlinks(p)
-	if optional && errors.Is(err, fs.ErrNotExist) {
+	if r.field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
 		// It does not exist yet. Resolve the existing part now; we will make the rest, in a
 		// directory that is ours alone.
 		got, err := (&Workspace{}).walk("/", p)
-		if err != nil {
-			return root{}, fmt.Errorf("%s: %w", field, err)
-		}
 		r.path = got.path
-		return r, nil
+		return err
 	}
 	if err != nil {
-		return root{}, fmt.Errorf("%s: %w", field, err)
+		return err
 	}
 	r.path = resolved
 	fi, err := os.Stat(resolved)
-	if err != nil {
-		return root{}, fmt.Errorf("%s: %w", field, err)
+	switch {
+	case err != nil:
+		return err
+	case mustBeDir && !fi.IsDir():
+		return &fs.PathError{Op: "open", Path: resolved, Err: syscall.ENOTDIR}
+	case !fi.IsDir() && !fi.Mode().IsRegular():
+		return fmt.Errorf("%q: %w", resolved, ErrNotRegular)
 	}
-	needDir := project || optional
-	if !fi.IsDir() && (needDir || !fi.Mode().IsRegular()) {
-		if needDir {
-			return root{}, fmt.Errorf("%s: %w", field, &fs.PathError{Op: "open", Path: resolved, Err: syscall.ENOTDIR})
-		}
-		return root{}, fmt.Errorf("%s: %q: %w", field, resolved, ErrNotRegular)
-	}
-	return r, nil
+	return nil
 }
 
 // add appends a root. A directory may be declared twice, but not as both read-only and writable:
 // either answer would surprise somebody.
 func (w *Workspace) add(r root) error {
 	for _, have := range w.roots {
-		if have.path != r.path {
-			continue
-		}
-		if have.writable != r.writable {
+		if have.path == r.path && have.writable != r.writable {
 			return fmt.Errorf("%s: %q is already declared by %s with the other access; remove one: %w", r.field, r.path, have.field, ErrRootConflict)
 		}
 	}
