@@ -56,20 +56,23 @@ func ActingNames() []string { return slices.Concat(actsWithoutAsking[:], actsAft
 // givenUp are names of DefaultProtected that commands may write.
 type givenUp []string
 
-func (v *View) namesGivenUp() (list givenUp, err error) {
+func (v *View) giveUpNames() error {
+	if v.in.Unisolated {
+		return nil
+	}
 	known := DefaultProtected()
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")
 		if !slices.Contains(known, name) {
-			return nil, invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
+			return invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
 		}
-		list = append(list, name)
+		v.givenUp = append(v.givenUp, name)
 		v.Remarks = append(v.Remarks, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host obey", name))
 	}
 	if v.gitWritable {
-		list = append(list, ".gitmodules")
+		v.givenUp = append(v.givenUp, ".gitmodules")
 	}
-	return list, nil
+	return nil
 }
 
 func (g givenUp) has(name string) bool {

@@ -54,27 +54,27 @@ func (d *Device) gives() string {
 	return ""
 }
 
-// checkDevices returns the paths of the devices that commands have.
-func (v *View) checkDevices() (list []string, err error) {
+// showDevices finds the devices that commands have.
+func (v *View) showDevices() error {
 	for i, d := range v.in.Device {
 		attribute, text := fmt.Sprintf("devices[%d]", i), v.in.Devices[i]
 		if err := v.checkText(attribute, text); err != nil {
-			return nil, err
+			return err
 		}
 		gives := d.gives()
 		switch {
 		case d.Err != nil:
-			return nil, invalidf(attribute, "leave it out if this machine does not have it", "%q: %v", text, d.Err)
+			return invalidf(attribute, "leave it out if this machine does not have it", "%q: %v", text, d.Err)
 		case !paths.Inside("/dev", d.Path) || d.Path == "/dev":
-			return nil, invalidf(attribute, "name one in /dev", "%q is not a device of this machine", text)
+			return invalidf(attribute, "name one in /dev", "%q is not a device of this machine", text)
 		case gives == "":
-			return nil, invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
+			return invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
 				"%q is a device that no command gets", text)
-		case slices.Contains(list, d.Path):
-			return nil, Invalid(attribute, "it is in the list already", "")
+		case slices.Contains(v.Devices, d.Path):
+			return Invalid(attribute, "it is in the list already", "")
 		}
 		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), gives))
-		list = append(list, d.Path)
+		v.Devices = append(v.Devices, d.Path)
 	}
-	return list, nil
+	return nil
 }

@@ -37,7 +37,8 @@ func TestDevices(t *testing.T) {
 		in := input(Definition{Devices: []string{tt.text}})
 		in.Device = []Device{tt.d}
 		v := newView(in, newMachine("/w"))
-		list, err := v.checkDevices()
+		err := v.showDevices()
+		list := v.Devices
 		switch {
 		case tt.want != "":
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "devices[0]") {

@@ -16,7 +16,7 @@ import (
 const OriginSocket = "socket file, not in unix_sockets"
 
 // hide hides all that must be hidden.
-func (v *View) hide(found *Found, granted []string) error {
+func (v *View) hide(found *Found) error {
 	for i := range found.Deny {
 		v.hideLiteral(&found.Deny[i])
 	}
@@ -26,7 +26,7 @@ func (v *View) hide(found *Found, granted []string) error {
 		if f.Reason == scan.TooDeep {
 			deep = append(deep, f.Path)
 		}
-		if err := v.hideOne(found, &f, granted); err != nil {
+		if err := v.hideOne(found, &f); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func (v *View) hide(found *Found, granted []string) error {
 		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
 	}
 	if v.wholeHost {
-		v.hideOfHost(found, granted)
+		v.hideOfHost(found)
 	}
 	return v.checkHidden()
 }
@@ -61,7 +61,7 @@ func (v *View) hideLiteral(rule *Rule) {
 }
 
 // hideOne hides a found file, if it must be hidden.
-func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
+func (v *View) hideOne(found *Found, f *scan.Found) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
@@ -70,7 +70,7 @@ func (v *View) hideOne(found *Found, f *scan.Found, granted []string) error {
 			return v.hideFound(found, f, OriginSensitive)
 		}
 	case f.Reason == scan.Socket:
-		if !slices.Contains(granted, f.Path) {
+		if !slices.Contains(v.granted, f.Path) {
 			v.hideAt(f.Path, OriginSocket, nil)
 		}
 	case f.Reason == scan.TooDeep:
@@ -195,7 +195,7 @@ func (v *View) hideState() {
 }
 
 // hideOfHost hides parts of the whole host's view.
-func (v *View) hideOfHost(found *Found, granted []string) {
+func (v *View) hideOfHost(found *Found) {
 	if v.in.HideSensitive {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
 	}
@@ -208,7 +208,7 @@ func (v *View) hideOfHost(found *Found, granted []string) {
 		}
 	}
 	for _, p := range found.Sockets {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(granted, way.End) {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(v.granted, way.End) {
 			v.hideAt(way.End, OriginSocket, nil)
 		}
 	}
@@ -293,24 +293,9 @@ func (v *View) CheckSessions() error {
 	return nil
 }
 
-// grantedSockets are the sockets that commands may connect to.
-func (v *View) grantedSockets() (list []string, err error) {
-	for i, text := range v.in.UnixSockets {
-		socket, err := v.grantedSocket(fmt.Sprintf("unix_sockets[%d]", i), text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, socket)
-	}
-	if slices.Contains(v.in.Credentials, CredentialSSHAgent) {
-		list = append(list, v.in.Agent.Socket)
-	}
-	return list, nil
-}
-
 // refuseControl refuses entries that show a control socket, or a directory above one. A read-only
 // mount does not prevent connections.
-func (v *View) refuseControl(granted []string) error {
+func (v *View) refuseControl() error {
 	for _, s := range v.in.Control {
 		dir := strings.HasSuffix(s.Path, "/")
 		way := v.facts.Follow(s.Path)
@@ -326,7 +311,7 @@ func (v *View) refuseControl(granted []string) error {
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
 			// The search finds and hides one in the workspace itself.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
-			if (at || above) && !(s.OnRequest && at && slices.Contains(granted, e.Source)) {
+			if (at || above) && !(s.OnRequest && at && slices.Contains(v.granted, e.Source)) {
 				return controlError(&s, &e, led)
 			}
 		}

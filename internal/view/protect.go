@@ -42,11 +42,7 @@ type Found struct {
 
 // Restrict adds what is protected and what is hidden in all that the table shows.
 func (v *View) Restrict(found *Found) error {
-	granted, err := v.grantedSockets()
-	if err != nil {
-		return err
-	}
-	if err := v.refuseControl(granted); err != nil {
+	if err := v.refuseControl(); err != nil {
 		return err
 	}
 	for _, e := range v.entries {
@@ -63,7 +59,7 @@ func (v *View) Restrict(found *Found) error {
 	if err != nil {
 		return err
 	}
-	if err := v.hide(found, granted); err != nil {
+	if err := v.hide(found); err != nil {
 		return err
 	}
 	if err := v.judge(linked); err != nil {

@@ -32,46 +32,21 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if in.Session.Home != "" && v.home() != "" {
 		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
-	for _, root := range in.Roots {
+	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.checkPlanted, v.checkTrusted, v.giveUpNames, v.showSubstitutes, v.showAgent} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *View) showRoots() error {
+	for _, root := range v.in.Roots {
 		if err := v.showRoot(root); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var errs []error
-	for i, b := range in.BindPaths {
-		errs = append(errs, v.showBind(fmt.Sprintf("bind_paths[%d]", i), b))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	for _, dir := range in.Toolchain {
-		v.showToolchain(dir)
-	}
-	for i, text := range in.UnixSockets {
-		if err := v.showSocket(fmt.Sprintf("unix_sockets[%d]", i), text); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if v.Devices, err = v.checkDevices(); err != nil {
-		return nil, err
-	}
-	if err := v.checkPlanted(); err != nil {
-		return nil, err
-	}
-	if err := v.checkTrusted(); err != nil {
-		return nil, err
-	}
-	if !in.Unisolated {
-		var err error
-		if v.givenUp, err = v.namesGivenUp(); err != nil {
-			return nil, err
-		}
-	}
-	if err := v.showSubstitutes(); err != nil {
-		return nil, err
-	}
-	return v, v.showAgent()
+	return nil
 }
 
 func (v *View) showRoot(root workspace.RootDir) error {
@@ -93,8 +68,6 @@ func (v *View) showRoot(root workspace.RootDir) error {
 			}
 		}
 		e.Path = e.Source
-	case strings.HasPrefix(root.Field, "readable[") && !v.inWritableRoot(root.Path):
-		v.ephemeral(&e)
 	case root.Field == "root":
 		if v.in.ReadOnly {
 			e.Access = shared.ReadOnly
@@ -107,14 +80,17 @@ func (v *View) showRoot(root workspace.RootDir) error {
 			e.Path, raw = dir, dir
 		}
 		v.Workdir = e.Path
+	default:
+		v.spell(e.Why, raw)
+		if strings.HasPrefix(root.Field, "readable[") && !v.inWritableRoot(root.Path) {
+			v.ephemeral(&e)
+		}
 	}
 	if err := v.add(e); err != nil {
 		return err
 	}
 	if root.Spelled != "" && e.Path == e.Source {
-		at := e
-		at.Source, at.Path, raw = root.Of, root.Of, root.Spelled
-		return v.addSpelling(at, raw)
+		e.Source, e.Path, raw = root.Of, root.Of, root.Spelled
 	}
 	return v.addSpelling(e, raw)
 }
@@ -180,11 +156,20 @@ func (v *View) root() string {
 	return "/"
 }
 
+func (v *View) showBinds() error {
+	var errs []error
+	for i, b := range v.in.BindPaths {
+		errs = append(errs, v.showBind(fmt.Sprintf("bind_paths[%d]", i), b))
+	}
+	return errors.Join(errs...)
+}
+
 func (v *View) showBind(attribute string, b Bind) error {
 	if err := v.checkText(attribute, b.Host); err != nil {
 		return err
 	}
 	raw := v.absolute(b.Host)
+	v.spell(attribute, raw)
 	way := v.facts.Follow(raw)
 	switch {
 	case way.Err != nil:
@@ -264,18 +249,19 @@ func (v *View) inHome(p string) bool {
 	})
 }
 
-// showToolchain shows a directory or file of a toolchain, if it exists and the path is free.
-func (v *View) showToolchain(dir ToolDir) {
-	way := v.facts.Follow(dir.Path)
-	if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) {
-		return // as most are
-	}
-	if name := dir.Variable; name != "" && !slices.Contains(v.Variables, name) {
+// showToolchains shows directories and files of toolchains, if they exist and the paths are free.
+func (v *View) showToolchains() error {
+	for _, dir := range v.in.Toolchain {
+		way, name := v.facts.Follow(dir.Path), dir.Variable
+		if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
+			continue // most do not exist
+		}
 		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
 		if !strings.HasPrefix(name, "XDG_") || v.home() != "" && paths.Inside(v.home(), dir.Value) {
 			v.Variables = append(v.Variables, name)
 		}
 	}
+	return nil
 }
 
 func (v *View) addToolchain(spelled string, way *Way) bool {
@@ -322,35 +308,38 @@ func (v *View) tooBroad(source string) bool {
 	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool { return paths.Inside(source, root.Path) })
 }
 
-// showSocket shows a socket that a definition names, if nothing else does.
-func (v *View) showSocket(attribute, text string) error {
-	socket, err := v.grantedSocket(attribute, text)
-	if err != nil || socket == "" || len(v.places(socket)) > 0 {
-		return err
+// showSockets shows the sockets that a definition names, if nothing else does. If one does not exist,
+// and appears later, it is hidden.
+func (v *View) showSockets() error {
+	for i, text := range v.in.UnixSockets {
+		attribute := fmt.Sprintf("unix_sockets[%d]", i)
+		if err := v.checkText(attribute, text); err != nil {
+			return err
+		}
+		spelled := v.absolute(text)
+		v.spell(attribute, spelled)
+		way := v.facts.Follow(spelled)
+		switch {
+		case way.Err == ErrUnsearchable || way.Err == nil && way.Kind == Absent:
+			continue
+		case way.Err != nil:
+			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+		case way.Kind != Socket:
+			return invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
+		}
+		v.granted = append(v.granted, way.End)
+		if len(v.places(way.End)) > 0 {
+			continue
+		}
+		e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
+		if err := v.add(e); err != nil {
+			return err
+		}
+		if err := v.addSpelling(e, spelled); err != nil {
+			return err
+		}
 	}
-	e := shared.Entry{Source: socket, Path: socket, Access: shared.ReadOnly, Why: attribute}
-	if err := v.add(e); err != nil {
-		return err
-	}
-	return v.addSpelling(e, v.absolute(text))
-}
-
-// grantedSocket returns the resolved socket of an element of unix_sockets. It returns "" for a
-// socket that does not exist. If this socket appears later, it is hidden.
-func (v *View) grantedSocket(attribute, text string) (string, error) {
-	if err := v.checkText(attribute, text); err != nil {
-		return "", err
-	}
-	way := v.facts.Follow(v.absolute(text))
-	switch {
-	case way.Err == ErrUnsearchable || way.Err == nil && way.Kind == Absent:
-		return "", nil
-	case way.Err != nil:
-		return "", Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
-	case way.Kind != Socket:
-		return "", invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
-	}
-	return way.End, nil
+	return nil
 }
 
 // showAgent shows the agent's socket, and nothing beside it.
@@ -368,34 +357,22 @@ func (v *View) showAgent() error {
 			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", other),
 			Hint:    "run as that user"}
 	}
+	v.granted = append(v.granted, v.in.Agent.Socket)
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
 }
+
+// A spelling is a path of the host as the author of an attribute spelled it.
+type spelling struct{ attribute, path string }
+
+func (v *View) spell(attribute, p string) { v.spelled = append(v.spelled, spelling{attribute, p}) }
 
 // checkPlanted refuses a source whose spelling goes through a symlink in a writable tree: an
 // earlier command could have put it there, to choose what this one sees.
 func (v *View) checkPlanted() error {
-	check := func(attribute, spelled string) error {
-		way := v.facts.Follow(spelled)
+	for _, s := range v.spelled {
+		way := v.facts.Follow(s.path)
 		if link := v.replaceable(&way); link != "" {
-			return invalidf(attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
-		}
-		return nil
-	}
-	for _, root := range v.in.Roots {
-		if root.Field != "root" && root.Field != "temp_alias" {
-			if err := check("workspace."+root.Field, root.Declared); err != nil {
-				return err
-			}
-		}
-	}
-	for i, b := range v.in.BindPaths {
-		if err := check(fmt.Sprintf("bind_paths[%d]", i), v.absolute(b.Host)); err != nil {
-			return err
-		}
-	}
-	for i, text := range v.in.UnixSockets {
-		if err := check(fmt.Sprintf("unix_sockets[%d]", i), v.absolute(text)); err != nil {
-			return err
+			return invalidf(s.attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
 		}
 	}
 	return nil

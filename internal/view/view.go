@@ -28,6 +28,8 @@ type View struct {
 	hostPaths       []string         // protected paths that the host would obey or run
 	claims          []string         // notes that claim a protection
 	givenUp         givenUp
+	granted         []string        // sockets that commands may connect to
+	spelled         []spelling      // sources
 	hiddenAround    map[string]bool // hidden paths in which deeper entries show
 
 	// Workdir is the workspace root's path inside.
