@@ -28,36 +28,19 @@ type HostPaths struct {
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.OwnKind, p, what string, names ...string) {
-		if kind == view.OwnWay || filepath.IsAbs(p) {
+		if filepath.IsAbs(p) {
 			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names})
 		}
-	}
-	// A command that replaces a symlink on the way to these leads the next sbxhost to its own
-	// files.
-	for _, p := range o.Configs {
-		add(view.OwnWay, p, inForce)
-	}
-	for _, record := range o.Records {
-		add(view.OwnWay, record.Path, record.Description)
-	}
-	state := caller.StateDir()
-	if state != "" {
-		add(view.OwnWay, state, remembered)
-	}
-	sources := slices.Sorted(maps.Keys(o.Sources))
-	for _, name := range sources {
-		add(view.OwnWay, o.Sources[name], fmt.Sprintf("the source of engine %q", name))
 	}
 	kind := view.OwnConfig
 	if o.TrustChecked {
 		kind = view.OwnVetted
 	}
 	for _, p := range o.Configs {
-		resolved, err := filepath.EvalSymlinks(p)
-		if err != nil || !filepath.IsAbs(resolved) {
+		if _, err := os.Stat(p); err != nil || !filepath.IsAbs(p) {
 			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
 		}
-		add(kind, resolved, inForce)
+		add(kind, p, inForce)
 	}
 	for _, p := range o.Programs {
 		add(view.OwnProgram, p, program)
@@ -93,11 +76,11 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	for _, dir := range filepath.SplitList(path) {
 		add(view.OwnCommand, dir, "a program that runs outside of sandboxes", programsRun()...)
 	}
-	for _, name := range sources {
-		add(view.OwnEngine, o.Sources[name], "engine "+name)
+	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
+		add(view.OwnEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
 	}
 	hidden := view.HostPath{Attribute: "XDG_STATE_HOME", Description: remembered, Kind: view.OwnState}
-	if hidden.Path = state; state != "" {
+	if hidden.Path = caller.StateDir(); hidden.Path != "" {
 		list = append(list, hidden)
 	}
 	if owner != nil && owner.Home != "" {

@@ -156,8 +156,7 @@ type HostPath struct {
 type OwnKind uint8
 
 const (
-	OwnWay     OwnKind = iota // as spelled: no command may lead it elsewhere
-	OwnConfig                 // a file that is never writable
+	OwnConfig  OwnKind = iota // a file that is never writable
 	OwnVetted                 // also never writable, but the host obeys only a text that it has checked
 	OwnProgram                // the host may run it outside of sandboxes, if it exists
 	OwnRecord                 // a record of the host's decisions; made where commands could make it

@@ -43,8 +43,6 @@ func (v *View) hostProtections() (list []protection) {
 				list = append(list, v.placeProtections(&o, way.End)...)
 			}
 			continue
-		default:
-			continue
 		}
 		list = append(list, p)
 	}
@@ -70,8 +68,8 @@ func (v *View) checkTrusted() error {
 		return nil
 	}
 	for _, o := range v.in.HostPaths {
-		if o.Kind != OwnWay && o.Kind != OwnPlace {
-			continue
+		if o.Kind == OwnProgram || o.Kind == OwnCommand {
+			continue // the host checks these before it runs them
 		}
 		dir, err := v.checkWay(o.Path, o.Description)
 		if err != nil {
