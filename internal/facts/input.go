@@ -25,7 +25,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
-		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome},
+		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
 		HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// If the workspace's own user cannot write to it, leave it: a command could change that, and no
@@ -54,17 +54,6 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	}
 	for _, p := range q.Devices {
 		in.Device = append(in.Device, device(p))
-	}
-	for _, base := range m.SessionBases {
-		if way := look.Follow(base); way.Err == nil && way.Kind != view.Absent {
-			base = way.End
-		}
-		in.Session.Bases = append(in.Session.Bases, base)
-	}
-	for _, base := range m.ReviewBases {
-		if way := look.Follow(base); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 {
-			in.Session.Bases = append(in.Session.Bases, base)
-		}
 	}
 	return in
 }
@@ -106,24 +95,21 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 			}
 		}
 	}
-	for _, base := range m.ReviewBases {
-		if v.Creatable(base) && !slices.Contains(in.Session.Bases, base) && sessiondir.MakeBase(base) == nil {
-			in.Session.Bases = append(in.Session.Bases, base)
+	for _, base := range slices.Concat(m.SessionBases, m.ReviewBases) {
+		shown := v.Visible
+		if slices.Contains(m.ReviewBases, base) {
+			shown = v.Creatable
+		}
+		way := look.Follow(base)
+		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !strings.HasPrefix(way.End, sessiondir.SystemBase()) {
+			_ = sessiondir.MakeBase(way.End) // an error means that nobody can make it
 			look.forget()
+			way = look.Follow(base)
+		}
+		if way.Err == nil && way.Kind != view.Absent {
+			in.Session.Bases = append(in.Session.Bases, way.End)
 		}
 	}
-	for i, base := range in.Session.Bases {
-		if look.Follow(base).Kind == view.Absent && v.Visible(base) && !strings.HasPrefix(base, sessiondir.SystemBase()) {
-			_ = sessiondir.MakeBase(base) // an error means that nobody can make it
-			look.forget()
-		}
-		if way := look.Follow(base); way.Err == nil && way.Kind != view.Absent {
-			in.Session.Bases[i] = way.End
-		} else {
-			in.Session.Bases[i] = "" // there is nothing to hide
-		}
-	}
-	in.Session.Bases = slices.DeleteFunc(in.Session.Bases, func(base string) bool { return base == "" })
 	return nil
 }
 
@@ -165,7 +151,7 @@ func (m *Machine) uid() uint32 {
 // makeRecord makes a record of the host's decisions where an entry would let a command make it, and
 // so approve itself.
 func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
-	if !v.WritableAt(existing(record.Path)) {
+	if !v.WritableAt(look.Follow(record.Path).End) {
 		return nil
 	}
 	defer look.forget()
@@ -187,13 +173,4 @@ func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
 		return view.Invalid(record.Attribute, fmt.Sprintf("%s is in a writable directory, and cannot be protected there: %v", hostpath.Quote(record.Path), err), "")
 	}
 	return nil
-}
-
-// existing resolves the deepest existing part of a path.
-func existing(path string) string {
-	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
-		if resolved, err := filepath.EvalSymlinks(at); err == nil || at == "/" {
-			return filepath.Join(resolved, rest)
-		}
-	}
 }
