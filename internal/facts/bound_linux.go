@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -119,22 +120,20 @@ func unixSockets() (list []bound, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for b := buf[:n]; len(b) >= unix.SizeofNlMsghdr; {
-			size := int(le.Uint32(b))
-			if size < unix.SizeofNlMsghdr || size > len(b) {
-				return nil, unix.EPROTO
-			}
-			kind, message := le.Uint16(b[4:]), b[unix.SizeofNlMsghdr:size]
-			b = b[min(len(b), (size+3)&^3):]
+		messages, err := syscall.ParseNetlinkMessage(buf[:n])
+		if err != nil {
+			return nil, err
+		}
+		for _, message := range messages {
 			switch {
-			case kind == unix.NLMSG_DONE:
+			case message.Header.Type == unix.NLMSG_DONE:
 				return list, nil
-			case kind != unix.SOCK_DIAG_BY_FAMILY || len(message) < header: // such as that this kernel has no such list
+			case message.Header.Type != unix.SOCK_DIAG_BY_FAMILY || len(message.Data) < header: // such as that this kernel has no such list
 				return nil, unix.EPROTO
 			}
 			var one bound
 			file := false
-			for a := message[header:]; len(a) >= 4; {
+			for a := message.Data[header:]; len(a) >= 4; {
 				size := int(le.Uint16(a))
 				if size < 4 || size > len(a) {
 					return nil, unix.EPROTO

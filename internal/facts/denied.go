@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
@@ -96,19 +97,7 @@ func (w *Witness) Listens(port uint16) bool   { return listens(port) }
 
 // Interpreter returns the program that the first line of a script names; "" for none.
 func (w *Witness) Interpreter(p string) string {
-	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	first := make([]byte, 256) // as much as the kernel reads
-	n, _ := f.Read(first)
-	line, _, _ := strings.Cut(string(first[:n]), "\n")
-	text, script := strings.CutPrefix(line, "#!")
-	if words := strings.Fields(text); script && len(words) > 0 && filepath.IsAbs(words[0]) {
+	if words, _ := hostpath.Interpreter(p); len(words) > 0 && filepath.IsAbs(words[0]) {
 		return filepath.Clean(words[0])
 	}
 	return ""

@@ -26,7 +26,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
-		HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// If the workspace's own user cannot write to it, leave it: a command could change that, and no
 	// stub could hold what it would then create.
@@ -40,13 +40,6 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		in.User.Other = m.Owner.Name
 		if in.User.Other == "" {
 			in.User.Other = "another user"
-		}
-	}
-	if m.toolchains != nil {
-		for _, dir := range m.toolchains.dirs {
-			if way := look.Follow(dir.Path); way.Kind != view.Absent || way.Err != nil || len(way.Links) > 0 { // most do not exist
-				in.Toolchain = append(in.Toolchain, dir)
-			}
 		}
 	}
 	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {

@@ -113,8 +113,9 @@ type Config struct {
 // Machine is what commands of one Host find on this machine.
 type Machine struct {
 	Config
-	outer      []string  // other roots of the workspace, without a .git below
-	toolchains *toolList // nil shows none
+	outer             []string // other roots of the workspace, without a .git below
+	toolchains        []view.ToolDir
+	refusedToolchains []string // their refused variables
 	// addOns are directories of additional programs and data, with settings and sockets, in the
 	// operating system's view. The rest of that view belongs to the distributor, or is too much to
 	// search for each command.
@@ -166,7 +167,7 @@ func New(c Config) *Machine {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
 	}
 	if c.Toolchains {
-		m.toolchains = findToolchains(&c.Caller, c.Owner)
+		m.toolchains, m.refusedToolchains = findToolchains(&c.Caller, c.Owner)
 	}
 	return m
 }

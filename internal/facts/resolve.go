@@ -107,10 +107,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 	if out.View, err = view.Show(in, look); err != nil {
 		return err
 	}
-	if m.toolchains != nil {
-		for _, name := range m.toolchains.refused {
-			out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
-		}
+	for _, name := range m.refusedToolchains {
+		out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
 	}
 	out.ShowGit()
 	if !in.Unisolated {

@@ -121,20 +121,13 @@ func (p *toolPlaces) safe(dir string, whole bool) bool {
 	return !whole || !slices.ContainsFunc(mixedPlaces[:], func(place string) bool { return paths.Inside(dir, filepath.Join(p.home, place)) })
 }
 
-// toolList has the possible paths of a Host's toolchains.
-type toolList struct {
-	dirs    []view.ToolDir
-	refused []string // refused variables
-}
-
-// findToolchains returns the possible toolchains of this caller's commands.
-func findToolchains(c *Caller, owner *Owner) *toolList {
+// findToolchains returns the possible paths of toolchains of this caller's commands, and the refused
+// variables.
+func findToolchains(c *Caller, owner *Owner) (dirs []view.ToolDir, refused []string) {
 	places := toolPlaces{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
 	if owner != nil {
 		// The variables belong to another user.
 		places.home, places.lookupEnv = owner.Home, nil
 	}
-	var l toolList
-	l.dirs, l.refused = places.list()
-	return &l
+	return places.list()
 }

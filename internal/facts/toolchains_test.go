@@ -159,7 +159,8 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		r := tr.machine(t)
-		r.toolchains, r.Caller.UID = findToolchains(&r.Caller, nil), os.Getuid()
+		r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
+		r.Caller.UID = os.Getuid()
 		out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{Filesystem: filesystem}, Session: shared.Session{ID: "x", Dir: tr.base + "/session"}})
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +210,7 @@ func TestResolveToolchains(t *testing.T) {
 	session := shared.Session{ID: "x", Dir: tr.base + "/session"}
 	r.Caller.Environ = NewEnvironment([]string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"})
-	r.toolchains = findToolchains(&r.Caller, nil)
+	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
 	out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{BindPaths: []view.Bind{{Host: "~/.m2/repository", Writable: true}}}, Session: session})
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +257,7 @@ func TestResolveToolchains(t *testing.T) {
 	}
 	// Of another user's it makes nothing writable, nor believes variables.
 	r.Owner = &Owner{User: shared.User{UID: 987654}, Home: tr.home}
-	r.toolchains = findToolchains(&r.Caller, r.Owner)
+	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, r.Owner)
 	out, err = r.Resolve(t.Context(), Request{Name: "fast", Session: session})
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)

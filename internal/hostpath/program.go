@@ -43,29 +43,40 @@ func CheckProgram(path string, written func(path string) (where string)) (*Progr
 // checkInterpreter refuses a script whose first line names a file where commands can write, such as
 // one of a virtual environment in a workspace.
 func checkInterpreter(path string, written func(path string) (where string)) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // an unreadable file is not a script
-	} else if err != nil {
+	words, err := Interpreter(path)
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // an unreadable file is not a script
 		return err
 	}
-	defer f.Close()
-	var buf [256]byte // as much as the kernel reads
-	n, err := f.Read(buf[:])
-	if err != nil && err != io.EOF {
-		return err
-	}
-	line, _, _ := strings.Cut(string(buf[:n]), "\n")
-	if words, ok := strings.CutPrefix(line, "#!"); ok {
-		for word := range strings.FieldsSeq(words) {
-			if i := strings.IndexByte(word, '/'); i >= 0 {
-				if _, _, err := vouch(word[i:], written); err != nil {
-					return fmt.Errorf("%s is a script: %w", Quote(path), err)
-				}
+	for _, word := range words {
+		if i := strings.IndexByte(word, '/'); i >= 0 {
+			if _, _, err := vouch(word[i:], written); err != nil {
+				return fmt.Errorf("%s is a script: %w", Quote(path), err)
 			}
 		}
 	}
 	return nil
+}
+
+// Interpreter returns the words after "#!" in the first line of a script; none for another file.
+func Interpreter(path string) (words []string, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, err // a fifo could block
+	}
+	var buf [256]byte // as much as the kernel reads
+	n, err := f.Read(buf[:])
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	line, _, _ := strings.Cut(string(buf[:n]), "\n")
+	if line, ok := strings.CutPrefix(line, "#!"); ok {
+		words = strings.Fields(line)
+	}
+	return words, nil
 }
 
 // vouch returns the target of a path, and its info. It checks the symlinks on the way, and that
