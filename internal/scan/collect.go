@@ -64,51 +64,45 @@ func (c *collection) root(n *node) {
 		return
 	}
 	f := Found{Path: n.name, Reason: Matched, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, Pattern: n.hide - 1}
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		f.inode = st.Ino
+	}
 	if !f.Dir {
 		dir, base := filepath.Split(n.name)
 		state, hide := stateAt(c.query.Set, dir)
-		if hide == 0 {
-			hide = c.query.Set.Match(state, base).Any + 1
+		if f.Pattern = hide - 1; hide == 0 {
+			f.Pattern = c.query.Set.Match(state, base).Any
 		}
-		f.Pattern = hide - 1
-		switch {
-		case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		case hide == 0 && c.query.Name != nil && c.query.Name(base):
-			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, -1}
-			c.direct = append(c.direct, n.name)
-			c.out.Found = append(c.out.Found, Found{Path: n.name, Reason: NonDirNameMatch, Pattern: -1})
-		case hide > 0:
-			c.files[file{uint64(st.Dev), st.Ino}] = hidden{n.name, hide - 1}
-			c.direct = append(c.direct, n.name)
-		default:
-			c.single = append(c.single, n.name)
+		if f.Pattern < 0 && f.inode != 0 && c.query.Name != nil && c.query.Name(base) {
+			f.Reason = NonDirNameMatch
 		}
 	}
-	if f.Pattern >= 0 {
-		c.out.Found = append(c.out.Found, f)
+	switch {
+	case f.Pattern >= 0 || f.Reason == NonDirNameMatch:
+		c.add(f, uint64(st.Dev))
+	case f.inode != 0:
+		c.single = append(c.single, n.name)
 	}
+}
+
+// add reports a path. A file that matches is hidden by all its names.
+func (c *collection) add(f Found, dev uint64) {
+	if f.inode != 0 && (f.Reason == Matched || f.Reason == NonDirNameMatch) {
+		c.files[file{dev, f.inode}] = hidden{f.Path, f.Pattern}
+		c.direct = append(c.direct, f.Path)
+	}
+	c.out.Found = append(c.out.Found, f)
 }
 
 // gather reports what n contains.
 func (c *collection) gather(n *node, path string) error {
-	for _, e := range n.found {
-		at := path
-		if e.name != "" {
-			at = join(path, e.name)
+	for _, f := range n.found {
+		if f.Path == "" {
+			f.Path = path
+		} else {
+			f.Path = join(path, f.Path)
 		}
-		c.out.Found = append(c.out.Found, Found{Path: at, Reason: e.reason, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: e.pattern})
-		if (e.reason == Matched || e.reason == NonDirNameMatch) && e.kind == regular {
-			c.files[file{n.id.dev, e.inode}] = hidden{at, e.pattern}
-			c.direct = append(c.direct, at)
-		}
-	}
-	for _, dir := range [...]struct {
-		is   bool
-		what Reason
-	}{{n.bare, Bare}, {n.unread, Unsearched}, {n.deep, TooDeep}} {
-		if dir.is && n.hide == 0 {
-			c.out.Found = append(c.out.Found, Found{Path: path, Reason: dir.what, Dir: true, Pattern: -1, UID: n.uid})
-		}
+		c.add(f, n.id.dev)
 	}
 	if n.hide > 0 {
 		for inode := range n.files {
@@ -166,11 +160,7 @@ func (c *collection) through(dir string, state glob.State) error {
 			pattern = m.Dir
 		}
 		if pattern >= 0 {
-			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Matched, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern})
-			if e.kind == regular {
-				c.files[file{list.id.dev, e.inode}] = hidden{at, pattern}
-				c.direct = append(c.direct, at)
-			}
+			c.add(reported(at, e, Matched, pattern), list.id.dev)
 			continue
 		}
 		next := c.query.Set.Next(state, e.name)

@@ -28,14 +28,27 @@ type node struct {
 	names         int
 	size          int // number of directories in it, with itself, at the last look; 0 before the first look
 	dirs          []*node
-	shallow       bool // dirs does not have all of its directories
-	found         []entry
+	shallow       bool    // dirs does not have all of its directories
+	found         []Found // their paths are names in it, or empty for the directory itself
 	links         []link
 	inodes        string // of its regular files that match no pattern, eight bytes each
-	unread        bool   // it cannot be read
 	deep          bool   // too deep, and not read
-	uid           uint32 // owner, if unread
-	bare          bool
+}
+
+// itself reports the directory, unless a pattern matches it or a directory above it.
+func (n *node) itself(why Reason, owner uint32) {
+	if n.hide == 0 {
+		n.found = append(n.found, Found{Reason: why, Dir: true, Pattern: -1, UID: owner})
+	}
+}
+
+// reported is the finding of an entry of a directory.
+func reported(path string, e dirent, why Reason, pattern int) Found {
+	f := Found{Path: path, Reason: why, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern}
+	if e.kind == regular {
+		f.inode = e.inode
+	}
+	return f
 }
 
 // files yields the inode numbers of regular files that match no pattern.
@@ -53,15 +66,6 @@ func (n *node) files(yield func(inode uint64) bool) {
 type identity struct {
 	dev, ino, mount     uint64
 	btime, mtime, ctime int64
-}
-
-// An entry is a name that the scan reports.
-type entry struct {
-	name    string
-	reason  Reason
-	kind    kind
-	pattern int
-	inode   uint64 // of a regular file
 }
 
 // A link is a symlink to follow if it leads to a directory.
@@ -129,7 +133,7 @@ func (w *walk) read(n *node, path string, last bool) error {
 		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
 			return nil
 		}
-		n.unread, n.uid = true, st.Uid
+		n.itself(Unsearched, st.Uid)
 		return nil
 	case err != nil:
 		return &fs.PathError{Op: "search", Path: path, Err: err}
@@ -165,19 +169,22 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == socket && w.query.Sockets && n.hide == 0:
-			n.found = append(n.found, entry{strings.Clone(e.name), Socket, e.kind, -1, 0})
+			n.found = append(n.found, reported(strings.Clone(e.name), e, Socket, -1))
 		}
 		if w.query.Repositories && n.hide == 0 {
 			if e.name == ".git" {
-				n.found = append(n.found, entry{"", Repository, directory, -1, 0})
+				n.itself(Repository, 0)
 			}
 			parts.note(e)
 		}
 	}
 	n.inodes = string(inodes)
-	n.bare = parts.all() && n.name != ".git"
-	if parts.head && parts.common && !n.bare && n.name != ".git" {
-		n.found = append(n.found, entry{"", OfWorktree, directory, -1, 0})
+	switch {
+	case n.name == ".git" || !parts.head:
+	case parts.objects && parts.refs:
+		n.itself(Bare, 0)
+	case parts.common:
+		n.itself(OfWorktree, 0)
 	}
 }
 
@@ -199,14 +206,14 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		}
 	}
 	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
-	switch {
-	case pattern >= 0:
-		n.found = append(n.found, entry{strings.Clone(e.name), Matched, e.kind, pattern, e.inode})
-	case named:
-		n.found = append(n.found, entry{strings.Clone(e.name), NonDirNameMatch, e.kind, -1, e.inode})
+	report := func(why Reason) { n.found = append(n.found, reported(strings.Clone(e.name), e, why, pattern)) }
+	if pattern >= 0 {
+		report(Matched)
+	} else if named {
+		report(NonDirNameMatch)
 	}
 	if n.hide == 0 && w.query.MatchName != nil && w.query.MatchName(e.name) {
-		n.found = append(n.found, entry{strings.Clone(e.name), NameMatch, e.kind, -1, 0})
+		report(NameMatch)
 	}
 	return pattern, named
 }
@@ -226,8 +233,6 @@ func (r *repositoryParts) note(e dirent) {
 		r.common = true
 	}
 }
-
-func (r *repositoryParts) all() bool { return r.head && r.objects && r.refs }
 
 // enter adds the directory of that name to n, if the scan can find anything in it.
 func (w *walk) enter(n *node, name string, pattern int, known *node) {

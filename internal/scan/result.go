@@ -37,6 +37,7 @@ type Found struct {
 	Pattern    int    // of Matched and HardLink: the index in the Set; -1 for a match of Name
 	LinkedName string // of HardLink: the name that matches
 	UID        uint32 // of Unsearched: the owner
+	inode      uint64 // of a regular file
 }
 
 // A Result is the result of one scan, in the order of the trees. Callers share it and must not

@@ -193,6 +193,7 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
+			n.itself(TooDeep, 0)
 			w.changed.Store(true)
 		}
 		return nil
