@@ -1,0 +1,92 @@
+//go:build unix
+
+package scan
+
+import (
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+)
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// readDir reads a directory. It does not follow a symlink.
+func readDir(path string, now time.Time) (l listing, err error) {
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return l, err
+	}
+	defer unix.Close(fd)
+	if l.id = identifyAt(fd, ""); l.id == (identity{}) {
+		// Something forbids statx. Then identify never returns this identity.
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return l, err
+		}
+		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
+	}
+	l.timesReliable = timesReliable(l.id, now)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for {
+		var n int
+		err := ignoringEINTR(func() (err error) {
+			n, err = unix.ReadDirent(fd, *buf)
+			return err
+		})
+		if err != nil || n <= 0 {
+			return l, err
+		}
+		l.entries = parse(l.entries, fd, (*buf)[:n])
+	}
+}
+
+// parse reads what the system writes about the entries of a directory.
+func parse(entries []dirent, fd int, b []byte) []dirent {
+	var one unix.Dirent
+	const header, length, inodeAt, typeAt = int(unsafe.Offsetof(one.Name)), unsafe.Offsetof(one.Reclen), unsafe.Offsetof(one.Ino), unsafe.Offsetof(one.Type)
+	entries = slices.Grow(entries, len(b)/32)
+	for text := string(b); len(b) > header; {
+		size := int(binary.NativeEndian.Uint16(b[length:]))
+		if size <= header || size > len(b) {
+			return entries
+		}
+		inode, t := binary.NativeEndian.Uint64(b[inodeAt:]), b[typeAt]
+		name, _, _ := strings.Cut(text[header:size], "\x00")
+		b, text = b[size:], text[size:]
+		if name == "." || name == ".." || inode == 0 && runtime.GOOS != "linux" { // elsewhere, that is a removed one
+			continue
+		}
+		if t == unix.DT_UNKNOWN {
+			var st unix.Stat_t
+			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				continue // removed
+			}
+			t = byte(st.Mode & unix.S_IFMT >> 12)
+		}
+		e := dirent{name: name, kind: other, inode: inode}
+		switch t {
+		case unix.DT_REG:
+			e.kind = regular
+		case unix.DT_DIR:
+			e.kind = directory
+		case unix.DT_LNK:
+			e.kind = symlink
+		case unix.DT_SOCK:
+			e.kind = socket
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// identify returns the identity of the file at path now, or zero.
+func identify(path string) identity { return identifyAt(unix.AT_FDCWD, path) }
