@@ -40,10 +40,10 @@ func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
 	return readRegular(fd, err, path, limit)
 }
 
-// list returns the entries of a directory, sorted; none if it is missing or not a directory. If there
+// readDir returns the entries of a directory, sorted; none if it is missing or not a directory. If there
 // are more than limit, it returns some of them, and an error. A fifo does not block it. With the flag
 // O_NOFOLLOW, a symlink is not a directory.
-func list(dir string, flag, limit int) ([]fs.DirEntry, error) {
+func readDir(dir string, flag, limit int) ([]fs.DirEntry, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|flag, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, nil

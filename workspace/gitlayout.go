@@ -158,16 +158,8 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	if !inModules(gitDir) {
 		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor a submodule's, nor beneath the directory of that .git: %w", ErrGitLayout)
 	}
-	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
-	if err != nil {
-		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
-	}
-	back := parseCoreWorktree(config)
-	if back == "" {
-		return GitLayout{}, fmt.Errorf("whose config has no core.worktree: %w", ErrGitLayout)
-	}
-	if got, err := resolveFrom(gitDir, back); err != nil || got != top {
-		return GitLayout{}, fmt.Errorf("whose core.worktree is %q and not this workspace: %w", back, ErrGitLayout)
+	if workTreeOf(gitDir) != top {
+		return GitLayout{}, fmt.Errorf("whose core.worktree does not name this workspace: %w", ErrGitLayout)
 	}
 	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }
@@ -343,7 +335,7 @@ var worktreeState = [...]string{
 // sharedIndexes are the files that the index of a worktree uses with core.splitIndex. all says that
 // there are no others.
 func sharedIndexes(gitDir string) (shared []string, all bool) {
-	entries, err := list(gitDir, 0, maxGitEntries)
+	entries, err := readDir(gitDir, 0, maxGitEntries)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sharedindex.") {
 			shared = append(shared, join(gitDir, e.Name()))
@@ -358,17 +350,24 @@ const maxShared = 32
 // mainTop is the main worktree of a common directory; the common directory itself in a bare
 // repository.
 func mainTop(common string) string {
-	if config, err := readSmall(join(common, "config"), maxGitConfig); err == nil {
-		if back := parseCoreWorktree(config); back != "" {
-			if top, err := resolveFrom(common, back); err == nil {
-				return top
-			}
-		}
+	if top := workTreeOf(common); top != "" {
+		return top
 	}
 	if filepath.Base(common) == ".git" {
 		return filepath.Dir(common)
 	}
 	return common
+}
+
+// workTreeOf returns the work tree that the configuration of a git directory names, or "".
+func workTreeOf(gitDir string) string {
+	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
+	worktree := parseCoreWorktree(config)
+	if err != nil || worktree == "" {
+		return ""
+	}
+	top, _ := resolveFrom(gitDir, worktree)
+	return top
 }
 
 // present adds the names that exist.
@@ -404,8 +403,7 @@ func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 		if looked += len(entries); err != nil || looked > maxGitEntries {
 			return
 		}
-		for _, e := range entries {
-			p := join(dir, e)
+		for _, p := range entries {
 			if isGitDir(p, p) != nil {
 				dirs = append(dirs, p) // a submodule's name with a slash
 				continue
@@ -447,12 +445,8 @@ const maxModules = 32
 // worktrees protects other worktrees of a repository: git there would follow a changed commondir.
 // And a git that cannot see their directories would find them stale, and remove what it may write.
 func (l *GitLayout) worktrees(common string, commandDirs []string) error {
-	entries, err := subdirectories(join(common, "worktrees"))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		other := join(join(common, "worktrees"), e)
+	worktrees, err := subdirectories(join(common, "worktrees"))
+	for _, other := range worktrees {
 		top := worktreeTop(other)
 		if place, err := readGitDirFile(other); err == nil && top == "" {
 			l.Lost = append(l.Lost, place)
@@ -466,7 +460,7 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 			l.OtherWorktrees = append(l.OtherWorktrees, other)
 		}
 	}
-	return nil
+	return err
 }
 
 // WorkTrees returns the other directories with a .git whose git directories belong to the
@@ -475,23 +469,17 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 // index, with or without a .git.
 func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 	add := func(p string) {
-		if _, err := os.Lstat(join(p, ".git")); err == nil && p != top && !slices.Contains(dirs, p) {
+		if _, err := os.Lstat(join(p, ".git")); err == nil && p != "" && p != top && !slices.Contains(dirs, p) {
 			dirs = append(dirs, p)
 		}
 	}
 	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
-	for _, name := range worktrees {
-		add(worktreeTop(join(l.CommonDir, "worktrees/"+name)))
+	for _, dir := range worktrees {
+		add(worktreeTop(dir))
 	}
 	add(mainTop(l.CommonDir))
 	for _, dir := range l.Writable {
-		if config, err := readSmall(join(dir, "config"), maxGitConfig); err == nil {
-			if back := parseCoreWorktree(config); back != "" {
-				if p, err := resolveFrom(dir, back); err == nil {
-					add(p)
-				}
-			}
-		}
+		add(workTreeOf(dir))
 	}
 	local := func(links []string) (list []string) {
 		for _, link := range links {
@@ -520,16 +508,17 @@ func (l *GitLayout) addWritable(dir string) {
 	}
 }
 
-// subdirectories lists those of a directory; none if it is missing, a symlink or not a directory.
-func subdirectories(dir string) (names []string, err error) {
-	entries, err := list(dir, unix.O_NOFOLLOW, maxGitEntries)
+// subdirectories lists those of a directory; none if it is missing, a symlink or not a directory, or
+// has too many.
+func subdirectories(dir string) (list []string, err error) {
+	entries, err := readDir(dir, unix.O_NOFOLLOW, maxGitEntries)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			names = append(names, e.Name())
+			list = append(list, join(dir, e.Name()))
 		}
 	}
-	return names, nil
+	return list, nil
 }

@@ -342,8 +342,8 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 		return dirs, nil // the others are read-only
 	}
 	worktrees, err := subdirectories(join(l.CommonDir, "worktrees"))
-	for _, name := range worktrees {
-		if dir := join(l.CommonDir, "worktrees/"+name); !slices.Contains(l.Protected, dir) {
+	for _, dir := range worktrees {
+		if !slices.Contains(l.Protected, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -389,7 +389,7 @@ func (l GitLayout) Links() (said []string) {
 // file, if not nil, for each regular file.
 func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
-		entries, err := list(dirs[0], unix.O_NOFOLLOW, *left)
+		entries, err := readDir(dirs[0], unix.O_NOFOLLOW, *left)
 		if err != nil && !errors.Is(err, fs.ErrPermission) { // a hidden one has none that commands can make
 			return links, false
 		}
@@ -429,7 +429,7 @@ func Looks(path string) string {
 		if n > 0 {
 			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
-		entries, _ := list(at, flag, maxLooks)
+		entries, _ := readDir(at, flag, maxLooks)
 		for _, e := range entries {
 			queue = append(queue, join(at, e.Name()))
 		}

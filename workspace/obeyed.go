@@ -200,7 +200,7 @@ func (a *answer) hooksIn(dir string) {
 
 // hookNames lists a directory of hooks, without git's samples, which git never executes.
 func hookNames(dir string) (names []string, err error) {
-	entries, err := list(dir, 0, maxHookEntries)
+	entries, err := readDir(dir, 0, maxHookEntries)
 	if err != nil {
 		return nil, fmt.Errorf("git: the hooks cannot be listed: %w", err)
 	}
