@@ -103,7 +103,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 
 // searchNear makes searchAgain search the reported part of some directories.
 func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
-	tops = paths.Outermost(slices.SortedFunc(slices.Values(tops), paths.Compare))
+	tops = paths.Outermost(tops)
 	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(tops), tops...) }
 }
 

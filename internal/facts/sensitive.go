@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -17,7 +16,6 @@ func (m *Machine) SensitiveFiles() (list []string) {
 	for _, root := range m.Workspace.Roots() {
 		roots = append(roots, root.Path)
 	}
-	slices.SortFunc(roots, paths.Compare)
 	const most, depth = 10, 4
 	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}).ScanTo(depth, paths.Outermost(roots)...)
 	if err != nil {

@@ -76,9 +76,9 @@ func Compare(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Outermost returns those of a sorted list that are in none of the others.
-func Outermost(sorted []string) (outer []string) {
-	for _, p := range sorted {
+// Outermost returns those of some paths that are in none of the others, sorted.
+func Outermost(list []string) (outer []string) {
+	for _, p := range slices.SortedFunc(slices.Values(list), Compare) {
 		if n := len(outer); n == 0 || !Inside(outer[n-1], p) {
 			outer = append(outer, p)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -91,9 +90,8 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
-	for _, e := range slices.Clone(v.entries) {
-		chosen := e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, "bind_paths")
-		if e.Access == shared.ReadWrite && chosen && v.facts.Follow(e.Source).Kind == Directory {
+	for _, e := range v.entries {
+		if e.Access == shared.ReadWrite && (isRoot(&e) || strings.HasPrefix(e.Why, "bind_paths")) && v.facts.Follow(e.Source).Kind == Directory {
 			list = append(list, v.defaultsAtTop(e.Source)...)
 		}
 	}
@@ -138,8 +136,7 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 func (v *View) defaultsInHome(home string) (list []protection) {
 	for _, name := range homeFiles {
 		p := byDefault(home, name)
-		bound := slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Access == shared.ReadWrite && paths.Inside(p.path, e.Source) })
-		if v.writer(p.path) != nil && !bound && !v.givenUp.has(name) {
+		if v.writer(p.path) != nil && !v.writesIn(p.path) && !v.givenUp.has(name) {
 			list = append(list, p)
 		}
 	}

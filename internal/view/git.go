@@ -47,10 +47,8 @@ func (v *View) ShowGit() {
 // repository describes git's files in a directory, while commands can write to writableSources.
 func (v *View) repository(dir string) Repository {
 	if v.writableSources == nil {
-		for _, e := range v.entries {
-			if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
-				v.writableSources = append(v.writableSources, e.Source)
-			}
+		for _, e := range v.writableEntries() {
+			v.writableSources = append(v.writableSources, e.Source)
 		}
 	}
 	return v.facts.Repository(dir, v.writableSources)

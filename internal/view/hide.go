@@ -267,7 +267,7 @@ func (v *View) hideSessions() {
 // command, while the repository still lists them. It does not hide the home itself and /tmp.
 func (v *View) hideParents() {
 	for _, root := range slices.Clone(v.entries) {
-		if root.Access != shared.ReadWrite || root.Why != "workspace" && !strings.HasPrefix(root.Why, "workspace.writable") {
+		if root.Access != shared.ReadWrite || !isRoot(&root) {
 			continue
 		}
 		parent := path.Dir(root.Path)

@@ -164,7 +164,7 @@ func (v *View) refuseLink(p *located, link string) error {
 // Linked returns rules for other names of protected files, and of files in protected directories,
 // that commands could write. The rule's Text says which file it is.
 func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
-	if len(v.Writable()) == 0 {
+	if !v.writesIn("/") {
 		return nil, nil
 	}
 	add := func(p, what string) {

@@ -61,7 +61,7 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 
 // reviewable reports whether writes to an entry go to the review.
 func (v *View) reviewable(e *shared.Entry) bool {
-	return e.Access == shared.ReadWrite && (e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable") || strings.HasPrefix(e.Why, originGit))
+	return e.Access == shared.ReadWrite && (isRoot(e) || strings.HasPrefix(e.Why, originGit))
 }
 
 // isConfiguration reports whether an entry protects the existing configuration of a repository.
@@ -96,13 +96,12 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 		if set.Covers(strings.TrimPrefix(p, "/")) {
 			return true
 		}
-		unseen, decided := true, false
 		for at := range paths.Up(p) {
-			if shows, ok := seen[at]; ok && !decided {
-				unseen, decided = !shows, true
+			if shows, ok := seen[at]; ok {
+				return !shows
 			}
 		}
-		return unseen
+		return true
 	}
 }
 

@@ -166,7 +166,6 @@ func PatternRoots(rules []Rule, trees []string) []string {
 			list = append(list, base)
 		}
 	}
-	slices.SortFunc(list, paths.Compare)
 	return paths.Outermost(list)
 }
 

@@ -40,6 +40,11 @@ func Show(in *Input, facts Facts) (*View, error) {
 	return v, nil
 }
 
+// isRoot reports whether an entry shows the project's root or a writable one.
+func isRoot(e *shared.Entry) bool {
+	return e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable")
+}
+
 func (v *View) showRoots() error {
 	for _, root := range v.in.Roots {
 		if err := v.showRoot(root); err != nil {

@@ -331,19 +331,6 @@ func (v *View) Trees() []string {
 			all = append(all, e.Source)
 		}
 	}
-	slices.SortFunc(all, paths.Compare)
-	return paths.Outermost(all)
-}
-
-// Writable are the host's directories that commands can write to, none within another.
-func (v *View) Writable() []string {
-	var all []string
-	for _, e := range v.entries {
-		if e.Access == shared.ReadWrite {
-			all = append(all, e.Source)
-		}
-	}
-	slices.SortFunc(all, paths.Compare)
 	return paths.Outermost(all)
 }
 
