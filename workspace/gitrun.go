@@ -352,11 +352,11 @@ func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 
 // writable reports whether commands in the workspace may have written p.
 func (w *Workspace) writable(p string) bool {
-	if paths.Inside(w.project.path, p) {
+	if paths.Inside(w.project.Path, p) {
 		return true
 	}
-	r, ok := innermost(w.roots, p)
-	return ok && r.writable
+	r := innermost(w.roots, p)
+	return r != nil && r.Writable
 }
 
 func (w *Workspace) lookup(k string) (string, bool) {

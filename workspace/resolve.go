@@ -37,7 +37,7 @@ func (w *Workspace) ResolveForWrite(path string) (string, error) {
 // fs.ErrNotExist or syscall.ENOTDIR for a path that is not a directory.
 func (w *Workspace) ResolveDir(dir string) (string, error) {
 	if dir == "" {
-		return w.project.path, nil
+		return w.project.Path, nil
 	}
 	got, err := w.follow(dir)
 	if err != nil {
@@ -65,8 +65,8 @@ func (w *Workspace) resolve(path string, write bool) (walked, error) {
 	if err != nil {
 		return walked{}, err
 	}
-	if write && !r.writable {
-		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.field, r.path)
+	if write && !r.Writable {
+		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.Field, r.Path)
 	}
 	if w.deny {
 		// A link's name counts like its target's: rules for files use names, and ".env -> secrets"
@@ -85,10 +85,10 @@ func (w *Workspace) follow(path string) (walked, error) {
 	if err := checkSpelling(path); err != nil {
 		return walked{}, err
 	}
-	if w.project.path == "" {
+	if w.project.Path == "" {
 		return walked{}, fmt.Errorf("path %q: workspace has no root: %w", path, ErrOutside)
 	}
-	start, rest := w.project.path, path
+	start, rest := w.project.Path, path
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		if w.home == "" {
 			return walked{}, fmt.Errorf("path %q: no home directory is known; set home: %w", path, ErrInvalidPath)
@@ -105,14 +105,14 @@ func (w *Workspace) follow(path string) (walked, error) {
 }
 
 // contained returns the root that contains resolved.
-func (w *Workspace) contained(path, resolved string) (root, error) {
-	r, ok := innermost(w.roots, resolved)
-	if !ok {
+func (w *Workspace) contained(path, resolved string) (*RootDir, error) {
+	r := innermost(w.roots, resolved)
+	if r == nil {
 		leads := "is"
 		if resolved != path {
 			leads = fmt.Sprintf("resolves to %q, which is", resolved)
 		}
-		return r, fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", path, leads, ErrOutside, w.project.path)
+		return r, fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", path, leads, ErrOutside, w.project.Path)
 	}
 	return r, nil
 }

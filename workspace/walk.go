@@ -133,7 +133,7 @@ func (w *Workspace) entersAlias(cur, name string, rest []string) bool {
 	host := join(cur, name)
 	p := filepath.Join(append([]string{host}, rest...)...)
 	for _, r := range w.roots {
-		for _, spelling := range []string{r.raw, r.path} {
+		for _, spelling := range []string{r.Declared, r.Path} {
 			if spelling != host && paths.Inside(host, spelling) && paths.Inside(spelling, p) {
 				return false
 			}

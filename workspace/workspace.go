@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,8 +51,8 @@ type Options struct {
 // Workspace is a set of resolved roots. It is safe for concurrent use and holds no open files. The
 // zero value has no roots and contains nothing.
 type Workspace struct {
-	project  root
-	roots    []root
+	project  RootDir
+	roots    []RootDir
 	home     string // resolved if it exists; "" if unknown
 	alias    string // resolved TempAlias
 	deny     bool
@@ -62,29 +63,15 @@ type Workspace struct {
 	answers   gitAnswers
 }
 
-// root is one declared root.
-type root struct {
-	field    string // its declaration: root, readable[1], temp_alias
-	raw      string // absolute and clean, with the caller's symlinks
-	path     string // resolved
-	writable bool
-
-	spelled, of string // as in RootDir
-}
-
-// innermost returns the root that contains p. Of nested roots the deepest decides, like nested
+// innermost returns the root that contains p, or nil. Of nested roots the deepest decides, like nested
 // mounts.
-func innermost(roots []root, p string) (root, bool) {
-	best := -1
+func innermost(roots []RootDir, p string) (best *RootDir) {
 	for i, r := range roots {
-		if paths.Inside(r.path, p) && (best < 0 || len(r.path) > len(roots[best].path)) {
-			best = i
+		if paths.Inside(r.Path, p) && (best == nil || len(r.Path) > len(best.Path)) {
+			best = &roots[i]
 		}
 	}
-	if best < 0 {
-		return root{}, false
-	}
-	return roots[best], true
+	return best
 }
 
 // New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
@@ -114,26 +101,26 @@ func New(o Options) (*Workspace, error) {
 		return nil, err
 	}
 
-	list := []root{{field: "root", raw: o.Root, writable: true}}
+	list := []RootDir{{Field: "root", Declared: o.Root, Writable: true}}
 	for i, p := range o.Readable {
-		list = append(list, root{field: fmt.Sprintf("readable[%d]", i), raw: p})
+		list = append(list, RootDir{Field: fmt.Sprintf("readable[%d]", i), Declared: p})
 	}
 	for i, p := range o.Writable {
-		list = append(list, root{field: fmt.Sprintf("writable[%d]", i), raw: p, writable: true})
+		list = append(list, RootDir{Field: fmt.Sprintf("writable[%d]", i), Declared: p, Writable: true})
 	}
 	if o.TempAlias != "" {
-		list = append(list, root{field: "temp_alias", raw: o.TempAlias, writable: true})
+		list = append(list, RootDir{Field: "temp_alias", Declared: o.TempAlias, Writable: true})
 	}
 	for _, r := range list {
-		err := withTimeout(r.field, preflight, func() error {
+		err := withTimeout(r.Field, preflight, func() error {
 			if err := w.declare(&r); err != nil {
-				return fmt.Errorf("%s: %w", r.field, err)
+				return fmt.Errorf("%s: %w", r.Field, err)
 			}
-			if r.field == "root" && o.Dir != "" {
-				r.spelled, r.of = SpellingOf(o.Dir, r.path)
+			if r.Field == "root" && o.Dir != "" {
+				r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 			}
-			if r.writable {
-				return refuseRoot(r.field, r.raw, r.path, home, w.home)
+			if r.Writable {
+				return refuseRoot(r.Field, r.Declared, r.Path, home, w.home)
 			}
 			return nil
 		})
@@ -143,24 +130,24 @@ func New(o Options) (*Workspace, error) {
 		if err := w.add(r); err != nil {
 			return nil, err
 		}
-		switch r.field {
+		switch r.Field {
 		case "root":
 			w.project = r
 		case "temp_alias":
-			w.alias = r.path
+			w.alias = r.Path
 		}
 	}
 	var st syscall.Stat_t
-	if err := syscall.Stat(w.project.path, &st); err != nil {
-		return nil, fmt.Errorf("root: %w", &fs.PathError{Op: "stat", Path: w.project.path, Err: err})
+	if err := syscall.Stat(w.project.Path, &st); err != nil {
+		return nil, fmt.Errorf("root: %w", &fs.PathError{Op: "stat", Path: w.project.Path, Err: err})
 	}
 	w.uid, w.gid = st.Uid, st.Gid
 	return w, nil
 }
 
 // declare resolves a declared root.
-func (w *Workspace) declare(r *root) error {
-	p, mustBeDir := r.raw, r.field == "root" || r.field == "temp_alias"
+func (w *Workspace) declare(r *RootDir) error {
+	p, mustBeDir := r.Declared, r.Field == "root" || r.Field == "temp_alias"
 	if err := checkSpelling(p); err != nil {
 		return err
 	}
@@ -174,21 +161,21 @@ func (w *Workspace) declare(r *root) error {
 	case mustBeDir:
 		return fmt.Errorf("%q is not absolute: %w", p, ErrInvalidPath)
 	default:
-		p = filepath.Join(w.project.path, p)
+		p = filepath.Join(w.project.Path, p)
 	}
-	r.raw = filepath.Clean(p)
+	r.Declared = filepath.Clean(p)
 	resolved, err := filepath.EvalSymlinks(p)
-	if r.field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
+	if r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
 		// It does not exist yet. Resolve the existing part now; we will make the rest, in a
 		// directory that is ours alone.
 		got, err := (&Workspace{}).walk("/", p)
-		r.path = got.path
+		r.Path = got.path
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	r.path = resolved
+	r.Path = resolved
 	fi, err := os.Stat(resolved)
 	switch {
 	case err != nil:
@@ -203,10 +190,10 @@ func (w *Workspace) declare(r *root) error {
 
 // add appends a root. A directory may be declared twice, but not as both read-only and writable:
 // either answer would surprise somebody.
-func (w *Workspace) add(r root) error {
+func (w *Workspace) add(r RootDir) error {
 	for _, have := range w.roots {
-		if have.path == r.path && have.writable != r.writable {
-			return fmt.Errorf("%s: %q is already declared by %s with the other access; remove one: %w", r.field, r.path, have.field, ErrRootConflict)
+		if have.Path == r.Path && have.Writable != r.Writable {
+			return fmt.Errorf("%s: %q is already declared by %s with the other access; remove one: %w", r.Field, r.Path, have.Field, ErrRootConflict)
 		}
 	}
 	w.roots = append(w.roots, r)
@@ -227,19 +214,13 @@ func withTimeout(field string, d time.Duration, f func() error) error {
 }
 
 // Root returns the resolved project root.
-func (w *Workspace) Root() string { return w.project.path }
+func (w *Workspace) Root() string { return w.project.Path }
 
 // TempAlias returns the resolved host directory that is /tmp inside, or "".
 func (w *Workspace) TempAlias() string { return w.alias }
 
 // Roots returns every root, the project root first.
-func (w *Workspace) Roots() []RootDir {
-	list := make([]RootDir, len(w.roots))
-	for i, r := range w.roots {
-		list[i] = RootDir{Field: r.field, Declared: r.raw, Path: r.path, Writable: r.writable, Spelled: r.spelled, Of: r.of}
-	}
-	return list
-}
+func (w *Workspace) Roots() []RootDir { return slices.Clone(w.roots) }
 
 // Owner returns the owner of the project root at the time of New, so that a caller that is root can
 // run commands as that user.
@@ -247,4 +228,4 @@ func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
 
 // Repository returns the current top level of the git repository around the project root, or "". It
 // may be above the root. It runs no git.
-func (w *Workspace) Repository() string { return gitTop(w.project.path, w.uid) }
+func (w *Workspace) Repository() string { return gitTop(w.project.Path, w.uid) }
