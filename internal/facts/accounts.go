@@ -91,9 +91,6 @@ func (m *Machine) account(ctx context.Context, database int, number string, plan
 	if known, ok := m.accounts.lines[db.name+number]; ok && time.Now().Before(known.until) || planning {
 		return known.line
 	}
-	if !hasOtherSources(db.name) {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
 	out, err := getent(ctx, m.written, db.name, number) // after an error the number has no line
@@ -125,9 +122,6 @@ func getent(ctx context.Context, written func(string) string, database, key stri
 
 // lookElsewhere finds an owner who is not in the machine's files.
 func (o *Owner) lookElsewhere(written func(string) string) {
-	if !hasOtherSources("passwd") {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), accountTimeout)
 	defer cancel()
 	number := strconv.FormatUint(uint64(o.User.UID), 10)
@@ -152,28 +146,6 @@ func (o *Owner) lookElsewhere(written func(string) string) {
 			o.User.Groups = append(o.User.Groups, uint32(gid))
 		}
 	}
-}
-
-// hasOtherSources reports whether the C library reads users or groups from anything but the files.
-func hasOtherSources(database string) bool {
-	switched, _ := os.ReadFile("/etc/nsswitch.conf")
-	return switchedElsewhere(switched, database)
-}
-
-func switchedElsewhere(switched []byte, database string) bool {
-	for line := range strings.Lines(string(switched)) {
-		line, _, _ = strings.Cut(line, "#")
-		name, sources, ok := strings.Cut(line, ":")
-		if !ok || strings.TrimSpace(name) != database {
-			continue
-		}
-		for _, source := range strings.Fields(sources) {
-			if source != "files" && source != "compat" && !strings.ContainsAny(source, "[]=") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // checkedLine is a line of getent's output without the password and a group's members; "" if it is

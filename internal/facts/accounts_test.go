@@ -23,14 +23,6 @@ func TestAccountLines(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.text, got, tt.want)
 		}
 	}
-	for text, want := range map[string]bool{
-		"passwd: files systemd\n": true, "passwd:\tfiles\ngroup: files sss\n": false, "# passwd: sss\n": false, "": false,
-		"passwd: compat [NOTFOUND=return] files # sss\n": false, "passwd: sss": true,
-	} {
-		if got := switchedElsewhere([]byte(text), "passwd"); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
 	const content = "root:x:0:0:root:/root:/bin/sh\nshort:x:7\nlast:x:1000:5::/:/bin/sh"
 	for number, want := range map[string]bool{"0": true, "1000": true, "5": false, "7": false, "100": false} {
 		if got := hasNumber([]byte(content), number); got != want {
