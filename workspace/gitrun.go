@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,9 @@ import (
 )
 
 const (
-	gitTimeout     = 5 * time.Second // for one git
-	maxGitOut      = 4 << 20         // bytes of one answer
-	maxConfigVars  = 64              // GIT_CONFIG_COUNT
-	maxParallelGit = 4
+	gitTimeout    = 5 * time.Second // for one git
+	maxGitOut     = 4 << 20         // bytes of one answer
+	maxConfigVars = 64              // GIT_CONFIG_COUNT
 )
 
 // User is the user to run git as, for a caller that is root.
@@ -84,22 +84,16 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 	if g.home != "" {
 		g.env = append(g.env, "HOME="+g.home)
 	}
+	count, _ := w.lookup("GIT_CONFIG_COUNT")
+	if n, err := strconv.Atoi(count); err == nil && n >= 0 && n <= maxConfigVars {
+		passed = append(passed, "GIT_CONFIG_COUNT")
+		for i := range n {
+			passed = append(passed, fmt.Sprintf("GIT_CONFIG_KEY_%d", i), fmt.Sprintf("GIT_CONFIG_VALUE_%d", i))
+		}
+	}
 	for _, k := range passed {
 		if v, ok := w.lookup(k); ok {
 			g.env = append(g.env, k+"="+v)
-		}
-	}
-	if v, ok := w.lookup("GIT_CONFIG_COUNT"); ok {
-		n, err := strconv.Atoi(v)
-		for i := 0; err == nil && i < min(n, maxConfigVars); i++ {
-			for _, k := range []string{"GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"} {
-				if v, ok := w.lookup(k + strconv.Itoa(i)); ok {
-					g.env = append(g.env, k+strconv.Itoa(i)+"="+v)
-				}
-			}
-		}
-		if err == nil && n >= 0 && n <= maxConfigVars {
-			g.env = append(g.env, "GIT_CONFIG_COUNT="+v)
 		}
 	}
 	return g
@@ -309,30 +303,21 @@ func (g *gitRunner) key() string {
 	return key
 }
 
-// fileSettings lists the settings in files, a few files at a time. A file that the user may not
-// read has no effect on the user's git.
-func (g *gitRunner) fileSettings(ctx context.Context, files []string) ([]setting, error) {
-	lists, errs := make([][]setting, len(files)), make([]error, len(files))
-	tokens := make(chan struct{}, maxParallelGit)
-	var wg sync.WaitGroup
-	for i, p := range files {
-		wg.Go(func() {
-			tokens <- struct{}{}
-			defer func() { <-tokens }()
-			out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", p)
-			if err == nil {
-				lists[i], err = parseSettings(out, 2)
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("%.300q: %w", files[i], err)
+// fileSettings lists the settings in files. A file that the user may not read has no effect on the
+// user's git.
+func (g *gitRunner) fileSettings(ctx context.Context, files []string) (list []setting, err error) {
+	for _, p := range files {
+		out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", p)
+		if errors.Is(err, fs.ErrPermission) {
+			continue
 		}
+		settings, parseErr := parseSettings(out, 2)
+		if err := cmp.Or(err, parseErr); err != nil {
+			return nil, fmt.Errorf("%.300q: %w", p, err)
+		}
+		list = append(list, settings...)
 	}
-	return slices.Concat(lists...), nil
+	return list, nil
 }
 
 // findGit finds a git that no command could have written; nil if there is none.
