@@ -225,62 +225,40 @@ const (
 // others.
 func useOf(key string) use {
 	section, rest, _ := strings.Cut(key, ".")
-	name := rest
-	if i := strings.LastIndexByte(rest, '.'); i >= 0 {
-		name = rest[i+1:]
+	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
+	for _, key := range []string{name, section + ".*"} {
+		for use, keys := range keyUses {
+			if slices.Contains(keys, key) {
+				return use
+			}
+		}
 	}
-	uses := keyUses[section]
-	if u, ok := uses[name]; ok {
-		return u
-	}
-	if section == "lfs" && (strings.HasPrefix(rest, "customtransfer.") || strings.HasPrefix(rest, "extension.")) {
+	if strings.HasPrefix(key, "lfs.customtransfer.") || strings.HasPrefix(key, "lfs.extension.") {
 		return isCommand
 	}
-	return uses["*"]
+	return 0
 }
 
-var keyUses = map[string]map[string]use{
-	"core": {
-		"hookspath": leads, "worktree": leads, "attributesfile": isFile,
-		"fsmonitor": isCommand, "sshcommand": isCommand, "editor": isCommand, "pager": isCommand, "gitproxy": isCommand,
-		"askpass": isCommand, "alternaterefscommand": isCommand,
+// keyUses are the keys by their use, with "*" for all of a section.
+var keyUses = map[use][]string{
+	isCommand: {
+		"core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.gitproxy", "core.askpass",
+		"core.alternaterefscommand", "sequence.editor", "hook.command", "gc.recentobjectshook", "filter.clean",
+		"filter.smudge", "filter.process", "diff.external", "diff.command", "diff.textconv", "merge.driver",
+		"credential.helper", "gpg.program", "gpg.defaultkeycommand", "interactive.difffilter",
+		"uploadpack.packobjectshook", "remote.uploadpack", "remote.receivepack", "submodule.update", "difftool.cmd",
+		"difftool.path", "mergetool.cmd", "mergetool.path", "man.cmd", "man.path", "browser.cmd", "browser.path",
+		"guitool.cmd", "tar.command", "trailer.command", "trailer.cmd", "svn.authorsprog", "sendemail.smtpserver",
+		"sendemail.tocmd", "sendemail.cccmd", "sendemail.headercmd", "sendemail.sendmailcmd", "imap.tunnel",
+		"instaweb.httpd", "pager.*", "alias.*",
 	},
-	"sequence":    {"editor": isCommand},
-	"hook":        {"command": isCommand}, // since git 2.54
-	"gc":          {"recentobjectshook": isCommand},
-	"rebase":      {"instructionformat": leads}, // a line in it is a step of the list, such as exec
-	"include":     {"path": leads},
-	"includeif":   {"path": leads},
-	"filter":      {"clean": isCommand, "smudge": isCommand, "process": isCommand},
-	"diff":        {"external": isCommand, "command": isCommand, "textconv": isCommand},
-	"merge":       {"driver": isCommand},
-	"credential":  {"helper": isCommand},
-	"gpg":         {"program": isCommand, "defaultkeycommand": isCommand, "allowedsignersfile": isFile},
-	"init":        {"templatedir": isFile},
-	"interactive": {"difffilter": isCommand},
-	"uploadpack":  {"packobjectshook": isCommand},
-	"remote":      {"uploadpack": isCommand, "receivepack": isCommand, "vcs": leads, "proxy": leads},
-	"submodule":   {"update": isCommand},
-	"difftool":    {"cmd": isCommand, "path": isCommand},
-	"mergetool":   {"cmd": isCommand, "path": isCommand, "layout": leads}, // vimdiff has a shell expand it
-	"man":         {"cmd": isCommand, "path": isCommand},
-	"browser":     {"cmd": isCommand, "path": isCommand},
-	"guitool":     {"cmd": isCommand},
-	"tar":         {"command": isCommand},
-	"trailer":     {"command": isCommand, "cmd": isCommand},
-	"svn":         {"authorsprog": isCommand},
-	"sendemail":   {"smtpserver": isCommand, "tocmd": isCommand, "cccmd": isCommand, "headercmd": isCommand, "sendmailcmd": isCommand},
-	"imap":        {"tunnel": isCommand},
-	"instaweb":    {"httpd": isCommand, "browser": leads},
-	"web":         {"browser": leads},
-	"help":        {"browser": leads},
-	"pager":       {"*": isCommand},
-	"extensions":  {"worktreeconfig": leads},
-	"url":         {"insteadof": leads, "pushinsteadof": leads},
-	"protocol":    {"allow": leads},
-	"http":        {"proxy": leads, "cookiefile": leads, "sslcainfo": isFile, "sslcapath": isFile},
-	"alias":       {"*": isCommand},
-	"lfs":         {"standalonetransferagent": leads},
+	isFile: {"core.attributesfile", "gpg.allowedsignersfile", "init.templatedir", "http.sslcainfo", "http.sslcapath"},
+	leads: { // rebase.instructionformat can add a step such as exec; with vimdiff, a shell expands mergetool.layout
+		"core.hookspath", "core.worktree", "rebase.instructionformat", "include.path", "includeif.path", "remote.vcs",
+		"remote.proxy", "mergetool.layout", "instaweb.browser", "web.browser", "help.browser", "extensions.worktreeconfig",
+		"url.insteadof", "url.pushinsteadof", "protocol.allow", "http.proxy", "http.cookiefile",
+		"lfs.standalonetransferagent",
+	},
 }
 
 // commandWords are the words of a command that can contain a path, split as a shell might. The
