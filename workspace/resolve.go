@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -96,12 +95,7 @@ func (w *Workspace) follow(path string) (walked, error) {
 		// "." keeps "~//etc" from becoming an absolute path.
 		start, rest = w.home, "."+path[1:]
 	}
-	got, err := w.walk(start, rest)
-	if err != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist)) {
-		// A link was replaced between lstat and readlink.
-		got, err = w.walk(start, rest)
-	}
-	return got, err
+	return w.walk(start, rest)
 }
 
 // contained returns the root that contains resolved.

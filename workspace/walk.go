@@ -107,18 +107,14 @@ func (w *Workspace) walk(start, path string) (walked, error) {
 // readLink returns the target of a symlink, and "" for anything else. After a missing component
 // there are no others, up to a "..".
 func readLink(path string) (target string, err error) {
-	fi, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
-		return "", err
-	}
 	target, err = os.Readlink(path)
-	if err == nil && target == "" {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL):
+		return "", nil
+	case err == nil && target == "":
 		err = fmt.Errorf("symlink %q is empty: %w", path, ErrInvalidPath)
 	}
-	return target, err // it may have been swapped; the caller may try again
+	return target, err
 }
 
 // entersAlias reports whether the step from cur to name enters /tmp, and /tmp is the alias for the

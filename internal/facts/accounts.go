@@ -67,7 +67,7 @@ func (m *Machine) showAccounts(ctx context.Context, planning bool) (list []view.
 		if more != nil {
 			content = append(bytes.TrimRight(content, "\n"), '\n')
 			content = append(content, strings.Join(more, "\n")+"\n"...)
-			list = append(list, view.Substitute{Path: way.End, At: file, Content: content})
+			list = append(list, view.Substitute{Path: way.End, At: file, Content: content, Why: view.OriginAccounts})
 		}
 	}
 	return list

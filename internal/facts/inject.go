@@ -30,16 +30,11 @@ import (
 // and an authority that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
-	var hosts []string
-	add := func(c shared.Credential) {
-		hosts = append(hosts, c.Hosts...)
-		out.Inject.Credentials = append(out.Inject.Credentials, c)
-	}
 	for _, name := range q.Injected(sets) {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		own, isOwn := sets[name]
 		if !isOwn {
-			note, err := m.injectGitHub(ctx, origin, name == view.CredentialGitHubCLI, q, out, add)
+			note, err := m.injectGitHub(ctx, origin, name == view.CredentialGitHubCLI, q, out)
 			if err != nil {
 				return nil, err
 			} else if note != "" {
@@ -51,10 +46,14 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 			notes = append(notes, unset(name, &own))
 			continue
 		}
-		add(shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
+		out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
 		for variable, secret := range own.Env {
 			out.withhold(variable, secret, origin)
 		}
+	}
+	var hosts []string
+	for _, c := range out.Inject.Credentials {
+		hosts = append(hosts, c.Hosts...)
 	}
 	if hosts == nil {
 		return notes, nil
@@ -64,7 +63,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 	if err != nil {
 		return nil, err
 	}
-	in.Trust, out.Inject.Certificate = a.trust, a.certificate
+	in.Substitutes, out.Inject.Certificate = []view.Substitute{a.trust}, a.certificate
 	for _, name := range view.TrustVariables() {
 		out.instead = append(out.instead, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
 	}
@@ -85,7 +84,7 @@ func (r *Resolved) withhold(variable string, secret shared.Secret, origin string
 }
 
 // injectGitHub is inject for the token of a GitHub server. The note says why there is none.
-func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved, add func(shared.Credential)) (note string, err error) {
+func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved) (note string, err error) {
 	vars, address, err := m.gitHub(ctx, origin, ask, q.Planning)
 	if err != nil {
 		return err.Error(), nil
@@ -96,7 +95,7 @@ func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *
 	}
 	for _, v := range vars {
 		if slices.Contains(tokenVariables[:], v.Name) {
-			add(shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
+			out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
 			out.withhold(v.Name, shared.Secret(v.Value), origin)
 		} else {
 			out.instead = append(out.instead, v)
@@ -107,16 +106,16 @@ func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *
 
 // trustCopied makes sure that commands see the authority: without a copy of the file they would see
 // the original.
-func (m *Machine) trustCopied(in *view.Input, out *Resolved) error {
+func (m *Machine) trustCopied(out *Resolved) error {
 	for _, e := range out.Spec.Table {
-		if in.Trust.Path == "" || e.Path != in.Trust.Path {
-			continue
-		}
-		if out.Copies[e.Source] != in.Trust.Path {
+		switch original := out.Copies[e.Source]; {
+		case e.Why != view.OriginInject:
+		case original == "":
 			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust can only be stored where commands can write",
 				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
+		default:
+			m.trusted.keep(e.Source)
 		}
-		m.trusted.keep(e.Source)
 	}
 	return nil
 }
@@ -181,7 +180,7 @@ func newAuthority(hosts []string) (*authority, error) {
 		way := Follow(file)
 		content, err := os.ReadFile(way.End)
 		if way.Err == nil && err == nil {
-			a.trust = view.Substitute{Path: way.End, At: way.End, Content: content}
+			a.trust = view.Substitute{Path: way.End, At: way.End, Content: content, Why: view.OriginInject}
 			break
 		}
 	}

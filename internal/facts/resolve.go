@@ -93,7 +93,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 			return nil, err
 		}
 		notes = append(notes, more...)
-		in.Accounts = m.showAccounts(ctx, q.Planning)
+		in.Substitutes = append(in.Substitutes, m.showAccounts(ctx, q.Planning)...)
 	}
 	err := m.table(in, look, out)
 	if out.View != nil {
@@ -151,7 +151,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error)
 	if !in.Unisolated {
 		m.showSettings(out)
 	}
-	return m.trustCopied(in, out)
+	return m.trustCopied(out)
 }
 
 // AsHost returns the Spec for an engine that shows every path at its place on the host, with notes:

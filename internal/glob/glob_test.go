@@ -6,6 +6,15 @@ import (
 	"testing"
 )
 
+// Match reports whether a path, a directory or not, matches.
+func (p *Pattern) Match(path string) bool {
+	at, accepted := p.start(), false
+	for name := range strings.SplitSeq(path, "/") {
+		at, accepted = p.step(at, name)
+	}
+	return accepted
+}
+
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ pattern, yes, no string }{

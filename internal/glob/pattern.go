@@ -222,16 +222,6 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	return q, q.check()
 }
 
-// Match reports whether a path without a leading slash matches. The caller must check whether it is
-// a directory; see Pattern.dirOnly.
-func (p *Pattern) Match(path string) bool {
-	at, accepted := p.start(), false
-	for name := range strings.SplitSeq(path, "/") {
-		at, accepted = p.step(at, name)
-	}
-	return accepted
-}
-
 // Quote returns the pattern that matches exactly name.
 func Quote(name string) string {
 	if !strings.ContainsAny(name, `*?[{}\!`) {

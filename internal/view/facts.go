@@ -100,10 +100,10 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // nil shows no toolchains
 	Agent     Agent
-	Device    []Device   // for each of Devices
-	Trust     Substitute // a file of trusted certificates; an empty Path adds nothing
-	// Accounts are files of users and groups that lack the commands' user.
-	Accounts []Substitute
+	Device    []Device // for each of Devices
+	// Substitutes are files of users and groups that lack the commands' user, and of trusted
+	// certificates.
+	Substitutes []Substitute
 
 	HostPaths []HostPath
 	Control   []ControlSocket

@@ -135,9 +135,10 @@ func (d *Definition) GitHubHosts(address string) ([]string, error) {
 
 // A Substitute is a file that commands see in place of one of the host.
 type Substitute struct {
-	Path    string // of the host, resolved; empty means none
+	Path    string // of the host, resolved
 	At      string // inside
 	Content []byte
+	Why     string
 }
 
 // TrustVariables name such a file for programs. Each replaces, or extends, what a program trusts.
@@ -152,24 +153,14 @@ const OriginAccounts = "users of this machine"
 // showSubstitutes shows the trusted certificates, and the commands' accounts, unless the definition
 // shows something else there.
 func (v *View) showSubstitutes() error {
-	if v.in.Trust.Path != "" {
-		if err := v.substitute(&v.in.Trust, OriginInject); err != nil {
-			return err
-		}
-	}
-	for i := range v.in.Accounts {
-		s := &v.in.Accounts[i]
-		if at, _ := v.cover(s.At); at != nil {
+	for _, s := range v.in.Substitutes {
+		if at, _ := v.cover(s.At); at != nil && s.Why == OriginAccounts {
 			continue
 		}
-		if err := v.substitute(s, OriginAccounts); err != nil {
+		v.FixedContents[s.Path] = s.Content
+		if err := v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: s.Why}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (v *View) substitute(s *Substitute, why string) error {
-	v.FixedContents[s.Path] = s.Content
-	return v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: why})
 }
