@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 const (
@@ -71,12 +71,7 @@ func (i *Inspection) cap() {
 
 func (i *Inspection) unclear(err error) {
 	if err != nil && i.Unclear == "" {
-		i.Unclear = clip(strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return '?'
-			}
-			return r
-		}, err.Error()), 1000)
+		i.Unclear = hostpath.Line(clip(err.Error(), 1000))
 	}
 }
 

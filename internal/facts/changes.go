@@ -357,13 +357,8 @@ func untouched(h *view.Hold) bool {
 	if !h.File {
 		return holdsPlace(h.Path)
 	}
-	f, err := os.OpenFile(h.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, int64(len(h.Content))+1))
-	return string(text) == h.Content
+	text, err := workspace.ReadNoSymlinks(h.Path, int64(len(h.Content)))
+	return errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == h.Content
 }
 
 // holdsPlace reports whether p is only a stub directory of another command, whose engine may

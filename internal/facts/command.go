@@ -85,8 +85,6 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"
 		}
-	}
-	if !spec.Unconfined {
 		if in.Sandbox = spec.Sandbox; spec.Home != m.home() {
 			in.Home = spec.Home
 		}

@@ -319,17 +319,18 @@ func (d Definition) ImplicitName() string {
 
 // Unheld lists each attribute that an engine without isolation ignores.
 func (d *Definition) Unheld(engine string) (notes []string) {
+	format := "%s is not promised: engine %q claims no isolation" // it may enforce it
+	if engine == "noop" {
+		format = "%s is not held: engine %q does not isolate commands"
+	}
 	for _, p := range []struct {
 		text  string
 		asked bool
 	}{
 		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
 	} {
-		switch {
-		case p.asked && engine == "noop":
-			notes = append(notes, fmt.Sprintf("%s is not held: engine %q does not isolate commands", p.text, engine))
-		case p.asked: // the engine may enforce it
-			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine))
+		if p.asked {
+			notes = append(notes, fmt.Sprintf(format, p.text, engine))
 		}
 	}
 	return notes

@@ -137,21 +137,16 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if way.Err != nil || way.Kind == Absent {
 		return nil // it leads nowhere
 	}
-	sensitive := why == OriginSensitive
+	attribute, hint := "deny_paths", "name what in it is to be hidden"
+	if why == OriginSensitive {
+		attribute, hint = "approvals.mode", "remove the link"
+	}
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
-		if sensitive {
-			return invalidf("approvals.mode", "remove the link",
-				"%q is a symlink to %q, and to hide that as a %s would hide the workspace itself", f.Path, way.End, why)
-		}
-		return invalidf("deny_paths", "name what in it is to be hidden", "%s leads to %q, which would hide the workspace itself", why, way.End)
+		return invalidf(attribute, hint, "%q is a symlink to %q, and to hide that (%s) would hide the workspace itself", f.Path, way.End, why)
 	}
 	// A command that replaces the link would reveal its target to the next one.
 	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
-		attribute := "deny_paths"
-		if sensitive {
-			attribute = "approvals.mode"
-		}
-		hint := fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
+		hint = fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}
 	v.hideAt(way.End, why, nil)
