@@ -5,6 +5,8 @@
 //	engines  one command in each engine, with all that is protected by default, in a
 //	         repository of 1,000 files: by the library, with a session, prepared, with
 //	         masks, with overlays, and by the command line; and eight at once
+//	served   commands through the server of sbx, and of an agent, with the configuration that
+//	         sbxhost init writes
 //	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
 //	search   one-shot runs in large workspaces, by default and where a pattern has all searched
 //	network  a list of names beside no network, and what goes through the gate beside
@@ -112,7 +114,7 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 		name    string
 		measure func(context.Context, *scene, options, *report) error
 	}{
-		{"engines", measureEngines}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
+		{"engines", measureEngines}, {"served", measureServed}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
 	} {
 		if o.only != nil && !o.only.MatchString(section.name) {
 			continue

@@ -16,7 +16,7 @@ import (
 const sandboxFast = "fast"
 
 // executables are what is measured.
-var executables = [...]string{"sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-landlock", "sbxhost-engine-native", "sbxhost-init"}
+var executables = [...]string{"sbx", "sbxhost", "sbxhost-engine-bwrap", "sbxhost-engine-landlock", "sbxhost-engine-native", "sbxhost-init", "sbxhost-mcp"}
 
 // configText defines the sandboxes of the command line, one for each engine.
 const configText = `sandbox "native" {

@@ -17,7 +17,7 @@ func TestWhole(t *testing.T) {
 	t.Parallel()
 	requireBwrap(t)
 	bin := t.TempDir()
-	if err := programs.Copy(bin, "cmd/sbxhost", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init"); err != nil {
+	if err := programs.Copy(bin, "cmd/sbx", "cmd/sbxhost", "cmd/sbxhost-mcp", "plugins/bwrap/sbxhost-engine-bwrap", "plugins/landlock/sbxhost-engine-landlock", "plugins/native/sbxhost-engine-native", "cmd/sbxhost-init"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(programs.Remove)
@@ -25,7 +25,7 @@ func TestWhole(t *testing.T) {
 	if testing.Short() {
 		args = append(args, "-only", "engines")
 	} else {
-		sections += 7
+		sections += 10
 	}
 	o, err := parseOptions(args, t.Output())
 	if err != nil {

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+const (
+	// burst is how many commands follow one another in a turn: nothing lies between them.
+	burst = 10
+	// agents work at the same time, each in a worktree of its own.
+	agents = 5
+	// ofAnAgent is how many commands an agent runs, one after another.
+	ofAnAgent = 200
+)
+
+// measureServed compares commands through the server of sbx, with the configuration that
+// `sbxhost init` writes, in a git repository, with a plain line of bubblewrap: as they are, and with
+// what differs from call to call.
+func measureServed(ctx context.Context, s *scene, o options, r *report) (err error) {
+	// Not below /tmp, where sbx starts no server.
+	runtime, err := os.MkdirTemp(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run"), "sbxhost-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(runtime)) }()
+	v := served{scene: s, ctx: ctx, env: append(environ(s.dir), "XDG_RUNTIME_DIR="+runtime, "SBX_SERVE=on")}
+	v.sbx = filepath.Join(s.bin, "sbx")
+	trees, err := v.makeTrees()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, s.run(v.command(trees[0], nil, s.lean, "serve", "-stop")))
+	}()
+	repository := trees[0]
+	const plainName, sbxName = namePlain, "sbx"
+	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, plain[0], plain[1:]...) }
+	sbxIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, v.sbx, "--", "/bin/true") }
+	row := func(name string, call func(dir string, i int) *exec.Cmd) contender {
+		calls := 0
+		return contender{name: name, run: func() error {
+			for range burst {
+				calls++
+				if err := s.run(call(repository, calls)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	directories := [...]string{".", "a", "a/b", "c", "d", "e"}
+	audited, err := v.writeAudited(repository)
+	if err != nil {
+		return err
+	}
+	group := []contender{
+		row(plainName, plainIn),
+		row(sbxName, sbxIn),
+		row("sbx, a variable differs", func(dir string, i int) *exec.Cmd {
+			return v.command(dir, []string{fmt.Sprint("STEP_ID=", i)}, v.sbx, "--", "/bin/true")
+		}),
+		row("sbx, six directories", func(dir string, i int) *exec.Cmd {
+			return sbxIn(filepath.Join(dir, directories[i%len(directories)]), i)
+		}),
+		row("sbx, the time limit differs", func(dir string, i int) *exec.Cmd {
+			return v.command(dir, nil, v.sbx, "-timeout", fmt.Sprint(100+i, "s"), "--", "/bin/true")
+		}),
+		row("sbx, an audit log", func(dir string, _ int) *exec.Cmd {
+			return v.command(dir, nil, v.sbx, "-config", audited, "--", "/bin/true")
+		}),
+	}
+	if err := r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40)); err != nil {
+		return err
+	}
+	for _, c := range group[1:] {
+		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
+	}
+	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {
+		return contender{name: name, run: func() error {
+			errs := make([]error, agents)
+			var all sync.WaitGroup
+			for i, dir := range trees {
+				all.Go(func() {
+					for k := 0; k < burst && errs[i] == nil; k++ {
+						errs[i] = s.run(call(dir, k))
+					}
+				})
+			}
+			all.Wait()
+			return errors.Join(errs...)
+		}}
+	}
+	const plainTogether, sbxTogether = "plain bwrap, five at once", "sbx, five at once"
+	if err := r.compare(ctx, fmt.Sprintf("Five agents in five worktrees, %d commands each", burst), []contender{
+		together(plainTogether, plainIn), together(sbxTogether, sbxIn),
+	}, min(o.rounds, 20)); err != nil {
+		return err
+	}
+	r.atMost(sbxTogether+", of plain bwrap", r.of(sbxTogether, plainTogether), 1.5, "x")
+	return v.measureAgent(repository, o, r, plainIn, sbxIn)
+}
+
+// measureAgent compares the loop of one agent: as a shell runs it, and by the Model Context Protocol.
+func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn func(string, int) *exec.Cmd) (err error) {
+	agent, err := v.startMCP(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, agent.close()) }()
+	commands := min(ofAnAgent, o.rounds)
+	loop := func(name string, one func(i int) error) contender {
+		return contender{name: name, run: func() error {
+			for i := range commands {
+				if err := one(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	const plainLoop, sbxLoop, mcpLoop = "plain bwrap, a loop", "sbx, a loop", "sbxhost-mcp, a loop"
+	if err := r.compare(v.ctx, fmt.Sprintf("An agent's loop of %d commands", commands), []contender{
+		loop(plainLoop, func(i int) error { return v.run(plainIn(dir, i)) }),
+		loop(sbxLoop, func(i int) error { return v.run(sbxIn(dir, i)) }),
+		loop(mcpLoop, func(int) error {
+			return agent.call("tools/call", map[string]any{"name": "run", "arguments": map[string]any{"command": []string{"/bin/true"}}})
+		}),
+	}, min(o.rounds, 3)); err != nil {
+		return err
+	}
+	for _, name := range []string{sbxLoop, mcpLoop} {
+		r.atMost(name+", of plain bwrap", r.of(name, plainLoop), 1.25, "x")
+	}
+	return nil
+}
+
+// served runs what measureServed compares.
+type served struct {
+	*scene
+	ctx context.Context
+	env []string
+	sbx string
+}
+
+func (v *served) command(dir string, more []string, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(v.ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(v.env, more...)
+	return cmd
+}
+
+// makeTrees makes a repository and worktrees of it, each with the configuration of `sbxhost init`.
+func (v *served) makeTrees() (trees []string, err error) {
+	top := filepath.Join(v.dir, "served")
+	const commit = `git init -q . && mkdir -p a/b c d e && for d in a a/b c d e; do echo text >$d/file; done && git add -A &&
+git -c user.name=bench -c user.email=bench@example.com commit -qm one`
+	if err = os.Mkdir(top, 0o755); err == nil {
+		err = v.run(v.command(top, nil, "sh", "-ec", commit))
+	}
+	for i := 0; i < agents && err == nil; i++ {
+		tree := top
+		if i > 0 {
+			tree = fmt.Sprint(top, i)
+			err = v.run(v.command(top, nil, "git", "worktree", "add", "-q", tree))
+		}
+		trees = append(trees, tree)
+		if err == nil { // which also trusts what it writes
+			err = v.run(v.command(tree, nil, v.lean, "init"))
+		}
+	}
+	return trees, err
+}
+
+// writeAudited writes that configuration with an audit log, which is not in the repository.
+func (v *served) writeAudited(repository string) (config string, err error) {
+	text, err := os.ReadFile(filepath.Join(repository, "config.hcl"))
+	if err != nil {
+		return "", err
+	}
+	config = filepath.Join(v.dir, "audited.hcl")
+	text = fmt.Appendf(text, "\naudit {\n  path = %q\n}\n", filepath.Join(v.dir, "audit.log"))
+	return config, os.WriteFile(config, text, 0o600)
+}
+
+// mcpClient is an agent's end of a connection with sbxhost-mcp.
+type mcpClient struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	answers *bufio.Reader
+	calls   int
+}
+
+func (v *served) startMCP(dir string) (_ *mcpClient, err error) {
+	c := &mcpClient{cmd: v.command(dir, nil, filepath.Join(v.bin, "sbxhost-mcp"))}
+	c.cmd.Stderr = v.stderr
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.answers = bufio.NewReader(stdout)
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	err = c.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
+	if err == nil {
+		err = json.NewEncoder(c.stdin).Encode(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// call returns an error for an answer that is one, or that a command did not succeed.
+func (c *mcpClient) call(method string, params any) error {
+	c.calls++
+	if err := json.NewEncoder(c.stdin).Encode(map[string]any{"jsonrpc": "2.0", "id": c.calls, "method": method, "params": params}); err != nil {
+		return err
+	}
+	for {
+		line, err := c.answers.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			ID     int
+			Error  json.RawMessage
+			Result struct{ IsError bool }
+		}
+		if err := json.Unmarshal(line, &answer); err != nil {
+			return err
+		}
+		if answer.ID != c.calls {
+			continue // a notification
+		}
+		if answer.Error != nil || answer.Result.IsError {
+			return fmt.Errorf("sbxhost-mcp: %s", line)
+		}
+		return nil
+	}
+}
+
+func (c *mcpClient) close() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }
