@@ -193,8 +193,9 @@ func list[T any](of []T) []T { return append([]T{}, of...) }
 //		More  int      `json:"more"`
 //		// Alternates says that it takes objects from elsewhere.
 //		Alternates bool `json:"alternates"`
-//		// Pending are directories of operations in progress since the command: a rebase, an am, a
-//		// cherry-pick or a revert. Their lists can name commands.
+//		// Pending are paths in the git directory that the command made or changed, and that git
+//		// continues from or uses: of a rebase, an am, a cherry-pick or a revert, whose lists can name
+//		// commands, and objects/info/alternates.
 //		Pending []string `json:"pending"`
 //		// Unclear says, in one line, why git may act on, or write to, more than the report lists; else
 //		// empty.

@@ -240,6 +240,12 @@ const (
 	fsmon = `printf '[core]\n\tfsmonitor = "%s/tools/evil; :"\n' "$B"`
 )
 
+// another is a second repository of the user.
+const another = `git init -q ../lib && git -C ../lib commit -q --allow-empty -m "the secret"`
+
+// ofLoss reports the loss of a file.
+func ofLoss(file string) string { return "test -e " + file + " || echo the secret is lost" }
+
 // Scripts that have git take another repository.
 const (
 	// bareParts make the directory itself one.
@@ -405,6 +411,18 @@ func gitAttacks() []attack {
 				git switch -qc side; both side; git switch -q main; both main; mkdir .git/rr-cache; git merge -q side
 				(cd .git/rr-cache/*; echo >postimage; ln -s "$B/home/.profile" thisimage); git merge --abort`},
 			act: "git merge side; sh $B/home/.profile"},
+		// Git empties what such a link leads to, and packs the refs of others.
+		{name: "a link among the worktrees", setup: initial + "mkdir $B/home/docs; echo >$B/home/docs/x", told: true, reported: `.git/worktrees/x" is a symlink`,
+			commands: []string{`mkdir .git/worktrees; ln -s $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
+		{name: "a link among the worktrees of a bare repository among clones", setup: "git init -q c; git init -q --bare a.git; mkdir $B/home/docs; echo >$B/home/docs/x", told: true, reported: `a.git/worktrees/x" is a symlink`,
+			commands: []string{`mkdir a.git/worktrees; ln -s $B/home/docs a.git/worktrees/x`}, act: "git -C a.git gc -q; " + ofLoss("$B/home/docs/x")},
+		{name: "a link among the refs", setup: initial + another, told: true, reported: `.git/refs/tags" is a symlink`,
+			commands: []string{`echo $B/lib/.git/objects >.git/objects/info/alternates`, `rmdir .git/refs/tags; ln -s $B/lib/.git/refs/heads .git/refs/tags`},
+			act:      "git gc -q; " + ofLoss("$B/lib/.git/refs/heads/main")},
+		{name: "a link in the place of packs", setup: initial + another + "; git -C ../lib gc -q", told: true, reported: `.git/objects/pack" is a symlink`,
+			commands: []string{`rmdir .git/objects/pack; ln -s $B/lib/.git/objects/pack .git/objects/pack`}, act: "git gc -q --prune=now; git -C ../lib log >/dev/null || echo the secret is lost"},
+		{name: "objects of another repository", setup: initial + another, told: true, reported: "w/.git/objects/info/alternates",
+			commands: []string{`echo $B/lib/.git/objects >.git/objects/info/alternates`}, act: "git show $(git -C ../lib rev-parse HEAD)"},
 		{name: "an index with a file of the git directory", setup: initial + "true", told: true, reported: `.git/index" names ".git/hooks/post-checkout"`,
 			commands: []string{indexOf(".git/hooks/post-checkout")}, act: "git checkout -q -- ."},
 		{name: "an index with a file outside", setup: initial + "echo : >$B/home/.profile", told: true, reported: `.git/index" names "../home/.profile"`,

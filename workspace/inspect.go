@@ -19,6 +19,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 const (
@@ -132,7 +133,7 @@ func isGone(p string) bool {
 }
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User) Acts {
-	found := Acts{Path: path, Hooks: map[string]string{}, Keys: map[string]string{}, Alternates: Looks(join(l.CommonDir, "objects/info/alternates"))}
+	found := Acts{Path: path, Hooks: map[string]string{}, Keys: map[string]string{}, Alternates: Looks(join(l.CommonDir, Alternates))}
 	look := func(name, p string) {
 		if s := stampOf(p); s.regular() || s.directory() {
 			found.Hooks[name] = Looks(p)
@@ -236,8 +237,11 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 	return i
 }
 
-// Pending is what git would continue in repositories, by path: operations in progress, whose lists
-// of next steps can name commands, and indexes, which name files.
+// Alternates is the file of a git directory that names directories with further objects.
+const Alternates = "objects/info/alternates"
+
+// Pending is what git would continue or use in repositories, by path: operations in progress, whose
+// lists of next steps can name commands, Alternates, and indexes, which name files.
 type Pending map[string]Operation
 
 // Operation is the state of one path in a Pending.
@@ -258,15 +262,11 @@ func (p Pending) Add(l GitLayout) {
 		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"))
+	p.add(join(l.CommonDir, Alternates))
 	for _, dir := range dirs {
 		// Git writes resolved conflicts to the files that MERGE_RR names; it stays without any.
 		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
-			state := join(dir, name)
-			if p[state].Look == "" {
-				if look := Looks(state); look != "" {
-					p[state] = Operation{Look: look}
-				}
-			}
+			p.add(join(dir, name))
 		}
 		shared, all := sharedIndexes(dir)
 		for _, path := range append(shared, join(dir, "index")) {
@@ -274,6 +274,12 @@ func (p Pending) Add(l GitLayout) {
 				p[path] = Operation{look + config, l.CommonDir, !all}
 			}
 		}
+	}
+}
+
+func (p Pending) add(path string) {
+	if look := Looks(path); look != "" && p[path].Look == "" {
+		p[path] = Operation{Look: look}
 	}
 }
 
@@ -345,38 +351,54 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 	return dirs, err
 }
 
-// maxLinked bounds the entries of git directories that Links looks at.
+// maxLinked bounds the entries of a git directory that Links looks at: of its refs, of its logs, and
+// of the rest.
 const maxLinked = 10_000
 
-// Links lists symlinks at paths that git writes: its messages, fetched heads, logs, the index. Git
-// follows each, and a command can choose some of the text. Git writes refs by rename, with only a
-// hash in them.
+// Links lists symlinks in a git directory. Git writes its messages, logs and index through a link to
+// a file. Through a link to a directory it writes and deletes files: git gc empties what a link in
+// worktrees leads to, and packs the refs in what a link in refs leads to.
 func (l GitLayout) Links() (said []string) {
-	if l.GitDir == "" {
+	if l.CommonDir == "" {
 		return nil
 	}
-	dirs, err := l.writableGitDirs()
-	if err != nil {
-		said = append(said, "git: "+err.Error())
-	}
-	if !slices.Contains(dirs, l.CommonDir) {
-		dirs = append(dirs, l.CommonDir)
-	}
-	left := maxLinked
-	for _, dir := range dirs {
-		links, all := LinksIn(dir, &left, func(p string) bool {
-			name, _, _ := strings.Cut(strings.TrimPrefix(p, dir+"/"), "/")
-			return name == "logs" || name == "info" || name == "rr-cache"
-		}, nil)
-		slices.Sort(links)
-		for _, p := range links {
-			said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+	dirs := []string{l.CommonDir}
+	for _, dir := range l.Writable {
+		if paths.Inside(join(l.GitDir, "modules"), dir) {
+			dirs = append(dirs, dir)
 		}
-		if !all {
-			return append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, dir))
+	}
+	for _, dir := range dirs {
+		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
+			left, top := maxLinked, filepath.Join(dir, part)
+			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, nil)
+			slices.Sort(links)
+			for _, p := range links {
+				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+			}
+			if !all {
+				said = append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top))
+			}
 		}
 	}
 	return said
+}
+
+// entersGit reports whether Links enters a subdirectory of a git directory. It does not enter hooks,
+// which are protected, and the directories of single objects, in which git only makes and removes
+// files.
+func entersGit(gitDir, p string) bool {
+	in := strings.TrimPrefix(p, gitDir+"/")
+	if objects, _ := filepath.Match("objects/??", strings.TrimPrefix(in, "lfs/")); objects {
+		return false
+	}
+	switch first, _, below := strings.Cut(in, "/"); first {
+	case "hooks", "refs", "logs":
+		return false
+	case "modules":
+		return !below || isGitDir(p, p) != nil // submodules have turns of their own
+	}
+	return true
 }
 
 // LinksIn returns the symlinks in a directory, and in subdirectories that enter accepts, the

@@ -255,23 +255,49 @@ func TestLinks(t *testing.T) {
 	if got := links(root); len(got) != 0 {
 		t.Errorf("without any: %q", got)
 	}
-	for _, at := range []string{"MERGE_MSG", "worktrees/near/FETCH_HEAD", "worktrees/wt/index.lock", "logs/refs/heads/x", "info/sparse-checkout", "rr-cache/id/thisimage", "refs/heads/link"} {
+	want := []string{"MERGE_MSG", "annex/x", "info/sparse-checkout", "lfs/objects/ab", "objects/17", "objects/info/x", "objects/pack/x", "objects/pack/y/z",
+		"reftable", "rr-cache/id/thisimage", "worktrees/near/FETCH_HEAD", "worktrees/near/logs/x", "worktrees/wt/index.lock", "worktrees/x",
+		"refs/heads/a/b/c/d", "refs/tags/x", "logs/refs/heads/x"}
+	for _, at := range append(want, "hooks/pre-commit", "objects/ab/x", "lfs/objects/cd/x/y") {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(root+"/.git/"+at), 0o755), os.Symlink("/nowhere", root+"/.git/"+at)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := links(root), []string{"/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/rr-cache/id/thisimage", "/proj/.git/worktrees/near/FETCH_HEAD"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := links(base+"/wt"), []string{"/proj/.git/worktrees/wt/index.lock", "/proj/.git/MERGE_MSG", "/proj/.git/info/sparse-checkout", "/proj/.git/logs/refs/heads/x", "/proj/.git/rr-cache/id/thisimage"}; !slices.Equal(got, want) {
-		t.Errorf("in a worktree: got %q, want %q", got, want)
+	want = below("/proj/.git", want...)
+	slices.Sort(want)
+	for _, dir := range []string{root, base + "/wt"} {
+		got := links(dir)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", dir, got, want)
+		}
 	}
 	for i := range maxLinked {
-		if err := os.WriteFile(fmt.Sprintf("%s/.git/logs/%d", root, i), nil, 0o644); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("%s/.git/refs/heads/%d", root, i), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := links(root); len(got) < 1 || !strings.Contains(strings.Join(got, " "), "more than") {
-		t.Errorf("too many: %q", got)
+	if got := links(root); !strings.Contains(strings.Join(got, " "), "more than") || !slices.Contains(got, "/proj/.git/worktrees/x") || !slices.Contains(got, "/proj/.git/logs/refs/heads/x") {
+		t.Errorf("too many refs: %q", got)
+	}
+}
+
+// The git directories of submodules have the same parts.
+func TestLinksInSubmodules(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	git(t, root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repo(t, base+"/lib"), "a/lib")
+	modules := root + "/.git/modules/a/lib"
+	if err := errors.Join(os.RemoveAll(root+"/a"), os.Mkdir(modules+"/objects/ab", 0o755), os.Symlink("/nowhere", modules+"/objects/ab/x"), os.Symlink("/nowhere", modules+"/refs/x"), os.Symlink("/nowhere", root+"/.git/modules/a/x")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(l.Links(), "\n")
+	if strings.Count(said, "\n") != 1 || !strings.Contains(said, modules+`/refs/x" is`) || !strings.Contains(said, root+`/.git/modules/a/x" is`) {
+		t.Error(said)
 	}
 }

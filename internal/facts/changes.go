@@ -43,7 +43,7 @@ func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []str
 			continue
 		}
 		p.Add(layout)
-		odd = append(odd, layout.Links()...)
+		odd = append(odd, l.linksIn(&layout)...)
 	}
 	return p, odd
 }
@@ -485,6 +485,9 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 			now, odd := look.pending([]string{p})
 			odd = append(odd, now.Misplaced(before)...)
 			report.Pending = now.Since(before)
+			if !report.Existing { // its Alternates say it
+				report.Pending = slices.DeleteFunc(report.Pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })
+			}
 			for _, said := range odd {
 				if report.Unclear == "" && !slices.Contains(out.baseline.Odd, said) {
 					report.Unclear = said
@@ -563,7 +566,7 @@ func (r *RepositoryReport) String() string {
 		s += ", which takes objects from elsewhere"
 	}
 	if n := len(r.Pending); n > 0 {
-		s += fmt.Sprintf(", which has operations in progress since the command: %q", r.Pending[:min(n, maxPendingNamed)])
+		s += fmt.Sprintf(", which has new state of git since the command: %q", r.Pending[:min(n, maxPendingNamed)])
 		if n > maxPendingNamed {
 			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
 		}
@@ -584,5 +587,5 @@ func (r *RepositoryReport) String() string {
 	return s
 }
 
-// maxPendingNamed is how many operations a sentence names.
+// maxPendingNamed is how many paths of state a sentence names.
 const maxPendingNamed = 5

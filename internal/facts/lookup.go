@@ -233,6 +233,7 @@ func (f *lookup) submodules(own []string) map[string]submodule {
 type layouts struct {
 	writable []string
 	known    map[string]layoutOf
+	links    map[string][]string // by common directory: worktrees share one
 }
 
 type layoutOf struct {
@@ -252,6 +253,19 @@ func (l *layouts) of(dir string) (workspace.GitLayout, error) {
 	return known.GitLayout, known.err
 }
 
+// linksIn is [workspace.GitLayout.Links].
+func (l *layouts) linksIn(layout *workspace.GitLayout) []string {
+	known, ok := l.links[layout.CommonDir]
+	if !ok {
+		known = layout.Links()
+		if l.links == nil {
+			l.links = map[string][]string{}
+		}
+		l.links[layout.CommonDir] = known
+	}
+	return known
+}
+
 // askGit asks what git obeys besides the layout of a repository.
 func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
@@ -267,7 +281,7 @@ func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 			r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: paths.what, File: paths.file || ofHooks})
 		}
 	}
-	if p := filepath.Join(r.Layout.CommonDir, "objects/info/alternates"); Follow(p).Kind == view.File {
-		r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: "objects/info/alternates", File: true})
+	if p := filepath.Join(r.Layout.CommonDir, workspace.Alternates); Follow(p).Kind == view.File {
+		r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: workspace.Alternates, File: true})
 	}
 }
