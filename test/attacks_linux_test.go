@@ -431,6 +431,11 @@ func gitAttacks() []attack {
 			commands: []string{`cd .git; id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
 				(cat config; ` + fsmon + `) >rr-cache/$id/postimage; printf "$id.-1\t.git/config\000" >MERGE_RR`},
 			act: commit + "; git status"},
+		{name: "a stash that git commit applies", setup: initial + "true", told: true, reported: ".git/MERGE_AUTOSTASH",
+			commands: []string{`export GIT_INDEX_FILE=/tmp/stash.$$; git read-tree HEAD; b=$(echo the secret | git hash-object -w --stdin)
+				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json
+				git commit-tree -p HEAD -p $(git commit-tree -p HEAD -m i HEAD^{tree}) -m s $(git write-tree) >.git/MERGE_AUTOSTASH; rm $GIT_INDEX_FILE`},
+			act: commit + "; cat .vscode/tasks.json"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

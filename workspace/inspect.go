@@ -264,8 +264,7 @@ func (p Pending) Add(l GitLayout) {
 	config := Looks(join(l.CommonDir, "config"))
 	p.add(join(l.CommonDir, Alternates))
 	for _, dir := range dirs {
-		// Git writes resolved conflicts to the files that MERGE_RR names; it stays without any.
-		for _, name := range [...]string{"rebase-merge", "rebase-apply", "sequencer", "MERGE_RR"} {
+		for _, name := range gitindex.Unfinished {
 			p.add(join(dir, name))
 		}
 		shared, all := sharedIndexes(dir)

@@ -19,3 +19,12 @@ func ValidHead(data []byte) bool {
 	_, err := hex.Decode(make([]byte, hash/2), data[:min(len(data), hash)])
 	return err == nil && len(data) >= hash
 }
+
+// Unfinished are the files and directories of a git directory by which git continues an operation:
+// their steps can be commands, and BISECT_NAMES is shell text before git 2.40. An empty MERGE_RR says
+// nothing.
+var Unfinished = [...]string{"rebase-merge", "rebase-apply", "sequencer", "BISECT_START", "BISECT_NAMES", "MERGE_RR", "MERGE_AUTOSTASH"}
+
+// AppliedByCommit reports whether git commit applies a file of Unfinished: the resolved conflicts of
+// MERGE_RR to the files that it names, and the stash of MERGE_AUTOSTASH to the work tree.
+func AppliedByCommit(name string) bool { return name == "MERGE_RR" || name == "MERGE_AUTOSTASH" }

@@ -64,8 +64,8 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 			if head, err = r.trees[layer].upper.read(c.Path); err == nil && !gitindex.ValidHead(head) {
 				c.Refused = passesOver
 			}
-		case c.Op != Deleted && c.New.Size > 0 && path.Base(full) == "MERGE_RR":
-			c.Refused = "git would write to the files that it names"
+		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
+			c.Refused = "the next git commit would write files by it"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
 			keep, err = r.mergeIndex(layer, &c, rules)
 		}
@@ -221,7 +221,10 @@ func (g *gitDirs) settle(c *Change, full string) {
 	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
 		note = "git outside of a sandbox acts on it"
 	}
-	for _, step := range [...]string{"rebase-merge", "rebase-apply", "sequencer"} {
+	for _, step := range gitindex.Unfinished {
+		if gitindex.AppliedByCommit(step) {
+			continue // ofGit refuses it
+		}
 		p := path.Join(dir, step)
 		if path.Base(dir) == step { // also because of its contents
 			p = dir
