@@ -159,6 +159,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 		a = &answer{stamps: map[string]stamp{}, askedAt: c.now()}
 		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, fixed: []string{top, l.GitDir, l.CommonDir}}
 		q.gather()
+		a.controls.Unlisted = a.controls.Failed != nil && q.unlisted()
 		switch {
 		case ctx.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
 			return a
@@ -173,6 +174,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 		}
 	}
 	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changed while it was read: %w", l.GitDir, ErrChanged)
+	a.controls.Unlisted = true
 	return a
 }
 

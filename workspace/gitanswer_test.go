@@ -414,3 +414,28 @@ func FuzzParseSettings(f *testing.F) {
 		}
 	})
 }
+
+func TestMayHave(t *testing.T) {
+	t.Parallel()
+	counts := func(key, line string) bool { return key == "core.hookspath" || key == "a.b.c" }
+	for text, want := range map[string]bool{
+		"": false,
+		"[core]\n\tbare = false\n# c\n; c\n\n[branch \"x]y\"]\n":  true, // not understood
+		"[core]\r\n\tbare = false\r\n[branch \"a/b\"]\n\tx = y\n": false,
+		"[user]\n\thookspath = x\n":                               false,
+		"[Core]\nHooksPath = x\n":                                 true,
+		"[core]\n\thooksPath\n":                                   true,
+		"[core \"a\"]\nhooksPath=x\n":                             true,
+		"[core\t\"a\"]\nhooksPath=x\n":                            true,
+		"[core] hooksPath = x\n":                                  true,
+		"[core]\nx = \\\nhooksPath = x\n":                         true,
+		"\xef\xbb\xbf[core]\n":                                    true,
+		"[a.b]\nc = d\n":                                          true,
+		"[":                                                       true,
+		"\x00":                                                    true,
+	} {
+		if got := mayHave([]byte(text), counts); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

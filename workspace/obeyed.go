@@ -6,10 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 const (
@@ -41,6 +46,9 @@ type GitControls struct {
 	// Failed says why the lists are not complete: git is missing, fails or does not answer, or
 	// there is too much. It quotes and shortens paths, and shows nothing else of the configuration.
 	Failed error
+	// Unlisted says, after a failure, that git may obey files outside of the git directory that the
+	// lists lack: the configuration names some, or is not simple, or asking again may help.
+	Unlisted bool
 }
 
 // GitControls asks git what it obeys in the repository of layout l, with its work tree at top: when
@@ -72,7 +80,7 @@ func (o *GitControls) union(p *GitControls) GitControls {
 	if failed == nil {
 		failed = p.Failed
 	}
-	return GitControls{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.NamedFiles, p.NamedFiles), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed}
+	return GitControls{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.NamedFiles, p.NamedFiles), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed, o.Unlisted || p.Unlisted}
 }
 
 // repeatable reports whether the same question would get the same answer: a failure from a lack of
@@ -80,6 +88,62 @@ func (o *GitControls) union(p *GitControls) GitControls {
 func (o *GitControls) repeatable() bool {
 	var exit *exec.ExitError
 	return o.Failed == nil || errors.Is(o.Failed, ErrGitLayout) || errors.As(o.Failed, &exit) && exit.Exited()
+}
+
+// unlisted decides GitControls.Unlisted without git.
+func (q *question) unlisted() bool {
+	if err := q.controls.Failed; !q.controls.repeatable() && !errors.Is(err, errNoGit) && !errors.Is(err, fs.ErrPermission) {
+		return true // a lack of time or processes
+	}
+	finds := func(key string) bool { return key == "core.hookspath" || strings.HasPrefix(key, "include") }
+	for _, v := range q.git.env {
+		name, key, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "GIT_CONFIG_KEY_") && finds(strings.ToLower(key)) {
+			return true
+		}
+	}
+	own := q.layout.configurations()
+	for _, file := range q.git.files(q.layout) {
+		fd, err := hostpath.Openat(unix.AT_FDCWD, file, reading, 0)
+		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
+			continue
+		}
+		data, err := readRegular(fd, err, file, maxGitConfig)
+		ofRepository := slices.Contains(own, file)
+		if err != nil || mayHave(data, func(key, line string) bool {
+			use := useOf(key)
+			return finds(key) || ofRepository && (use&isFile != 0 || use&isCommand != 0 && strings.Contains(line, "/"))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayHave reports whether a configuration may have a setting that counts. It understands what git
+// itself writes on one line; everything else may be one.
+func mayHave(data []byte, counts func(key, line string) bool) bool {
+	section := ""
+	word := func(s string) string {
+		return s[:len(s)-len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-."))]
+	}
+	for line := range strings.Lines(string(data)) {
+		line = strings.ToLower(strings.TrimSpace(line))
+		if rest, ok := strings.CutPrefix(line, "["); ok {
+			name, rest, ok := strings.Cut(rest, "]")
+			if section = word(name); !ok || section == "" || rest != "" {
+				return true
+			}
+			continue
+		}
+		key := word(line)
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+		case key == "" || strings.HasSuffix(line, "\\"), counts(section+"."+key, line):
+			return true
+		}
+	}
+	return false
 }
 
 // obey finds the hooks and other files that the settings name.

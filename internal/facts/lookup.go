@@ -269,7 +269,7 @@ func (l *layouts) linksIn(layout *workspace.GitLayout) []string {
 // askGit asks what git obeys besides the layout of a repository.
 func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
-	r.Shared, r.Settings, r.AskError = o.Shared, o.Settings, o.Failed
+	r.Shared, r.Settings, r.AskError, r.Unlisted = o.Shared, o.Settings, o.Failed, o.Unlisted
 	for _, paths := range [...]struct {
 		what string
 		list []string

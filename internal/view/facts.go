@@ -71,6 +71,8 @@ type Repository struct {
 	GitControls []GitControl
 	// AskError says why git could not be asked, so that the repository is read-only; else nil.
 	AskError error
+	// Unlisted says that GitControls may then lack files outside of the git directory.
+	Unlisted bool
 	// Shared and Settings are those of workspace.GitControls.
 	Shared   bool
 	Settings workspace.Settings

@@ -269,6 +269,16 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 	return list
 }
 
+// refuseUnlisted refuses commands that could write what git obeys, because git could not be asked.
+func (v *View) refuseUnlisted() error {
+	for _, top := range v.Tops() {
+		if r := v.repository(top); r.Unlisted && !v.gitWritable && v.Creatable(path.Join(top, ".git")) {
+			return invalidf(v.writer(top).Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
+		}
+	}
+	return nil
+}
+
 // repositoryProtections protect what git obeys in one directory.
 func (v *View) repositoryProtections(top string) (list []protection) {
 	r := v.repository(top)
@@ -304,6 +314,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		v.note("the git repository %q is read-only inside: %v", top, r.AskError)
 		const why = "git, which cannot be asked what it obeys"
 		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
+		if r.Unlisted && !mustHold { // refuseUnlisted has refused the others
+			list = append(list, protection{path: top, why: why})
+		}
 		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir} {
 			list = append(list, v.behindLinks(dir, protection{why: why, mustHold: mustHold, repository: top})...)
 		}

@@ -50,6 +50,9 @@ func (v *View) Restrict(found *Found) error {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
+	if err := v.refuseUnlisted(); err != nil {
+		return err
+	}
 	v.hideSessions()
 	v.hideParents()
 	protections := append(v.hostProtections(), v.gitProtections(found)...)

@@ -26,6 +26,7 @@ type machine struct {
 	closed    []string // directories that the commands' user cannot search
 	obeyed    map[string][]GitControl
 	failed    map[string]error
+	unlisted  bool
 	workTrees []string // that belong to a repository
 }
 
@@ -116,6 +117,7 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
 	r.GitControls, r.AskError = m.obeyed[dir], m.failed[dir]
+	r.Unlisted = m.unlisted && r.AskError != nil
 	return r
 }
 
@@ -236,6 +238,12 @@ func TestTables(t *testing.T) {
 		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
 		{name: "a repository of which git cannot be asked", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.failed = map[string]error{"/w": fmt.Errorf("git: no answer")}
+		}},
+		{name: "a repository whose files for git nobody knows", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.failed, m.unlisted = map[string]error{"/w": fmt.Errorf("git: no answer")}, true
+		}},
+		{name: "a clone whose files for git nobody knows", m: newMachine("/w/a/.git/config file", "/w/b/f file"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.failed, m.unlisted = map[string]error{"/w/a": fmt.Errorf("git: no answer")}, true
 		}},
 		{name: "the host's tree, where root is nobody inside", m: newMachine("/w", "/etc/machine-id file", "/var/lib/dbus/machine-id file", "/etc/ssh/ssh_config.d/a.conf file"), in: input(Definition{Filesystem: FilesystemHost}),
 			change: func(in *Input, _ *machine) { in.Unmapped = true }},
