@@ -557,6 +557,12 @@ func instructionAttacks(short bool) []attack {
 			})
 		}
 	}
+	// Mercurial's, in the workspace's repository and in a new one.
+	attacks = append(attacks,
+		attack{name: "hooks of hg that are missing", setup: initial + "mkdir -p .hg/store; echo >.hg/requires", act: "sh .hg/hgrc",
+			commands: []string{hook + " >.hg/hgrc", "rm -rf .hg/hgrc; mv .hg elsewhere; true", "mkdir -p .hg; " + hook + " >.hg/hgrc"}, allowed: "echo >.hg/store/x"},
+		attack{name: "hooks of hg in a new repository", setup: initial + "true", act: "sh a/.hg/hgrc", told: true, reported: `w/a/.hg/hgrc"`,
+			commands: []string{"mkdir -p a/.hg; " + hook + " >a/.hg/hgrc"}})
 	// Missing, of those that act unasked: at the top.
 	for i, name := range []string{".vscode", ".claude", ".cursor", ".codex", ".zed", ".gemini", ".opencode"} {
 		attacks = append(attacks, attack{

@@ -241,7 +241,8 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 const Alternates = "objects/info/alternates"
 
 // Pending is what git would continue or use in repositories, by path: operations in progress, whose
-// lists of next steps can name commands, Alternates, and indexes, which name files.
+// lists of next steps can name commands, Alternates, what lazygit runs, and indexes, which name
+// files.
 type Pending map[string]Operation
 
 // Operation is the state of one path in a Pending.
@@ -262,7 +263,9 @@ func (p Pending) Add(l GitLayout) {
 		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"))
-	p.add(join(l.CommonDir, Alternates))
+	for _, name := range [...]string{Alternates, "lazygit.yml"} {
+		p.add(join(l.CommonDir, name))
+	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
 			p.add(join(dir, name))

@@ -176,7 +176,7 @@ func (f *Failure) notWritten(p string) Denial {
 func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
 	attribute = attributeOf(e.Why)
 	if name, ok := strings.CutPrefix(e.Why, "protected: by default, "); ok {
-		if !view.ActsOnHost(name) || f.Machine.NeverPropose(e.Source) != "" {
+		if view.ActingName(name) == "" || f.Machine.NeverPropose(e.Source) != "" {
 			return "", ""
 		}
 		if path.Ext(name) == ".code-workspace" {

@@ -47,7 +47,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		}
 		more = inAddOns.Found
 	}
-	q.Repositories, q.MatchName = true, view.ActsOnHost
+	q.Repositories, q.MatchName = true, view.MayAct
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
 	} else {

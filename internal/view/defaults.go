@@ -12,14 +12,19 @@ import (
 
 // actsWithoutAsking are directories from which a tool runs programs without a question, in a
 // directory that its user already trusts, even if they appear after the user's decision. They are
-// protected where they exist, and held at the top of a workspace. docs/protected.md has the reason
-// for each.
-var actsWithoutAsking = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed"}
+// protected where they exist, and held at the top of a workspace. A file with a directory in its
+// name is held only in an existing directory: hg init fails at an empty .hg. docs/protected.md has
+// the reason for each.
+var actsWithoutAsking = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed",
+	".hg/hgrc", ".hg/hgrc-not-shared"}
 
 // actsAfterAsking are directories from which a tool runs programs after a question, or when its
-// user opens them; and files: the tool would fail at an empty directory that holds their path. They
-// are protected where they exist; the host reports a command that makes one.
-var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc"}
+// user opens them; and files: the tool would fail at an empty directory that holds their path, as jj
+// would at an empty file, which it moves. They are protected where they exist; the host reports a
+// command that makes one.
+var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc",
+	".lazygit.yml", ".hg/requires", ".hg/sharedpath",
+	".jj/repo/config.toml", ".jj/workspace-config.toml", ".jj/repo/config-id", ".jj/workspace-config-id"}
 
 // workspaceFile is the extension of editors' workspace files, which are treated like
 // actsAfterAsking.
@@ -43,13 +48,31 @@ func DefaultProtected() []string {
 	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
 }
 
-// ActsOnHost reports whether tools of the host act on a file or directory of that name, anywhere in
-// a project.
-func ActsOnHost(name string) bool {
-	return slices.Contains(actsWithoutAsking[:], name) || slices.Contains(actsAfterAsking[:], name) || strings.HasSuffix(name, workspaceFile)
+// ActingName returns the end of a path that tools of the host act on, anywhere in a project: a name,
+// or one with its directories. It returns "" for other paths.
+func ActingName(p string) string {
+	if base := path.Base(p); strings.HasSuffix(base, workspaceFile) {
+		return base
+	}
+	for _, list := range [...][]string{actsWithoutAsking[:], actsAfterAsking[:]} {
+		for _, name := range list {
+			if p == name || strings.HasSuffix(p, name) && p[len(p)-len(name)-1] == '/' {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
-// ActingNames are the names for ActsOnHost, without those that it knows by extension.
+// MayAct reports whether a path with that last name can have an ActingName.
+func MayAct(base string) bool {
+	return strings.HasSuffix(base, workspaceFile) || slices.ContainsFunc(ActingNames(), func(name string) bool { return path.Base(name) == base })
+}
+
+// actingDir is the directory in which a tool finds a path by its ActingName.
+func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, ActingName(p))) }
+
+// ActingNames are the names for ActingName, without those that it knows by extension.
 func ActingNames() []string { return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:]) }
 
 // givenUp are names of DefaultProtected that commands may write.
@@ -86,7 +109,7 @@ func byDefault(dir, name string) protection {
 // defaultProtections protect what tools of the host obey.
 func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	for _, f := range trees.Found {
-		if name := path.Base(f.Path); f.Reason == scan.NameMatch && !v.givenUp.has(name) && v.isGuarded(f.Path, trees) {
+		if name := ActingName(f.Path); f.Reason == scan.NameMatch && name != "" && !v.givenUp.has(name) && v.isGuarded(f.Path, trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, leads: true})
 		}
 	}
@@ -104,7 +127,7 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 // isGuarded reports whether such a file is protected at its path: at the top of what commands write
 // to, and, if a tool obeys it only there, at the tops of repositories.
 func (v *View) isGuarded(p string, trees *scan.Result) bool {
-	dir := path.Dir(p)
+	dir := actingDir(p)
 	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
 	return at && v.Creatable(p)
 }
@@ -116,9 +139,11 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 		// git clean would fail at an empty directory.
 		ignored := v.repository(dir).Layout.CommonDir != ""
 		for _, name := range actsWithoutAsking {
-			if !v.givenUp.has(name) {
-				p := byDefault(dir, name)
-				p.ignored = ignored
+			p, inner := byDefault(dir, name), path.Dir(name) != "."
+			if p.ignored = ignored && !inner; inner {
+				p.hold.File = true
+			}
+			if !v.givenUp.has(name) && (!inner || v.facts.Follow(path.Dir(p.path)).Kind == Directory) {
 				list = append(list, p)
 			}
 		}

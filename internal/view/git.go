@@ -212,7 +212,7 @@ func (v *View) near(p string) bool {
 // Unguarded reports whether commands can write files below the top that tools obey, though the
 // definition does not ask for it.
 func (v *View) Unguarded(p string) bool {
-	return !slices.Contains(v.Tops(), path.Dir(p)) && v.Creatable(p) && !v.givenUp.has(path.Base(p))
+	return !slices.Contains(v.Tops(), actingDir(p)) && v.Creatable(p) && !v.givenUp.has(ActingName(p))
 }
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
@@ -220,7 +220,7 @@ func (v *View) Unguarded(p string) bool {
 func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
-		case f.Reason == scan.NameMatch && v.near(f.Path):
+		case f.Reason == scan.NameMatch && ActingName(f.Path) != "" && v.near(f.Path):
 			instructions = append(instructions, f.Path)
 		case f.Reason == scan.Repository && v.near(path.Join(f.Path, ".git")),
 			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.near(path.Join(f.Path, "HEAD")):

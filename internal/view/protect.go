@@ -31,7 +31,7 @@ func tooMany(paths []string, most int, be, attribute, hint string) error {
 type Found struct {
 	Deny, Protect []Rule
 	Linked        []Rule // of View.Linked
-	// Trees are finds of Deny, sensitive names, sockets, repositories and ActsOnHost in View.Trees;
+	// Trees are finds of Deny, sensitive names, sockets, repositories and MayAct in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
 	Trees     *scan.Result

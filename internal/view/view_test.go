@@ -152,7 +152,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			one.Path = path.Dir(p)
 			add(found.Trees, scan.Repository, -1)
 			one.Path = p
-		case ActsOnHost(name):
+		case MayAct(name):
 			add(found.Trees, scan.NameMatch, -1)
 		case what != "" && Sensitive(name):
 			add(found.Trees, scan.NonDirNameMatch, -1)
