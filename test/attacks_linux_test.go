@@ -436,6 +436,9 @@ func gitAttacks() []attack {
 			commands: []string{`cd .git; id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
 				(cat config; ` + fsmon + `) >rr-cache/$id/postimage; printf "$id.-1\t.git/config\000" >MERGE_RR`},
 			act: commit + "; git status"},
+		{name: "a commit that replaces another", setup: initial + "git branch other && git commit -q --allow-empty -m two", told: true, reported: ".git/refs/replace",
+			commands: []string{`b=$(echo the secret | git hash-object -w --stdin); git replace other $(git commit-tree -m x $(printf "100644 blob $b\t.envrc\n" | git mktree))`},
+			act:      "git checkout -q other; cat .envrc"},
 		{name: "a stash that git commit applies", setup: initial + "true", told: true, reported: ".git/MERGE_AUTOSTASH",
 			commands: []string{`export GIT_INDEX_FILE=/tmp/stash.$$; git read-tree HEAD; b=$(echo the secret | git hash-object -w --stdin)
 				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json

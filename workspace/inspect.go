@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -241,8 +242,8 @@ func (now *Acts) since(was *Acts, unclear bool) Inspection {
 const Alternates = "objects/info/alternates"
 
 // Pending is what git would continue or use in repositories, by path: operations in progress, whose
-// lists of next steps can name commands, Alternates, what lazygit runs, and indexes, which name
-// files.
+// lists of next steps can name commands, Alternates, replaced objects, what lazygit runs, and
+// indexes, which name files.
 type Pending map[string]Operation
 
 // Operation is the state of one path in a Pending.
@@ -263,8 +264,13 @@ func (p Pending) Add(l GitLayout) {
 		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"))
-	for _, name := range [...]string{Alternates, "lazygit.yml"} {
+	for _, name := range [...]string{Alternates, "refs/replace", "lazygit.yml"} {
 		p.add(join(l.CommonDir, name))
+	}
+	if packed := join(l.CommonDir, "packed-refs"); p[packed].Look == "" {
+		if look := packedReplacements(packed); look != "" {
+			p[packed] = Operation{Look: look}
+		}
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
@@ -276,6 +282,27 @@ func (p Pending) Add(l GitLayout) {
 				p[path] = Operation{look + config, l.CommonDir, !all}
 			}
 		}
+	}
+}
+
+// packedReplacements is the look of the refs in packed-refs by which git reads another object in the
+// place of one.
+func packedReplacements(path string) string {
+	data, err := readSmall(path, maxIndex)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	} else if err != nil {
+		return err.Error()
+	}
+	look := ""
+	for at := 0; ; {
+		i := bytes.Index(data[at:], []byte(" refs/replace/"))
+		if i < 0 {
+			return look
+		}
+		line, _, _ := bytes.Cut(data[bytes.LastIndexByte(data[:at+i], '\n')+1:], []byte("\n"))
+		look = digest(look + string(line))
+		at += i + 1
 	}
 }
 

@@ -206,7 +206,7 @@ func TestPending(t *testing.T) {
 		t.Errorf("its list is another: %q", got)
 	}
 	git(t, root, "rebase", "--quit")
-	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge", "/.git/MERGE_AUTOSTASH", "/.git/BISECT_NAMES", "/.git/objects/info/alternates", "/.git/lazygit.yml"} {
+	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge", "/.git/MERGE_AUTOSTASH", "/.git/BISECT_NAMES", "/.git/objects/info/alternates", "/.git/lazygit.yml", "/.git/refs/replace"} {
 		tree(t, root, map[string]string{name + "/todo": "x"})
 		if got := look().Since(none); !slices.Equal(got, []string{root + name}) {
 			t.Errorf("%s: %q", name, got)
@@ -226,6 +226,15 @@ func TestPending(t *testing.T) {
 	p := Pending{}
 	if p.Add(wt); len(p.Since(Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
+	}
+	git(t, root, "replace", "HEAD", "HEAD~1")
+	git(t, root, "pack-refs", "--all")
+	if got := look().Since(none); !slices.Contains(got, root+"/.git/packed-refs") {
+		t.Errorf("a packed replacement: %q", got)
+	}
+	git(t, root, "replace", "-d", strings.TrimSpace(git(t, root, "--no-replace-objects", "rev-parse", "HEAD")))
+	if err := os.RemoveAll(root + "/.git/refs/replace"); err != nil { // git leaves it
+		t.Fatal(err)
 	}
 	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})
 	if got := look().Since(none); len(got) != 1 {
