@@ -319,7 +319,8 @@ func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, lis
 	for _, root := range m.Workspace.Roots() {
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			return !paths.Inside(root.Path, p) || slices.ContainsFunc(out.ReportTops(), func(top string) bool { return top+"/"+view.ActingName(p) == p })
+			name := view.ActingName(p)
+			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.ReportTops(), strings.TrimSuffix(p, "/"+name))
 		})
 		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
