@@ -154,6 +154,9 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	if known := c.known[key]; known != nil && known.current() {
 		return known
 	}
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
+	defer cancel()
 	var a *answer
 	for range 3 {
 		a = &answer{stamps: map[string]stamp{}, askedAt: c.now()}
@@ -161,7 +164,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 		q.gather()
 		a.controls.Unlisted = a.controls.Failed != nil && q.unlisted()
 		switch {
-		case ctx.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
+		case caller.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
 			return a
 		case a.current():
 			if a.timesReliable() && a.controls.repeatable() {
@@ -193,6 +196,7 @@ type question struct {
 	top    string
 	layout GitLayout
 
+	read     int      // bytes of included files
 	expanded int      // paths that git had to expand
 	fixed    []string // directories that no command can replace, for tidy
 	bases    []string // possible bases of relative paths; the top is the first
@@ -274,7 +278,7 @@ func (q *question) followIncludes() {
 			return
 		}
 		var err error
-		level, err = q.git.fileSettings(q.ctx, next)
+		level, err = q.git.fileSettings(q.ctx, next, &q.read)
 		q.fail(err)
 		q.settings = append(q.settings, level...)
 		q.hasIncludes = true

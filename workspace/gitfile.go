@@ -78,11 +78,13 @@ func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	if !fi.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
+	var data []byte
+	if fi.Size() <= limit {
+		if data, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {
+			return nil, err
+		}
 	}
-	if int64(len(data)) > limit {
+	if max(fi.Size(), int64(len(data))) > limit {
 		return nil, fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
 	}
 	return data, nil

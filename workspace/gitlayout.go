@@ -467,7 +467,7 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 // repository with a work tree at top: its worktrees, its submodules, and repositories in its index
 // or .gitmodules. all is false if its index is not understood. submodules are the gitlinks in the
 // index, with or without a .git.
-func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
+func (l GitLayout) WorkTrees(top string, left *int64) (dirs, submodules []string, all bool) {
 	add := func(p string) {
 		if _, err := os.Lstat(join(p, ".git")); err == nil && p != "" && p != top && !slices.Contains(dirs, p) {
 			dirs = append(dirs, p)
@@ -490,7 +490,7 @@ func (l GitLayout) WorkTrees(top string) (dirs, submodules []string, all bool) {
 		return list
 	}
 	var links []string
-	err := readIndex(join(l.GitDir, "index"), l.CommonDir, func(_ string, i *gitindex.Index) { links = append(links, i.Links...) })
+	err := readIndex(join(l.GitDir, "index"), l.CommonDir, left, func(_ string, i *gitindex.Index) { links = append(links, i.Links...) })
 	submodules = local(links)
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	gitTimeout    = 5 * time.Second // for one git
-	maxGitOut     = 4 << 20         // bytes of one answer
+	gitTimeout    = 5 * time.Second // for one git, and for all that answer one question
+	maxGitOut     = 4 << 20         // bytes of one answer, and of all included files of a question
 	maxConfigVars = 64              // GIT_CONFIG_COUNT
 )
 
@@ -303,13 +303,16 @@ func (g *gitRunner) key() string {
 	return key
 }
 
-// fileSettings lists the settings in files. A file that the user may not read has no effect on the
-// user's git.
-func (g *gitRunner) fileSettings(ctx context.Context, files []string) (list []setting, err error) {
+// fileSettings lists the settings in files, and adds what it reads to read. A file that the user may
+// not read has no effect on the user's git.
+func (g *gitRunner) fileSettings(ctx context.Context, files []string, read *int) (list []setting, err error) {
 	for _, p := range files {
 		out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", p)
 		if errors.Is(err, fs.ErrPermission) {
 			continue
+		}
+		if *read += len(out); *read > maxGitOut {
+			return nil, fmt.Errorf("git: more than %d bytes of included configuration: %w", maxGitOut, ErrGitLayout)
 		}
 		settings, parseErr := parseSettings(out, 2)
 		if err := cmp.Or(err, parseErr); err != nil {

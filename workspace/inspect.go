@@ -317,14 +317,20 @@ func (p Pending) Since(before Pending) []string {
 	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].Common != "" })
 }
 
-const maxIndex = 64 << 20 // bytes, some 600,000 files
+const (
+	maxIndex = 64 << 20 // bytes, some 600,000 files
+	// MaxIndexes is how many bytes of indexes one look may read: a command makes large sparse files in
+	// no time.
+	MaxIndexes int64 = 256 << 20
+)
 
 // Misplaced lists indexes that are different from before and name files that git, on the host,
 // would or may write outside of the work tree or into a git directory.
 func (p Pending) Misplaced(before Pending) (said []string) {
+	left := MaxIndexes
 	for path, now := range p {
 		if now.Common != "" && (now.Many || now != before[path]) {
-			err := readIndex(path, now.Common, func(part string, i *gitindex.Index) {
+			err := readIndex(path, now.Common, &left, func(part string, i *gitindex.Index) {
 				if i.Misplaced != "" {
 					said = append(said, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", part, i.Misplaced))
 				}
@@ -339,14 +345,19 @@ func (p Pending) Misplaced(before Pending) (said []string) {
 }
 
 // readIndex calls see for an index and, if it is split, for the shared one. A missing one has no
-// entries. An error says that git may read it in another way.
-func readIndex(path, commonDir string, see func(path string, i *gitindex.Index)) error {
+// entries. It takes what it reads from left. An error says that git may read the index in another
+// way.
+func readIndex(path, commonDir string, left *int64, see func(path string, i *gitindex.Index)) error {
 	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for range 2 {
+		if *left < maxIndex {
+			return fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
+		}
 		data, err := readSmall(path, maxIndex)
+		*left -= int64(len(data))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {

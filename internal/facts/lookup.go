@@ -27,13 +27,14 @@ type lookup struct {
 	repos        map[string]view.Repository
 	layouts      layouts
 	workTrees    map[string]workTrees
+	indexes      int64 // bytes of indexes that may still be read
 	links        map[string]view.Links
 	as           *asUser // nil: commands run as the caller, or nobody has asked yet
 	failure      error   // the error of as
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, links: map[string]view.Links{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, indexes: workspace.MaxIndexes, links: map[string]view.Links{}}
 }
 
 // Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
@@ -182,7 +183,7 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
 	known, ok := f.workTrees[top]
 	if !ok {
-		known.dirs, known.submodules, known.all = layout.WorkTrees(top)
+		known.dirs, known.submodules, known.all = layout.WorkTrees(top, &f.indexes)
 		f.workTrees[top] = known
 	}
 	return known.dirs, known.all
