@@ -310,3 +310,22 @@ func TestLinksInSubmodules(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// Sparse files cost a command nothing, and the host what they would have.
+func TestIndexesTogether(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	now := Pending{}
+	for i := range 6 {
+		path := fmt.Sprintf("%s/sharedindex.%d", dir, i)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxIndex)); err != nil {
+			t.Fatal(err)
+		}
+		now[path] = Operation{Look: "new", Common: dir}
+	}
+	said := now.Misplaced(nil)
+	unread := slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !strings.Contains(s, "all indexes together") })
+	if len(said) != 6 || len(unread) != 2 {
+		t.Errorf("%q", said)
+	}
+}
