@@ -103,6 +103,33 @@ func OnOwnThread(fn func()) {
 	<-done
 }
 
+// A Thread is an OS thread of its own, which runs one function after another.
+type Thread struct{ work chan func() }
+
+// NewThread makes a thread; see [OnOwnThread].
+func NewThread() *Thread {
+	t := &Thread{make(chan func())}
+	go OnOwnThread(func() {
+		for fn := range t.work {
+			fn()
+		}
+	})
+	return t
+}
+
+// Do runs fn on the thread, and returns after that.
+func (t *Thread) Do(fn func()) {
+	done := make(chan struct{})
+	t.work <- func() {
+		defer close(done)
+		fn()
+	}
+	<-done
+}
+
+// End ends the thread. No function may run there.
+func (t *Thread) End() { close(t.work) }
+
 // EmptyBounds removes every capability that the calling thread could gain when it executes a file.
 func EmptyBounds() error {
 	for c := uintptr(0); ; c++ {

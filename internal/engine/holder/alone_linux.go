@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,8 +17,7 @@ import (
 // starter.
 type Alone struct {
 	*child
-	line *os.File // its end also ends it, until it knows what to run
-	raw  syscall.RawConn
+	conn *frame.Conn // its end also ends it, until it knows what to run
 }
 
 // aloneNamespaces are those of an Alone, besides a user and a mount namespace. Its command gets a
@@ -29,7 +27,7 @@ const aloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUT
 // StartAlone starts an Alone. arg is the word that makes the program an Alone; network gives it a
 // network namespace of its own.
 func StartAlone(config Config, arg string, network bool) (*Alone, error) {
-	ours, theirs, err := socketpair()
+	ours, theirs, err := frame.Pair()
 	if err != nil {
 		return nil, err
 	}
@@ -41,23 +39,14 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	words := []string{fdPath + strconv.Itoa(binaryFD), arg, strconv.Itoa(clientFD)}
 	c, said, err := spawn(-1, words, more, theirs, nil, config)
 	if err != nil {
-		unix.Close(ours)
+		ours.Close()
 		return nil, err
-	}
-	if err := unix.SetNonblock(ours, true); err != nil { // so that a wait for it can be given up
-		panic(err) // cannot happen with our socket
 	}
 	go func() {
 		<-c.gone
 		said()
 	}()
-	line := os.NewFile(uintptr(ours), "init")
-	a := &Alone{child: c, line: line}
-	if a.raw, err = line.SyscallConn(); err != nil {
-		a.Discard()
-		return nil, err
-	}
-	return a, nil
+	return &Alone{c, ours}, nil
 }
 
 // Overlays makes the overlays of directories. Their layers are in a session's directory that its user can
@@ -72,24 +61,25 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 		return refused, nil
 	}
 	unix.Close(dir)
-	if err := frame.Send(a.raw, frame.Encode(msgOwn, &ownOf{scratch, nodeOf(&st), sources}, 1024)); err != nil {
-		return nil, err
+	stop := context.AfterFunc(ctx, func() { a.conn.Close() })
+	var made ownMade
+	if err = a.conn.Write(msgOwn, &ownOf{scratch, nodeOf(&st), sources}); err == nil {
+		var kind byte
+		var payload []byte
+		kind, payload, err = a.conn.Next(maxPayload)
+		if err == nil && kind != msgOwn {
+			err = frame.Malformed("out of turn")
+		}
+		if err == nil {
+			err = frame.Decode(payload, &made)
+		}
 	}
-	stop := context.AfterFunc(ctx, func() { a.line.SetReadDeadline(time.Unix(1, 0)) })
-	kind, payload, err := frame.Read(a.line, maxPayload)
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	var made ownMade
-	if err == nil && kind != msgOwn {
-		err = frame.Malformed("out of turn")
-	}
-	if err == nil {
-		err = frame.Decode(payload, &made)
-	}
-	for _, r := range made.refused {
-		if int(r.request) < len(sources) {
-			refused[sources[r.request]] = &r.why
+	for _, failed := range made.refused {
+		if failed.Index < len(sources) {
+			refused[sources[failed.Index]] = &failed
 		}
 	}
 	return refused, err
@@ -101,12 +91,12 @@ func nodeOf(st *unix.Stat_t) string {
 
 // Run makes the Alone the init with these words and these files, as descriptors from 0 on.
 func (a *Alone) Run(words []string, files []*os.File) error {
-	defer a.line.Close()
+	defer a.conn.Close()
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f.Fd())
 	}
-	return frame.Send(a.raw, frame.Encode(msgRun, &run{argv: words, files: uint32(len(fds))}, 256), fds...)
+	return a.conn.Write(msgRun, &run{argv: words, files: uint32(len(fds))}, fds...)
 }
 
 // Pid is its number, until Wait returns.
@@ -119,7 +109,7 @@ func (a *Alone) Wait() (syscall.WaitStatus, error) {
 
 // Discard ends one that has run nothing.
 func (a *Alone) Discard() {
-	a.line.Close()
+	a.conn.Close()
 	a.Kill()
 	a.Wait()
 }
@@ -202,7 +192,7 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 			}
 			reason = mountError("mounting an overlay", err)
 		}
-		made.refused = append(made.refused, refusal{uint32(i), *reason})
+		made.refused = append(made.refused, *at(reason, i))
 	}
 	_, err := unix.Write(clientFD, frame.Encode(msgOwn, &made, 256))
 	return err

@@ -20,59 +20,89 @@ import (
 
 // Client is a connection to a session's holder. Any goroutine may call its methods.
 type Client struct {
-	conn *conn
+	conn *frame.Conn
 	log  func() string // the output of a crashed holder; call it once
+	// holder is the process at the other end, if it is known; exited is closed when the holder, a
+	// child of this process, was reaped, and nil if it is no child.
+	holder *os.Process
+	exited <-chan struct{}
 
 	umask uint32 // of this process at the time of the connection
 
-	mu        sync.Mutex
-	next      uint32
-	calls     map[uint32]chan reply
-	launchers map[uint32]*Launcher
-	err       error // why the connection ended
-
-	lost chan struct{} // closed with err
-}
-
-type reply struct {
-	launcher *Launcher
-	err      error
-
-	same bool
-}
-
-func newClient(c *conn, log func() string) *Client {
-	client := &Client{conn: c, log: log, umask: umask(), calls: map[uint32]chan reply{}, launchers: map[uint32]*Launcher{}, lost: make(chan struct{})}
-	go client.read()
-	return client
+	gone context.Context // ends with the connection; its cause is an error for what is lost
+	lose context.CancelCauseFunc
 }
 
 // Lost is closed when the holder, or the connection to it, is gone.
-func (c *Client) Lost() <-chan struct{} { return c.lost }
+func (c *Client) Lost() <-chan struct{} { return c.gone.Done() }
 
 // Close ends the connection. The holder kills this client's inits, and ends after its last client.
-func (c *Client) Close() { c.conn.close() }
+func (c *Client) Close() { c.conn.Close() }
 
 // CloseAlone is Close for the only client of a holder that this process has started. It waits until
 // the holder is gone.
 func (c *Client) CloseAlone() {
-	c.conn.close()
-	if c.conn.gone == nil {
+	c.conn.Close()
+	if c.exited == nil {
 		return
 	}
 	select {
-	case <-c.conn.gone:
+	case <-c.exited:
 	case <-time.After(dyingPatience):
-		c.conn.holder.Kill()
+		c.holder.Kill()
 	}
+}
+
+// killStopped kills a stopped holder after the wait for it was given up. It would delay the next
+// command of the session, and its socket holds the files of this one.
+func (c *Client) killStopped() {
+	if c.holder != nil && proc.Stopped(c.holder.Pid) {
+		c.holder.Kill() // by pidfd: its number may be another process's
+	}
+}
+
+// serve waits for the holder's first message, and then watches the connection.
+func (c *Client) serve(ctx context.Context) (*Client, error) {
+	stop := context.AfterFunc(ctx, c.Close)
+	err := hello(c.conn)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.killStopped()
+		c.conn.Close()
+		c.conn.Discard()
+		return nil, err
+	}
+	c.umask = umask()
+	c.gone, c.lose = context.WithCancelCause(context.Background())
+	go c.watch()
+	return c, nil
+}
+
+// watch waits for the end of the connection.
+func (c *Client) watch() {
+	_, _, err := c.conn.Next(0) // all answers come over other connections
+	c.conn.Close()
+	c.conn.Discard()
+	lost, output := error(ErrLost), c.log()
+	if errors.Is(err, os.ErrClosed) {
+		lost = fmt.Errorf("%w: the connection was closed", ErrLost)
+	} else if output != "" {
+		lost = fmt.Errorf("%w; it said: %s", ErrLost, output)
+	}
+	c.lose(lost)
 }
 
 // Overlay makes the overlay of a directory of the host, unless the session has it. With own, each
 // command has one of its own, and this one is only a trial. A *[MountError] says why it is
 // impossible.
 func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
-	m := &overlayOf{source: source, own: own}
-	return c.call(ctx, msgOverlay, m, &m.request).err
+	answers, _, err := c.ask(ctx, nil, msgOverlay, &overlayOf{source, own})
+	if err == nil {
+		answers.Close()
+	}
+	return err
 }
 
 // Prepare makes the holder begin with the tree of a plan, for which an init will soon start. The
@@ -82,8 +112,8 @@ func (c *Client) Prepare(plan Plan) {
 	if len(message)-frame.HeaderSize > maxPayload {
 		return // the starter of an init receives it
 	}
-	if c.conn.send(message) != nil {
-		c.conn.close() // half a message may be out; the reader reports why
+	if c.conn.Send(message) != nil {
+		c.conn.Close() // half a message may be out
 	}
 }
 
@@ -112,186 +142,127 @@ type Start struct {
 func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
 		umask: c.umask, grouped: s.Group != nil}
-	if s.Joins != nil {
-		if s.Joins.conn != c.conn {
-			return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
-		}
-		m.joins = s.Joins.request
+	if s.Joins != nil && s.Joins.client != c {
+		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
 	}
 	files := s.Files
 	if m.grouped {
 		files = append(slices.Clip(files), s.Group)
 	}
-	if len(files) > frame.MaxFiles {
-		return nil, fmt.Errorf("%d descriptors are more than can be passed (%d)", len(files), frame.MaxFiles)
+	if len(files) >= frame.MaxFiles {
+		return nil, fmt.Errorf("%d descriptors are more than can be passed (%d)", len(files), frame.MaxFiles-1)
 	}
 	m.files = uint32(len(files))
-	fds := make([]int, len(files))
-	for i, f := range files {
-		fds[i] = int(f.Fd())
+	answers, pid, err := c.ask(ctx, s.Joins, msgRun, m, files...)
+	if err != nil {
+		return nil, err
 	}
-	answer := c.call(ctx, msgRun, m, &m.request, fds...)
-	return answer.launcher, answer.err
+	fds, err := answers.Claim(1)
+	if err != nil {
+		answers.Close()
+		return nil, err
+	}
+	l := &Launcher{client: c, conn: answers, pid: pid, pidfd: fds[0], exited: make(chan struct{})}
+	go l.follow()
+	return l, nil
 }
 
 // Same reports whether an init that started with this plan would start in the same tree now.
 func (c *Client) Same(ctx context.Context, l *Launcher) bool {
-	m := &pair{value: l.request}
-	return c.call(ctx, msgSame, m, &m.request).same
+	answers, _, err := c.ask(ctx, l, msgSame, &number{})
+	if err == nil {
+		answers.Close()
+	}
+	return err == nil
 }
 
-// call sends a message, of which request is a field, and waits for the answer.
-func (c *Client) call(ctx context.Context, kind byte, m frame.Message, request *uint32, fds ...int) reply {
-	answer := make(chan reply, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return reply{err: c.err}
+// ask sends a request, about an init if that is not nil, and waits for the answer and its number. The
+// caller closes the connection over which the answer has come.
+func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Message, files ...*os.File) (answers *frame.Conn, value int, err error) {
+	if c.gone.Err() != nil {
+		return nil, 0, context.Cause(c.gone)
 	}
-	c.next++
-	*request = c.next
-	c.calls[*request] = answer
-	c.mu.Unlock()
-
 	message := frame.Encode(kind, m, 256)
 	if len(message)-frame.HeaderSize > maxPayload {
-		c.mu.Lock()
-		delete(c.calls, *request)
-		c.mu.Unlock()
-		return reply{err: &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}}
+		return nil, 0, &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}
 	}
-	if err := c.conn.send(message, fds...); err != nil {
-		c.conn.close() // half a message may be out; the reader reports why
+	answers, theirs, err := frame.Pair()
+	if err != nil {
+		return nil, 0, err
+	}
+	fds := []int{int(theirs.Fd())}
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	over := c.conn
+	if about != nil {
+		over = about.conn
+	}
+	err = over.Send(message, fds...)
+	theirs.Close()
+	if err != nil {
+		over.Close() // half a message may be out
+	}
+	giveUp := func() { answers.Close() } // the holder then kills what it has started
+	stop := context.AfterFunc(ctx, giveUp)
+	defer context.AfterFunc(c.gone, giveUp)()
+	value, err = answerOf(answers)
+	switch _, refused := err.(*MountError); {
+	case !stop():
+		c.killStopped()
+		err = ctx.Err()
+	case err != nil && !refused:
+		err = c.lost(err, about)
+	}
+	if err != nil {
+		answers.Close()
+		answers.Discard()
+	}
+	return answers, value, err
+}
+
+// answerOf reads an answer. A *[MountError] is one too.
+func answerOf(conn *frame.Conn) (int, error) {
+	kind, payload, err := conn.Next(maxPayload)
+	var done number
+	var failed MountError
+	switch {
+	case err != nil:
+	case kind == msgDone:
+		err = frame.Decode(payload, &done)
+	case kind == msgFailed:
+		if err = frame.Decode(payload, &failed); err == nil {
+			err = &failed
+		}
+	default:
+		err = frame.Malformed("unknown")
+	}
+	return int(done.value), err
+}
+
+// lost is the error for an answer that did not come, for this reason, about an init if that is not
+// nil.
+func (c *Client) lost(err error, about *Launcher) error {
+	if !ended(err) {
+		c.conn.Close()
+	}
+	var exited chan struct{}
+	if about != nil {
+		exited = about.exited
 	}
 	select {
-	case r := <-answer:
-		return r
-	case <-ctx.Done():
-		c.conn.killStopped()
-		go func() {
-			if r := <-answer; r.launcher != nil {
-				c.abandon(r.launcher)
-			}
-		}()
-		return reply{err: ctx.Err()}
-	}
-}
-
-// abandon ends an init that nobody waits for.
-func (c *Client) abandon(l *Launcher) {
-	l.Kill()
-	l.Wait()
-}
-
-// read handles the holder's messages until the last one.
-func (c *Client) read() {
-	err := c.converse()
-	c.conn.close()
-	c.conn.discard()
-	lost, said := error(ErrLost), c.log()
-	if errors.Is(err, os.ErrClosed) {
-		lost = fmt.Errorf("%w: the connection was closed", ErrLost)
-	} else if said != "" {
-		lost = fmt.Errorf("%w; it said: %s", ErrLost, said)
-	}
-	c.mu.Lock()
-	c.err = lost
-	calls, launchers := c.calls, c.launchers
-	c.calls, c.launchers = nil, nil
-	c.mu.Unlock()
-	close(c.lost)
-	for _, answer := range calls {
-		answer <- reply{err: lost}
-	}
-	for _, l := range launchers {
-		l.lose(lost)
-	}
-}
-
-func (c *Client) converse() error {
-	for {
-		kind, payload, err := c.conn.read()
-		if err == nil {
-			err = c.hear(kind, payload)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (c *Client) hear(kind byte, payload []byte) error {
-	var m pair
-	var put restored
-	var failed refusal
-	said := frame.Message(&m)
-	switch kind {
-	case msgDone, msgSame, msgExit:
-	case msgRestored:
-		said = &put
-	case msgFailed:
-		said = &failed
-	default:
-		return frame.Malformed("unknown")
-	}
-	if err := frame.Decode(payload, said); err != nil {
-		return err
-	}
-	switch {
-	case kind == msgDone && m.value != 0:
-		fds, err := c.conn.claim(1)
-		if err != nil {
-			return err
-		}
-		l := &Launcher{conn: c.conn, request: m.request, pid: int(m.value), pidfd: fds[0], exited: make(chan struct{})}
-		c.mu.Lock()
-		c.launchers[m.request] = l
-		c.mu.Unlock()
-		c.answer(m.request, reply{launcher: l})
-	case kind == msgDone || kind == msgSame:
-		c.answer(m.request, reply{same: m.value == 1})
-	case kind == msgFailed:
-		c.answer(failed.request, reply{err: &failed.why})
-	case kind == msgRestored:
-		if l := c.launcher(put.request, false); l != nil {
-			l.reportRestored(put.dest, put.reason)
-		}
-	default:
-		if l := c.launcher(m.request, true); l != nil {
-			l.finish(syscall.WaitStatus(m.value), nil)
-		}
-	}
-	return nil
-}
-
-// launcher returns the init of a request, for the last time if it has ended.
-func (c *Client) launcher(request uint32, ended bool) *Launcher {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.launchers[request]
-	if ended {
-		delete(c.launchers, request)
-	}
-	return l
-}
-
-func (c *Client) answer(request uint32, r reply) {
-	c.mu.Lock()
-	answer := c.calls[request]
-	delete(c.calls, request)
-	c.mu.Unlock()
-	if answer != nil {
-		answer <- r
-	} else if r.launcher != nil {
-		go c.abandon(r.launcher) // not here, where its end is read
+	case <-c.gone.Done():
+		return context.Cause(c.gone)
+	case <-exited:
+		return &MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}
 	}
 }
 
 // A Launcher is an init that the holder has started.
 type Launcher struct {
-	conn    *conn
-	request uint32
-	pid     int
+	client *Client
+	conn   *frame.Conn // the holder kills the init when it ends
+	pid    int
 
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
@@ -339,7 +310,7 @@ func (l *Launcher) Kill() error {
 	}
 	l.watch.Do(func() {
 		time.AfterFunc(dyingPatience, func() {
-			l.conn.killStopped() // the holder must report its end
+			l.client.killStopped() // the holder must report its end
 			l.finish(0, fmt.Errorf("%w, or does not answer", ErrLost))
 		})
 	})
@@ -367,17 +338,44 @@ func (l *Launcher) finish(status syscall.WaitStatus, err error) {
 // dyingPatience bounds the wait for a killed init, and for its holder's report.
 const dyingPatience = 2 * time.Second
 
-// lose waits for an init to die with its holder.
-func (l *Launcher) lose(cause error) {
-	l.Kill() // it may have been stopped before it asked the kernel for that
-	own, err := l.dup()
-	if err != nil {
-		l.finish(0, cause)
+// follow reads what the holder reports about the init, to its end.
+func (l *Launcher) follow() {
+	defer context.AfterFunc(l.client.gone, func() { l.conn.Close() })()
+	status, err := l.hear()
+	l.conn.Close()
+	l.conn.Discard()
+	if err == nil {
+		l.finish(status, nil)
 		return
 	}
-	defer unix.Close(own)
-	proc.Ended(own, dyingPatience)
+	cause := l.client.lost(err, nil)
+	l.Kill() // it may have been stopped before it asked the kernel for that
+	if own, err := l.dup(); err == nil {
+		proc.Ended(own, dyingPatience) // it dies with its holder
+		unix.Close(own)
+	}
 	l.finish(0, cause)
+}
+
+func (l *Launcher) hear() (syscall.WaitStatus, error) {
+	for {
+		kind, payload, err := l.conn.Next(maxPayload)
+		switch {
+		case err != nil:
+			return 0, err
+		case kind == msgExit:
+			var m number
+			err := frame.Decode(payload, &m)
+			return syscall.WaitStatus(m.value), err
+		case kind != msgRestored:
+			return 0, frame.Malformed("unknown")
+		}
+		var m restored
+		if err := frame.Decode(payload, &m); err != nil {
+			return 0, err
+		}
+		l.reportRestored(m.dest, m.reason)
+	}
 }
 
 func (l *Launcher) dup() (int, error) {
@@ -389,29 +387,13 @@ func (l *Launcher) dup() (int, error) {
 	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// hello is a holder's first message.
-func hello(c *conn) error {
-	kind, payload, err := c.read()
-	switch {
-	case err != nil:
-		return err
-	case kind == msgFailed:
-		var m refusal
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		return &m.why
-	case kind != msgHello:
-		return frame.Malformed("no hello")
+// hello reads a holder's first message.
+func hello(c *frame.Conn) error {
+	version, err := answerOf(c)
+	if err == nil && version != wireVersion {
+		err = fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", version, wireVersion)
 	}
-	var m pair
-	if err := frame.Decode(payload, &m); err != nil {
-		return err
-	}
-	if m.value != wireVersion {
-		return fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", m.value, wireVersion)
-	}
-	return nil
+	return err
 }
 
 // ended reports whether an error of hello says that the holder is about to end, so that another one

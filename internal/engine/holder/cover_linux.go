@@ -129,7 +129,7 @@ func (c *covers) serve() {
 		if !c.server.stay(c.tree) {
 			return
 		}
-		c.tree.do(func() { c.putBack(buf[:n]) })
+		c.tree.thread.Do(func() { c.putBack(buf[:n]) })
 		c.server.exit(c.tree)
 	}
 }

@@ -12,7 +12,7 @@
 //
 // # The files
 //
-// op.go and wire.go have the messages, over conn_linux.go. An engine's end: start_linux.go finds or
+// op.go and wire.go have the messages. An engine's end: start_linux.go finds or
 // starts the process, client_linux.go sends requests. The process: main_linux.go begins it,
 // server_linux.go serves clients and forks inits, from trees (thread_linux.go, made by
 // tree_linux.go, checked by current_linux.go and watch_linux.go) and groups that share namespaces
@@ -25,9 +25,9 @@
 //   - A directory has one holder at a time, with an exclusive lock on a file there for its life. If
 //     a kernel mount of an overlay outlives its holder for a moment, the next holder waits
 //     (index=on makes the kernel refuse a second mount of one upper directory).
-//   - It ends with the connection of its last client, whatever ended that, and kills a client's
-//     inits when its connection ends. Inits die with the thread that forked them, which lives as
-//     long as they do.
+//   - It ends with the connection of its last client, whatever ended that. Each init has a connection
+//     to its client, and dies with it. Inits also die with the thread that forked them, which lives
+//     as long as they do.
 //   - It opens a source without following any symlink, and mounts what it opened, so nobody can
 //     swap it in between. The same is true for mount points.
 //   - The users of a tree share its mounts, and can use devices only through those of [Devices].

@@ -93,7 +93,7 @@ func TestAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := c.conn.holder.Pid
+	pid := c.holder.Pid
 	if out := sh(t, c, system(), "echo up"); out != "up\n" {
 		t.Errorf("got %q", out)
 	}

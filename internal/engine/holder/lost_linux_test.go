@@ -79,10 +79,10 @@ func TestNotHandedOver(t *testing.T) {
 	}
 	defer frame.CloseAll(pair[:])
 	var limit unix.Rlimit
-	if err := unix.Prlimit(c.conn.holder.Pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+	if err := unix.Prlimit(c.holder.Pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(c.conn.holder.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: limit.Max}, nil); err != nil {
+	if err := unix.Prlimit(c.holder.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: limit.Max}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var many []int
@@ -104,7 +104,7 @@ func TestNotHandedOver(t *testing.T) {
 	} else {
 		frame.CloseAll(fds)
 	}
-	if err := unix.Prlimit(c.conn.holder.Pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+	if err := unix.Prlimit(c.holder.Pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out := sh(t, c, system(), "echo up"); out != "up\n" {

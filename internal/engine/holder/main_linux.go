@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -25,35 +26,31 @@ func Main(args []string) int {
 	unix.Close(binaryFD)
 	unix.Umask(0)
 
-	first, err := newConn(clientFD)
+	first, err := frame.NewConn(clientFD)
 	if err != nil {
 		return proc.Failed
 	}
-	if e := apart([2]int{mountFD, userFD}); e != nil {
-		first.write(msgFailed, &refusal{why: *e})
-		return proc.Failed
-	}
+	failed := apart([2]int{mountFD, userFD})
 	unix.Close(mountFD)
 	unix.Close(userFD)
-	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, listener: -1}
-	begin, serve := s.begin, s.accept
-	if args[2] == alone {
-		begin, serve = s.beginAlone, func() { <-s.over }
+	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, over: make(chan struct{})}
+	switch {
+	case failed != nil:
+	case args[2] == alone:
+		s.space, failed = newSpace(-1)
+	default:
+		failed = s.begin()
 	}
-	if e := begin(); e != nil {
-		first.write(msgFailed, &refusal{why: *e})
+	if failed != nil {
+		first.Write(msgFailed, failed)
 		return proc.Failed
 	}
 	s.admit(first)
-	serve()
+	if s.listener != nil {
+		go s.accept()
+	}
+	<-s.over
 	return 0
-}
-
-// beginAlone makes the file system of a holder with one client, which nobody else knows.
-func (s *server) beginAlone() (e *MountError) {
-	s.over = make(chan struct{})
-	s.space, e = newSpace(-1)
-	return e
 }
 
 // Names in the holder's directory.
@@ -69,9 +66,11 @@ func (s *server) begin() *MountError {
 		return mountError("opening the session's directory", err)
 	}
 	unix.CloseOnExec(lockFD)
-	if s.listener, err = listen(dir); err != nil {
+	fd, err := listen(dir)
+	if err != nil {
 		return mountError("listening", err)
 	}
+	s.listener = os.NewFile(uintptr(fd), "listener")
 	var e *MountError
 	if s.space, e = newSpace(dir); e == nil {
 		os.RemoveAll(s.space.path(ownDir)) // of a killed holder: this one has its lock

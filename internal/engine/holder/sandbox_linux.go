@@ -326,15 +326,18 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq)
 }
 
-// forInits limits what this thread executes, as any user, to its ambient capabilities.
-func forInits(caps []uintptr) error {
+// forInits limits what this thread executes, as any user, to initCaps.
+func forInits() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData
 	if err := unix.Capget(&header, &have[0]); err != nil {
 		return err
 	}
 	have[0].Inheritable, have[1].Inheritable = 0, 0
-	for _, c := range caps {
+	for _, c := range initCaps {
 		have[c/32].Inheritable |= 1 << (c % 32)
 	}
 	if err := unix.Capset(&header, &have[0]); err != nil {

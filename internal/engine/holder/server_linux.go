@@ -19,10 +19,9 @@ const maxTrees = 4
 // server is the holder's side of all connections.
 type server struct {
 	byRoot   bool
-	listener int
-	incoming *os.File // the listener, for its closer
+	listener *os.File // nil for a holder with one client
 	space    *space
-	over     chan struct{} // for a holder with one client: closed when that is gone
+	over     chan struct{} // closed when the last client is gone
 
 	mu      sync.Mutex
 	clients map[*client]bool
@@ -33,14 +32,7 @@ type server struct {
 
 // accept accepts clients until the last one has gone.
 func (s *server) accept() {
-	s.mu.Lock()
-	s.incoming = os.NewFile(uintptr(s.listener), "listener")
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return
-	}
-	raw, err := s.incoming.SyscallConn()
+	raw, err := s.listener.SyscallConn()
 	if err != nil {
 		return
 	}
@@ -61,8 +53,8 @@ func (s *server) accept() {
 			unix.Close(fd)
 			continue
 		}
-		if c, err := newConn(fd); err == nil {
-			s.admit(c)
+		if conn, err := frame.NewConn(fd); err == nil {
+			s.admit(conn)
 		}
 	}
 }
@@ -70,25 +62,21 @@ func (s *server) accept() {
 // client is one engine.
 type client struct {
 	server *server
-	conn   *conn
-
-	mu      sync.Mutex
-	gone    bool
-	running map[uint32]running
-	groups  map[uint32]*group // by the request of the first init
-	alive   sync.WaitGroup
+	conn   *frame.Conn
+	alive  sync.WaitGroup // its requests
 }
 
-// running is a process of a client.
-type running struct {
+// An initProcess is an init of a client.
+type initProcess struct {
 	pidfd    int
 	tree     *tree
 	overlays *ownOverlays
+	group    *group // if it is the first process of one
 }
 
 // admit serves a connection, unless the last client has just gone.
-func (s *server) admit(conn *conn) {
-	c := &client{server: s, conn: conn, running: map[uint32]running{}, groups: map[uint32]*group{}}
+func (s *server) admit(conn *frame.Conn) {
+	c := &client{server: s, conn: conn}
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -96,7 +84,7 @@ func (s *server) admit(conn *conn) {
 	}
 	s.mu.Unlock()
 	if closed {
-		conn.close()
+		conn.Close()
 		return
 	}
 	go c.serve()
@@ -111,38 +99,31 @@ func (s *server) leave(c *client) {
 		return
 	}
 	s.closed = true
-	if s.over != nil {
-		close(s.over)
-		return
+	if s.listener != nil {
+		unix.Unlinkat(s.space.dir, socketName, 0)
+		s.listener.Close()
 	}
-	unix.Unlinkat(s.space.dir, socketName, 0)
-	if s.incoming != nil {
-		s.incoming.Close()
-	}
+	close(s.over)
 }
 
-// serve answers one client until its connection ends, and then ends all that is its.
+// serve answers one client until its connections end.
 func (c *client) serve() {
 	defer c.server.leave(c)
-	if c.conn.write(msgHello, &pair{value: wireVersion}) == nil {
-		c.listen()
+	if c.conn.Write(msgDone, &number{wireVersion}) == nil {
+		c.listen(c.conn, nil)
 	}
-	c.conn.close()
-	c.conn.discard()
-	c.mu.Lock()
-	c.gone = true
-	for _, r := range c.running {
-		unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
-	}
-	c.mu.Unlock()
+	c.conn.Close()
 	c.alive.Wait()
 }
 
-func (c *client) listen() {
+// listen begins what the client asks for over a connection, until the connection ends: the client's
+// own, or that of one of its inits.
+func (c *client) listen(from *frame.Conn, about *initProcess) {
+	defer from.Discard()
 	for {
-		kind, payload, err := c.conn.read()
+		kind, payload, err := from.Next(maxPayload)
 		if err == nil {
-			err = c.obey(kind, payload)
+			err = c.begin(from, about, kind, payload)
 		}
 		if err != nil {
 			return
@@ -150,24 +131,26 @@ func (c *client) listen() {
 	}
 }
 
-// obey begins what a message asks for. It returns an error for an invalid message.
-func (c *client) obey(kind byte, payload []byte) error {
-	switch kind {
-	case msgRun:
-		r := &run{}
-		if err := frame.Decode(payload, r); err != nil {
-			return err
-		}
-		fds, err := c.conn.claim(r.files)
-		if err == nil {
-			c.alive.Go(func() { c.run(r, fds) })
-		}
+// begin begins what a message asks for, and answers over the connection that comes with the message.
+// It returns an error for an invalid message.
+func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload []byte) error {
+	var m frame.Message
+	switch {
+	case kind == msgTree && about == nil:
+		m = &planned{}
+	case kind == msgOverlay && about == nil:
+		m = &overlayOf{}
+	case kind == msgSame && about != nil:
+		m = &number{}
+	case kind == msgRun && (about == nil || about.group != nil):
+		m = &run{}
+	default:
+		return frame.Malformed("unknown")
+	}
+	if err := frame.Decode(payload, m); err != nil {
 		return err
-	case msgTree:
-		var m planned
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
+	}
+	if m, ok := m.(*planned); ok {
 		c.alive.Go(func() {
 			// A failure repeats for the starter of an init in it, who receives it.
 			if t, failed := c.server.enter(m.plan, false); failed == nil {
@@ -175,115 +158,127 @@ func (c *client) obey(kind byte, payload []byte) error {
 			}
 		})
 		return nil
-	case msgSame:
-		var m pair
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		c.alive.Go(func() {
-			same := uint32(0)
-			if c.same(m.value) {
-				same = 1
-			}
-			c.conn.write(msgSame, &pair{m.request, same})
-		})
-		return nil
-	case msgOverlay:
-		var m overlayOf
-		if err := frame.Decode(payload, &m); err != nil {
-			return err
-		}
-		failed := c.server.space.haveOverlay(m.source, m.own)
-		if failed != nil {
-			return c.conn.write(msgFailed, &refusal{m.request, *failed})
-		}
-		return c.conn.write(msgDone, &pair{request: m.request})
 	}
-	return frame.Malformed("unknown")
+	files := uint32(1)
+	if r, ok := m.(*run); ok {
+		files += r.files
+	}
+	fds, err := from.Claim(files)
+	if err != nil {
+		return err
+	}
+	answers, err := frame.NewConn(fds[0])
+	if err != nil {
+		frame.CloseAll(fds[1:])
+		return err
+	}
+	c.alive.Go(func() {
+		defer answers.Close()
+		var failed *MountError
+		switch m := m.(type) {
+		case *run:
+			if failed = c.run(answers, about, m, fds[1:]); failed == nil {
+				return // its end is reported
+			}
+		case *overlayOf:
+			failed = c.server.space.haveOverlay(m.source, m.own)
+		default:
+			failed = c.same(about)
+		}
+		if failed != nil {
+			answers.Write(msgFailed, failed)
+		} else {
+			answers.Write(msgDone, &number{})
+		}
+	})
+	return nil
 }
 
-// same reports whether a process started in the tree in which a process with the same plan would
-// start now.
-func (c *client) same(of uint32) bool {
-	c.mu.Lock()
-	r, ok := c.running[of]
-	ok = ok && !proc.Ended(r.pidfd, 0)
-	c.mu.Unlock()
-	if !ok {
-		return false
-	}
-	t, failed := c.server.enter(r.tree.plan, true)
+// same fails unless a process with the same plan would start in the tree of this one now.
+func (c *client) same(as *initProcess) *MountError {
+	t, failed := c.server.enter(as.tree.plan, true)
 	if failed != nil {
-		return false
+		return failed
 	}
 	defer c.server.exit(t)
-	return t == r.tree && r.overlays.current()
+	if t != as.tree || !as.overlays.current() || proc.Ended(as.pidfd, 0) {
+		return &MountError{Index: -1, Call: "looking at a tree", Reason: "it is another one now"}
+	}
+	return nil
 }
 
-// run starts an init, reports it, waits for it and reports its end.
-func (c *client) run(r *run, fds []int) {
+// run starts an init, in the namespaces of the group of joins if that is not nil, reports it, waits
+// for it and reports its end. The init dies with the connection.
+func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) (failed *MountError) {
+	closeFiles := sync.OnceFunc(func() { frame.CloseAll(fds) })
+	defer closeFiles()
+	var g *group
+	if joins != nil {
+		g = joins.group
+		if !g.join() {
+			return &MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}
+		}
+		defer g.members.Done()
+	}
 	t, failed := c.server.enter(r.plan, !r.ahead)
 	if failed != nil {
 		failed.Shared = true
-		frame.CloseAll(fds)
-		c.conn.write(msgFailed, &refusal{r.request, *failed})
-		return
+		return failed
 	}
 	defer c.server.exit(t)
-	overlays, failed := c.server.space.allOverlays(r.overlays)
-	if failed != nil {
-		frame.CloseAll(fds)
-		c.conn.write(msgFailed, &refusal{r.request, *failed})
-		return
+	p := &initProcess{tree: t}
+	if p.overlays, failed = c.server.space.allOverlays(r.overlays); failed != nil {
+		return failed
 	}
-	defer overlays.remove()
-	var pid, pidfd int
-	do, leave, failed := c.enter(r, t)
-	if failed == nil {
-		defer leave()
-		var refused *MountError
-		if failed = do(func() { pid, pidfd, refused = c.fork(r, t, fds, overlays) }); failed == nil {
-			failed = refused
+	defer p.overlays.remove()
+	if r.first {
+		if g, failed = newGroup(r.namespaces, answers); failed != nil {
+			return failed
 		}
+		defer g.end(c.server)
+		p.group = g
 	}
-	frame.CloseAll(fds)
-	overlays.close()
+	var pid int
+	fork := func() { pid, p.pidfd, failed = r.fork(fds, p.overlays, joins != nil) }
+	if g == nil {
+		t.thread.Do(fork)
+	} else if refused := g.do(c.server, t, fork); refused != nil {
+		return refused
+	}
+	closeFiles()
+	p.overlays.close()
 	if failed != nil {
-		c.conn.write(msgFailed, &refusal{r.request, *failed})
-		return
+		return failed
 	}
+	defer unix.Close(p.pidfd)
 	// A user with more descriptors in transit than this process may open sends no more.
-	if err := c.conn.write(msgDone, &pair{r.request, uint32(pid)}, pidfd); err != nil {
-		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-		failed = mountError("handing over the init", err)
+	if err := answers.Write(msgDone, &number{uint32(pid)}, p.pidfd); err != nil {
+		unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+		reap(pid)
+		return mountError("handing over the init", err)
 	}
-	status := reap(pid)
-	c.mu.Lock()
-	delete(c.running, r.request)
-	c.mu.Unlock()
-	unix.Close(pidfd)
-	if failed != nil {
-		c.conn.write(msgFailed, &refusal{r.request, *failed})
-		return
-	}
-	c.conn.write(msgExit, &pair{r.request, uint32(status)})
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		c.listen(answers, p)
+		unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // its client gave it up, or is gone
+	}()
+	answers.Write(msgExit, &number{uint32(reap(pid))})
+	answers.Close()
+	<-heard
+	return nil
 }
 
 // fork starts the init with exactly the descriptors that were sent, from 0 on, and then its
 // overlays. It must run on the tree's thread, or that of a group that has entered the tree.
-func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, pidfd int, failed *MountError) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		return 0, -1, &MountError{Index: -1, Call: "starting the init", Reason: "its client is gone"}
-	}
+func (r *run) fork(fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int, failed *MountError) {
 	pidfd = -1
 	// One that joins others dies with their pid 1, and finds no parent to compare.
 	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
 	if r.first {
 		attr.Cloneflags &^= groupNamespaces // which the thread is in
 	}
-	if r.joins != 0 {
+	if joins {
 		attr.Pdeathsig = 0
 	}
 	if r.grouped {
@@ -315,7 +310,6 @@ func (c *client) fork(r *run, t *tree, fds []int, overlays *ownOverlays) (pid, p
 	if err != nil {
 		return 0, -1, mountError("executing "+r.argv[0], err)
 	}
-	c.running[r.request] = running{pidfd, t, overlays}
 	return pid, pidfd, nil
 }
 
@@ -337,7 +331,7 @@ func (s *server) enter(plan string, look bool) (*tree, *MountError) {
 		<-t.ready
 		if t.failed == nil && !fresh && look {
 			current := false
-			t.do(func() { current = t.built.current() })
+			t.thread.Do(func() { current = t.built.current() })
 			if !current {
 				s.drop(t)
 				s.exit(t)
@@ -363,7 +357,7 @@ func (s *server) take(plan string) (t *tree, fresh bool) {
 	t = s.trees[plan]
 	if t == nil {
 		fresh = true
-		t = &tree{plan: plan, work: make(chan func()), ready: make(chan struct{})}
+		t = &tree{plan: plan, ready: make(chan struct{})}
 		s.trees[plan] = t
 	}
 	t.running++
@@ -374,13 +368,8 @@ func (s *server) take(plan string) (t *tree, fresh bool) {
 	if !fresh {
 		return t, false
 	}
-	ops, err := decodePlan([]byte(plan))
-	if err != nil {
-		t.failed = mountError("reading the plan", err)
-		close(t.ready)
-		return t, true
-	}
-	t.start(s.space, ops)
+	t.failed = t.make(s.space)
+	close(t.ready)
 	return t, true
 }
 
@@ -410,9 +399,7 @@ func (s *server) forget(t *tree) {
 	}
 	if !t.dropped {
 		t.dropped = true
-		if t.running == 0 {
-			close(t.work)
-		}
+		t.endUnused()
 	}
 }
 
@@ -431,7 +418,5 @@ func (s *server) exit(t *tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.running--
-	if t.dropped && t.running == 0 {
-		close(t.work)
-	}
+	t.endUnused()
 }

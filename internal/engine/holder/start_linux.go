@@ -14,23 +14,28 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // Connect returns a connection to the session's holder. It starts one if there is none. Without a
 // session it starts one for this connection alone.
 func Connect(ctx context.Context, config Config) (*Client, error) {
+	c, err := connectOrStart(ctx, config)
+	switch {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case config.Dir == "":
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+}
+
+func connectOrStart(ctx context.Context, config Config) (*Client, error) {
 	if config.Dir == "" {
-		c, log, err := begin(ctx, -1, nil, config)
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		} else if err != nil {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return newClient(c, log), nil
+		return begin(ctx, -1, nil, config)
 	}
 	uid := os.Geteuid()
 	if config.User != nil {
@@ -38,29 +43,23 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	}
 	dir, err := directory(config, uid)
 	if err != nil {
-		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+		return nil, err
 	}
 	defer unix.Close(dir)
 	lock, err := openLock(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+		return nil, err
 	}
 	defer lock.Close() // a holder that starts here has it too
 	for {
 		c, err := dial(ctx, dir, uid)
-		log := func() string { return "" }
 		if absent(err) {
 			if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-				c, log, err = begin(ctx, dir, lock, config)
+				c, err = begin(ctx, dir, lock, config)
 			}
 		}
-		switch {
-		case err == nil:
-			return newClient(c, log), nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != unix.EAGAIN && !ended(err):
-			return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
+		if err != unix.EAGAIN && !ended(err) {
+			return c, err
 		}
 		// Another process has the lock: it starts a holder, or is a holder that is about to end.
 		select {
@@ -123,7 +122,7 @@ func directory(config Config, uid int) (int, error) {
 }
 
 // dial connects to an existing holder and waits for its first message.
-func dial(ctx context.Context, dir, uid int) (*conn, error) {
+func dial(ctx context.Context, dir, uid int) (*Client, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
@@ -139,14 +138,14 @@ func dial(ctx context.Context, dir, uid int) (*conn, error) {
 		unix.Close(fd)
 		return nil, errors.Join(errors.New("the session's holder is another user's"), err)
 	}
-	c, err := newConn(fd)
-	if err != nil {
+	c := &Client{log: func() string { return "" }}
+	if c.conn, err = frame.NewConn(fd); err != nil {
 		return nil, err
 	}
 	if cred.Pid > 0 { // and not in a namespace above this one
 		c.holder, _ = os.FindProcess(int(cred.Pid))
 	}
-	return await(ctx, c)
+	return c.serve(ctx)
 }
 
 // lockRetry is how often to try again what another process holds for a moment.
@@ -168,48 +167,28 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-func await(ctx context.Context, c *conn) (*conn, error) {
-	stop := context.AfterFunc(ctx, c.close)
-	err := hello(c)
-	if !stop() {
-		err = ctx.Err()
-	}
-	if err != nil {
-		c.killStopped()
-		c.close()
-		c.discard()
-		return nil, err
-	}
-	return c, nil
-}
-
 // begin starts a holder, with a directory and its lock or, if that is negative, for the caller
 // alone.
-func begin(ctx context.Context, dir int, lock *os.File, config Config) (c *conn, log func() string, err error) {
-	ours, theirs, err := socketpair()
+func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client, error) {
+	ours, theirs, err := frame.Pair()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer theirs.Close()
 	process, log, err := spawn(dir, argv(os.Geteuid() == 0, dir < 0), 0, theirs, lock, config)
-	if err != nil {
-		unix.Close(ours)
-		return nil, nil, err
-	}
 	theirs.Close()
-	if c, err = newConn(ours); err != nil {
-		return nil, nil, err
+	if err != nil {
+		ours.Close()
+		return nil, err
 	}
-	c.holder, c.gone = process.Process, process.gone
-	c, err = await(ctx, c)
+	c, err := (&Client{conn: ours, log: log, holder: process.Process, exited: process.gone}).serve(ctx)
 	if ended(err) {
 		// Not an old one that was about to go: this one has just begun.
 		err = errors.New("it ended before it was ready")
-		if said := log(); said != "" {
-			err = fmt.Errorf("%w; it said: %s", err, said)
+		if output := log(); output != "" {
+			err = fmt.Errorf("%w; it said: %s", err, output)
 		}
 	}
-	return c, log, err
+	return c, err
 }
 
 // openLock opens the lock that a session's holder has for its life.
@@ -219,14 +198,6 @@ func openLock(dir int) (*os.File, error) {
 		return nil, os.NewSyscallError("opening the lock", err)
 	}
 	return os.NewFile(uintptr(fd), lockName), nil
-}
-
-func socketpair() (ours int, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, nil, os.NewSyscallError("socketpair", err)
-	}
-	return fds[0], os.NewFile(uintptr(fds[1]), "first client"), nil
 }
 
 // spawn executes the holder in namespaces of its own, and in more if it is an init. One with a

@@ -9,9 +9,9 @@ import (
 // tree is one prepared tree: an OS thread with a mount namespace of its own. It forks inits, so
 // that they see this tree, and die with it.
 type tree struct {
-	plan  string
-	work  chan func()
-	built *builder
+	plan   string
+	thread *proc.Thread // nil if failed is not
+	built  *builder
 	// covers restores mounts that the host removes, if sandboxes follow the tree; for its thread.
 	covers *covers
 
@@ -23,49 +23,49 @@ type tree struct {
 	dropped bool   // not to be used again: ends with its last init
 }
 
-// start builds the tree and then runs work until that is closed.
-func (t *tree) start(s *space, ops []Op) {
-	t.failed = s.prepare(ops)
-	if t.failed != nil {
-		close(t.ready)
-		return
+// make builds the tree.
+func (t *tree) make(s *space) (failed *MountError) {
+	ops, err := decodePlan([]byte(t.plan))
+	if err != nil {
+		return mountError("reading the plan", err)
 	}
-	go proc.OnOwnThread(func() { t.serve(s, ops) })
+	if failed = s.prepare(ops); failed != nil {
+		return failed
+	}
+	t.thread, failed = newThread(unix.CLONE_NEWNS, func() (failed *MountError) {
+		t.built, failed = s.build(ops)
+		return failed
+	})
+	return failed
 }
 
-func (t *tree) serve(s *space, ops []Op) {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		t.failed = mountError("unshare", err)
-	} else if err := dropAmbient(); err != nil {
-		t.failed = mountError("dropping capabilities", err)
-	} else if err := forInits(initCaps); err != nil {
-		t.failed = mountError("limiting capabilities", err)
-	} else {
-		t.built, t.failed = s.build(ops)
-	}
-	close(t.ready)
-	if t.failed != nil {
+// endUnused ends a dropped tree without users. The caller holds server.mu.
+func (t *tree) endUnused() {
+	if !t.dropped || t.running > 0 || t.thread == nil {
 		return
-	}
-	for fn := range t.work {
-		fn()
 	}
 	if t.covers != nil {
 		t.covers.changes.Close()
 	}
 	t.built.close()
+	t.thread.End()
 }
 
-// dropAmbient limits what this thread executes to capabilities that it is given.
-func dropAmbient() error {
-	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-}
-
-func (t *tree) do(fn func()) {
-	done := make(chan struct{})
-	t.work <- func() {
-		defer close(done)
-		fn()
+// newThread makes a thread that forks inits, with new namespaces, and calls begin on it.
+func newThread(namespaces int, begin func() *MountError) (thread *proc.Thread, failed *MountError) {
+	thread = proc.NewThread()
+	thread.Do(func() {
+		if err := unix.Unshare(namespaces); err != nil {
+			failed = mountError("unshare", err)
+		} else if err := forInits(); err != nil {
+			failed = mountError("limiting capabilities", err)
+		} else {
+			failed = begin()
+		}
+	})
+	if failed != nil {
+		thread.End()
+		return nil, failed
 	}
-	<-done
+	return thread, nil
 }

@@ -4,19 +4,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 12
+const wireVersion = 13
 
+// A request comes with one end of a new connection, over which the holder answers. The connection of
+// an init lasts as long as the init, and takes further requests about it.
 const (
-	msgHello    byte = 'H' // holder -> client, first: pair
-	msgOverlay  byte = 'L' // client -> holder: overlayOf
+	msgOverlay  byte = 'L' // request: overlayOf
 	msgOwn      byte = 'O' // starter -> Alone: ownOf; Alone -> starter: ownMade
 	msgTree     byte = 'T' // client -> holder: planned; nobody answers
-	msgRun      byte = 'R' // client -> holder: run; with files
-	msgDone     byte = 'D' // holder -> client: pair; of a run, with the pidfd
-	msgFailed   byte = 'E' // holder -> client: refusal
-	msgExit     byte = 'X' // holder -> client: pair
-	msgRestored byte = 'V' // holder -> client: restored
-	msgSame     byte = 'S' // client -> holder: pair; holder -> client: pair
+	msgRun      byte = 'R' // request, or one over the connection of the init that it joins: run; with files
+	msgSame     byte = 'S' // request over the connection of an init: number
+	msgDone     byte = 'D' // answer: number; of a run, with the pidfd. Also holder -> client, first
+	msgFailed   byte = 'E' // answer: MountError; also in place of the first
+	msgExit     byte = 'X' // holder -> client, last over the connection of an init: number
+	msgRestored byte = 'V' // holder -> client, over the connection of an init: restored
 )
 
 const (
@@ -52,16 +53,10 @@ func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
 
 func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*steps)(&ops)) }
 
-// A pair is a request and another number.
-type pair struct {
-	request uint32
-	value   uint32 // in hello the version, in done the pid or 0, in exit the wait status, in same the request of the run, and in its answer 1 or 0
-}
+// A number is in the first message the version, in done the pid or 0, in exit the wait status.
+type number struct{ value uint32 }
 
-func (m *pair) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
-	frame.Int(c, &m.value)
-}
+func (m *number) Fields(c *frame.Codec) { frame.Int(c, &m.value) }
 
 // A planned is a tree that a run is about to ask for.
 type planned struct{ plan string }
@@ -70,46 +65,31 @@ func (m *planned) Fields(c *frame.Codec) { c.Text(&m.plan) }
 
 // A run is the request to start an init.
 type run struct {
-	request uint32
-	umask   uint32 // of the init, and so of the command
-	plan    string // encoded: equal plans are equal strings
-	argv    []string
+	umask uint32 // of the init, and so of the command
+	plan  string // encoded: equal plans are equal strings
+	argv  []string
 
 	namespaces uint32   // of its sandbox
 	overlays   []string // the directories of which it has overlays of its own
-	files      uint32   // the number of files that come with the message
+	files      uint32   // the number of files that come with the message, after the connection
 	grouped    bool     // the last of them is the directory of a control group, and not for the init
 	first      bool     // it is pid 1 of namespaces that others join
 	ahead      bool     // it waits for a command, and the tree is checked when there is one
-	joins      uint32   // the request of that one, or 0
 }
 
 func (m *run) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
 	frame.Int(c, &m.umask)
 	frame.Int(c, &m.namespaces)
 	frame.Int(c, &m.files)
 	c.Flag(&m.grouped)
 	c.Flag(&m.first)
 	c.Flag(&m.ahead)
-	frame.Int(c, &m.joins)
 	c.Text(&m.plan)
 	c.Texts(&m.argv)
 	c.Texts(&m.overlays)
-	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files > frame.MaxFiles || m.grouped && m.files == 0 || m.first && m.joins != 0 {
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files >= frame.MaxFiles || m.grouped && m.files == 0 {
 		c.Fail("no such run")
 	}
-}
-
-// A refusal says why a request failed, or why a holder could not begin.
-type refusal struct {
-	request uint32
-	why     MountError
-}
-
-func (m *refusal) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
-	m.why.Fields(c)
 }
 
 func (e *MountError) Fields(c *frame.Codec) {
@@ -123,13 +103,11 @@ func (e *MountError) Fields(c *frame.Codec) {
 // An overlayOf asks for the overlay of a directory or, if each command has its own, whether one is
 // possible.
 type overlayOf struct {
-	request uint32
-	source  string
-	own     bool
+	source string
+	own    bool
 }
 
 func (m *overlayOf) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
 	c.Text(&m.source)
 	c.Flag(&m.own)
 	absolute(c, m.source)
@@ -159,24 +137,18 @@ func (m *ownOf) Fields(c *frame.Codec) {
 	}
 }
 
-// An ownMade lists the overlays that could not be made. The request of a refusal is the index of
-// its source in the list.
-type ownMade struct{ refused []refusal }
+// An ownMade lists the overlays that could not be made. The Index is that of the source in the list.
+type ownMade struct{ refused []MountError }
 
 func (m *ownMade) Fields(c *frame.Codec) {
-	frame.List(c, &m.refused, 21, func(r *refusal) { r.Fields(c) })
+	frame.List(c, &m.refused, 17, func(e *MountError) { e.Fields(c) })
 }
 
 // A restored names a mount that the holder put back after the host had removed it, or says why the
 // holder could not.
-type restored struct {
-	request uint32 // of the first of the inits that see it
-	dest    string
-	reason  string
-}
+type restored struct{ dest, reason string }
 
 func (m *restored) Fields(c *frame.Codec) {
-	frame.Int(c, &m.request)
 	c.Text(&m.dest)
 	c.Text(&m.reason)
 }

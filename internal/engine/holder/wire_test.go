@@ -25,7 +25,7 @@ func TestWire(t *testing.T) {
 		}
 	}
 	for _, wrong := range []frame.Message{
-		&run{}, &run{argv: []string{"x"}, umask: 0o1000}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles + 1},
+		&run{}, &run{argv: []string{"x"}, umask: 0o1000}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles},
 		&run{argv: make([]string, maxWords+1)}, &overlayOf{source: "s"}, &overlayOf{}, &ownOf{scratch: "/s", sources: []string{"a"}}, &ownOf{sources: []string{"/a"}}, &steps{{Kind: kinds}}, &Sandbox{Namespaces: 1},
 	} {
 		back := reflect.New(reflect.TypeOf(wrong).Elem()).Interface().(frame.Message)
@@ -38,14 +38,14 @@ func TestWire(t *testing.T) {
 // messages are one of each kind.
 func messages(ops []Op) []frame.Message {
 	return []frame.Message{
-		&run{request: 7, umask: 0o27, plan: string(encodePlan(ops)), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
-		&run{request: 8, argv: []string{"init"}, joins: 7},
-		&refusal{9, MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true}},
-		&overlayOf{3, "/s", true},
+		&run{umask: 0o27, plan: string(encodePlan(ops)), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
+		&run{argv: []string{"init"}, ahead: true},
+		&MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true},
+		&overlayOf{"/s", true},
 		&ownOf{"/scratch", "1:2", []string{"/a", "/b"}},
-		&ownMade{[]refusal{{1, MountError{Index: -1, Call: "call", Reason: "reason"}}}},
-		&pair{1, 0x8b},
-		&restored{2, "/0/ws/.git/config", "reason"},
+		&ownMade{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
+		&number{0x8b},
+		&restored{"/0/ws/.git/config", "reason"},
 		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
@@ -58,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &refusal{}, &overlayOf{}, &ownOf{}, &ownMade{}, &pair{}, &restored{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &restored{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}
