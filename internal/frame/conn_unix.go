@@ -40,7 +40,7 @@ func NewConn(fd int) (*Conn, error) {
 
 // Pair returns a connection, and a file with its other end.
 func Pair() (ours *Conn, theirs *os.File, err error) {
-	fds, err := socketpair()
+	fds, err := Socketpair()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}

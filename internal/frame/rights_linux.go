@@ -4,6 +4,7 @@ import "golang.org/x/sys/unix"
 
 const receiveFlags = unix.MSG_CMSG_CLOEXEC
 
-func socketpair() ([2]int, error) {
+// Socketpair makes a pair of close-on-exec stream sockets.
+func Socketpair() ([2]int, error) {
 	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 }

@@ -7,7 +7,8 @@ import "syscall"
 // receiveFlags: these systems cannot make received descriptors close-on-exec at once.
 const receiveFlags = 0
 
-func socketpair() ([2]int, error) {
+// Socketpair makes a pair of close-on-exec stream sockets.
+func Socketpair() ([2]int, error) {
 	// Without SOCK_CLOEXEC a fork between the two calls would inherit the ends.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -129,7 +129,12 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	}
 	m := &work{drawn: drawn, halves: mountplan.Halve(drawn.Ops, terminal, s.ownOverlays()), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
 	m.tree, m.overlays = holder.NewPlan(m.halves.Shared.Ops), holder.OwnOverlays(m.halves.Command.Ops)
+	spaces, err := holder.OwnNamespaces()
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
 	m.box = holder.Sandbox{
+		Starter:    spaces,
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		Steps:      holder.NewPlan(m.halves.Command.Ops),
 	}
@@ -137,7 +142,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
 	m.box.Resets = s.network.Resets()
-	m.first, m.member = m.box, holder.Sandbox{Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
+	m.first, m.member = m.box, holder.Sandbox{Starter: spaces, Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
 	kept.Store(m)
 	return m, nil
 }
@@ -192,9 +197,6 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 			return i.work == m && i.client.Same(ctx, i.Launcher)
 		}
 	}
-	if l.ExtraFiles, err = holder.OwnNamespaces(); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
-	}
 	return l, nil
 }
 
@@ -207,13 +209,8 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	argv := cmdengine.PlannedInit()
-	if argv[1] = sandboxinit.AloneArg; !s.oneShot {
-		argv[1] = sandboxinit.MakingArgv(3, 4, 5, 6)[1]
-		argv = append(argv, "<mount namespace>", "<user namespace>")
-	}
 	return shared.Plan{
-		Argv:      argv,
+		Argv:      cmdengine.PlannedInit(),
 		Mounts:    mountplan.Planned(drawn.Ops),
 		Documents: []shared.PlanDocument{{Name: "system calls", Text: f.String()}},
 	}, nil

@@ -26,7 +26,7 @@ type Launch struct {
 	// nil. Path may then be empty.
 	Spawn Spawner
 	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains a
-	// failure; see [sandboxinit.MakingArgv].
+	// failure; see [sandboxinit.Conn.Make].
 	Sandbox     *holder.Sandbox
 	MountFailed func(*holder.MountError) error
 	// Same, without a launcher, reports whether an init that was started for an earlier Launch can
@@ -178,9 +178,6 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
 		binaryFD := len(files)
 		words := sandboxinit.Argv(binaryFD, binaryFD+1)
-		if c.Sandbox != nil {
-			words = sandboxinit.MakingArgv(binaryFD, binaryFD+1, 3, 4)
-		}
 		spawn := c.Spawn
 		if spawn == nil {
 			spawn = s.fork(c.SysProcAttr, r.group)

@@ -36,7 +36,7 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	if network {
 		more |= unix.CLONE_NEWNET
 	}
-	words := []string{fdPath + strconv.Itoa(binaryFD), arg, strconv.Itoa(clientFD)}
+	words := []string{fdPath + strconv.Itoa(binaryFD), arg}
 	c, said, err := spawn(-1, words, more, theirs, nil, config)
 	if err != nil {
 		ours.Close()
@@ -121,12 +121,12 @@ type Solitude struct {
 	overlays map[string]int // by source
 }
 
-// Settle turns a process of [StartAlone] into its init. Until it receives the init's words, it
-// makes what every tree needs. It returns the words, or nil if there is nothing to run. The
-// Solitude keeps the error of the tree.
-func Settle() (s *Solitude, words []string) {
+// Settle turns a process of [StartAlone], with the namespaces of its starter, into its init. Until it
+// receives the init's words, it makes what every tree needs. It returns the words, or nil if there is
+// nothing to run. The Solitude keeps the error of the tree.
+func Settle(starter []string) (s *Solitude, words []string) {
 	s = &Solitude{overlays: map[string]int{}}
-	if s.failed = apart([2]int{mountFD, userFD}); s.failed == nil {
+	if s.failed = apart(starter); s.failed == nil {
 		umask := unix.Umask(0)
 		s.space, s.failed = newSpace(-1)
 		unix.Umask(umask)

@@ -10,16 +10,14 @@ const Arg = "sbxhost-holder"
 const (
 	clientFD = 3
 	binaryFD = 4
-	mountFD  = 5 // the mount and the user namespace of its starter,
-	userFD   = 6 // which it must not be in
-	lockFD   = 7 // locked while this process lives, if it has a directory
+	lockFD   = 5 // locked while this process lives, if it has a directory
 )
 
 // alone marks a holder with one client, and no directory.
 const alone = "alone"
 
-// argv is the command line of a holder. If root starts it, it may run as another user, in whose
-// namespace root has no name.
+// argv is the command line of a holder, before the namespaces of its starter. If root starts it, it
+// may run as another user, in whose namespace root has no name.
 func argv(byRoot, forOne bool) []string {
 	words := []string{fdPath + strconv.Itoa(binaryFD), Arg, strconv.FormatBool(byRoot)}
 	if forOne {
@@ -30,7 +28,10 @@ func argv(byRoot, forOne bool) []string {
 
 // Requested reports whether args are those of a holder.
 func Requested(args []string) bool {
-	return len(args) == 3 && args[1] == Arg && (args[2] == "true" || args[2] == "false" || args[2] == alone)
+	return len(args) == 3+len(namespaceNames) && args[1] == Arg && (args[2] == "true" || args[2] == "false" || args[2] == alone)
 }
+
+// namespaceNames are those of the namespaces in which a process of the starter must mount nothing.
+var namespaceNames = [...]string{"mnt", "user"}
 
 const fdPath = "/proc/self/fd/"

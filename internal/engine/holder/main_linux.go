@@ -30,9 +30,7 @@ func Main(args []string) int {
 	if err != nil {
 		return proc.Failed
 	}
-	failed := apart([2]int{mountFD, userFD})
-	unix.Close(mountFD)
-	unix.Close(userFD)
+	failed := apart(args[3:])
 	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, over: make(chan struct{})}
 	switch {
 	case failed != nil:

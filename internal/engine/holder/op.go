@@ -83,6 +83,8 @@ func (p *Plan) Fields(c *frame.Codec) { c.Text(&p.encoded) }
 
 // A Sandbox is what an init has for itself; see [Make].
 type Sandbox struct {
+	// Starter are the [OwnNamespaces] of its starter, which the init must not be in.
+	Starter []string
 	// Namespaces are the CLONE_NEW* flags of its new namespaces, besides a mount namespace.
 	Namespaces uint32
 	// Steps are made in its own mount namespace, a copy of the tree's, in which "/0" then becomes
@@ -101,6 +103,7 @@ type Sandbox struct {
 }
 
 func (b *Sandbox) Fields(c *frame.Codec) {
+	c.Texts(&b.Starter)
 	frame.Int(c, &b.Namespaces)
 	c.Text(&b.Steps.encoded)
 	c.Text(&b.Tree.encoded)

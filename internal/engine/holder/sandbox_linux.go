@@ -13,69 +13,62 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// A Making is an unfinished sandbox of an init.
-type Making struct {
-	b *builder
-	// Resets is the requested socket, or -1.
-	Resets int
-}
-
-// Make makes an init's sandbox from the copy of a tree that the init is in. The init is pid 1
-// there, or a member of a pid namespace that is not the machine's, and has [initCaps] over the
-// namespaces, which it must drop when the sandbox is complete. others are descriptors of the mount
-// and the user namespace of its starter: if the init were in one of these, or were not pid 1, it
-// would remove the root directory of a whole machine. stdio are the init's descriptors, and
-// overlays is the first of those of [OwnOverlays]. An init that is alone makes these overlays, and
-// the tree, before.
-func Make(box Sandbox, others [2]int, stdio []int, overlays int, alone *Solitude) (_ *Making, failed *MountError) {
+// Make makes an init's sandbox from the copy of a tree that the init is in, and makes tree 0 the root
+// directory. The init is pid 1 there, or a member of a pid namespace that is not the machine's, and
+// has [initCaps] over the namespaces, which it must drop afterwards. If the init were in a namespace
+// of its starter, or were not pid 1, it would remove the root directory of a whole machine. stdio are
+// the init's descriptors, and overlays is the first of those of [OwnOverlays]. An init that is alone
+// makes these overlays, and the tree, before. Make returns the socket of box.Resets, or -1.
+func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
-		return nil, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
+		return -1, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
-	if failed := apart(others); failed != nil {
-		return nil, failed
+	if failed := apart(box.Starter); failed != nil {
+		return -1, failed
 	}
-	steps, err := decodeSteps(box.Steps)
+	steps, err := decodePlan([]byte(box.Steps.encoded))
 	if err != nil {
-		return nil, mountError("reading the steps of a sandbox", err)
+		return -1, mountError("reading the steps of a sandbox", err)
 	}
-	m := &Making{Resets: -1, b: &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}}
+	b := &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}
+	defer b.close()
 	sources := OwnOverlays(steps)
 	if alone == nil {
 		for i := range sources {
-			m.b.overlays = append(m.b.overlays, overlays+i)
+			b.overlays = append(b.overlays, overlays+i)
 		}
-	} else if m.b.overlays, failed = alone.build(box.Tree, sources); failed != nil {
-		return nil, failed
+	} else if b.overlays, failed = alone.build(box.Tree, sources); failed != nil {
+		return -1, failed
 	}
-	failed = m.b.open()
-	if failed == nil {
-		// Later mounts are this sandbox's own; restored mounts of the tree come to it.
-		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
-			failed = mountError("following the mounts of a tree", err)
-		}
+	if failed = b.open(); failed != nil {
+		return -1, failed
 	}
-	if failed == nil {
-		failed = m.steps(steps)
+	// Later mounts are this sandbox's own; restored mounts of the tree come to it.
+	if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
+		return -1, mountError("following the mounts of a tree", err)
 	}
+	umask := unix.Umask(0) // the command's
+	failed = b.steps(steps)
+	unix.Umask(umask)
 	if failed == nil {
-		m.b.groups(box.Groups)
+		b.groups(box.Groups)
 		failed = names(box)
 	}
 	if os.Getpid() == 1 {
 		drawNumber()
 	}
 	if failed != nil {
-		m.b.close()
-		return nil, failed
+		return -1, failed
 	}
+	resets = -1
 	if box.Resets {
 		// Later the init has no right to open it. If it cannot, the user of the socket does
 		// without.
 		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
-			m.Resets = fd
+			resets = fd
 		}
 	}
-	return m, nil
+	return resets, pivot()
 }
 
 // drawNumber makes the numbers of the pid namespace begin at random, if the kernel permits it. From
@@ -97,32 +90,6 @@ func below() bool {
 	return err == nil && len(strings.Fields(proc.StatusField(string(status), "NSpid"))) > 1
 }
 
-// Complete makes tree 0 the root directory.
-func (m *Making) Complete() *MountError {
-	defer m.b.close()
-	return pivot()
-}
-
-// decodeSteps decodes a list of steps, which may be empty.
-func decodeSteps(plan Plan) ([]Op, error) {
-	if plan.encoded == "" {
-		return nil, nil
-	}
-	return decodePlan([]byte(plan.encoded))
-}
-
-// steps executes steps.
-func (m *Making) steps(steps []Op) *MountError {
-	umask := unix.Umask(0) // the command's
-	defer unix.Umask(umask)
-	for i, o := range steps {
-		if failed := m.b.step(o); failed != nil {
-			return at(failed, i)
-		}
-	}
-	return nil
-}
-
 // names sets up new namespaces: their host name and loopback.
 func names(box Sandbox) *MountError {
 	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
@@ -139,44 +106,31 @@ func names(box Sandbox) *MountError {
 	return nil
 }
 
-// namespaceNames are those of the namespaces in which a process of the starter must mount nothing.
-var namespaceNames = [...]string{"mnt", "user"}
-
-// apart fails if this process is in a namespace of its starter.
-func apart(others [2]int) *MountError {
+// apart fails if this process is in a namespace of its starter, whose [OwnNamespaces] these are. No
+// other namespace has the name of one while that exists.
+func apart(starter []string) *MountError {
+	own, err := OwnNamespaces()
+	if err != nil {
+		return mountError("looking at the namespaces", err)
+	}
 	for i, name := range namespaceNames {
-		var of, own unix.Stat_t
-		var fs unix.Statfs_t
-		err := unix.Fstat(others[i], &of)
-		if err == nil {
-			err = unix.Fstatfs(others[i], &fs)
-		}
-		if err == nil {
-			err = unix.Stat("/proc/thread-self/ns/"+name, &own)
-		}
-		if err != nil {
-			return mountError("looking at the namespaces", err)
-		}
-		if fs.Type != unix.NSFS_MAGIC || of.Ino == own.Ino {
+		if len(starter) != len(own) || starter[i] == own[i] || !strings.HasPrefix(starter[i], name+":[") {
 			return &MountError{Index: -1, Call: "looking at the namespaces", Reason: "the " + name + " namespace is not this process's own"}
 		}
 	}
 	return nil
 }
 
-// OwnNamespaces opens the mount and the user namespace of this process, for [Make] to compare.
-func OwnNamespaces() (files []*os.File, err error) {
+// OwnNamespaces names the mount and the user namespace of this process, for [Make] to compare.
+func OwnNamespaces() (list []string, err error) {
 	for _, name := range namespaceNames {
-		f, err := os.Open("/proc/self/ns/" + name)
+		link, err := os.Readlink("/proc/thread-self/ns/" + name)
 		if err != nil {
-			for _, f := range files {
-				f.Close()
-			}
 			return nil, err
 		}
-		files = append(files, f)
+		list = append(list, link)
 	}
-	return files, nil
+	return list, nil
 }
 
 // initCaps are an init's capabilities over its namespaces until they are complete, and until its

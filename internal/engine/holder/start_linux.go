@@ -200,8 +200,8 @@ func openLock(dir int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), lockName), nil
 }
 
-// spawn executes the holder in namespaces of its own, and in more if it is an init. One with a
-// directory belongs to all clients, and ends with the last connection. One that is alone dies with
+// spawn executes the holder with these words, and the names of this process's namespaces, in
+// namespaces of its own, and in more if it is an init. One with a directory belongs to all clients, and ends with the last connection. One that is alone dies with
 // this process, even if it is stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, said func() string, err error) {
 	attr, err := namespaces(config.User)
@@ -228,12 +228,8 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		for _, f := range spaces {
-			f.Close()
-		}
-	}()
-	files := append([]*os.File{null, log, log, first, binary}, spaces...)
+	words = append(words, spaces...)
+	files := []*os.File{null, log, log, first, binary}
 	if lock != nil {
 		files = append(files, lock)
 	}

@@ -74,10 +74,8 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 	if failed := b.owns(b.trees); failed != nil {
 		return nil, failed
 	}
-	for i, o := range ops {
-		if failed := b.step(o); failed != nil {
-			return nil, at(failed, i)
-		}
+	if failed := b.steps(ops); failed != nil {
+		return nil, failed
 	}
 	s.detachShared()
 	b.content = nil
@@ -114,6 +112,15 @@ func (b *builder) owns(fd int) *MountError {
 		return mountError("fstat", err)
 	}
 	b.ownMounts[uint64(st.Dev)] = true
+	return nil
+}
+
+func (b *builder) steps(ops []Op) *MountError {
+	for i, o := range ops {
+		if failed := b.step(o); failed != nil {
+			return at(failed, i)
+		}
+	}
 	return nil
 }
 

@@ -51,7 +51,13 @@ func (s *steps) Fields(c *frame.Codec) {
 
 func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
 
-func decodePlan(b []byte) (ops []Op, err error) { return ops, frame.Decode(b, (*steps)(&ops)) }
+// decodePlan decodes a plan; an empty one has no steps.
+func decodePlan(b []byte) (ops []Op, err error) {
+	if len(b) > 0 {
+		err = frame.Decode(b, (*steps)(&ops))
+	}
+	return ops, err
+}
 
 // A number is in the first message the version, in done the pid or 0, in exit the wait status.
 type number struct{ value uint32 }

@@ -46,7 +46,7 @@ func messages(ops []Op) []frame.Message {
 		&ownMade{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
 		&number{0x8b},
 		&restored{"/0/ws/.git/config", "reason"},
-		&Sandbox{Namespaces: 1 << 29, Steps: NewPlan(ops)},
+		&Sandbox{Starter: []string{"mnt:[1]", "user:[2]"}, Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
 
@@ -68,12 +68,12 @@ func FuzzDecode(f *testing.F) {
 
 func TestWanted(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{argv(true, false), argv(false, false), argv(true, true)} {
+	for _, words := range [][]string{append(argv(true, false), "mnt:[1]", "user:[1]"), append(argv(false, false), "mnt:[1]", "user:[1]"), append(argv(true, true), "mnt:[1]", "user:[1]")} {
 		if !Requested(words) {
 			t.Errorf("%q is not wanted", words)
 		}
 	}
-	for _, words := range [][]string{nil, {"x"}, {"x", Arg}, {"x", Arg, "3"}, {"x", "sbxhost-init", "true"}, {"x", Arg, "true", "y"}} {
+	for _, words := range [][]string{nil, {"x"}, {"x", Arg}, {"x", Arg, "3", "m", "u"}, {"x", "sbxhost-init", "true", "m", "u"}, {"x", Arg, "true", "m"}} {
 		if Requested(words) {
 			t.Errorf("%q is wanted", words)
 		}

@@ -30,7 +30,7 @@ const requestTimeout = 5 * time.Second
 // launcher (exec.Cmd.ExtraFiles) and close it here when the launcher runs, or the end of the init
 // stays invisible.
 func Pair() (engineEnd, initEnd *os.File, err error) {
-	fds, err := socketpair()
+	fds, err := frame.Socketpair()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
@@ -132,8 +132,8 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 	return err
 }
 
-// Make sends an init of [MakingArgv], before Start, what it must make. If it cannot, Start returns
-// a *[holder.MountError].
+// Make sends an init that makes its sandbox itself, before Start, what it must make. If it cannot,
+// Start returns a *[holder.MountError].
 func (c *Conn) Make(box *holder.Sandbox) error {
 	return c.send(func() error {
 		_, err := c.f.Write(frame.Encode(kindSandbox, box, 4096))

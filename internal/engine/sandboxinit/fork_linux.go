@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // Limits, a namespace of its own and a confinement belong to a process, so they are made between
@@ -99,7 +100,7 @@ func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unbor
 	u.filter(cmd.Trace, stepTrace)
 	u.caps.Version = unix.LINUX_CAPABILITY_VERSION_3
 	u.limits = append([]Rlimit{startersNOFILE()}, cmd.Rlimits...)
-	pair, err := socketpair()
+	pair, err := frame.Socketpair()
 	if err != nil {
 		return u, execError(OpFork, "", err)
 	}

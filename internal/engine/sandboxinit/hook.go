@@ -16,11 +16,10 @@ import (
 // The roles of a process of this program, by argv[1], followed by numbers of descriptors. Those in
 // brackets may be missing.
 const (
-	initRole  = "sbxhost-init"       // CONTROL [RESETS]: an init, in the sandbox of its command
-	makeRole  = "sbxhost-init-make"  // CONTROL MOUNT USER: an init that makes its sandbox first
+	initRole  = "sbxhost-init"       // CONTROL [RESETS]: an init
 	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, started by an init
 	// AloneArg is the role of an init that later receives words with another role: see
-	// [holder.StartAlone].
+	// [holder.StartAlone]. The namespaces of its starter follow.
 	AloneArg = "sbxhost-init-alone"
 )
 
@@ -37,34 +36,30 @@ func Hook() {
 		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Requested(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, initRole, runInit))
+		proc.Exit(containerinit.Main(os.Args, initRole, initOf))
 	}
-	if name, fds := parseArgs(os.Args); fds != nil {
-		if run := role(name, fds); run != nil {
-			proc.Exit(run())
-		}
+	if run := role(os.Args); run != nil {
+		proc.Exit(run())
 	}
 	hooked.Store(true)
 }
 
-// parseArgs returns the role of a command line, and its descriptors; nil for another command line.
-func parseArgs(args []string) (role string, fds []int) {
-	if len(args) < 3 {
-		return "", nil
-	}
-	for _, word := range args[2:] {
+// descriptors returns the numbers of a role's command line; nil for another command line.
+func descriptors(args []string) (fds []int) {
+	for _, word := range args[min(2, len(args)):] {
 		fd, ok := parseFD(word)
 		if !ok {
-			return "", nil
+			return nil
 		}
 		fds = append(fds, fd)
 	}
-	return args[1], fds
+	return fds
 }
 
 // Argv returns the command line that a launcher runs inside the sandbox, with the fd numbers that
 // the launcher's child inherits: the executable from [Binary.Open], and the init's end of the
-// control socket, over which [Conn.Complete] passes the command's stdin, stdout and stderr.
+// control socket, over which [Conn.Complete] passes the command's stdin, stdout and stderr. If the
+// init makes its sandbox itself ([Conn.Make]), its own overlays are the descriptors after that.
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initRole, strconv.Itoa(controlFD)}
 }
@@ -77,16 +72,6 @@ func IsLauncher(words []string) bool {
 	}
 	_, ok := parseFD(words[n-1])
 	return ok
-}
-
-// MakingArgv is Argv for an init that makes its sandbox itself, from a holder's tree. [Conn.Make]
-// sends it what to make; the descriptors after controlFD are its own overlays. mountFD and userFD
-// are the descriptors of the mount and the user namespace of its starter, which the init must not
-// be in.
-func MakingArgv(binaryFD, controlFD, mountFD, userFD int) []string {
-	argv := append(Argv(binaryFD, controlFD), strconv.Itoa(mountFD), strconv.Itoa(userFD))
-	argv[1] = makeRole
-	return argv
 }
 
 // parseFD accepts the canonical decimal form of an fd above the standard ones.

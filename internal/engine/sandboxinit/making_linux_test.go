@@ -19,17 +19,21 @@ import (
 // namespaces made for it.
 func TestMakingIsRefused(t *testing.T) {
 	t.Parallel()
+	own, err := holder.OwnNamespaces()
+	if err != nil {
+		t.Fatal(err)
+	}
 	const all = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	for name, c := range map[string]struct {
 		flags  uintptr
-		spaces [2]string // files that stand for the mount and the user namespace
+		spaces []string // see holder.Sandbox
 		want   string
 	}{
-		"not pid 1":                    {all &^ syscall.CLONE_NEWPID, [2]string{"/proc/self/ns/mnt", "/proc/self/ns/user"}, "not pid 1"},
-		"in the starter's mounts":      {all &^ syscall.CLONE_NEWNS, [2]string{"/proc/self/ns/mnt", "/proc/self/ns/user"}, "the mnt namespace is not this process's own"},
-		"no namespaces to compare":     {all, [2]string{"/dev/null", "/dev/null"}, "the mnt namespace is not this process's own"},
-		"no user namespace to compare": {all, [2]string{"/proc/self/ns/mnt", "/dev/null"}, "the user namespace is not this process's own"},
-		"another kind of namespace":    {all, [2]string{"/proc/self/ns/mnt", "/proc/self/ns/mnt"}, "opening"}, // goes on: there is no tree
+		"not pid 1":                    {all &^ syscall.CLONE_NEWPID, own, "not pid 1"},
+		"in the starter's mounts":      {all &^ syscall.CLONE_NEWNS, own, "the mnt namespace is not this process's own"},
+		"no namespaces to compare":     {all, nil, "the mnt namespace is not this process's own"},
+		"no user namespace to compare": {all, []string{own[0], "/dev/null"}, "the user namespace is not this process's own"},
+		"another user namespace":       {all, []string{own[0], "user:[1]"}, "opening"}, // goes on: there is no tree
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,15 +52,7 @@ func TestMakingIsRefused(t *testing.T) {
 			}
 			defer self.Close()
 			files := []*os.File{self, theirs, null, null, null}
-			for _, space := range c.spaces {
-				f, err := os.Open(space)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
-				files = append(files, f)
-			}
-			argv := MakingArgv(3, 4, 8, 9)
+			argv := Argv(3, 4)
 			id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 			group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 			cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/", ExtraFiles: files,
@@ -70,7 +66,7 @@ func TestMakingIsRefused(t *testing.T) {
 			theirs.Close()
 			conn := NewConn(ours)
 			defer conn.Close()
-			if err := conn.Make(&holder.Sandbox{Steps: holder.NewPlan([]holder.Op{{Kind: holder.Seal, Dest: "/0/x"}})}); err != nil {
+			if err := conn.Make(&holder.Sandbox{Starter: c.spaces, Steps: holder.NewPlan([]holder.Op{{Kind: holder.Seal, Dest: "/0/x"}})}); err != nil {
 				t.Fatal(err)
 			}
 			err = conn.Start(t.Context(), Command{Args: []string{"/bin/true"}})

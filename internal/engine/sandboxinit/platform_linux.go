@@ -51,7 +51,3 @@ func Sealed(name, content string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-func socketpair() ([2]int, error) {
-	return syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-}

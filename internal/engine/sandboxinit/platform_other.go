@@ -5,15 +5,14 @@ package sandboxinit
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // role is nil: only Linux has the init.
-func role(string, []int) func() int { return nil }
+func role([]string) func() int { return nil }
 
-func runInit(int) int { return proc.Failed }
+func initOf(int) int { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 
@@ -32,18 +31,6 @@ func Sealed(name, content string) (*os.File, error) {
 }
 
 func openBinary(b Binary) (*os.File, error) { return os.Open(b.Path) }
-
-func socketpair() ([2]int, error) {
-	// Without SOCK_CLOEXEC a fork between the two calls would inherit the ends.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	return fds, err
-}
 
 // Sockets does nothing: only Linux has network namespaces.
 type Sockets struct{}

@@ -14,27 +14,29 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// role returns the whole life of a process with the role of argv[1] and these descriptors; nil if
-// they do not match. Its result is the exit status.
-func role(name string, fds []int) func() int {
-	last := -1 // for a role that needs none
-	if len(fds) == 2 {
-		last = fds[1]
-	}
-	var run func() int
-	switch n := len(fds); {
-	case name == initRole && n <= 2:
-		run = waiting{control: fds[0], resets: last}.run
-	case name == makeRole && n == 3:
-		run = making{control: fds[0], others: [2]int(fds[1:])}.run
-	case name == AloneArg && n == 1:
-		run = runAlone
-	case name == traceRole && n == 1:
-		run = func() int { return runTracer(fds[0]) }
-	default:
+// role returns the whole life of a process with these arguments, if they are those of a role; else
+// nil. Its result is the exit status.
+func role(args []string) func() int {
+	if len(args) < 3 {
 		return nil
 	}
-	return func() int { return hidden(run) }
+	if args[1] == AloneArg {
+		return func() int { return hidden(func() int { return runAlone(args[2:]) }) }
+	}
+	switch fds := descriptors(args); {
+	case args[1] == initRole && len(fds) == 1:
+		return func() int { return initOf(fds[0]) }
+	case args[1] == initRole && len(fds) == 2:
+		return func() int { return hidden(func() int { return runInit(fds[0], fds[1], nil) }) }
+	case args[1] == traceRole && len(fds) == 1:
+		return func() int { return hidden(func() int { return runTracer(fds[0]) }) }
+	}
+	return nil
+}
+
+// initOf is the life of an init with this control socket.
+func initOf(control int) int {
+	return hidden(func() int { return runInit(control, -1, nil) })
 }
 
 // hidden runs a process into which the command, with the same uid, cannot look. It also keeps from
@@ -50,130 +52,112 @@ func hidden(run func() int) int {
 	return run()
 }
 
-// runInit is an init that package containerinit has connected.
-func runInit(control int) int { return hidden(waiting{control, -1}.run) }
-
-// waiting is an init that has not received the command's stdio yet. That can take long, so
-// meanwhile it does the work that the command would otherwise wait for. Nobody receives signals
-// meanwhile.
-type waiting struct {
-	control int
-	resets  int // a socket of that kind, see makeSockets, or negative
-}
-
-func (w waiting) run() int {
-	s := newSupervisor()
-	next, err := w.completion()
-	if refused, ok := err.(*ExecError); ok {
-		controlSocket(w.control).send(encodeRefused(refused))
-		return refusedCode(refused)
-	}
-	if err == io.EOF {
+// runInit is the life of an init. resets is a socket of that kind, see makeSockets, or negative; alone
+// is for an init that also makes its tree.
+func runInit(control, resets int, alone *holder.Solitude) int {
+	s := newSupervisor(control, resets)
+	switch err := s.prepare(alone).(type) {
+	case nil:
+		return s.run()
+	case *ExecError:
+		s.control.send(encodeRefused(err))
+		return refusedCode(err)
+	case *holder.MountError:
+		s.control.send(frame.Encode(kindMountFailed, err, 256))
 		return proc.Failed
+	default:
+		if err == io.EOF {
+			return proc.Failed // the engine has died or given up
+		}
+		return proc.Complain("preparing for a command", err)
 	}
-	if err != nil {
-		return proc.Complain("reading the command's stdio", err)
-	}
-	return s.run(next)
 }
 
-// serving is an init that has all except the command. The command's stdio follows its control
-// socket.
-type serving struct {
-	waiting
-	sockets int       // the init's end of a [Sockets], or negative
-	from    *confined // the thread that starts the command, if its confinement came before it
-}
-
-// completion waits for a kindComplete. The command's stdio is behind a new number of the control
-// socket. The command's confinement can come before that.
-func (w waiting) completion() (next serving, err error) {
-	next = serving{waiting: w, sockets: -1}
-	from := frame.Receiver{Socket: w.control}
+// prepare obeys the messages up to kindComplete. That can take long to come, so meanwhile the init
+// does the work that the command would otherwise wait for.
+func (s *supervisor) prepare(alone *holder.Solitude) error {
+	from := frame.Receiver{Socket: int(s.control)}
 	defer func() { frame.CloseAll(from.Files) }()
-	kind, payload, err := frame.Read(&from, maxCommand)
-	if err == nil && kind == kindConfine {
-		var by Confinement
-		if err = frame.Decode(payload, &by); err == nil {
-			err = validProgram(by.Filter)
+	for {
+		kind, payload, err := frame.Read(&from, maxCommand)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case kindSandbox:
+			err = s.makeSandbox(payload, alone)
+		case kindConfine:
+			err = s.confine(payload)
+		case kindComplete:
+			return s.complete(from.Files)
+		default:
+			err = frame.Malformed("out of turn")
 		}
 		if err != nil {
-			return next, err
+			return err
 		}
-		var refused *ExecError
-		if next.from, refused = confineThread(&by, false); refused != nil {
-			return next, refused
-		}
-		kind, payload, err = frame.Read(&from, maxRequest)
 	}
-	if err == nil && kind != kindComplete {
-		err = frame.Malformed("out of turn")
-	}
-	if err == nil {
-		err = frame.Decode(payload, empty{})
-	}
-	if err != nil {
-		return next, err
-	}
-	if len(from.Files) != 3 && len(from.Files) != 4 {
-		return next, frame.Malformed("without the command's stdio")
-	}
-	if next.control, err = proc.InARow(append([]int{w.control}, from.Files...)); err == nil {
-		unix.Close(w.control)
-	}
-	if len(from.Files) == 4 {
-		next.sockets = next.control + 4
-	}
-	return next, err
 }
 
-// making is an init that makes its sandbox itself, and then waits for its command.
-type making struct {
-	control int
-	others  [2]int           // the mount and the user namespace that it must not be in
-	alone   *holder.Solitude // if it also makes the tree
-}
-
-func (m making) run() int {
-	socket := controlSocket(m.control)
+// makeSandbox makes the sandbox, and keeps only the capabilities for the command's namespaces.
+func (s *supervisor) makeSandbox(payload []byte, alone *holder.Solitude) error {
 	var box holder.Sandbox
-	if err := receive(socket, kindSandbox, maxCommand, &box); err == io.EOF {
-		return proc.Failed // the engine has died or given up
-	} else if err != nil {
-		return proc.Complain("reading what is to be made", err)
+	if err := frame.Decode(payload, &box); err != nil {
+		return err
 	}
-	resets, failed := m.complete(box)
+	resets, failed := holder.Make(box, []int{0, 1, 2}, int(s.control)+1, alone)
 	if failed != nil {
-		socket.send(frame.Encode(kindMountFailed, failed, 256))
-		return proc.Failed
+		return failed
 	}
-	return waiting{m.control, resets}.run()
-}
-
-// complete makes the sandbox, and keeps only the capabilities for the command's namespaces.
-func (m making) complete(box holder.Sandbox) (resets int, failed *holder.MountError) {
-	made, failed := holder.Make(box, m.others, []int{0, 1, 2}, m.control+1, m.alone)
-	unix.Close(m.others[0])
-	unix.Close(m.others[1])
-	if failed == nil {
-		failed = made.Complete()
-	}
-	if failed != nil {
-		return -1, failed
-	}
+	s.resets = resets
 	kept := 0
 	for _, c := range holder.LockingCaps {
 		kept |= 1 << c
 	}
-	if err := dropCapabilities(kept, m.control, made.Resets); err != nil {
-		failed = &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
+	if err := dropCapabilities(kept, int(s.control), resets); err != nil {
+		return &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
 	}
-	return made.Resets, failed
+	return nil
+}
+
+// confine makes the thread that will start the command.
+func (s *supervisor) confine(payload []byte) error {
+	var by Confinement
+	err := frame.Decode(payload, &by)
+	if err == nil {
+		err = validProgram(by.Filter)
+	}
+	if err != nil {
+		return err
+	}
+	var refused *ExecError
+	if s.confined, refused = confineThread(&by, false); refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// complete moves the control socket to a new number, which the command's stdio follows, and then the
+// init's end of a Sockets, if there is one.
+func (s *supervisor) complete(files []int) error {
+	if len(files) != 3 && len(files) != 4 {
+		return frame.Malformed("without the command's stdio")
+	}
+	control, err := proc.InARow(append([]int{int(s.control)}, files...))
+	if err != nil {
+		return err
+	}
+	unix.Close(int(s.control))
+	s.control = controlSocket(control)
+	if len(files) == 4 {
+		go makeSockets(control+4, s.resets)
+	}
+	return nil
 }
 
 // runAlone is the life of an init that starts before its sandbox is known, and makes the sandbox
 // and the tree.
-func runAlone() int {
+func runAlone(starter []string) int {
 	// A program that this process executes may gain no capability. A holder's thread would empty
 	// the bounding set for that; here each thread has one, and to empty them all takes 2 ms.
 	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
@@ -184,11 +168,11 @@ func runAlone() int {
 	if err != nil {
 		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
 	}
-	alone, words := holder.Settle()
-	name, fds := parseArgs(words)
-	if name != makeRole || len(fds) != 3 {
+	alone, words := holder.Settle(starter)
+	fds := descriptors(words)
+	if len(fds) != 1 || words[1] != initRole {
 		return proc.Failed // its starter has ended, or needs none
 	}
 	os.Args = words // for closeInherited
-	return making{fds[0], [2]int(fds[1:]), alone}.run()
+	return runInit(fds[0], -1, alone)
 }

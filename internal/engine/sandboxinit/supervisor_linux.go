@@ -18,9 +18,11 @@ import (
 
 // supervisor is the init of one command.
 type supervisor struct {
-	control controlSocket
-	pidOne  bool
-	apart   bool // see Command.Apart
+	control  controlSocket
+	resets   int       // the socket of that kind, or negative
+	confined *confined // the thread that starts the command, if its confinement came before it
+	pidOne   bool
+	apart    bool // see Command.Apart
 	// group is the command's process group while it runs, else 0.
 	group atomic.Int32
 	// ending says to kill everything that still exists.
@@ -36,8 +38,8 @@ type supervisor struct {
 }
 
 // newSupervisor handles signals as the init of a command does.
-func newSupervisor() *supervisor {
-	s := &supervisor{pidOne: os.Getpid() == 1}
+func newSupervisor(control, resets int) *supervisor {
+	s := &supervisor{control: controlSocket(control), resets: resets, pidOne: os.Getpid() == 1}
 	if s.pidOne {
 		proc.IgnoreSignals()
 	} else {
@@ -47,31 +49,27 @@ func newSupervisor() *supervisor {
 }
 
 // run starts the command and waits for its end.
-func (s *supervisor) run(r serving) int {
-	s.control = controlSocket(r.control)
+func (s *supervisor) run() int {
 	if !s.pidOne {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return proc.Complain("prctl PR_SET_CHILD_SUBREAPER", err)
 		}
 	}
-	if r.sockets >= 0 {
-		go makeSockets(r.sockets, r.resets)
-	}
-	cmd, err := s.receiveCommand(r.from != nil)
+	cmd, err := s.receiveCommand()
 	switch {
 	case err == io.EOF:
 		return proc.Failed // the engine has died or given up
 	case err != nil:
 		return proc.Complain("reading the command", err)
 	case cmd == nil:
-		return s.reside(r.control)
+		return s.reside()
 	}
 	s.apart = cmd.Apart && !s.pidOne
 	s.fresh = freshAt(cmd.Fresh)
 	if cmd.SharedLimits {
 		makeThreads(spareThreads)
 	}
-	child, refused := s.begin(cmd, r)
+	child, refused := s.begin(cmd)
 	if refused != nil {
 		s.control.send(encodeRefused(refused))
 		return refusedCode(refused)
@@ -80,7 +78,7 @@ func (s *supervisor) run(r serving) int {
 	s.control.send(frame.Encode(kindStarted, &child.started, 6))
 	// The engine's readers see the end of the command's output when the command closes it, not when
 	// the init ends.
-	closeInherited(r.control)
+	closeInherited(int(s.control))
 
 	go s.serveRequests()
 	if s.tracer != nil {
@@ -89,9 +87,8 @@ func (s *supervisor) run(r serving) int {
 	return s.reap(child.pid)
 }
 
-// receiveCommand returns nil for an init without a command. confined says that the command's
-// confinement came before.
-func (s *supervisor) receiveCommand(confined bool) (*Command, error) {
+// receiveCommand returns nil for an init without a command.
+func (s *supervisor) receiveCommand() (*Command, error) {
 	kind, payload, err := frame.Read(s.control, maxCommand)
 	switch {
 	case err != nil:
@@ -105,33 +102,33 @@ func (s *supervisor) receiveCommand(confined bool) (*Command, error) {
 	if err = frame.Decode(payload, cmd); err == nil {
 		err = cmd.validate()
 	}
-	if err == nil && cmd.Confined != confined {
+	if err == nil && cmd.Confined != (s.confined != nil) {
 		err = frame.Malformed("a command with another confinement")
 	}
 	return cmd, err
 }
 
 // reside is the life of an init that is pid 1 for the commands of other inits.
-func (s *supervisor) reside(control int) int {
+func (s *supervisor) reside() int {
 	if err := dropLocking(); err != nil { // it starts no command
 		return proc.Complain("dropping capabilities", err)
 	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
-	closeInherited(control)
+	closeInherited(int(s.control))
 	s.control.send(frame.Encode(kindStarted, &started{}, 6))
 	s.serveRequests() // ends this process, and with it all others
 	return proc.Failed
 }
 
 // begin starts the command, through a tracer or as the init's own child.
-func (s *supervisor) begin(cmd *Command, r serving) (child, *ExecError) {
+func (s *supervisor) begin(cmd *Command) (child, *ExecError) {
 	if len(cmd.Trace) > 0 {
-		return s.beginTraced(cmd, r.control)
+		return s.beginTraced(cmd)
 	}
 	if cmd.SharedLimits {
 		defer offerChildren()()
 	}
-	return start(cmd, r.control, r.from)
+	return start(cmd, int(s.control), s.confined)
 }
 
 // refusedCode is what a shell would exit with.

@@ -23,13 +23,14 @@ type tracerProcess struct {
 }
 
 // beginTraced starts the command as the child of a tracer.
-func (s *supervisor) beginTraced(cmd *Command, control int) (child, *ExecError) {
+func (s *supervisor) beginTraced(cmd *Command) (child, *ExecError) {
 	ours, theirs, err := Pair()
 	if err != nil {
 		return child{}, execError(OpFork, "", err)
 	}
 	// As the init itself is started: the control socket, and then the command's stdio.
-	files := []uintptr{0, 1, 2, theirs.Fd(), uintptr(control + 1), uintptr(control + 2), uintptr(control + 3)}
+	stdio := uintptr(s.control) + 1
+	files := []uintptr{0, 1, 2, theirs.Fd(), stdio, stdio + 1, stdio + 2}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if cmd.Locked { // the tracer makes the namespaces
 		sys.AmbientCaps = lockingCaps()
