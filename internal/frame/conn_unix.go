@@ -55,7 +55,7 @@ func (c *Conn) Close() error { return c.f.Close() }
 
 // Write sends one whole message.
 func (c *Conn) Write(kind byte, m Message, fds ...int) error {
-	return c.Send(Encode(kind, m, 256), fds...)
+	return c.Send(Encode(kind, m), fds...)
 }
 
 // Send is Write for an encoded message.

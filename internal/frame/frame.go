@@ -43,9 +43,9 @@ type Codec struct {
 	err     error
 }
 
-// Encode returns a whole message, with space for size bytes of payload.
-func Encode(kind byte, m Message, size int) []byte {
-	c := Codec{b: make([]byte, HeaderSize, HeaderSize+size)}
+// Encode returns a whole message.
+func Encode(kind byte, m Message) []byte {
+	c := Codec{b: make([]byte, HeaderSize, 512)}
 	m.Fields(&c)
 	binary.BigEndian.PutUint32(c.b, uint32(len(c.b)-HeaderSize))
 	c.b[4] = kind

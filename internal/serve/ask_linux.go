@@ -271,7 +271,7 @@ func (s socket) hello(program string, c *Client) (err error) {
 }
 
 func (s socket) send(kind byte, m frame.Message, fds ...int) error {
-	message := frame.Encode(kind, m, 4096)
+	message := frame.Encode(kind, m)
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)

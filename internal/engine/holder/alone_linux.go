@@ -194,7 +194,7 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 		}
 		made.refused = append(made.refused, *at(reason, i))
 	}
-	_, err := unix.Write(clientFD, frame.Encode(msgOwn, &made, 256))
+	_, err := unix.Write(clientFD, frame.Encode(msgOwn, &made))
 	return err
 }
 

@@ -108,7 +108,7 @@ func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
 // Prepare makes the holder begin with the tree of a plan, for which an init will soon start. The
 // holder then checks it, like each existing tree.
 func (c *Client) Prepare(plan Plan) {
-	message := frame.Encode(msgTree, &planned{plan.encoded}, len(plan.encoded)+4)
+	message := frame.Encode(msgTree, &planned{plan.encoded})
 	if len(message)-frame.HeaderSize > maxPayload {
 		return // the starter of an init receives it
 	}
@@ -182,7 +182,7 @@ func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Me
 	if c.gone.Err() != nil {
 		return nil, 0, context.Cause(c.gone)
 	}
-	message := frame.Encode(kind, m, 256)
+	message := frame.Encode(kind, m)
 	if len(message)-frame.HeaderSize > maxPayload {
 		return nil, 0, &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}
 	}

@@ -192,33 +192,40 @@ func (s Status) ExitCode() int {
 	return s.Code
 }
 
-// The steps at which a command can fail to start: [ExecError.Op].
+// An Op is a step at which a command can fail to start.
+type Op uint8
+
 const (
-	OpMounts      = "mounts"      // one of Mounts is not at Path
-	OpChdir       = "chdir"       // Path is the directory
-	OpTTY         = "tty"         // stdin is not a terminal, or controls another session
-	OpRlimit      = "rlimit"      // Path names the resource
-	OpScript      = "script"      // the script could not be passed
-	OpLookup      = "lookup"      // Path, a name without a slash, is not in PATH
-	OpExec        = "exec"        // Path is the file
-	OpInterpreter = "interpreter" // Path exists, but the interpreter or loader in its first line or ELF header does not
-	OpFork        = "fork"        // no process could be made
-	OpNamespaces  = "namespaces"  // no namespaces with locked mounts were possible
-	OpFilter      = "filter"      // the kernel refuses the filter of system calls
-	OpLandlock    = "landlock"    // the kernel refuses the rules on files; Path is that of the rule
-	OpTrace       = "trace"       // the kernel refuses to trace the command
+	OpMounts      Op = iota // one of Mounts is not at Path
+	OpChdir                 // Path is the directory
+	OpTTY                   // stdin is not a terminal, or controls another session
+	OpRlimit                // Path names the resource
+	OpScript                // the script could not be passed
+	OpLookup                // Path, a name without a slash, is not in PATH
+	OpExec                  // Path is the file
+	OpInterpreter           // Path exists, but the interpreter or loader in its first line or ELF header does not
+	OpFork                  // no process could be made
+	OpNamespaces            // no namespaces with locked mounts were possible
+	OpFilter                // the kernel refuses the filter of system calls
+	OpLandlock              // the kernel refuses the rules on files; Path is that of the rule
+	OpTrace                 // the kernel refuses to trace the command
+	ops
 )
+
+func (o Op) String() string {
+	return [...]string{"mounts", "chdir", "tty", "rlimit", "script", "lookup", "exec", "interpreter", "fork", "namespaces", "filter", "landlock", "trace"}[o]
+}
 
 // ExecError says why a command did not start.
 type ExecError struct {
-	Op    string        // one of the Op constants
+	Op    Op
 	Path  string        // the file, inside; may be empty
 	Errno syscall.Errno // the kernel's answer; may be zero
 }
 
 // Error quotes the path.
 func (e *ExecError) Error() string {
-	msg := e.Op
+	msg := e.Op.String()
 	if e.Path != "" {
 		// Quoted: the path is the command's, and may contain terminal commands.
 		msg += " " + strconv.Quote(e.Path)
@@ -249,12 +256,4 @@ func (e *ExecError) NotExecutable() bool { return e.executing() && !e.NotFound()
 
 func (e *ExecError) executing() bool {
 	return e.Op == OpLookup || e.Op == OpExec || e.Op == OpInterpreter
-}
-
-func knownOp(op string) bool {
-	switch op {
-	case OpMounts, OpChdir, OpTTY, OpRlimit, OpScript, OpLookup, OpExec, OpInterpreter, OpFork, OpNamespaces, OpFilter, OpLandlock, OpTrace:
-		return true
-	}
-	return false
 }

@@ -59,10 +59,8 @@ type Conn struct {
 	startErr error
 	is       started
 
-	ended  chan struct{} // closed when status, calls, used and endErr are final
-	status Status
-	calls  []traced.Call
-	used   Used
+	ended  chan struct{} // closed when end and endErr are final
+	end    ended
 	endErr error
 }
 
@@ -93,7 +91,7 @@ func (c *Conn) Start(ctx context.Context, cmd Command) error {
 // Reside makes the init, which must be pid 1, run no command: it stays, and reaps what others leave
 // in its pid namespace, until it is killed or c is closed. Otherwise it is like Start.
 func (c *Conn) Reside(ctx context.Context) error {
-	return c.begin(ctx, frame.Encode(kindReside, empty{}, 0))
+	return c.begin(ctx, frame.Encode(kindReside, empty{}))
 }
 
 func (c *Conn) begin(ctx context.Context, request []byte) error {
@@ -136,7 +134,7 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 // Start returns a *[holder.MountError].
 func (c *Conn) Make(box *holder.Sandbox) error {
 	return c.send(func() error {
-		_, err := c.f.Write(frame.Encode(kindSandbox, box, 4096))
+		_, err := c.f.Write(frame.Encode(kindSandbox, box))
 		return err
 	})
 }
@@ -146,7 +144,7 @@ func (c *Conn) Make(box *holder.Sandbox) error {
 // [Command.Confined], and Start returns the kernel's refusal.
 func (c *Conn) Confine(by *Confinement) error {
 	return c.send(func() error {
-		_, err := c.f.Write(frame.Encode(kindConfine, by, by.size()))
+		_, err := c.f.Write(frame.Encode(kindConfine, by))
 		return err
 	})
 }
@@ -165,7 +163,7 @@ func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 		files = append(files, int(sockets.Fd()))
 	}
 	return c.send(func() error {
-		return frame.Send(raw, frame.Encode(kindComplete, empty{}, 0), files...)
+		return frame.Send(raw, frame.Encode(kindComplete, empty{}), files...)
 	})
 }
 
@@ -206,19 +204,15 @@ func (c *Conn) send(write func() error) error {
 }
 
 // Scoped reports, after Start has returned nil, whether the kernel enforces [Command.Scope].
-func (c *Conn) Scoped() bool { return c.running() && c.is.scoped }
+func (c *Conn) Scoped() bool {
+	<-c.started
+	return c.is.scoped
+}
 
 // Rooted reports the same for [Command.Rooted].
-func (c *Conn) Rooted() bool { return c.running() && c.is.rooted }
-
-// running reports whether the init has reported the command's start.
-func (c *Conn) running() bool {
-	select {
-	case <-c.started:
-		return true
-	default:
-		return false
-	}
+func (c *Conn) Rooted() bool {
+	<-c.started
+	return c.is.rooted
 }
 
 // Done is closed when [Conn.Wait] will not block.
@@ -235,29 +229,21 @@ func (c *Conn) Wait() (Status, error) {
 		return Status{}, errors.New("wait: no command was started")
 	}
 	<-c.ended
-	return c.status, c.endErr
+	return c.end.status, c.endErr
 }
 
 // Traced returns, after Wait has returned nil, the failed calls of a command with [Command.Trace],
 // the latest first. After [Conn.Kill] there are none.
 func (c *Conn) Traced() []traced.Call {
-	select {
-	case <-c.ended:
-		return c.calls
-	default:
-		return nil
-	}
+	<-c.ended
+	return c.end.failed.Calls
 }
 
 // Used returns, after Wait, what the command has used. It is zero after [Conn.Kill]: nobody has
 // waited for the command.
 func (c *Conn) Used() Used {
-	select {
-	case <-c.ended:
-		return c.used
-	default:
-		return Used{}
-	}
+	<-c.ended
+	return c.end.used
 }
 
 // Signal sends signal n, in the numbers of the init's system, to the command's process group. The
@@ -266,17 +252,17 @@ func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
 	}
-	return c.request(frame.Encode(kindSignal, &signalling{n}, 1))
+	return c.request(frame.Encode(kindSignal, &signalling{n}))
 }
 
 // Kill asks the init to end at once, which kills every process of the sandbox. Wait then reports
 // death by SIGKILL unless the command was faster. The command may have tampered with the init: if
 // nothing follows, kill the launcher.
-func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, empty{}, 0)) }
+func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, empty{})) }
 
 // KillAllAtEnd makes the end of a command that is [Command.Apart], for any reason, the end of all
 // that it has started.
-func (c *Conn) KillAllAtEnd() error { return c.request(frame.Encode(kindKillAllAtEnd, empty{}, 0)) }
+func (c *Conn) KillAllAtEnd() error { return c.request(frame.Encode(kindKillAllAtEnd, empty{})) }
 
 func (c *Conn) request(message []byte) error {
 	select {
@@ -322,7 +308,7 @@ func (c *Conn) Close() error {
 		return nil
 	}
 	if state == connNew {
-		c.finish(lost(os.ErrClosed), Status{})
+		c.finish(lost(os.ErrClosed))
 	}
 	return c.f.Close()
 }
@@ -336,8 +322,8 @@ func (c *Conn) HangUp() {
 }
 
 // finish makes the outcome final. Only read calls it after Start, and only the first Close before.
-func (c *Conn) finish(err error, status Status) {
-	c.status, c.endErr = status, err
+func (c *Conn) finish(err error) {
+	c.endErr = err
 	select {
 	case <-c.started:
 	default:
@@ -348,63 +334,54 @@ func (c *Conn) finish(err error, status Status) {
 }
 
 func (c *Conn) read() {
-	status, err := c.converse()
-	c.finish(err, status)
+	err := c.converse()
+	c.finish(err)
 	if errors.Is(err, ErrProtocol) {
 		c.Close() // ends an honest init, and frees a dishonest one's buffers
 	}
 }
 
 // converse reads an init's messages, which have only one order.
-func (c *Conn) converse() (status Status, err error) {
-	k, payload, err := frame.Read(c.f, maxReport)
+func (c *Conn) converse() error {
+	kind, payload, err := frame.Read(c.f, maxReport)
 	if err != nil {
-		return Status{}, lost(err)
+		return lost(err)
 	}
-	var said frame.Message
-	switch k {
-	case kindRefused:
-		said = &ExecError{}
-	case kindMountFailed:
-		said = &holder.MountError{}
+	var refused frame.Message
+	switch kind {
 	case kindStarted:
-		said = &started{}
+		if err := frame.Decode(payload, &c.is); err != nil {
+			return err
+		}
+		close(c.started)
+		return c.awaitEnd()
+	case kindRefused:
+		refused = &ExecError{}
+	case kindMountFailed:
+		refused = &holder.MountError{}
 	default:
-		return Status{}, frame.Malformed("neither started nor refused")
+		return frame.Malformed("neither started nor refused")
 	}
-	if err := frame.Decode(payload, said); err != nil {
-		return Status{}, err
+	if err := frame.Decode(payload, refused); err != nil {
+		return err
 	}
-	if err, refused := said.(error); refused {
-		return Status{}, err
-	}
-	c.is = *said.(*started)
-	close(c.started)
-	k, payload, err = frame.Read(c.f, max(maxReport, traced.MaxReport))
-	if err == nil && k == kindTraced {
-		var report traced.Report
-		if err := frame.Decode(payload, &report); err != nil {
-			return Status{}, err
-		}
-		c.calls = report.Calls
-		k, payload, err = frame.Read(c.f, maxReport)
-	}
-	if err == nil && k == kindUsed {
-		if err := frame.Decode(payload, &c.used); err != nil {
-			return Status{}, err
-		}
-		k, payload, err = frame.Read(c.f, maxReport)
-	}
+	return refused.(error)
+}
+
+func (c *Conn) awaitEnd() error {
+	kind, payload, err := frame.Read(c.f, maxReport+traced.MaxReport)
 	switch {
 	case err != nil:
-		return Status{}, lost(err)
-	case k != kindStatus:
-		return Status{}, frame.Malformed("out of turn")
+		return lost(err)
+	case kind != kindEnded:
+		return frame.Malformed("out of turn")
 	}
-	if err := frame.Decode(payload, &status); err != nil {
-		return Status{}, err
+	var end ended
+	if err := frame.Decode(payload, &end); err != nil {
+		return err
 	}
-	return status, nil
+	c.end = end
+	return nil
 }
 
 // lost wraps the loss of the peer in its sentinel.

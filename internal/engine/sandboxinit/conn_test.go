@@ -39,9 +39,9 @@ func fakeInit(t *testing.T, serve func(init *os.File)) *Conn {
 func readCommand(init *os.File) { frame.Read(init, maxCommand) }
 
 func TestConnReports(t *testing.T) {
-	started := frame.Encode(kindStarted, &started{}, 1)
-	status := frame.Encode(kindStatus, &Status{Code: 7}, 11)
-	usedUp := frame.Encode(kindUsed, &Used{CPU: 5, Memory: 6}, 16)
+	started := frame.Encode(kindStarted, &started{})
+	status := frame.Encode(kindEnded, &ended{status: Status{Code: 7}})
+	usedUp := frame.Encode(kindEnded, &ended{status: Status{Code: 7}, used: Used{CPU: 5, Memory: 6}})
 	refused := encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT})
 	bad := func(k byte, payload ...byte) []byte {
 		return append([]byte{0, 0, 0, byte(len(payload)), k}, payload...)
@@ -53,10 +53,9 @@ func TestConnReports(t *testing.T) {
 		used        Used
 	}{
 		"honest":              {says: slices.Concat(started, status), status: Status{Code: 7}},
-		"what it used":        {says: slices.Concat(started, usedUp, status), status: Status{Code: 7}, used: Used{5, 6}},
-		"used twice":          {says: slices.Concat(started, usedUp, usedUp, status), wait: ErrProtocol},
+		"what it used":        {says: slices.Concat(started, usedUp), status: Status{Code: 7}, used: Used{5, 6}},
 		"used before started": {says: usedUp, start: ErrProtocol, wait: ErrProtocol},
-		"bad used":            {says: slices.Concat(started, bad(kindUsed, 1)), wait: ErrProtocol},
+		"bad used":            {says: slices.Concat(started, bad(kindEnded, append(make([]byte, 20), 1)...)), wait: ErrProtocol},
 		"silent":              {start: ErrInitLost, wait: ErrInitLost},
 		"cut header":          {says: started[:3], start: ErrInitLost, wait: ErrInitLost},
 		"lost after started":  {says: started, wait: ErrInitLost},
@@ -65,7 +64,7 @@ func TestConnReports(t *testing.T) {
 		"refused late":        {says: slices.Concat(started, refused), wait: ErrProtocol},
 		"huge":                {says: []byte{0xff, 0xff, 0xff, 0xff, 'R'}, start: ErrProtocol, wait: ErrProtocol},
 		"unknown":             {says: bad('?', 1, 2, 3), start: ErrProtocol, wait: ErrProtocol},
-		"bad status":          {says: slices.Concat(started, bad(kindStatus, 1, 1, 1)), wait: ErrProtocol},
+		"bad status":          {says: slices.Concat(started, bad(kindEnded, 1, 1, 1)), wait: ErrProtocol},
 		"bad flag":            {says: bad(kindStarted, 9), start: ErrProtocol, wait: ErrProtocol},
 		"more after the last": {says: slices.Concat(started, status, status, bad('?')), status: Status{Code: 7}},
 	} {
@@ -102,7 +101,7 @@ func TestConnHearsWhatWasSaidBefore(t *testing.T) {
 		said := make(chan struct{})
 		c := fakeInit(t, func(init *os.File) {
 			readCommand(init)
-			init.Write(slices.Concat(frame.Encode(kindStarted, &started{}, 1), frame.Encode(kindStatus, &Status{Code: 7}, 11)))
+			init.Write(slices.Concat(frame.Encode(kindStarted, &started{}), frame.Encode(kindEnded, &ended{status: Status{Code: 7}})))
 			close(said)
 		})
 		go func() {
@@ -179,14 +178,14 @@ func TestConnConcurrentUse(t *testing.T) {
 	var got int
 	c := fakeInit(t, func(init *os.File) {
 		readCommand(init)
-		init.Write(frame.Encode(kindStarted, &started{scoped: true}, 1))
+		init.Write(frame.Encode(kindStarted, &started{scoped: true}))
 		for {
 			k, payload, err := frame.Read(init, maxRequest)
 			if err != nil {
 				return
 			}
 			if k == kindKill {
-				init.Write(frame.Encode(kindStatus, &Status{Signal: 9}, 11))
+				init.Write(frame.Encode(kindEnded, &ended{status: Status{Signal: 9}}))
 				return
 			}
 			var m signalling

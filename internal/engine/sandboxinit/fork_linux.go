@@ -1,6 +1,7 @@
 package sandboxinit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ type unborn struct {
 	ruleset   int  // a Landlock descriptor for a locked command; negative for none
 	limits    []Rlimit
 	filters   []unix.SockFprog
-	steps     []int32 // the step that fails with each of filters
+	steps     []Op // the step that fails with each of filters
 	caps      unix.CapUserHeader
 	none      [2]unix.CapUserData
 	// ours and theirs are a socket: the parent tells the child to go on, and the child reports a
@@ -54,22 +55,11 @@ type unborn struct {
 	name         string // of the file
 }
 
-// A failure is the child's report: the step, its index, and the errno.
-type failure struct{ step, index, errno int32 }
-
-// The steps at which the child can fail.
-const (
-	stepFork int32 = iota
-	stepTTY
-	stepLandlock
-	stepRlimit // index is that of the limit
-	stepFilter
-	stepTrace
-	stepExec
-)
-
-// ops are the steps for [ExecError].
-var ops = [...]string{OpFork, OpTTY, OpLandlock, OpRlimit, OpFilter, OpTrace, OpExec}
+// A failure is the child's report. index is that of the limit.
+type failure struct {
+	step         Op
+	index, errno int32
+}
 
 // prepare makes all that the child needs. by is the confinement of the thread that forks; a locked
 // command gets it between fork and exec, because it prevents new namespaces.
@@ -95,9 +85,9 @@ func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unbor
 				return u, execError(OpLandlock, restricted(err), err)
 			}
 		}
-		u.filter(by.Filter, stepFilter)
+		u.filter(by.Filter, OpFilter)
 	}
-	u.filter(cmd.Trace, stepTrace)
+	u.filter(cmd.Trace, OpTrace)
 	u.caps.Version = unix.LINUX_CAPABILITY_VERSION_3
 	u.limits = append([]Rlimit{startersNOFILE()}, cmd.Rlimits...)
 	pair, err := frame.Socketpair()
@@ -119,7 +109,7 @@ func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unbor
 	return u, nil
 }
 
-func (u *unborn) filter(program []byte, step int32) {
+func (u *unborn) filter(program []byte, step Op) {
 	if len(program) > 0 {
 		u.filters, u.steps = append(u.filters, confine.Program(program)), append(u.steps, step)
 	}
@@ -225,12 +215,12 @@ func (u *unborn) outcome() *ExecError {
 	}
 	errno := syscall.Errno(f.errno)
 	switch f.step {
-	case stepExec:
+	case OpExec:
 		return execFailure(u.name, errno)
-	case stepRlimit:
+	case OpRlimit:
 		return &ExecError{OpRlimit, resourceName(u.limits[f.index].Resource), errno}
 	}
-	return &ExecError{ops[f.step], "", errno}
+	return &ExecError{f.step, "", errno}
 }
 
 // end ends a child that has executed nothing.
@@ -257,7 +247,7 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 	var (
 		r    uintptr
 		i    int
-		step int32
+		step = OpFork
 		at   int
 	)
 	runtime_BeforeFork()
@@ -293,7 +283,7 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 		}
 	}
 	if u.tty {
-		step = stepTTY
+		step = OpTTY
 		if _, _, errno = syscall.RawSyscall(syscall.SYS_IOCTL, 0, syscall.TIOCSCTTY, 1); errno != 0 {
 			goto failed
 		}
@@ -301,7 +291,7 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 	if u.locked {
 		// All that it can do in its namespaces goes before the limits, which a capability would
 		// ignore, and before anything of the command: it could take the mounts apart.
-		step = stepFork
+		step = OpFork
 		if _, _, errno = syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 			goto failed
 		}
@@ -318,13 +308,13 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 			goto failed
 		}
 		if u.ruleset >= 0 {
-			step = stepLandlock
+			step = OpLandlock
 			if _, _, errno = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(u.ruleset), 0, 0); errno != 0 {
 				goto failed
 			}
 		}
 	}
-	step = stepRlimit
+	step = OpRlimit
 	for i = 0; i < len(u.limits); i++ {
 		at = i
 		_, _, errno = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(u.limits[i].Resource), uintptr(unsafe.Pointer(&u.limits[i].Soft)), 0, 0, 0)
@@ -338,7 +328,7 @@ func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
 			goto failed
 		}
 	}
-	step = stepExec
+	step = OpExec
 	_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(u.path)), uintptr(unsafe.Pointer(&u.argv[0])), uintptr(unsafe.Pointer(&u.env[0])))
 
 failed:
@@ -362,17 +352,8 @@ func startersNOFILE() Rlimit {
 	return Rlimit{unix.RLIMIT_NOFILE, before.Cur, before.Max}
 }
 
+// resourceName is for the limits of an engine.
 func resourceName(n int) string {
-	names := [...]string{
-		unix.RLIMIT_CPU: "CPU", unix.RLIMIT_FSIZE: "FSIZE", unix.RLIMIT_DATA: "DATA",
-		unix.RLIMIT_STACK: "STACK", unix.RLIMIT_CORE: "CORE", unix.RLIMIT_RSS: "RSS",
-		unix.RLIMIT_NPROC: "NPROC", unix.RLIMIT_NOFILE: "NOFILE", unix.RLIMIT_MEMLOCK: "MEMLOCK",
-		unix.RLIMIT_AS: "AS", unix.RLIMIT_LOCKS: "LOCKS", unix.RLIMIT_SIGPENDING: "SIGPENDING",
-		unix.RLIMIT_MSGQUEUE: "MSGQUEUE", unix.RLIMIT_NICE: "NICE", unix.RLIMIT_RTPRIO: "RTPRIO",
-		unix.RLIMIT_RTTIME: "RTTIME",
-	}
-	if n >= 0 && n < len(names) {
-		return "RLIMIT_" + names[n]
-	}
-	return "resource " + strconv.Itoa(n)
+	names := map[int]string{unix.RLIMIT_DATA: "RLIMIT_DATA", unix.RLIMIT_CORE: "RLIMIT_CORE", unix.RLIMIT_NPROC: "RLIMIT_NPROC", unix.RLIMIT_NOFILE: "RLIMIT_NOFILE"}
+	return cmp.Or(names[n], "resource "+strconv.Itoa(n))
 }

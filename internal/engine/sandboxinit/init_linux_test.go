@@ -110,7 +110,8 @@ func TestRefused(t *testing.T) {
 	env := []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	tests := map[string]struct {
 		cmd       Command
-		op, path  string
+		op        Op
+		path      string
 		errno     syscall.Errno
 		shellCode int
 	}{

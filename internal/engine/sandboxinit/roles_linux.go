@@ -63,7 +63,7 @@ func runInit(control, resets int, alone *holder.Solitude) int {
 		s.control.send(encodeRefused(err))
 		return refusedCode(err)
 	case *holder.MountError:
-		s.control.send(frame.Encode(kindMountFailed, err, 256))
+		s.control.send(frame.Encode(kindMountFailed, err))
 		return proc.Failed
 	default:
 		if err == io.EOF {

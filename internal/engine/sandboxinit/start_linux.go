@@ -177,7 +177,7 @@ func execFailure(path string, errno syscall.Errno) *ExecError {
 	return &ExecError{OpExec, path, errno}
 }
 
-func execError(op, path string, err error) *ExecError {
+func execError(op Op, path string, err error) *ExecError {
 	return &ExecError{op, path, errnoOf(err)}
 }
 

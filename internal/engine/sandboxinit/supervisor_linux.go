@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/engine/traced"
 	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
@@ -75,7 +74,7 @@ func (s *supervisor) run() int {
 		return refusedCode(refused)
 	}
 	s.group.Store(int32(child.pid))
-	s.control.send(frame.Encode(kindStarted, &child.started, 6))
+	s.control.send(frame.Encode(kindStarted, &child.started))
 	// The engine's readers see the end of the command's output when the command closes it, not when
 	// the init ends.
 	closeInherited(int(s.control))
@@ -115,7 +114,7 @@ func (s *supervisor) reside() int {
 	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(int(s.control))
-	s.control.send(frame.Encode(kindStarted, &started{}, 6))
+	s.control.send(frame.Encode(kindStarted, &started{}))
 	s.serveRequests() // ends this process, and with it all others
 	return proc.Failed
 }
@@ -187,33 +186,29 @@ func statusOf(ws syscall.WaitStatus) Status {
 	return Status{Code: ws.ExitStatus()}
 }
 
-// usedByChildren is the kernel's count for the processes that were waited for.
-func usedByChildren() *Used {
+// usedByChildren is the kernel's count for the processes that were waited for; zero if unknown.
+func usedByChildren() Used {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
-		return nil
+		return Used{}
 	}
-	return &Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
+	return Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
 }
 
 // report reports the command's end to the engine, once, and what it has used, if known.
-func (s *supervisor) report(status Status, used *Used) {
+func (s *supervisor) report(status Status, used Used) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
-	if !s.reported {
-		s.reported = true
-		status.NewFiles = s.fresh.countNew()
-		var said []byte // in one write: each message would wake the engine
-		if s.tracer != nil {
-			if calls := s.tracer.conn.Traced(); len(calls) > 0 {
-				said = frame.Encode(kindTraced, &traced.Report{Calls: calls}, 4096)
-			}
-		}
-		if used != nil {
-			said = append(said, frame.Encode(kindUsed, used, 16)...)
-		}
-		s.control.send(append(said, frame.Encode(kindStatus, &status, 12)...))
+	if s.reported {
+		return
 	}
+	s.reported = true
+	status.NewFiles = s.fresh.countNew()
+	end := ended{status: status, used: used}
+	if s.tracer != nil {
+		end.failed.Calls = s.tracer.conn.Traced()
+	}
+	s.control.send(frame.Encode(kindEnded, &end))
 }
 
 // end leaves nothing of the command behind. When pid 1 exits, the kernel does that; otherwise reap
@@ -243,7 +238,7 @@ func (s *supervisor) serveRequests() {
 			continue
 		case err == nil && k == kindKill:
 			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
-			s.report(killed, nil)
+			s.report(killed, Used{})
 			s.end(killed.ExitCode())
 			return
 		}

@@ -71,7 +71,7 @@ exec 2>/dev/null; ./absent; ls /usr/bin >/dev/null; echo "$1 $$"; exit 7`, "word
 // A command that cannot be executed is refused as it is without a tracer.
 func TestTraceOfNoCommand(t *testing.T) {
 	each(t, func(t *testing.T, w way) {
-		for name, want := range map[string]string{"none-such": OpLookup, "/etc/passwd": OpExec, "/none": OpExec} {
+		for name, want := range map[string]Op{"none-such": OpLookup, "/etc/passwd": OpExec, "/none": OpExec} {
 			cmd := Command{Args: []string{name}, Env: []string{testPath}}
 			plain := asExecError(t, w.run(t, cmd).err)
 			r, _ := w.runTraced(t, cmd)

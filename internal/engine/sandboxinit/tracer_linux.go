@@ -95,7 +95,7 @@ func runTracer(control int) int {
 	begun := func() {
 		running = true
 		c.scoped = c.scoped && scope
-		line.send(frame.Encode(kindStarted, &c.started, 6))
+		line.send(frame.Encode(kindStarted, &c.started))
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)
@@ -110,8 +110,7 @@ func runTracer(control int) int {
 		}
 		begun() // it has died of its limits
 	}
-	line.send(frame.Encode(kindTraced, &traced.Report{Calls: t.Calls()}, 4096))
-	line.send(frame.Encode(kindStatus, &status, 11))
+	line.send(frame.Encode(kindEnded, &ended{status: status, failed: traced.Report{Calls: t.Calls()}}))
 	return 0
 }
 

@@ -7,10 +7,11 @@ import (
 	"io"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 13
+const wireVersion = 14
 
 const (
 	kindSandbox      byte = 'M' // engine -> init, before the command, if the init makes its sandbox: holder.Sandbox
@@ -22,11 +23,9 @@ const (
 	kindKill         byte = 'K' // engine -> init
 	kindKillAllAtEnd byte = 'D' // engine -> init: leave no process, whatever ends the command
 	kindStarted      byte = 'R' // init -> engine, first: started
-	kindRefused      byte = 'E' // init -> engine, instead of kindStarted and kindStatus: ExecError
-	kindMountFailed  byte = 'U' // init -> engine, instead of kindStarted and kindStatus, if the sandbox could not be made: holder.MountError
-	kindTraced       byte = 'T' // init -> engine, of a command that is traced, before the last: traced.Report
-	kindUsed         byte = 'A' // init -> engine, of a command that was waited for, before the last: Used
-	kindStatus       byte = 'X' // init -> engine, last: Status
+	kindRefused      byte = 'E' // init -> engine, instead of kindStarted and kindEnded: ExecError
+	kindMountFailed  byte = 'U' // init -> engine, instead of kindStarted and kindEnded, if the sandbox could not be made: holder.MountError
+	kindEnded        byte = 'X' // init -> engine, last: ended
 )
 
 const (
@@ -58,22 +57,14 @@ func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	size := 64 + len(c.Script) + len(c.Dir) + len(c.Fresh) + 20*len(c.Rlimits) + c.Confinement.size() + len(c.Trace)
-	for _, l := range [...][]string{c.Args, c.Env} {
-		for _, s := range l {
-			size += 4 + len(s)
-		}
-	}
-	for _, m := range c.Mounts {
-		size += 21 + len(m.Path)
-	}
-	if size > maxCommand {
+	request := frame.Encode(kindCommand, c)
+	if len(request) > maxCommand {
 		return nil, errors.New("command: args, env and script are over 16 MiB")
 	}
 	if max(len(c.Args), len(c.Env), len(c.Mounts)) > frame.MaxItems {
 		return nil, errors.New("command: more than 1000000 args or variables")
 	}
-	return frame.Encode(kindCommand, c, size), nil
+	return request, nil
 }
 
 func (c *Command) Fields(w *frame.Codec) {
@@ -118,7 +109,7 @@ func (c *Confinement) Fields(w *frame.Codec) {
 		}
 		w.Long(&c.Landlock.Handled)
 		w.Long(&c.Landlock.Scoped)
-		frame.List(w, &c.Landlock.Rules, ruleSize, func(r *confine.Rule) {
+		frame.List(w, &c.Landlock.Rules, 30, func(r *confine.Rule) {
 			w.Text(&r.Path)
 			w.Long(&r.Access)
 			w.Flag(&r.Optional)
@@ -127,21 +118,6 @@ func (c *Confinement) Fields(w *frame.Codec) {
 			w.Long(&r.Ino)
 		})
 	}
-}
-
-const ruleSize = 30 // without the path
-
-func (c *Confinement) size() int {
-	size := 40 + len(c.Filter)
-	for _, path := range c.Writable {
-		size += 4 + len(path)
-	}
-	if c.Landlock != nil {
-		for _, r := range c.Landlock.Rules {
-			size += ruleSize + len(r.Path)
-		}
-	}
-	return size
 }
 
 type signalling struct{ number int }
@@ -171,11 +147,11 @@ func (s *started) Fields(c *frame.Codec) {
 
 // Fields implements [frame.Message].
 func (e *ExecError) Fields(c *frame.Codec) {
-	c.Text(&e.Op)
+	frame.Byte(c, &e.Op)
 	c.Text(&e.Path)
 	frame.Int(c, &e.Errno)
 	// MAX_ERRNO. Zero would be an error that says "errno 0".
-	if !knownOp(e.Op) || e.Errno < 1 || e.Errno > 4095 {
+	if e.Op >= ops || e.Errno < 1 || e.Errno > 4095 {
 		c.Fail("no such exec error")
 	}
 }
@@ -185,13 +161,21 @@ func (e *ExecError) Fields(c *frame.Codec) {
 func encodeRefused(x *ExecError) []byte {
 	short := *x
 	short.Path = x.Path[:min(len(x.Path), maxReport/2)]
-	return frame.Encode(kindRefused, &short, 16+len(short.Op)+len(short.Path))
+	return frame.Encode(kindRefused, &short)
 }
 
-// Fields implements [frame.Message].
-func (u *Used) Fields(c *frame.Codec) {
-	c.Long(&u.CPU)
-	c.Long(&u.Memory)
+// ended reports how the command ended, what it used, and what it failed at if it was traced.
+type ended struct {
+	status Status
+	used   Used
+	failed traced.Report
+}
+
+func (e *ended) Fields(c *frame.Codec) {
+	e.status.Fields(c)
+	c.Long(&e.used.CPU)
+	c.Long(&e.used.Memory)
+	e.failed.Fields(c)
 }
 
 // Fields implements [frame.Message].

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/engine/traced"
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
@@ -95,7 +96,7 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
-	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &Used{1 << 40, 2}}
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &ended{used: Used{1 << 40, 2}, failed: traced.Report{Calls: []traced.Call{{Target: "/x", Errno: syscall.ENOENT}}}}}
 	for code := range 256 {
 		reports = append(reports, &Status{Code: code, NewFiles: uint64(code) << 33, Ended: uint64(code) << 32})
 	}
@@ -127,13 +128,13 @@ func TestReportsRefused(t *testing.T) {
 	}
 	refuses(&Status{}, nil, []byte{0}, []byte{0, 0}, []byte{1, 1, 0}, []byte{0, 128, 0}, []byte{0, 0, 1}, []byte{0, 0, 2}, []byte{0, 0, 0, 0},
 		[]byte{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
-	refuses(&Used{}, nil, make([]byte, 15), make([]byte, 17))
+	refuses(&ended{}, nil, make([]byte, 39), make([]byte, 41))
 	refuses(&signalling{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
 	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
-	for _, x := range []*ExecError{{"", "", 1}, {"\x1b[2J", "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
+	for _, x := range []*ExecError{{ops, "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
 		refuses(&ExecError{}, frame.Payload(x))
 	}
-	if err := receive(bytes.NewReader(frame.Encode(kindStarted, &started{}, 1)), kindStatus, maxReport, &Status{}); !errors.Is(err, ErrProtocol) {
+	if err := receive(bytes.NewReader(frame.Encode(kindStarted, &started{})), kindEnded, maxReport, &ended{}); !errors.Is(err, ErrProtocol) {
 		t.Errorf("out of turn: %v", err)
 	}
 	// A count must not ask for memory that the payload does not pay for.
@@ -166,10 +167,10 @@ func FuzzDecodeCommand(f *testing.F) {
 }
 
 func FuzzReports(f *testing.F) {
-	f.Add(frame.Encode(kindStatus, &Status{Code: 7}, 0))
-	f.Add(frame.Encode(kindStatus, &Status{Code: -1, Signal: 11, CoreDumped: true}, 0))
-	f.Add(frame.Encode(kindStarted, &started{scoped: true}, 0))
-	f.Add(frame.Encode(kindSignal, &signalling{15}, 0))
+	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: 7}}))
+	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: -1, Signal: 11, CoreDumped: true}}))
+	f.Add(frame.Encode(kindStarted, &started{scoped: true}))
+	f.Add(frame.Encode(kindSignal, &signalling{15}))
 	f.Add(encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'E'})
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -177,14 +178,14 @@ func FuzzReports(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := map[byte]frame.Message{kindStatus: &Status{}, kindStarted: &started{}, kindSignal: &signalling{}, kindRefused: &ExecError{}}[k]
+		m := map[byte]frame.Message{kindEnded: &ended{}, kindStarted: &started{}, kindSignal: &signalling{}, kindRefused: &ExecError{}}[k]
 		if m == nil || frame.Decode(payload, m) != nil {
 			return
 		}
 		if x, ok := m.(*ExecError); ok {
 			_ = x.Error()
 		}
-		if again := frame.Encode(k, m, 0); !bytes.Equal(again, stream[:len(again)]) {
+		if again := frame.Encode(k, m); !bytes.Equal(again, stream[:len(again)]) {
 			t.Errorf("two encodings of one report: %q and %q", stream[:len(again)], again)
 		}
 	})

@@ -475,7 +475,7 @@ func (r *client) name() string {
 func (r *client) send(kind byte, m frame.Message) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	_ = frame.Send(r.raw, frame.Encode(kind, m, 16)) // otherwise the client is gone, and the reader notices
+	_ = frame.Send(r.raw, frame.Encode(kind, m)) // otherwise the client is gone, and the reader notices
 }
 
 // Read implements [io.Reader], and keeps received descriptors.
