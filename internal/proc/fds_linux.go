@@ -1,11 +1,6 @@
 package proc
 
-import (
-	"os"
-	"strconv"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 const lastFD = ^uint(0) >> 1 & 0x7fffffff
 
@@ -18,16 +13,7 @@ func CloseOnExecFrom(first int) error {
 		return nil
 	}
 	// Before Linux 5.11, or refused by an old container's seccomp filter.
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
-			unix.CloseOnExec(fd)
-		}
-	}
-	return nil
+	return closeOnExecFrom("/proc/self/fd", first)
 }
 
 // InARow duplicates descriptors to consecutive numbers above all of them. Descriptors that others

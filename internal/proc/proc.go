@@ -5,6 +5,7 @@ package proc
 import (
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // Failed is the exit status of an init that could not do its work. The engine uses the control
@@ -17,3 +18,44 @@ func Complain(doing string, err error) int {
 	os.Stderr.WriteString("sbxhost-init (pid " + strconv.Itoa(os.Getpid()) + "): " + doing + ": " + err.Error() + "\n")
 	return Failed
 }
+
+// closeOnExecFrom marks the descriptors that dir lists.
+func closeOnExecFrom(dir string, first int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// A Thread is an OS thread of its own, which runs one function after another.
+type Thread struct{ work chan func() }
+
+// NewThread makes a thread; see [OnOwnThread].
+func NewThread() *Thread {
+	t := &Thread{make(chan func())}
+	go OnOwnThread(func() {
+		for fn := range t.work {
+			fn()
+		}
+	})
+	return t
+}
+
+// Do runs fn on the thread, and returns after that.
+func (t *Thread) Do(fn func()) {
+	done := make(chan struct{})
+	t.work <- func() {
+		defer close(done)
+		fn()
+	}
+	<-done
+}
+
+// End ends the thread. No function may run there.
+func (t *Thread) End() { close(t.work) }

@@ -56,6 +56,26 @@ func awaitByPoller(pid int) {
 	})
 }
 
+// NewMemory makes an unnamed file in memory, which keeps its size.
+func NewMemory(name string, size int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err = f.Truncate(size); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // sigaction is the kernel's, on amd64 and arm64.
 type sigaction struct {
 	handler, flags, restorer uintptr
@@ -102,33 +122,6 @@ func OnOwnThread(fn func()) {
 	}()
 	<-done
 }
-
-// A Thread is an OS thread of its own, which runs one function after another.
-type Thread struct{ work chan func() }
-
-// NewThread makes a thread; see [OnOwnThread].
-func NewThread() *Thread {
-	t := &Thread{make(chan func())}
-	go OnOwnThread(func() {
-		for fn := range t.work {
-			fn()
-		}
-	})
-	return t
-}
-
-// Do runs fn on the thread, and returns after that.
-func (t *Thread) Do(fn func()) {
-	done := make(chan struct{})
-	t.work <- func() {
-		defer close(done)
-		fn()
-	}
-	<-done
-}
-
-// End ends the thread. No function may run there.
-func (t *Thread) End() { close(t.work) }
 
 // EmptyBounds removes every capability that the calling thread could gain when it executes a file.
 func EmptyBounds() error {

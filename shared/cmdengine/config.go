@@ -95,8 +95,8 @@ type Config struct {
 	// the engine enforces these limits itself.
 	HoldLimits bool
 
-	// Diagnose explains, with Init, why the launcher ended before the init answered. stderr is the
-	// end of its output, and status its end, nil if unknown. A nil function or result is an
+	// Diagnose explains, with Init, why the launcher ended before the init answered. stderr is its
+	// output, at most 1 MiB, and status its end, nil if unknown. A nil function or result is an
 	// ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 
@@ -109,8 +109,7 @@ type Config struct {
 
 // New makes the engine. It panics if c cannot start a command (it needs Launch, Begin with Plan, or
 // Attach), or if its Features claim hidden processes without a pid namespace. Package enginetest
-// checks the engine's claims. The engine lives as long as the process: the thread that forks for
-// it, from its first command on, does not end.
+// checks the engine's claims.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
 		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does; or Begin and Plan", c.Info.Name))
@@ -119,7 +118,7 @@ func New(c Config) shared.Engine {
 		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",
 			c.Info.Name, shared.FeatureProcessesHidden))
 	}
-	return &engine{config: c, forker: newForker()}
+	return &engine{config: c}
 }
 
 // initEnds says that the init, not the end of its launcher, ends what the command started.

@@ -72,7 +72,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	attr := sysProcAttr(c.SysProcAttr, s.credential, false)
 	attr.Setctty, attr.Ctty = cmd.TTY, 0
 	givePipes(stdio[:], s.credential)
-	process, err := s.engine.forker.process(path, c.Args, &os.ProcAttr{
+	process, err := startProcess(path, c.Args, &os.ProcAttr{
 		Dir:   dir,
 		Env:   append([]string{}, c.Env...), // nil would mean the engine's own
 		Files: append(stdio[:], extra...),

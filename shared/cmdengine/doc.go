@@ -4,7 +4,7 @@
 //
 // # What it does
 //
-//   - One OS thread, which lives as long as the engine, makes every fork. Parent-death signals, as
+//   - One OS thread, which lives as long as the process, makes every fork. Parent-death signals, as
 //     of bwrap's --die-with-parent, follow the thread that forked, not its process: at the end of a
 //     goroutine's thread they would kill a running command. On Linux the launcher, or the command
 //     without one, dies with the engine.
@@ -19,7 +19,7 @@
 // # With an init
 //
 // With [Config.Init] the launcher runs package sandboxinit's init, and the init runs the command.
-// The launcher has an empty environment, a null stdin and stdout, and a stderr whose end explains a
+// The launcher has an empty environment, a null stdin and stdout, and a stderr that explains a
 // failure; the command gets none of them. Wait returns when the launcher and its children are gone,
 // or when an init without a launcher has reported that it is alone. With a pid namespace, these are
 // all processes that the command started. If somebody kills the launcher or init, Wait returns an

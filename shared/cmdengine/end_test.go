@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -173,7 +174,7 @@ func TestLauncherOrInitKilled(t *testing.T) {
 	}{
 		"launcher": {func(r *insideRun) int { return r.process.Pid() }, "the launcher bwrap was killed by SIGKILL"},
 		"init": {func(r *insideRun) int {
-			pid := children(r.process.Pid())[0]
+			pid := proc.Children(r.process.Pid())[0]
 			return pid
 		}, "the init was killed by SIGKILL"},
 	} {
@@ -202,7 +203,7 @@ func TestStoppedInitIsKilled(t *testing.T) {
 	o := newOutput(t)
 	p := start(t, sb, sh("echo ready; sleep 1000"), o)
 	o.line()
-	pid := children(p.run.(*insideRun).process.Pid())[0]
+	pid := proc.Children(p.run.(*insideRun).process.Pid())[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +341,7 @@ func TestLauncherFails(t *testing.T) {
 	sb = open(t, c, specFor(inside))
 	_, err = sb.Start(t.Context(), sh("true"), shared.Stdio{})
 	wantError(t, err, shared.ErrBroken, "killed by SIGKILL", "xend")
-	if len(err.Error()) > 2*maxQuote+200 {
+	if len(err.Error()) > 2*proc.MaxQuote+200 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
 	}
 

@@ -11,7 +11,6 @@ import (
 
 type engine struct {
 	config Config
-	forker *forker
 
 	lookOnce sync.Once
 	groups   cgroup.Host // enforces limits here; set by limitHost

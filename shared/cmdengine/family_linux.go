@@ -1,9 +1,6 @@
 package cmdengine
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +20,7 @@ type family struct {
 // observe records the current children of pid, or all its descendants, unless pid was reaped, which
 // closes gone: its number may then be another process's.
 func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
-	of := children
+	of := proc.Children
 	if all {
 		of = descendants
 	}
@@ -54,18 +51,6 @@ func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
 		f.release()
 	default:
 	}
-}
-
-// children are those of the first thread, which forks in a launcher.
-func children(pid int) (list []int) {
-	p := strconv.Itoa(pid)
-	text, _ := os.ReadFile("/proc/" + p + "/task/" + p + "/children")
-	for _, child := range strings.Fields(string(text)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			list = append(list, n)
-		}
-	}
-	return list
 }
 
 // descendants are the children of all threads, and their descendants.

@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/orphans"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -24,7 +25,7 @@ type insideRun struct {
 	launch         *Launch
 	kind           kind
 	process        Process
-	stderr         *tail
+	stderr         *proc.Log
 	family         family
 	group          *cgroup.Group // nil if no limit needs one; members use that of their session
 	oomKillsBefore uint64        // the group's count at the start
@@ -35,11 +36,11 @@ type insideRun struct {
 	confinement *sandboxinit.Confinement
 	fresh       string // a directory whose content ends with the command; may be empty
 
-	releases   sync.Once
-	finishes   sync.Once
-	stderrTail string       // the end of its stderr; valid after finish
-	oomKills   uint64       // processes killed for lack of memory; valid after finish
-	used       shared.Usage // the group's count; valid after finish
+	releases sync.Once
+	finishes sync.Once
+	output   string       // its stderr; valid after finish
+	oomKills uint64       // processes killed for lack of memory; valid after finish
+	used     shared.Usage // the group's count; valid after finish
 
 	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus
@@ -166,11 +167,10 @@ func (r *insideRun) release() {
 	})
 }
 
-// finish waits until the launcher and all that it started are gone, and returns the end of its
-// stderr.
+// finish waits until the launcher and all that it started are gone, and returns its stderr.
 func (r *insideRun) finish() string {
-	r.finishes.Do(func() { r.stderrTail = r.close() })
-	return r.stderrTail
+	r.finishes.Do(func() { r.output = r.close() })
+	return r.output
 }
 
 func (r *insideRun) close() string {
@@ -195,7 +195,7 @@ func (r *insideRun) close() string {
 	}
 	r.release()
 	r.Conn.Close()
-	return r.stderr.finish()
+	return r.stderr.Text()
 }
 
 // unknown is the error for a command whose end nobody reported. A killed launcher takes the init
@@ -206,7 +206,7 @@ func (r *insideRun) unknown(error) error {
 	}
 	return &shared.Error{
 		Kind:    shared.ErrBroken,
-		Message: r.launcherEnd() + " before the command's end was known" + stderrSuffix(r.stderrTail),
+		Message: r.launcherEnd() + " before the command's end was known" + stderrSuffix(r.output),
 	}
 }
 
@@ -230,7 +230,7 @@ func (r *insideRun) launcherEnd() string {
 }
 
 func stderrSuffix(stderr string) string {
-	if line := quote(stderr); line != "" {
+	if line := proc.Quote(stderr); line != "" {
 		return "; it said: " + line
 	}
 	return ""

@@ -166,7 +166,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 	binary, err1 := s.init.Open()
 	null, err2 := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	engineEnd, initEnd, err3 := sandboxinit.Pair()
-	stderr, stderrEnd, err4 := newTail()
+	stderr, err4 := proc.NewLog()
 	err := errors.Join(err1, err2, err3, err4)
 	if err != nil {
 		err = &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
@@ -175,7 +175,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		if tty {
 			out = stdio[1] // it is shown as /dev/console, so that it has a name inside
 		}
-		files := append([]*os.File{null, out, stderrEnd}, c.ExtraFiles...)
+		files := append([]*os.File{null, out, stderr.File}, c.ExtraFiles...)
 		binaryFD := len(files)
 		words := sandboxinit.Argv(binaryFD, binaryFD+1)
 		spawn := c.Spawn
@@ -184,10 +184,10 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		}
 		r.process, err = spawn(ctx, c.Path, slices.Concat(c.Args, words), append(files, binary, initEnd), r.group.Directory())
 	}
-	closeAll([]*os.File{binary, null, initEnd, stderrEnd})
+	closeAll([]*os.File{binary, null, initEnd})
 	if err != nil {
 		engineEnd.Close()
-		stderr.finish()
+		stderr.Close()
 		return err
 	}
 	r.stderr = stderr
@@ -204,7 +204,7 @@ func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 		err := group.Start(attr, func() (err error) {
 			// The launcher reads these variables outside of the sandbox. nil would mean the
 			// engine's own.
-			process, err = s.engine.forker.process(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
+			process, err = startProcess(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
 			return err
 		})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -105,7 +106,7 @@ func TestGroupsOfAKilledEngine(t *testing.T) {
 		}
 		for _, launcher := range strings.Fields(string(list)) {
 			dirs = append(dirs, groupsOf(t, h, launcher)...)
-			for _, child := range children(atoi(t, launcher)) {
+			for _, child := range proc.Children(atoi(t, launcher)) {
 				if inside := groupsOf(t, h, strconv.Itoa(child)); len(inside) == 0 || !slices.Equal(inside, dirs) {
 					t.Errorf("the launcher is in %q, and its child in %q", dirs, inside)
 				}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
@@ -268,45 +267,6 @@ func TestLaunchThatGivesNothing(t *testing.T) {
 	if _, err := s.Plan(t.Context(), cmd); err == nil || !strings.Contains(err.Error(), "Launch returned neither") {
 		t.Errorf("Plan: %v", err)
 	}
-}
-
-// What is in the pipe when the time is up is kept, and nobody waits for one that
-// fills it for ever.
-func TestTailIsRead(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		tail, w, err := newTail()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Close()
-		tail.r.SetReadDeadline(time.Now().Add(-time.Second)) // as when this process did not get to run
-		<-tail.done
-		if _, err := w.WriteString("last words"); err != nil {
-			t.Fatal(err)
-		}
-		tail.done = make(chan struct{})
-		tail.read()
-		if got := tail.finish(); got != "last words" {
-			t.Fatalf("kept %q", got)
-		}
-	}
-	tail, w, err := newTail()
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for {
-			if _, err := w.WriteString("more "); err != nil {
-				return
-			}
-		}
-	}()
-	tail.finish()
-	w.Close()
-	<-written
 }
 
 // An engine cannot claim that nothing outlives a command and make no pid namespace.

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // Sweep removes the groups whose owners have died, with their processes. It returns the number of
@@ -40,8 +43,8 @@ func (h Host) Sweep() int {
 const (
 	// rounds is how often a removal is tried: for about a second.
 	rounds = 20
-	// patience, in milliseconds, is how long one process may take to end.
-	patience = 2000
+	// patience is how long one process may take to end.
+	patience = 2 * time.Second
 )
 
 // empty ends the processes of a group, and removes it.
@@ -81,19 +84,10 @@ func end(dir string) (ended int) {
 		// Check again: the number may belong to another process now.
 		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(strings.Fields(string(again)), id) {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-			await(fd)
+			proc.Ended(fd, patience)
 			ended++
 		}
 		unix.Close(fd)
 	}
 	return ended
-}
-
-// await returns when the process of a pidfd has ended, or takes too long.
-func await(pidfd int) {
-	for {
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, patience); err != unix.EINTR {
-			return
-		}
-	}
 }

@@ -37,14 +37,14 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 		more |= unix.CLONE_NEWNET
 	}
 	words := []string{fdPath + strconv.Itoa(binaryFD), arg}
-	c, said, err := spawn(-1, words, more, theirs, nil, config)
+	c, log, err := spawn(-1, words, more, theirs, nil, config)
 	if err != nil {
 		ours.Close()
 		return nil, err
 	}
 	go func() {
 		<-c.gone
-		said()
+		log.Close()
 	}()
 	return &Alone{c, ours}, nil
 }

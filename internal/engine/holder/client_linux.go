@@ -21,7 +21,7 @@ import (
 // Client is a connection to a session's holder. Any goroutine may call its methods.
 type Client struct {
 	conn *frame.Conn
-	log  func() string // the output of a crashed holder; call it once
+	log  *proc.Log // the output of a holder that was started here
 	// holder is the process at the other end, if it is known; exited is closed when the holder, a
 	// child of this process, was reaped, and nil if it is no child.
 	holder *os.Process
@@ -85,7 +85,7 @@ func (c *Client) watch() {
 	_, _, err := c.conn.Next(0) // all answers come over other connections
 	c.conn.Close()
 	c.conn.Discard()
-	lost, output := error(ErrLost), c.log()
+	lost, output := error(ErrLost), proc.Quote(c.log.Text())
 	if errors.Is(err, os.ErrClosed) {
 		lost = fmt.Errorf("%w: the connection was closed", ErrLost)
 	} else if output != "" {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -138,7 +136,7 @@ func dial(ctx context.Context, dir, uid int) (*Client, error) {
 		unix.Close(fd)
 		return nil, errors.Join(errors.New("the session's holder is another user's"), err)
 	}
-	c := &Client{log: func() string { return "" }}
+	c := &Client{}
 	if c.conn, err = frame.NewConn(fd); err != nil {
 		return nil, err
 	}
@@ -184,7 +182,7 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 	if ended(err) {
 		// Not an old one that was about to go: this one has just begun.
 		err = errors.New("it ended before it was ready")
-		if output := log(); output != "" {
+		if output := proc.Quote(log.Text()); output != "" {
 			err = fmt.Errorf("%w; it said: %s", err, output)
 		}
 	}
@@ -203,7 +201,7 @@ func openLock(dir int) (*os.File, error) {
 // spawn executes the holder with these words, and the names of this process's namespaces, in
 // namespaces of its own, and in more if it is an init. One with a directory belongs to all clients, and ends with the last connection. One that is alone dies with
 // this process, even if it is stopped.
-func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, said func() string, err error) {
+func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, log *proc.Log, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
 		return nil, nil, err
@@ -219,17 +217,21 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		return nil, nil, err
 	}
 	defer null.Close()
-	log, said, err := openLog()
+	log, err = proc.NewLog()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer log.Close()
+	defer func() {
+		if err != nil {
+			log.Close()
+		}
+	}()
 	spaces, err := OwnNamespaces()
 	if err != nil {
 		return nil, nil, err
 	}
 	words = append(words, spaces...)
-	files := []*os.File{null, log, log, first, binary}
+	files := []*os.File{null, log.File, log.File, first, binary}
 	if lock != nil {
 		files = append(files, lock)
 	}
@@ -240,9 +242,9 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		Sys:   attr,
 	})
 	if err != nil {
-		return nil, nil, &MountError{Index: -1, Call: CallClone, Reason: err.Error(), Errno: errnoOf(err)}
+		return nil, nil, mountError(CallClone, err)
 	}
-	return process, said, nil
+	return process, log, nil
 }
 
 // A child is a process that was started here; its end is valid after gone is closed.
@@ -358,37 +360,4 @@ func parseIDMap(text string) []syscall.SysProcIDMap {
 		m = append(m, syscall.SysProcIDMap{ContainerID: int(inside), HostID: int(inside), Size: int(size)})
 	}
 	return m
-}
-
-// maxSaid is how much of a crash is quoted, in bytes.
-const maxSaid = 1 << 10
-
-// openLog returns a file in memory for a holder's last words. said reads them, once, as one line.
-func openLog() (log *os.File, said func() string, err error) {
-	fd, err := unix.MemfdCreate("sbxhost-holder", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("opening the log", err)
-	}
-	log = os.NewFile(uintptr(fd), "log")
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		log.Close()
-		return nil, nil, os.NewSyscallError("opening the log", err)
-	}
-	kept := os.NewFile(uintptr(own), "log")
-	return log, func() string {
-		defer kept.Close()
-		return oneLine(io.NewSectionReader(kept, 0, maxSaid))
-	}, nil
-}
-
-func oneLine(r io.Reader) string {
-	b, _ := io.ReadAll(io.LimitReader(r, maxSaid))
-	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }

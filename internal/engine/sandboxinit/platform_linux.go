@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 func openBinary(b Binary) (*os.File, error) {
@@ -34,16 +36,12 @@ const ownFDs = "/proc/self/fd/"
 // Sealed is an unnamed file in memory with that content, which nobody can change any more, at its
 // start.
 func Sealed(name, content string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if err == syscall.EINVAL { // before Linux 6.3
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	}
+	f, err := proc.NewMemory(name, int64(len(content)))
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), name)
 	if _, err = f.WriteAt([]byte(content), 0); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_WRITE)
 	}
 	if err != nil {
 		f.Close()

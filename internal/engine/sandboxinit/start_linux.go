@@ -56,8 +56,9 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	}
 	u, refused := prepare(cmd, from.confinement, prog, files)
 	if refused == nil {
-		from.run(func() { refused = u.fork() })
+		from.thread.Do(func() { refused = u.fork() })
 	}
+	from.thread.End()
 	if refused != nil {
 		u.close()
 		return child{}, refused
@@ -85,29 +86,19 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 type confined struct {
 	confinement    *Confinement
 	scoped, rooted bool
-	work           chan func()
-	done           chan struct{}
+	thread         *proc.Thread
 }
 
 // confineThread makes a confined. stdio are the command's descriptors, if they have arrived; tty
 // says that the command has a terminal.
 func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
-	c := &confined{confinement: by, work: make(chan func()), done: make(chan struct{})}
-	bound := make(chan *ExecError)
-	go proc.OnOwnThread(func() {
-		refused := c.bind(by, tty, stdio)
-		if bound <- refused; refused == nil {
-			(<-c.work)()
-			close(c.done)
-		}
-	})
-	return c, <-bound
-}
-
-// run does something on the thread, once. The thread ends with it.
-func (c *confined) run(f func()) {
-	c.work <- f
-	<-c.done
+	c := &confined{confinement: by, thread: proc.NewThread()}
+	var refused *ExecError
+	c.thread.Do(func() { refused = c.bind(by, tty, stdio) })
+	if refused != nil {
+		c.thread.End()
+	}
+	return c, refused
 }
 
 // bind applies a command's confinement to the calling thread.
