@@ -98,50 +98,46 @@ func lock(dir string) (*os.File, error) {
 // period is the time, in microseconds, over which processor time is counted: the kernel's default.
 const period = 100_000
 
-func (l Limits) write(version int, dir string, c Controller) error {
-	set := func(name, value string) error {
-		return os.WriteFile(filepath.Join(dir, name), []byte(value), 0)
-	}
+// A setting is a file of a group, with what to write into it.
+type setting struct {
+	file, value string
+	swap        bool // one such file suffices, and not every kernel has one
+}
+
+// settings are those for the limit of a controller. The first one needs the controller.
+func (l Limits) settings(version int, c Controller) []setting {
 	// The kernel accepts at least a millisecond.
 	quota := strconv.FormatUint(uint64(max(1000, math.Floor(l.CPUs*period))), 10)
 	bytes := strconv.FormatUint(l.Memory, 10)
 	switch {
 	case c == PIDs:
-		return set("pids.max", strconv.FormatUint(l.PIDs, 10))
-	case version == 2 && c == CPU:
-		return set("cpu.max", quota+" "+strconv.Itoa(period))
-	case version == 2:
-		if err := set("memory.max", bytes); err != nil {
-			return err
-		}
-		return unlessAbsent(set("memory.swap.max", "0"))
+		return []setting{{file: "pids.max", value: strconv.FormatUint(l.PIDs, 10)}}
+	case c == CPU && version == 2:
+		return []setting{{file: "cpu.max", value: quota + " " + strconv.Itoa(period)}}
 	case c == CPU:
-		if err := set("cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
-			return err
-		}
-		// More than a group around this one has, as in a container, is unusable: version 1 refuses
-		// it, and that group enforces the limit.
-		if err := set("cpu.cfs_quota_us", quota); !errors.Is(err, unix.EINVAL) {
-			return err
-		}
-		return nil
-	}
-	if err := set("memory.limit_in_bytes", bytes); err != nil {
-		return err
+		return []setting{{file: "cpu.cfs_quota_us", value: quota}}
+	case version == 2:
+		return []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", swap: true}}
 	}
 	// Memory and swap together. A kernel that does not count swap gets none to use.
-	err := set("memory.memsw.limit_in_bytes", bytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return unlessAbsent(set("memory.swappiness", "0"))
-	}
-	return err
+	return []setting{{file: "memory.limit_in_bytes", value: bytes}, {file: "memory.memsw.limit_in_bytes", value: bytes, swap: true}, {file: "memory.swappiness", value: "0", swap: true}}
 }
 
-func unlessAbsent(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func (l Limits) write(version int, dir string, c Controller) error {
+	for _, s := range l.settings(version, c) {
+		err := os.WriteFile(filepath.Join(dir, s.file), []byte(s.value), 0)
+		switch {
+		case err == nil && s.swap:
+			return nil
+		case err == nil, s.swap && errors.Is(err, fs.ErrNotExist):
+		case s.file == "cpu.cfs_quota_us" && errors.Is(err, unix.EINVAL):
+			// More than a group around this one has, as in a container, is unusable: version 1 refuses
+			// it, and that group enforces the limit.
+		default:
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Directory is the group's in the hierarchy of version 2, in which a process can begin; nil if it

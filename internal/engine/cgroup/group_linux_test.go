@@ -130,7 +130,7 @@ func TestLimitsAreWritten(t *testing.T) {
 		"cpu.max": "150000 100000", "cpu.cfs_quota_us": "150000"}
 	for _, m := range g.members {
 		for _, c := range m.part.hold {
-			name := limitFile(m.part.place.Version, c)
+			name := Limits{}.settings(m.part.place.Version, c)[0].file
 			text, err := os.ReadFile(filepath.Join(m.dir, name))
 			if err != nil || strings.TrimSpace(string(text)) != want[name] {
 				t.Errorf("%s: %q, %v; want %s", name, text, err, want[name])
@@ -156,7 +156,7 @@ func TestLessTimeAround(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Rmdir(inner)
-		if _, err := os.Lstat(filepath.Join(inner, limitFile(m.part.place.Version, CPU))); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(inner, Limits{}.settings(m.part.place.Version, CPU)[0].file)); errors.Is(err, fs.ErrNotExist) {
 			continue // version 2 has nothing there until it is asked for
 		}
 		if err := (Limits{CPUs: 1.5}).write(m.part.place.Version, inner, CPU); err != nil {

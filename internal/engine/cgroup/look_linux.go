@@ -40,19 +40,6 @@ func Look() Host {
 	return h
 }
 
-// limitFile is the file for the limit of a controller.
-func limitFile(version int, c Controller) string {
-	switch {
-	case c == PIDs:
-		return "pids.max"
-	case version == 2:
-		return string(c) + ".max"
-	case c == Memory:
-		return "memory.limit_in_bytes"
-	}
-	return "cpu.cfs_quota_us"
-}
-
 // try returns the controllers that work in groups made in dir.
 func try(version int, dir string) []Controller {
 	// To move a process into a group needs write permission for the group around both.
@@ -78,7 +65,7 @@ func try(version int, dir string) []Controller {
 func present(version int, group string) []Controller {
 	var out []Controller
 	for _, c := range [...]Controller{Memory, CPU, PIDs} {
-		if unix.Access(filepath.Join(group, limitFile(version, c)), unix.W_OK) == nil {
+		if unix.Access(filepath.Join(group, Limits{}.settings(version, c)[0].file), unix.W_OK) == nil {
 			out = append(out, c)
 		}
 	}
