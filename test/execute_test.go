@@ -28,7 +28,7 @@ var executes = map[string]string{
 	"internal/launch/pin_linux.go executePinned":                   "executes by descriptor the program that hostpath has checked and whose checksum was verified",
 	"internal/launch/pin_other.go executePinned":                   "executes a private copy of such a program",
 	"cmd/sbx/main.go main":                                         "becomes the sbxhost beside it, which hostpath has checked",
-	"shared/cmdengine/forker.go startProcess":                           "starts a launcher, which its engine has checked, or the init",
+	"shared/cmdengine/forker.go startProcess":                      "starts a launcher, which its engine has checked, or the init",
 	"plugins/bwrap/engine_linux.go launch":                         "names the launcher that locate has checked, for cmdengine",
 	"plugins/seatbelt/launch.go launch":                            "names sandbox-exec by its fixed path, for cmdengine",
 	"plugins/landlock/engine_linux.go launch":                      "names the init, for cmdengine",

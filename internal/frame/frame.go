@@ -90,6 +90,18 @@ func Read(r io.Reader, limit int) (kind byte, payload []byte, err error) {
 	return header[4], payload, nil
 }
 
+// Expect reads the one message that can come now.
+func Expect(r io.Reader, kind byte, limit int, m Message) error {
+	got, payload, err := Read(r, limit)
+	if err != nil {
+		return err
+	}
+	if got != kind {
+		return Malformed("out of turn")
+	}
+	return Decode(payload, m)
+}
+
 // Fail makes the read an error.
 func (c *Codec) Fail(what string) {
 	if c.err == nil {

@@ -96,3 +96,19 @@ func Ended(pidfd int, patience time.Duration) bool {
 		}
 	}
 }
+
+// Kill kills a process and waits at most patience for its end, if it still is the one that is meant:
+// by now its number may be another's. It reports whether it was.
+func Kill(pid int, still func(pid int) bool, patience time.Duration) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false // it has ended
+	}
+	defer unix.Close(fd)
+	if !still(pid) {
+		return false
+	}
+	unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	Ended(fd, patience)
+	return true
+}

@@ -34,7 +34,7 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return x
 	case e.Op == sandboxinit.OpInterpreter:
 		return &shared.Error{
-			Kind: kindOf(e), Message: fmt.Sprintf("%q exists, but its interpreter or loader does not", e.Path),
+			Kind: shared.ErrNotFound, Message: fmt.Sprintf("%q exists, but its interpreter or loader does not", e.Path),
 			Hint: "install it, or correct the first line",
 		}
 	case e.NotFound():
@@ -67,13 +67,6 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s: %s", e.Path, reason)}
 	}
 	return &shared.Error{Kind: shared.ErrUnavailable, Message: e.Error()}
-}
-
-func kindOf(e *sandboxinit.ExecError) error {
-	if e.NotFound() {
-		return shared.ErrNotFound
-	}
-	return shared.ErrNotExecutable
 }
 
 // launchError explains why a launcher, at its absolute path, could not start.

@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -32,15 +30,7 @@ func awaitGroup(pgid int) {
 			return
 		}
 		for _, pid := range alive {
-			fd, err := unix.PidfdOpen(pid, 0)
-			if err != nil {
-				continue // it has ended
-			}
-			// Check again: the number may belong to another process now, which may live long.
-			if inGroup(pid, pgid) {
-				proc.Ended(fd, time.Until(deadline))
-			}
-			unix.Close(fd)
+			proc.Kill(pid, func(pid int) bool { return inGroup(pid, pgid) }, time.Until(deadline))
 		}
 	}
 }

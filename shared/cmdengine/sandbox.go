@@ -217,20 +217,16 @@ func (s *sandbox) check(cmd *shared.Command) error {
 		return err
 	}
 	info := &s.engine.config.Info
-	if cmd.TTY && !info.Features.Has(shared.FeatureTTY) {
-		return &shared.Error{
-			Kind: shared.ErrUnsupported, Attribute: "tty",
-			Message: fmt.Sprintf("engine %q takes no terminal", info.Name), Hint: "run the command without one",
-		}
+	refused := func(attribute, message, hint string) error {
+		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message, Hint: hint}
 	}
-	if cmd.Trace && s.session != nil {
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "the engine does not trace a command of a session with processes", Hint: "run it in a sandbox of its own"}
-	}
-	if cmd.Trace && !info.Features.Has(shared.FeatureTrace) {
-		return &shared.Error{
-			Kind: shared.ErrUnsupported, Attribute: "trace",
-			Message: fmt.Sprintf("engine %q traces no commands", info.Name), Hint: "run the command without a trace",
-		}
+	switch {
+	case cmd.TTY && !info.Features.Has(shared.FeatureTTY):
+		return refused("tty", fmt.Sprintf("engine %q takes no terminal", info.Name), "run the command without one")
+	case cmd.Trace && s.session != nil:
+		return refused("trace", "the engine does not trace a command of a session with processes", "run it in a sandbox of its own")
+	case cmd.Trace && !info.Features.Has(shared.FeatureTrace):
+		return refused("trace", fmt.Sprintf("engine %q traces no commands", info.Name), "run the command without a trace")
 	}
 	return nil
 }

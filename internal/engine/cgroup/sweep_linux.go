@@ -72,22 +72,15 @@ func end(dir string) (ended int) {
 	if err != nil {
 		return 0
 	}
+	in := func(pid int) bool {
+		again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		return err == nil && slices.Contains(strings.Fields(string(again)), strconv.Itoa(pid))
+	}
 	for _, id := range strings.Fields(string(list)) {
-		pid, err := strconv.Atoi(id)
-		if err != nil || pid <= 0 {
-			continue // zero is a process of another pid namespace
-		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		// Check again: the number may belong to another process now.
-		if again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(strings.Fields(string(again)), id) {
-			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-			proc.Ended(fd, patience)
+		// Zero is a process of another pid namespace.
+		if pid, err := strconv.Atoi(id); err == nil && pid > 0 && proc.Kill(pid, in, patience) {
 			ended++
 		}
-		unix.Close(fd)
 	}
 	return ended
 }

@@ -46,21 +46,33 @@ func runKeep(path, initArg string) int {
 	if code != 0 {
 		return code
 	}
-	k, c := newKeeper(initArg), &client{line: l}
-	for {
+	if newKeeper(initArg).serve(l) != nil {
+		return proc.Failed // the engine notices, and everything inside ends: nobody waits for an unknown command
+	}
+	return 0
+}
+
+// serve accepts the commands of one engine until it is gone.
+func (k *keeper) serve(l line) (failed error) {
+	c := &client{line: l}
+	for failed == nil {
 		number, fds, err := l.receive(handedOver)
 		if err == nil {
 			err = k.begin(c, number, fds)
 			frame.CloseAll(fds)
 		}
-		switch {
-		case err == io.EOF:
-			return 0
-		case err != nil:
-			// The engine notices, and everything inside ends: nobody waits for an unknown command.
-			return proc.Complain("starting an init", err)
+		if err == io.EOF {
+			break
+		}
+		if failed = err; err != nil {
+			proc.Complain("starting an init", err)
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.gone = true // its number may be another's from now on
+	syscall.Close(int(l))
+	return failed
 }
 
 func (k *keeper) begin(c *client, number uint64, fds []int) error {

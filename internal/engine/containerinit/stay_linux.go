@@ -1,14 +1,12 @@
 package containerinit
 
 import (
-	"io"
 	"os"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -35,29 +33,6 @@ func runStay(path, initArg string) int {
 		default:
 			return proc.Complain("accepting an engine", err)
 		}
-	}
-}
-
-// serve accepts the commands of one engine until it is gone.
-func (k *keeper) serve(l line) {
-	c := &client{line: l}
-	for {
-		number, fds, err := l.receive(handedOver)
-		if err == nil {
-			err = k.begin(c, number, fds)
-			frame.CloseAll(fds)
-		}
-		if err == nil {
-			continue
-		}
-		if err != io.EOF {
-			proc.Complain("starting an init", err)
-		}
-		k.mu.Lock()
-		c.gone = true // its number may be another's from now on
-		syscall.Close(int(l))
-		k.mu.Unlock()
-		return
 	}
 }
 

@@ -44,15 +44,12 @@ func nested(status string) bool {
 	return len(strings.Fields(proc.StatusField(status, "NSpid"))) != 1
 }
 
+// overflowUID is the user of processes that have no name here; usually 65534.
 func overflowUID() int {
-	const usual = 65534
-	b, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err != nil {
-		return usual
-	}
+	b, _ := os.ReadFile("/proc/sys/kernel/overflowuid")
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil {
-		return usual
+		return 65534
 	}
 	return n
 }

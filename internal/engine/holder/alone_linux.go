@@ -64,15 +64,7 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 	stop := context.AfterFunc(ctx, func() { a.conn.Close() })
 	var made ownMade
 	if err = a.conn.Write(msgOwn, &ownOf{scratch, nodeOf(&st), sources}); err == nil {
-		var kind byte
-		var payload []byte
-		kind, payload, err = a.conn.Next(maxPayload)
-		if err == nil && kind != msgOwn {
-			err = frame.Malformed("out of turn")
-		}
-		if err == nil {
-			err = frame.Decode(payload, &made)
-		}
+		err = frame.Expect(a.conn, msgOwn, maxPayload, &made)
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)

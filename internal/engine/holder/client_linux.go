@@ -108,7 +108,7 @@ func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
 // Prepare makes the holder begin with the tree of a plan, for which an init will soon start. The
 // holder then checks it, like each existing tree.
 func (c *Client) Prepare(plan Plan) {
-	message := frame.Encode(msgTree, &planned{plan.encoded})
+	message := frame.Encode(msgTree, &plan)
 	if len(message)-frame.HeaderSize > maxPayload {
 		return // the starter of an init receives it
 	}

@@ -137,7 +137,7 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 	var m frame.Message
 	switch {
 	case kind == msgTree && about == nil:
-		m = &planned{}
+		m = &Plan{}
 	case kind == msgOverlay && about == nil:
 		m = &overlayOf{}
 	case kind == msgSame && about != nil:
@@ -150,10 +150,10 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 	if err := frame.Decode(payload, m); err != nil {
 		return err
 	}
-	if m, ok := m.(*planned); ok {
+	if m, ok := m.(*Plan); ok {
 		c.alive.Go(func() {
 			// A failure repeats for the starter of an init in it, who receives it.
-			if t, failed := c.server.enter(m.plan, false); failed == nil {
+			if t, failed := c.server.enter(m.encoded, false); failed == nil {
 				c.server.exit(t)
 			}
 		})

@@ -11,7 +11,7 @@ const wireVersion = 13
 const (
 	msgOverlay  byte = 'L' // request: overlayOf
 	msgOwn      byte = 'O' // starter -> Alone: ownOf; Alone -> starter: ownMade
-	msgTree     byte = 'T' // client -> holder: planned; nobody answers
+	msgTree     byte = 'T' // client -> holder: Plan, for which a run is about to ask; nobody answers
 	msgRun      byte = 'R' // request, or one over the connection of the init that it joins: run; with files
 	msgSame     byte = 'S' // request over the connection of an init: number
 	msgDone     byte = 'D' // answer: number; of a run, with the pidfd. Also holder -> client, first
@@ -63,11 +63,6 @@ func decodePlan(b []byte) (ops []Op, err error) {
 type number struct{ value uint32 }
 
 func (m *number) Fields(c *frame.Codec) { frame.Int(c, &m.value) }
-
-// A planned is a tree that a run is about to ask for.
-type planned struct{ plan string }
-
-func (m *planned) Fields(c *frame.Codec) { c.Text(&m.plan) }
 
 // A run is the request to start an init.
 type run struct {

@@ -29,29 +29,16 @@ func Kill(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
 		for _, pid := range orphans {
-			end(pid, func(pid int) bool {
+			proc.Kill(pid, func(pid int) bool {
 				_, orphan := look(pid)
 				return orphan
-			})
+			}, 0)
 		}
 		left := time.Until(deadline)
 		if left <= 0 || len(launchers) == 0 {
 			return
 		}
 		awaitAny(launchers, left)
-	}
-}
-
-// end kills a process if it is still one of these. It checks its number again while it holds it:
-// the process may have ended, and the number be another's.
-func end(pid int, is func(pid int) bool) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	if is(pid) {
-		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }
 

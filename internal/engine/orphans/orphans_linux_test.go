@@ -143,3 +143,5 @@ func held(t *testing.T, pid int) (n int) {
 	}
 	return n
 }
+
+func end(pid int, is func(pid int) bool) { proc.Kill(pid, is, 0) }

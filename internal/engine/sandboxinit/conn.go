@@ -369,16 +369,9 @@ func (c *Conn) converse() error {
 }
 
 func (c *Conn) awaitEnd() error {
-	kind, payload, err := frame.Read(c.f, maxReport+traced.MaxReport)
-	switch {
-	case err != nil:
-		return lost(err)
-	case kind != kindEnded:
-		return frame.Malformed("out of turn")
-	}
 	var end ended
-	if err := frame.Decode(payload, &end); err != nil {
-		return err
+	if err := frame.Expect(c.f, kindEnded, maxReport+traced.MaxReport, &end); err != nil {
+		return lost(err)
 	}
 	c.end = end
 	return nil

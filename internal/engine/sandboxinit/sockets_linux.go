@@ -3,7 +3,6 @@ package sandboxinit
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -78,17 +77,8 @@ func (s *Sockets) ask(kind SocketKind) (*os.File, error) {
 	if _, err := s.line.Write([]byte{byte(kind)}); err != nil {
 		return nil, err
 	}
-	var n int
-	var fds []int
-	var failed error
-	err = raw.Read(func(fd uintptr) bool {
-		var reply [1]byte
-		n, fds, failed = frame.Receive(int(fd), reply[:])
-		return failed != unix.EAGAIN
-	})
-	if err = errors.Join(err, failed); err == nil && n == 0 {
-		err = io.ErrUnexpectedEOF
-	}
+	var reply [1]byte
+	_, fds, err := frame.ReceivePolled(raw, reply[:])
 	if err == nil && kind == Resets && len(fds) == 0 {
 		return nil, ErrNoResets
 	}

@@ -73,7 +73,7 @@ func (t *tracerProcess) status() Status {
 func runTracer(control int) int {
 	line := controlSocket(control)
 	cmd := &Command{}
-	if receive(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
+	if frame.Expect(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
 		return 1
 	}
 	// The command must not signal its tracer, if the kernel can prevent that.

@@ -4,7 +4,6 @@ package sandboxinit
 
 import (
 	"errors"
-	"io"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
@@ -40,18 +39,6 @@ const (
 
 // ErrProtocol is wrapped by errors about messages that no init sends.
 var ErrProtocol = frame.ErrMalformed
-
-// receive reads the one message that can come now.
-func receive(r io.Reader, kind byte, limit int, m frame.Message) error {
-	k, payload, err := frame.Read(r, limit)
-	if err != nil {
-		return err
-	}
-	if k != kind {
-		return frame.Malformed("out of turn")
-	}
-	return frame.Decode(payload, m)
-}
 
 func encodeCommand(c *Command) ([]byte, error) {
 	if err := c.validate(); err != nil {

@@ -134,7 +134,7 @@ func TestReportsRefused(t *testing.T) {
 	for _, x := range []*ExecError{{ops, "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
 		refuses(&ExecError{}, frame.Payload(x))
 	}
-	if err := receive(bytes.NewReader(frame.Encode(kindStarted, &started{})), kindEnded, maxReport, &ended{}); !errors.Is(err, ErrProtocol) {
+	if err := frame.Expect(bytes.NewReader(frame.Encode(kindStarted, &started{})), kindEnded, maxReport, &ended{}); !errors.Is(err, ErrProtocol) {
 		t.Errorf("out of turn: %v", err)
 	}
 	// A count must not ask for memory that the payload does not pay for.
