@@ -3,7 +3,7 @@
 // message describes its payload once, for both directions. Both sides are of one release: they
 // refuse another version, and never negotiate.
 //
-// The package uses the standard library alone: it is part of the init's lean binary.
+// The package uses only the standard library and x/sys: it is part of the init's lean binary.
 package frame
 
 import (
