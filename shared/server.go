@@ -82,7 +82,7 @@ func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, 
 	if err != nil {
 		return nil, err
 	}
-	return infoToPB(&info), nil
+	return pb.To[pb.InfoReply](&info), nil
 }
 
 func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeReply, err error) {
@@ -91,7 +91,7 @@ func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeRepl
 	if err != nil {
 		return nil, err
 	}
-	return probeToPB(&probe), nil
+	return pb.To[pb.ProbeReply](&probe), nil
 }
 
 func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
@@ -103,7 +103,7 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 	}
 	opened, err := s.engine.Open(WithProgress(ctx, func(e Event) {
 		// If Send fails, the call has ended, and so has ctx.
-		_ = stream.Send(&pb.OpenReply{Progress: eventToPB(&e)})
+		_ = stream.Send(&pb.OpenReply{Progress: pb.To[pb.Event](&e)})
 	}), spec)
 	s.enough()
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseRep
 	reply := &pb.CloseReply{}
 	if t, ok := box.Sandbox.(EventDrainer); ok {
 		for _, e := range t.DrainEvents() {
-			reply.Events = append(reply.Events, eventToPB(&e))
+			reply.Events = append(reply.Events, pb.To[pb.Event](&e))
 		}
 	}
 	s.forget(in.GetSandboxId())
@@ -199,7 +199,7 @@ func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply,
 	if err != nil {
 		return nil, err
 	}
-	return planToPB(&plan), nil
+	return pb.To[pb.PlanReply](&plan), nil
 }
 
 func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.SignalReply, err error) {

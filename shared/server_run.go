@@ -55,7 +55,7 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 		s.kill(p)
 		return err
 	}
-	reply := &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: resultToPB(&p.result)}}
+	reply := &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: pb.To[pb.Result](&p.result)}}
 	if p.err != nil {
 		reply.Kind = &pb.RunReply_Broken{Broken: errorToPB(p.err)}
 	}
@@ -142,9 +142,9 @@ func (s *server) attend(stream pb.Engine_RunServer, p *servedProcess) error {
 				events = nil
 				continue
 			}
-			event := eventToPB(&e)
+			event := pb.To[pb.Event](&e)
 			if event.Size() > wire.MaxMessage-64 { // for the message around it
-				event = eventToPB(&Event{Kind: EventDropped, Time: e.Time, Message: "it was longer than a message can be", Details: map[string]string{"count": "1"}})
+				event = pb.To[pb.Event](&Event{Kind: EventDropped, Time: e.Time, Message: "it was longer than a message can be", Details: map[string]string{"count": "1"}})
 			}
 			if err := stream.Send(&pb.RunReply{Kind: &pb.RunReply_Event{Event: event}}); err != nil {
 				return err

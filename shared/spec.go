@@ -245,6 +245,9 @@ func (s *Spec) Validate() error {
 	if len(s.Network.Inject.Credentials) > 0 && s.Network.Mode != NetworkNames {
 		return invalid("credentials", "credentials are put into requests for the network %q", s.Network.Mode)
 	}
+	if slices.Contains(s.Network.HostPorts, 0) {
+		return invalid("host_ports", "0 is not a port")
+	}
 	if s.Limits.CPUs < 0 {
 		return invalid("limits.cpus", "is negative")
 	}

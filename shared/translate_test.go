@@ -17,7 +17,7 @@ func TestUnknownValues(t *testing.T) {
 		{"filesystem", &pb.Spec{Filesystem: 2}},
 		{"filesystem", &pb.Spec{Filesystem: -1}},
 		{"network", &pb.Spec{Network: &pb.Network{Mode: 3}}},
-		{"host_ports", &pb.Spec{Network: &pb.Network{HostPorts: []uint32{1, 65536}}}},
+		{"host_ports[1]", &pb.Spec{Network: &pb.Network{HostPorts: []uint32{1, 65536}}}},
 		{"table[1]", &pb.Spec{Table: []*pb.Entry{{}, {Access: 5}}}},
 		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Missing: 3}}}},
 		{"table[0]", &pb.Spec{Table: []*pb.Entry{{Access: -1}}}},

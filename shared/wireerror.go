@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,7 +44,7 @@ func errorText(s string) string {
 	if len(s) > maxErrorText {
 		s = s[:maxErrorText] + "..."
 	}
-	return wire.Text(s)
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func kindOf(err error) wireKind {

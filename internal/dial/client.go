@@ -44,7 +44,7 @@ func (c *client) Info(ctx context.Context) (shared.Info, error) {
 	if err != nil {
 		return shared.Info{}, errorFromStatus(err)
 	}
-	return infoFromPB(reply), nil
+	return pb.From[shared.Info](reply)
 }
 
 func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
@@ -52,7 +52,7 @@ func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
 	if err != nil {
 		return shared.Probe{}, errorFromStatus(err)
 	}
-	return probeFromPB(reply), nil
+	return pb.From[shared.Probe](reply)
 }
 
 // firstReply makes a call whose stream outlives ctx, and waits under ctx for the first message that
@@ -95,7 +95,7 @@ func (c *client) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		return true
 	}
 	_, reply, cancel, err := firstReply(ctx, passing, func(ctx context.Context) (grpc.ServerStreamingClient[pb.OpenReply], error) {
-		return c.engine.Open(ctx, &pb.OpenRequest{Spec: specToPB(&spec)})
+		return c.engine.Open(ctx, &pb.OpenRequest{Spec: pb.To[pb.Spec](&spec)})
 	})
 	if err != nil {
 		return nil, err
@@ -128,11 +128,11 @@ func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Pl
 	if s.closed.Load() {
 		return shared.Plan{}, errSandboxClosed()
 	}
-	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: commandToPB(&cmd)})
+	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)})
 	if err != nil {
 		return shared.Plan{}, errorFromStatus(err)
 	}
-	return planFromPB(reply), nil
+	return pb.From[shared.Plan](reply)
 }
 
 func (s *clientSandbox) Close(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 	if err := stdio.Validate(); err != nil {
 		return nil, err
 	}
-	req := &pb.RunRequest{SandboxId: s.id, Command: commandToPB(&cmd)}
+	req := &pb.RunRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)}
 	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
 	if err := s.client.sendStdio(ctx, req, stdio); err != nil {
 		return nil, &NotAskedError{err}

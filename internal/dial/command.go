@@ -48,7 +48,8 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 			}
 			p.events.put(eventFromPB(kind.Event))
 		case *pb.RunReply_Exited:
-			p.result, ended = resultFromPB(kind.Exited), true
+			p.result, _ = pb.From[shared.Result](kind.Exited)
+			p.result.Usage.CPU, ended = max(0, p.result.Usage.CPU), true
 			if p.err = possible(p.result.Status); p.err != nil {
 				p.result = shared.Result{}
 			}

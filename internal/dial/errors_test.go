@@ -49,19 +49,19 @@ func FuzzReplies(f *testing.F) {
 			err    pb.Error
 		}
 		if proto.Unmarshal(b, &m.info) == nil {
-			infoFromPB(&m.info)
+			pb.From[shared.Info](&m.info)
 		}
 		if proto.Unmarshal(b, &m.probe) == nil {
-			probeFromPB(&m.probe)
+			pb.From[shared.Probe](&m.probe)
 		}
 		if proto.Unmarshal(b, &m.plan) == nil {
-			planFromPB(&m.plan)
+			pb.From[shared.Plan](&m.plan)
 		}
 		if proto.Unmarshal(b, &m.event) == nil {
-			eventFromPB(&m.event)
+			pb.From[shared.Event](&m.event)
 		}
 		if proto.Unmarshal(b, &m.result) == nil {
-			resultFromPB(&m.result)
+			pb.From[shared.Result](&m.result)
 		}
 		if proto.Unmarshal(b, &m.err) == nil && errorFromPB(&m.err) == nil {
 			t.Errorf("%v became nil", &m.err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
 
 // maxEvents bounds the events that wait for a slow or absent reader.
@@ -45,4 +46,10 @@ func (b *eventBuffer) close() {
 		}
 	}
 	close(b.ch)
+}
+
+// eventFromPB returns an event. Its message has no numbers that could be unknown.
+func eventFromPB(in *pb.Event) shared.Event {
+	e, _ := pb.From[shared.Event](in)
+	return e
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 )
 
 // PluginName is go-plugin's name for an engine.
@@ -105,37 +104,3 @@ func ParseReattach(text string) (map[string]Reattach, error) {
 	}
 	return engines, nil
 }
-
-// Text makes s valid for a protobuf string, which must be UTF-8. Otherwise one bad byte in a file
-// name would prevent the whole message, and with it the error that the message reports.
-func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// TextMap is [Text] of each key and value; empty becomes nil.
-func TextMap(in map[string]string) map[string]string {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(in))
-	for k, v := range in {
-		out[Text(k)] = Text(v)
-	}
-	return out
-}
-
-// List converts a list; an empty one becomes nil, as on the wire.
-func List[A, B any](in []A, translate func(A) B) []B {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]B, len(in))
-	for i, v := range in {
-		out[i] = translate(v)
-	}
-	return out
-}
-
-// ToBytes is for paths, arguments and variables, which need not be UTF-8.
-func ToBytes(s string) []byte { return []byte(s) }
-
-// FromBytes is the inverse of [ToBytes].
-func FromBytes(b []byte) string { return string(b) }
