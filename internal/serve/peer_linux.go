@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,13 +17,9 @@ import (
 )
 
 // Identity is what the kernel knows about a process and what a command that the process starts
-// would inherit.
-type Identity struct {
-	links    map[string]string
-	files    map[string]string
-	status   []string
-	schedule []string
-}
+// would inherit, by names: of files and links in the process's directory of /proc, "status Umask" and
+// the like, "nice" and "scheduling".
+type Identity map[string]string
 
 // The namespaces, the root, the cgroup, the limits, the security label, and the inherited lines of
 // the status. A process that is confined in another way cannot have confined itself without
@@ -33,105 +30,61 @@ var (
 	identityStatus = []string{"CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm", "Cpus_allowed", "Gid", "Groups", "Mems_allowed", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Umask"}
 )
 
+// givable are the names that a server can give to a command: see cannotGive.
+var givable = []string{"limits", "nice", "oom_score_adj", "status Cpus_allowed", "status Umask"}
+
+// usageNames are the names that may differ between clients that share a session's processes: how much a client
+// may use, and the modes of its new files. The session's processes have limits of their own.
+var usageNames = append([]string{"cgroup", "scheduling", "status Mems_allowed"}, givable...)
+
 // ThisProcess is the identity of this process.
 func ThisProcess() (Identity, error) { return identityOf("/proc/self") }
 
 func identityOf(dir string) (Identity, error) {
-	id := Identity{links: map[string]string{}, files: map[string]string{}}
+	id := Identity{}
 	for _, name := range identityLinks {
 		target, err := os.Readlink(dir + "/" + name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return id, err
+			return nil, err
 		}
-		id.links[name] = target
+		id[name] = target
 	}
 	var root unix.Stat_t // two roots can have one name
 	if err := unix.Stat(dir+"/root/.", &root); err != nil {
-		return id, err
+		return nil, err
 	}
-	id.links["root"] = fmt.Sprintf("%s %x:%d", id.links["root"], root.Dev, root.Ino)
+	id["root"] += fmt.Sprintf(" %x:%d", root.Dev, root.Ino)
 	for _, name := range identityFiles {
 		text, err := os.ReadFile(dir + "/" + name)
 		// A kernel without the label's module has the file, and answers EINVAL.
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
-			return id, err
+			return nil, err
 		}
-		id.files[name] = string(text)
+		id[name] = strings.TrimSpace(string(text))
 	}
-	text, err := os.ReadFile(dir + "/status")
+	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
-		return id, err
+		return nil, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if name, _, _ := strings.Cut(line, ":"); slices.Contains(identityStatus, name) {
-			id.status = append(id.status, line)
-		}
+	for _, name := range identityStatus {
+		id["status "+name] = proc.StatusField(string(status), name)
 	}
-	text, err = os.ReadFile(dir + "/stat")
+	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
-		return id, err
+		return nil, err
 	}
 	const nice, priority, policy = 19, 40, 41
-	for _, field := range []int{nice, priority, policy} {
-		id.schedule = append(id.schedule, proc.StatField(string(text), field))
-	}
-	if slices.Contains(id.schedule, "") {
-		return id, errors.New("stat is cut short")
-	}
+	id["nice"] = proc.StatField(string(stat), nice)
+	id["scheduling"] = proc.StatField(string(stat), priority) + " " + proc.StatField(string(stat), policy)
 	return id, nil
 }
 
-// What may differ between clients that share a session's processes: how much a client may use, and
-// the modes of its new files. The session's processes have limits of their own.
-var (
-	usageFiles  = []string{"cgroup", "limits", "oom_score_adj"}
-	usageStatus = []string{"Cpus_allowed", "Mems_allowed", "Umask"}
-)
-
-// fixed is the part of an identity that a server cannot give to a command.
-func (id Identity) fixed() Identity {
-	id.files, id.schedule = maps.Clone(id.files), id.schedule[1:]
-	delete(id.files, "limits")
-	delete(id.files, "oom_score_adj")
-	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
-		return strings.HasPrefix(line, "Umask:") || strings.HasPrefix(line, "Cpus_allowed:")
-	})
-	return id
-}
-
-// confinement is the part of an identity that says what a process may reach.
-func (id Identity) confinement() Identity {
-	id.files, id.schedule = maps.Clone(id.files), nil
-	for _, name := range usageFiles {
-		delete(id.files, name)
-	}
-	id.status = slices.DeleteFunc(slices.Clone(id.status), func(line string) bool {
-		name, _, _ := strings.Cut(line, ":")
-		return slices.Contains(usageStatus, name)
-	})
-	return id
-}
-
-// Differs names the differences of two identities; it is empty if there are none.
-func (id Identity) Differs(other Identity) string {
-	for _, name := range identityLinks {
-		if id.links[name] != other.links[name] {
+// Differs returns the first name that differs between two identities, apart from some; "" for none.
+func (id Identity) Differs(other Identity, except ...string) string {
+	for _, name := range slices.Sorted(maps.Keys(id)) {
+		if id[name] != other[name] && !slices.Contains(except, name) {
 			return name
 		}
-	}
-	for _, name := range identityFiles {
-		if id.files[name] != other.files[name] {
-			return name
-		}
-	}
-	for i, line := range id.status {
-		if i >= len(other.status) || line != other.status[i] {
-			name, _, _ := strings.Cut(line, ":")
-			return "status " + name
-		}
-	}
-	if !slices.Equal(id.schedule, other.schedule) {
-		return "scheduling"
 	}
 	return ""
 }
@@ -182,23 +135,18 @@ func Look(socket int, own Identity) (p Peer, err error) {
 		return p, errors.New("it has ended")
 	}
 	for _, name := range []string{"ns/user", "ns/pid"} {
-		if own.links[name] != peer.links[name] {
+		if own[name] != peer[name] {
 			return p, fmt.Errorf("its %s differs", name)
 		}
 	}
 	// It may be confined by Landlock, which nobody sees from outside.
-	private := !slices.ContainsFunc(peer.status, func(line string) bool {
-		return strings.HasPrefix(line, "NoNewPrivs:") && strings.TrimSpace(line[len("NoNewPrivs:"):]) == "0"
-	})
-	if what := own.confinement().Differs(peer.confinement()); what == "status NoNewPrivs" && private {
+	private := peer["status NoNewPrivs"] != "0"
+	if what := own.Differs(peer, usageNames...); what == "status NoNewPrivs" && private {
 		p.Confined = errNoNewPrivs
 	} else if what != "" {
 		p.Confined = fmt.Errorf("its %s differs", what)
 	}
-	what := own.fixed().Differs(peer.fixed())
-	if what == "" {
-		what = own.cannotGive(peer)
-	}
+	what := cmp.Or(own.Differs(peer, givable...), own.cannotGive(peer))
 	switch {
 	case p.Confined != nil:
 		p.Apart = p.Confined

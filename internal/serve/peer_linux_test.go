@@ -154,11 +154,10 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	change := func(file, from, to string) Identity {
-		other := own
-		other.files = maps.Clone(own.files)
-		other.files[file] = strings.Replace(own.files[file], from, to, 1)
-		if other.files[file] == own.files[file] {
-			t.Fatalf("%s has no %q:\n%s", file, from, own.files[file])
+		other := maps.Clone(own)
+		other[file] = strings.Replace(own[file], from, to, 1)
+		if other[file] == own[file] {
+			t.Fatalf("%s has no %q:\n%s", file, from, own[file])
 		}
 		return other
 	}
@@ -173,15 +172,14 @@ func TestUsage(t *testing.T) {
 	if u, err := less.Usage(); err != nil || !slices.Contains(u.Limits, wire.Limit{Resource: unix.RLIMIT_LOCKS, Soft: 7, Hard: 9}) {
 		t.Errorf("%v, %v", u.Limits, err)
 	}
-	sooner := own
-	sooner.files = maps.Clone(own.files)
-	sooner.files["oom_score_adj"] = "900\n"
+	sooner := maps.Clone(own)
+	sooner["oom_score_adj"] = "900"
 	if a, b := own.cannotGive(sooner), sooner.cannotGive(own); a != "" || b != "oom_score_adj" {
 		t.Errorf("%q, %q", a, b)
 	}
-	nicer := own
-	nicer.schedule = append([]string{"19"}, own.schedule[1:]...)
-	if a, b := own.cannotGive(nicer), nicer.cannotGive(own); a != "" || b != "nice" && own.schedule[0] != "19" {
+	nicer := maps.Clone(own)
+	nicer["nice"] = "19"
+	if a, b := own.cannotGive(nicer), nicer.cannotGive(own); a != "" || b != "nice" && own["nice"] != "19" {
 		t.Errorf("%q, %q", a, b)
 	}
 	for mask, want := range map[string][]int{"3": {0, 1}, "1,00000002": {1, 32}} {

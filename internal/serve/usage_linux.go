@@ -25,28 +25,21 @@ var limitNames = map[string]int{
 
 // Usage is what a command of a process with this identity would have.
 func (id Identity) Usage() (u wire.Usage, err error) {
-	for _, line := range id.status {
-		name, value, _ := strings.Cut(line, ":")
-		switch value = strings.TrimSpace(value); name {
-		case "Umask":
-			mask, err := strconv.ParseInt(value, 8, 32)
-			if err != nil {
-				return u, err
-			}
-			u.Umask = int(mask) & 0o077 // as sbxhost's own
-		case "Cpus_allowed":
-			if u.CPUs, err = parseCPUs(value); err != nil {
-				return u, err
-			}
-		}
-	}
-	if u.Nice, err = strconv.Atoi(id.schedule[0]); err != nil {
+	mask, err := strconv.ParseInt(id["status Umask"], 8, 32)
+	if err != nil {
 		return u, err
 	}
-	if u.OOMScoreAdj, err = strconv.Atoi(strings.TrimSpace(id.files["oom_score_adj"])); err != nil {
+	u.Umask = int(mask) & 0o077 // as sbxhost's own
+	if u.CPUs, err = parseCPUs(id["status Cpus_allowed"]); err != nil {
 		return u, err
 	}
-	limits, err := parseLimits(id.files["limits"])
+	if u.Nice, err = strconv.Atoi(id["nice"]); err != nil {
+		return u, err
+	}
+	if u.OOMScoreAdj, err = strconv.Atoi(id["oom_score_adj"]); err != nil {
+		return u, err
+	}
+	limits, err := parseLimits(id["limits"])
 	if err != nil {
 		return u, err
 	}
@@ -113,8 +106,8 @@ func parseLimits(text string) (map[string][2]int64, error) {
 // "" if it can give all. A command gets no more than the server has.
 func (own Identity) cannotGive(peer Identity) string {
 	less := func(a, b int64) bool { return a != -1 && (b == -1 || a < b) }
-	has, err := parseLimits(own.files["limits"])
-	wants, wrong := parseLimits(peer.files["limits"])
+	has, err := parseLimits(own["limits"])
+	wants, wrong := parseLimits(peer["limits"])
 	if err != nil || wrong != nil {
 		return "limits"
 	}
