@@ -47,7 +47,7 @@ type command struct {
 	name    string // "engines test"
 	foreign bool   // its own flags precede another program's command line
 	nargs   int    // its maximum number of arguments; -1 means any number
-	args    values // the possible values of an argument, for completion
+	args    values // the possible values of an argument, for completion; nil for none
 	// define registers the flags, and returns the function to call after they are parsed, or nil if
 	// this system does not support the command. define is nil for a command that only has
 	// subcommands.

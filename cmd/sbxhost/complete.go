@@ -15,28 +15,14 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 )
 
-// values says what a word of a command line can be, for completion.
-type values int
-
-const (
-	anything values = iota
-	anyFile
-	hclFile
-	directory
-	sandboxName
-	sessionName
-	reviewName
-	engineName
-	approvalID
-	trueOrFalse
-	scopeOf
-)
+// values returns what a word of a command line can be, after words. Some of it begins with typed.
+type values func(a *cli.App, words []string, typed string) []string
 
 // flagValues returns what a flag's value can be, by the flag's name.
 func flagValues(name string) values {
 	switch name {
 	case "sandbox":
-		return sandboxName
+		return sandboxNames
 	case "session":
 		return sessionName
 	case "review":
@@ -48,11 +34,26 @@ func flagValues(name string) values {
 	case "result", "events", "path":
 		return anyFile
 	case "network", "write":
-		return trueOrFalse
+		return oneOf("true", "false")
 	case "scope":
-		return scopeOf
+		return oneOf("once", "session", "always")
 	}
-	return anything
+	return nil
+}
+
+func oneOf(words ...string) values {
+	return func(*cli.App, []string, string) []string { return words }
+}
+
+func anyFile(a *cli.App, _ []string, typed string) []string   { return filesOf(a, "*", typed) }
+func hclFile(a *cli.App, _ []string, typed string) []string   { return filesOf(a, "*.hcl", typed) }
+func directory(a *cli.App, _ []string, typed string) []string { return filesOf(a, "", typed) }
+
+func sessionName(a *cli.App, _ []string, _ string) []string { return keep.SessionNames(a) }
+func reviewName(a *cli.App, _ []string, _ string) []string  { return review.Names(a) }
+
+func engineName(*cli.App, []string, string) []string {
+	return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
 }
 
 // offer prints the words that may follow the shell's line in COMP_LINE.
@@ -90,46 +91,24 @@ func options(a *cli.App, words []string, typed string) []string {
 	} else if before = ""; len(words) > 0 {
 		before = words[len(words)-1]
 	}
+	of := c.args
 	if f := fs.Lookup(strings.TrimLeft(before, "-")); f != nil && isFlag(before) && !isBool(f) {
-		return valuesOf(a, flagValues(f.Name), words, typed)
+		of = flagValues(f.Name)
+	} else if isFlag(typed) {
+		of = func(*cli.App, []string, string) (names []string) {
+			fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
+			return names
+		}
 	}
-	if !isFlag(typed) {
-		return valuesOf(a, c.args, words, typed)
+	if of == nil {
+		return nil
 	}
-	var names []string
-	fs.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
-	return names
+	return of(a, words, typed)
 }
 
 func isBool(f *flag.Flag) bool {
 	b, ok := f.Value.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
-}
-
-func valuesOf(a *cli.App, kind values, words []string, typed string) []string {
-	switch kind {
-	case anyFile:
-		return filesOf(a, "*", typed)
-	case hclFile:
-		return filesOf(a, "*.hcl", typed)
-	case directory:
-		return filesOf(a, "", typed)
-	case sandboxName:
-		return sandboxNames(a, words)
-	case sessionName:
-		return keep.SessionNames(a)
-	case reviewName:
-		return review.Names(a)
-	case engineName:
-		return []string{"native", "bwrap", "landlock", "noop", "seatbelt"}
-	case trueOrFalse:
-		return []string{"true", "false"}
-	case scopeOf:
-		return []string{"once", "session", "always"}
-	case approvalID:
-		return approvalIDs(a)
-	}
-	return nil
 }
 
 // filesOf returns the directories, and the files that match a pattern, that begin with a typed
@@ -160,7 +139,7 @@ func filesOf(a *cli.App, pattern, typed string) []string {
 	return found
 }
 
-func approvalIDs(a *cli.App) (ids []string) {
+func approvalID(a *cli.App, _ []string, _ string) (ids []string) {
 	if store, err := setup.Caller(a).Store(); err == nil {
 		list, _ := store.List()
 		for _, approval := range list {
@@ -171,7 +150,7 @@ func approvalIDs(a *cli.App) (ids []string) {
 }
 
 // sandboxNames completes the names in the configuration that would be in force.
-func sandboxNames(a *cli.App, words []string) []string {
+func sandboxNames(a *cli.App, words []string, _ string) []string {
 	explicit := ""
 	for i, word := range words {
 		if (word == "-config" || word == "--config") && i+1 < len(words) {
