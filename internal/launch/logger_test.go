@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,21 +28,7 @@ func TestGatedLogger(t *testing.T) {
 	t.Parallel()
 	out := &countingOutput{entered: make(chan struct{}), release: make(chan struct{})}
 	gate := &LogGate{}
-	var logger hclog.Logger = gate.Logger(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}))
-	named := logger.Named("engine").With("a", 1)
-	standard, writer := named.StandardLogger(nil), named.StandardWriter(&hclog.StandardLoggerOptions{})
-	all := func() {
-		for _, l := range []hclog.Logger{logger, named, named.ResetNamed("x")} {
-			l.Log(hclog.Info, "x")
-			l.Trace("x")
-			l.Debug("x")
-			l.Info("x")
-			l.Warn("x")
-			l.Error("x")
-		}
-		standard.Print("x")
-		writer.Write([]byte("x\n"))
-	}
+	logger := gate.Logger(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}))
 	logged, closed := make(chan struct{}), make(chan struct{})
 	go func() { defer close(logged); logger.Info("first") }()
 	<-out.entered
@@ -54,11 +41,35 @@ func TestGatedLogger(t *testing.T) {
 	close(out.release)
 	<-logged
 	<-closed
-	if all(); out.n != 1 {
+	if logInEachWay(logger); out.n != 1 {
 		t.Errorf("%d lines were logged", out.n)
 	}
-	gate.closed = false
-	if all(); out.n != 1+3*6+2 {
+	if logInEachWay((&LogGate{}).Logger(hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}))); out.n != 1+3*6+2 {
 		t.Errorf("%d lines were logged while the gate was open", out.n)
+	}
+}
+
+func logInEachWay(logger hclog.Logger) {
+	named := logger.Named("engine").With("a", 1)
+	for _, l := range []hclog.Logger{logger, named, named.ResetNamed("x")} {
+		l.Log(hclog.Info, "x")
+		l.Trace("x")
+		l.Debug("x")
+		l.Info("x")
+		l.Warn("x")
+		l.Error("x")
+	}
+	named.StandardLogger(&hclog.StandardLoggerOptions{}).Print("x")
+	named.StandardWriter(&hclog.StandardLoggerOptions{}).Write([]byte("x\n"))
+}
+
+// A line has the name and the values of the logger that it came by.
+func TestGatedLine(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	logger := (&LogGate{}).Logger(hclog.New(&hclog.LoggerOptions{Name: "sbxhost", Output: &text, DisableTime: true}))
+	logger.Named("engine").With("a", 1).Warn("hangs", "b", 2)
+	if want := "[WARN]  sbxhost.engine: hangs: a=1 b=2\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
 	}
 }
