@@ -41,8 +41,8 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
-		Exposure: decision.Exposure, Sensitive: decision.Sensitive,
-		Session: c.host.sessionOf(opened), Spec: opened.Resolved.Spec, Command: command, Env: origins, Plan: plan,
+		Exposure: list(decision.Exposure), Sensitive: list(decision.Sensitive),
+		Session: c.host.sessionOf(opened), Spec: opened.Resolved.Spec, Command: command, Env: list(origins), Plan: plan,
 	}, nil
 }
 

@@ -214,8 +214,8 @@ type RepositoryReport = facts.RepositoryReport
 
 // SessionReport is the session of a command.
 type SessionReport struct {
-	Name string // empty for the Host's own session
-	Dir  string // on the host; empty if commands share nothing
+	Name string `json:"name"` // empty for the Host's own session
+	Dir  string `json:"dir"`  // on the host; empty if commands share nothing
 }
 
 // Denial is one thing that a sandbox denied to its command.
@@ -252,30 +252,30 @@ type LimitReport struct {
 
 // Explanation is what a run of a command would do, and why.
 type Explanation struct {
-	Sandbox  string
-	Engine   string
-	Source   string // where the engine comes from
-	Decision string // "sandboxed", "unsandboxed", or "denied" with Asks
-	Rule     string
-	Reason   string // for people
+	Sandbox  string `json:"sandbox"`
+	Engine   string `json:"engine"`
+	Source   string `json:"engine_source"` // where the engine comes from
+	Decision string `json:"decision"`      // "sandboxed", "unsandboxed", or "denied" with Asks
+	Rule     string `json:"rule"`
+	Reason   string `json:"reason"` // for people
 	// Asks means that somebody must approve the command first; the other fields then describe the
 	// approved run.
-	Asks bool
+	Asks bool `json:"asks"`
 	// Exposure is what an unsandboxed command can reach beyond its definition. Sensitive are files
 	// of the workspace that look as if they held secrets.
-	Exposure  []string
-	Sensitive []string
-	Session   SessionReport
-	Spec      shared.Spec
-	Command   shared.Command // its Env has secret values; show Env instead
-	Env       []EnvVar
-	Plan      shared.Plan
+	Exposure  []string       `json:"exposed"`
+	Sensitive []string       `json:"sensitive"`
+	Session   SessionReport  `json:"-"`
+	Spec      shared.Spec    `json:"-"`
+	Command   shared.Command `json:"-"` // its Env has secret values; show Env instead
+	Env       []EnvVar       `json:"env"`
+	Plan      shared.Plan    `json:"-"`
 }
 
 // EnvVar is where a variable of a command's environment comes from.
 //
 //	type EnvVar struct {
-//		Name   string
-//		Origin string // "built-in list", `env_passthrough "GO*"`, "env", ...
+//		Name   string `json:"name"`
+//		Origin string `json:"origin"` // "built-in list", `env_passthrough "GO*"`, "env", ...
 //	}
 type EnvVar = env.Var

@@ -80,6 +80,6 @@ type PlannedMount struct {
 
 // PlanDocument is a named input text of a launcher.
 type PlanDocument struct {
-	Name string // such as "profile"; unique in a Plan
-	Text string // complete, without secrets
+	Name string `json:"name"` // such as "profile"; unique in a Plan
+	Text string `json:"text"` // complete, without secrets
 }

@@ -153,12 +153,12 @@ func (m NetworkMode) String() string { return spell("network", m, "none", "host"
 
 // Limits bound a command. Zero means no limit of that kind.
 type Limits struct {
-	Memory     uint64  // bytes
-	CPUs       float64 // processors' worth of time
-	PIDs       uint64  // processes and threads at once
-	OpenFiles  uint64  // descriptors in each process
-	TempSize   uint64  // bytes in each private temporary file system
-	BestEffort bool    // report a limit that cannot be enforced; false refuses it
+	Memory     uint64  `json:"memory,omitempty"`     // bytes
+	CPUs       float64 `json:"cpus,omitempty"`       // processors' worth of time
+	PIDs       uint64  `json:"pids,omitempty"`       // processes and threads at once
+	OpenFiles  uint64  `json:"open_files,omitempty"` // descriptors in each process
+	TempSize   uint64  `json:"temp_size,omitempty"`  // bytes in each private temporary file system
+	BestEffort bool    `json:"-"`                    // report a limit that cannot be enforced; false refuses it
 }
 
 // Session names the state that commands share. Two Specs may use one session at once.
@@ -180,8 +180,9 @@ type Session struct {
 
 // User is a numeric identity of the host.
 type User struct {
-	UID, GID uint32   // the user and the primary group
-	Groups   []uint32 // supplementary
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"` // the primary group
+	Groups []uint32 `json:"-"`   // supplementary
 }
 
 // Feature names one thing that an engine can enforce. The host ignores features that it does not

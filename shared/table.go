@@ -14,16 +14,16 @@ import (
 // removals of directories between a writable entry and the entries in it: see [Pins]. The path of a
 // hidden entry may be a symlink inside: the engine hides what it leads to.
 type Entry struct {
-	Path       string  // inside: absolute, in its shortest form
-	Source     string  // on the host, symlinks resolved; empty for Hidden and Private
-	Access     Access  // the zero value hides
-	Missing    Missing // what to do if Source does not exist, or there is nothing to hide at Path
-	Degradable bool    // an Overlay may become ReadOnly, which an Event reports
+	Path       string  `json:"path"`                 // inside: absolute, in its shortest form
+	Source     string  `json:"source,omitempty"`     // on the host, symlinks resolved; empty for Hidden and Private
+	Access     Access  `json:"access"`               // the zero value hides
+	Missing    Missing `json:"missing"`              // what to do if Source does not exist, or there is nothing to hide at Path
+	Degradable bool    `json:"degradable,omitempty"` // an Overlay may become ReadOnly, which an Event reports
 	// Why is the reason, for people and for programs. It begins with the attribute that asks for the
 	// entry, such as "workspace", "bind_paths[1]" or `deny_paths "**/.env"`, or else with one of the
 	// origins in package internal/view, such as "protected: " or "git: ". Hints, explain and the
 	// errors of engines read this beginning; people read all of it.
-	Why string
+	Why string `json:"why"`
 }
 
 // Access is what a command can do with an entry.
@@ -42,6 +42,9 @@ func (a Access) String() string {
 	return spell("access", a, "hidden", "read-only", "read-write", "overlay", "private")
 }
 
+// MarshalText is String.
+func (a Access) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
 // Shows reports whether the entry shows files of the host.
 func (a Access) Shows() bool { return a == ReadOnly || a == ReadWrite || a == Overlay }
 
@@ -58,6 +61,9 @@ const (
 
 // String returns text for people.
 func (m Missing) String() string { return spell("missing", m, "refuse", "ignore", "hold") }
+
+// MarshalText is String.
+func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // Cover finds the deepest entry of a table that covers a path inside, and the host's path that
 // shows there; "" if none does. The entry is nil if none covers the path.

@@ -181,11 +181,15 @@ func TestExplainShowsNoValue(t *testing.T) {
 			golden(t, "explain"+strings.Join(mode, "")+".txt", strings.ReplaceAll(text, filepath.Dir(path), "$DIR"))
 			continue
 		}
-		var e explain.Explained
+		var e struct {
+			Sandbox, Rule, Network string
+			Command                []string
+			Table                  []struct{ Access, Why, Source, Path string }
+		}
 		if err := json.Unmarshal(out.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.Sandbox != "fast" || e.Rule == "" || e.Network != "none" || !slices.Equal(e.Command, []string{"ls", "a b"}) || !slices.ContainsFunc(e.Table, func(e explain.ExplainedEntry) bool {
+		if e.Sandbox != "fast" || e.Rule == "" || e.Network != "none" || !slices.Equal(e.Command, []string{"ls", "a b"}) || !slices.ContainsFunc(e.Table, func(e struct{ Access, Why, Source, Path string }) bool {
 			return e.Access == "read-write" && e.Why == "workspace" && e.Source == e.Path
 		}) {
 			t.Errorf("%+v", e)

@@ -63,8 +63,8 @@ func IsInjector(name string) bool {
 
 // Var says where a variable of a command's environment comes from.
 type Var struct {
-	Name   string
-	Origin string // "built-in list", `env_passthrough "GO*"`, "env", ...
+	Name   string `json:"name"`
+	Origin string `json:"origin"` // "built-in list", `env_passthrough "GO*"`, "env", ...
 }
 
 // A Secret is a variable that contains a secret, or the path of one.

@@ -23,7 +23,7 @@ type pathJSON struct {
 	Sandbox string `json:"sandbox"`
 	Path    string `json:"path"`   // inside
 	Host    string `json:"host"`   // on the host; empty where nothing of the host's is there
-	Access  string `json:"access"` // "not shown", or as in ExplainedEntry
+	Access  string `json:"access"` // "not shown", or as of an entry
 	Why     string `json:"why"`
 	// Denials are what keeps a command from reading and writing there.
 	Denials []host.Denial `json:"denials"`

@@ -57,8 +57,9 @@ func (e *Explained) text(all bool) string {
 		return b.String()
 	}
 	var rows [][]string
+	at := view.HostPaths(e.Table)
 	for _, entry := range e.Table {
-		rows = append(rows, []string{entry.Access, entry.place(), entry.missingEffect(), cli.Printable(entry.Why)})
+		rows = append(rows, []string{entry.Access.String(), placeOf(&entry), missingEffect(&entry, at(&entry)), cli.Printable(entry.Why)})
 	}
 	section(files, rows)
 	rows = nil
@@ -94,11 +95,11 @@ func (e *Explained) filesInShort() (rows [][]string) {
 		if !cut || strings.Contains(origin, `"`) { // of an element
 			origin = entry.Why
 		}
-		key := [...]string{entry.Access, origin}
+		key := [...]string{entry.Access.String(), origin}
 		i, ok := row[key]
 		if !ok {
 			i, row[key] = len(rows), len(rows)
-			rows = append(rows, []string{entry.Access, entry.place(), cli.Printable(entry.Why)})
+			rows = append(rows, []string{key[0], placeOf(&entry), cli.Printable(entry.Why)})
 		}
 		if count[i]++; ok {
 			rows[i][1], rows[i][2] = fmt.Sprintf("%d paths", count[i]), cli.Printable(origin)
@@ -119,8 +120,8 @@ func (e *Explained) envInShort() (rows [][]string) {
 	return rows
 }
 
-// place says where an entry is inside, and its type.
-func (e *ExplainedEntry) place() string {
+// placeOf says where an entry is inside, and where on the host.
+func placeOf(e *shared.Entry) string {
 	if e.Source == "" || e.Source == e.Path {
 		return cli.Quote(e.Path)
 	}
@@ -185,17 +186,14 @@ func (e *Explained) network() string {
 }
 
 // missingEffect says what an entry does while its path does not exist.
-func (e *ExplainedEntry) missingEffect() string {
-	if e.exists {
+func missingEffect(e *shared.Entry, hostPath string) string {
+	switch {
+	case e.Missing == shared.MissingRefuse, exists(hostPath):
 		return "-"
-	}
-	switch e.Missing {
-	case shared.MissingIgnore.String():
-		return "if it is there"
-	case shared.MissingHold.String():
+	case e.Missing == shared.MissingHold:
 		return "held"
 	}
-	return "-"
+	return "if it is there"
 }
 
 // decision says whether the command would run, and how.
