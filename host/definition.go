@@ -246,20 +246,20 @@ type SessionOptions = session.Options
 //
 //	type SessionInfo struct {
 //		sessiondir.Info
-//		UID  uint32 // the user of its commands
-//		Size int64  // bytes on its file system
+//		UID  uint32 `json:"uid"`  // the user of its commands
+//		Size int64  `json:"size"` // bytes on its file system
 //	}
 type SessionInfo = session.Info
 
 // ProcessInfo describes a process of a session.
 //
 //	type ProcessInfo struct {
-//		PID     int // as commands see it
-//		HostPID int
-//		Parent  int // as commands see it; 1 is the session itself
-//		Args    []string
-//		Started time.Time
-//		Memory  int64 // resident bytes
+//		PID     int       `json:"pid"` // as commands see it
+//		HostPID int       `json:"host_pid"`
+//		Parent  int       `json:"parent"` // as commands see it; 1 is the session itself
+//		Args    []string  `json:"args"`
+//		Started time.Time `json:"started"`
+//		Memory  int64     `json:"memory"` // resident bytes
 //	}
 type ProcessInfo = session.Process
 

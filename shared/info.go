@@ -48,12 +48,12 @@ const (
 
 // Probe is what an engine found out about this machine.
 type Probe struct {
-	Ready    bool              // whether Open and Start can work here
-	Reason   string            // why it is not ready, as a sentence fragment
-	Fix      string            // what a person can do about it
-	Unusable bool              // the reason justifies ErrUnusable
-	Degraded []string          // what works less well than it could
-	Facts    map[string]string // facts about the machine, such as "bwrap": "/usr/bin/bwrap 0.8.0"
+	Ready    bool              `json:"ready"`    // whether Open and Start can work here
+	Reason   string            `json:"reason"`   // why it is not ready, as a sentence fragment
+	Fix      string            `json:"fix"`      // what a person can do about it
+	Unusable bool              `json:"-"`        // the reason justifies ErrUnusable
+	Degraded []string          `json:"degraded"` // what works less well than it could
+	Facts    map[string]string `json:"facts"`    // facts about the machine, such as "bwrap": "/usr/bin/bwrap 0.8.0"
 }
 
 // Plan is what Start would do, for people and for tests.

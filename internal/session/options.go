@@ -48,18 +48,18 @@ type Options struct {
 // Info describes a named session.
 type Info struct {
 	sessiondir.Info
-	UID  uint32 // the user of its commands
-	Size int64  // bytes on its file system
+	UID  uint32 `json:"uid"`  // the user of its commands
+	Size int64  `json:"size"` // bytes on its file system
 }
 
 // A Process is one of a command, or left by one, in a session with processes.
 type Process struct {
-	PID     int // as commands see it
-	HostPID int
-	Parent  int // as commands see it; 1 is the session itself
-	Args    []string
-	Started time.Time
-	Memory  int64 // resident bytes
+	PID     int       `json:"pid"` // as commands see it
+	HostPID int       `json:"host_pid"`
+	Parent  int       `json:"parent"` // as commands see it; 1 is the session itself
+	Args    []string  `json:"args"`
+	Started time.Time `json:"started"`
+	Memory  int64     `json:"memory"` // resident bytes
 }
 
 // ErrNoSession is the error of an option that needs a session, with Options.Each.

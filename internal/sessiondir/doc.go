@@ -39,10 +39,10 @@ var (
 
 // Info describes the directory of a named session.
 type Info struct {
-	Name      string
-	Dir       string
-	Workspace string // its workspace's root; "" if it was never recorded
-	LastUsed  time.Time
-	InUse     bool  // a process owned it at that time
-	Users     []int // those processes, if the system lists them
+	Name      string    `json:"name"`
+	Workspace string    `json:"workspace"` // its workspace's root; "" if it was never recorded
+	Dir       string    `json:"dir"`
+	LastUsed  time.Time `json:"last_used"`
+	InUse     bool      `json:"in_use"` // a process owned it at that time
+	Users     []int     `json:"users"`  // those processes, if the system lists them
 }

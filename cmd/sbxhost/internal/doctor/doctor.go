@@ -80,7 +80,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			e := engines.Probe(ctx, h, name)
 			info, err := h.EngineInfo(ctx, name)
 			if err != nil {
-				e = engines.Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}, Error: err.Error()}
+				e = engines.Unanswered(name, err)
 			}
 			e.Listed = engines.List(ctx, a, s, h, name, info)
 			report.Engines = append(report.Engines, e)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,12 +81,8 @@ const StatusNotReady = 1
 type Probed struct {
 	Name string `json:"name"`
 	*Listed
-	Ready    bool              `json:"ready"`
-	Reason   string            `json:"reason"` // why it is not ready
-	Fix      string            `json:"fix"`
-	Degraded []string          `json:"degraded"`
-	Facts    map[string]string `json:"facts"`
-	Error    string            `json:"error"` // why sbxhost has no answer
+	shared.Probe
+	Error string `json:"error"` // why sbxhost has no answer
 }
 
 // ProbeNamed probes the engines of those names.
@@ -130,15 +125,21 @@ func Probe(ctx context.Context, h Prober, name string) Probed {
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("its Probe has not returned in %v", probeLimit)
 	}
-	e := Probed{Name: name, Degraded: []string{}, Facts: map[string]string{}}
 	if err != nil {
-		e.Error = err.Error()
-		return e
+		return Unanswered(name, err)
 	}
-	e.Ready, e.Reason, e.Fix = probe.Ready, probe.Reason, probe.Fix
-	e.Degraded = append(e.Degraded, probe.Degraded...)
-	maps.Copy(e.Facts, probe.Facts)
-	return e
+	if probe.Degraded == nil {
+		probe.Degraded = []string{}
+	}
+	if probe.Facts == nil {
+		probe.Facts = map[string]string{}
+	}
+	return Probed{Name: name, Probe: probe}
+}
+
+// Unanswered describes an engine that could not be asked.
+func Unanswered(name string, err error) Probed {
+	return Probed{Name: name, Probe: shared.Probe{Degraded: []string{}, Facts: map[string]string{}}, Error: err.Error()}
 }
 
 func (e *Probed) Text(b *strings.Builder) {

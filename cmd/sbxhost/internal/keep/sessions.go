@@ -29,16 +29,9 @@ import (
 
 // listedSession is a session, as -json prints it.
 type listedSession struct {
-	Name      string    `json:"name"`
-	Workspace string    `json:"workspace"`
-	Dir       string    `json:"dir"`
-	UID       uint32    `json:"uid"`
-	Size      int64     `json:"size"` // bytes
-	LastUsed  time.Time `json:"last_used"`
-	InUse     bool      `json:"in_use"`
-	Users     []int     `json:"users"` // processes; can be empty for a session in use
+	host.SessionInfo
 	// Processes are those of a kept session, for -v.
-	Processes []listedProcess `json:"processes,omitempty"`
+	Processes []host.ProcessInfo `json:"processes,omitempty"`
 }
 
 func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
@@ -56,7 +49,8 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 		list := []listedSession{}
 		for _, s := range found {
 			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
-				one := listedSession{s.Name, s.Workspace, s.Dir, s.UID, s.Size, s.LastUsed, s.InUse, append([]int{}, s.Users...), nil}
+				s.Users = append([]int{}, s.Users...)
+				one := listedSession{SessionInfo: s}
 				if err := one.ask(a, *verbose); err != nil {
 					return err
 				}
@@ -220,16 +214,6 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 	return held, os.RemoveAll(dir)
 }
 
-// listedProcess is a process, as -json prints it.
-type listedProcess struct {
-	PID     int       `json:"pid"` // inside
-	HostPID int       `json:"host_pid"`
-	Parent  int       `json:"parent"` // inside; 1 is the session itself
-	Args    []string  `json:"args"`
-	Started time.Time `json:"started"`
-	Memory  int64     `json:"memory"` // bytes
-}
-
 // heldSession is a server's answer about a session that it has.
 type heldSession struct {
 	Commands  int // running ones
@@ -259,14 +243,12 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 		s.InUse = len(s.Users) > 0
 	}
 	if verbose {
-		for _, p := range holds.Processes {
-			s.Processes = append(s.Processes, listedProcess(p))
-		}
+		s.Processes = holds.Processes
 	}
 	return nil
 }
 
-func processesText(name string, list []listedProcess) string {
+func processesText(name string, list []host.ProcessInfo) string {
 	rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
 	for _, p := range list {
 		rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})

@@ -3,15 +3,21 @@ package keep
 import (
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
 func TestSessionsText(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	session := func(info sessiondir.Info, size int64, uid uint32) listedSession {
+		return listedSession{SessionInfo: host.SessionInfo{Info: info, Size: size, UID: uid}}
+	}
 	list := []listedSession{
-		{Name: "a", Workspace: "/home/u/p", Size: 1 << 29, LastUsed: now.Add(-90 * time.Minute), UID: 4242424},
-		{Name: "longer", Workspace: "/x\x1b", Size: 12, LastUsed: now, InUse: true, Users: []int{7, 9}, UID: 4242424},
-		{Name: "c", Size: 3 << 10, LastUsed: now.Add(-72 * time.Hour), InUse: true, UID: 4242425},
+		session(sessiondir.Info{Name: "a", Workspace: "/home/u/p", LastUsed: now.Add(-90 * time.Minute)}, 1<<29, 4242424),
+		session(sessiondir.Info{Name: "longer", Workspace: "/x\x1b", LastUsed: now, InUse: true, Users: []int{7, 9}}, 12, 4242424),
+		session(sessiondir.Info{Name: "c", LastUsed: now.Add(-72 * time.Hour), InUse: true}, 3<<10, 4242425),
 	}
 	for _, test := range []struct {
 		list []listedSession

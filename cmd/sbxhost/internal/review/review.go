@@ -32,18 +32,8 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 		if err != nil {
 			return err
 		}
-		type listed struct {
-			Name    string    `json:"name"`
-			Sandbox string    `json:"sandbox"`
-			Made    time.Time `json:"made"`
-			InUse   bool      `json:"in_use"`
-			Applied bool      `json:"applied"`
-			Whole   bool      `json:"whole"`
-		}
-		list := []listed{}
 		rows := [][]string{{"NAME", "SANDBOX", "BEGUN", "STATE"}}
 		for _, r := range found {
-			list = append(list, listed{r.Name, r.Sandbox, r.Created, r.InUse, r.Applied, r.Complete})
 			state := "open"
 			switch {
 			case r.InUse:
@@ -55,11 +45,11 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 			rows = append(rows, []string{r.Name, r.Sandbox, inforce.Age(time.Since(r.Created)), state})
 		}
-		if len(list) == 0 && !*asJSON {
+		if len(found) == 0 && !*asJSON {
 			a.Say("there are no reviews of this workspace")
 			return nil
 		}
-		return a.Result(*asJSON, list, cli.Table("", rows))
+		return a.Result(*asJSON, append([]host.ReviewInfo{}, found...), cli.Table("", rows))
 	})
 }
 
