@@ -56,12 +56,9 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 	d.eval = eval.with(d.variable).value
 	d.placeholders = eval.with(view.Placeholder)
 	sets := make(map[string]host.Credential, len(blocks))
+	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
-		name := block.Labels[0]
-		d.checkName(block, "a credential", view.CredentialSSHAgent)
-		if _, dup := sets[name]; dup {
-			d.report(block.LabelRanges[0], "Duplicate credential", fmt.Sprintf("There is a credential %q already.", name))
-		}
+		name, _ := d.blockName(block, "a credential", first, view.CredentialSSHAgent)
 		errors := len(d.diags)
 		set := host.Credential{Header: "Authorization"}
 		content := credentialSchema.read(d, block.Body, block.DefRange, &set)

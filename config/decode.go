@@ -57,13 +57,9 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {
 	f.options.Sandboxes = make(map[string]host.Definition, len(blocks))
 	f.sandboxes = make(map[string]*sandboxBlock, len(blocks))
+	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
-		name := block.Labels[0]
-		d.checkName(block, "a sandbox", "none", "auto")
-		first, dup := f.sandboxes[name]
-		if dup {
-			d.report(block.LabelRanges[0], "Duplicate sandbox", fmt.Sprintf("There is a sandbox %q already, at %s.", name, first.header))
-		}
+		name, dup := d.blockName(block, "a sandbox", first, "none", "auto")
 		def, config := d.sandbox(block.Body)
 		if dup {
 			continue
@@ -98,58 +94,56 @@ func (d *decoder) defaultSandbox(f *File, attr *hcl.Attribute) {
 		if len(f.names) == 1 {
 			f.options.DefaultSandbox = f.names[0]
 		}
-		return
+	} else if it, ok := d.item(attr); ok {
+		f.options.DefaultSandbox, _ = d.sandboxName(f, it)
 	}
-	it, ok := d.item(attr)
-	if !ok {
-		return
-	}
-	name, ok := d.text(it)
-	if !ok {
-		return
-	}
-	if _, found := f.sandboxes[name]; !found {
-		if len(f.names) > 0 {
-			detail := f.noSuchSandbox(name)
-			if it.hidden {
-				detail = "The value is not the name of a sandbox."
-			}
-			d.report(it.at, "Unknown sandbox", detail)
-		}
-		return
-	}
-	f.options.DefaultSandbox = name
 }
 
-// checkName reports a block's invalid name.
-func (d *decoder) checkName(block *hcl.Block, what string, reserved ...string) {
+// sandboxName is the name of a sandbox of the file.
+func (d *decoder) sandboxName(f *File, it item) (string, bool) {
+	name, ok := d.text(it)
+	if _, found := f.sandboxes[name]; !ok || found || len(f.names) == 0 { // it reports a file without sandboxes elsewhere
+		return name, ok
+	}
+	detail := f.noSuchSandbox(name)
+	if it.hidden {
+		detail = "The value is not the name of a sandbox."
+	}
+	d.report(it.at, "Unknown sandbox", detail)
+	return "", false
+}
+
+// blockName returns the name of a block of a kind, such as "an engine". It reports an invalid name, and one that an
+// earlier block has; first collects their places.
+func (d *decoder) blockName(block *hcl.Block, kind string, first map[string]hcl.Range, reserved ...string) (name string, dup bool) {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	switch {
 	case !paths.IsName(name):
-		d.report(at, "Invalid name", fmt.Sprintf("%q cannot be the name of %s: it takes up to 64 letters, digits, -, _ and ., and begins with a letter or digit.", name, what))
+		d.report(at, "Invalid name", fmt.Sprintf("%q cannot be the name of %s: it takes up to 64 letters, digits, -, _ and ., and begins with a letter or digit.", name, kind))
 	case slices.Contains(reserved, name):
-		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, because it has another meaning. Choose another name.", name, what))
+		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, because it has another meaning. Choose another name.", name, kind))
 	}
+	earlier, dup := first[name]
+	if dup {
+		d.report(at, "Duplicate "+block.Type, fmt.Sprintf("There is %s %q already, at %s.", kind, name, earlier))
+	} else {
+		first[name] = block.DefRange
+	}
+	return name, dup
 }
 
 func (d *decoder) engineBlocks(blocks hcl.Blocks) map[string]host.EngineSource {
 	sources := make(map[string]host.EngineSource, len(blocks))
 	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
-		name := block.Labels[0]
 		// noop is the only engine that does not isolate. People would believe that a foreign engine
 		// with its name does nothing more.
-		d.checkName(block, "an engine", "auto", "bubblewrap", "noop")
-		earlier, dup := first[name]
-		if dup {
-			d.report(block.LabelRanges[0], "Duplicate engine", fmt.Sprintf("There is an engine %q already, at %s.", name, earlier))
-		}
+		name, dup := d.blockName(block, "an engine", first, "auto", "bubblewrap", "noop")
 		var source host.EngineSource
 		engineSchema.read(d, block.Body, block.DefRange, &source)
 		if dup {
 			continue
 		}
-		first[name] = block.DefRange
 		d.engines = append(d.engines, name)
 		sources[name] = source
 	}

@@ -88,15 +88,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	if !inGit {
 		top = filepath.Clean(opts.Dir)
 	}
-	var paths []string
-	for dir := filepath.Clean(opts.Dir); ; dir = filepath.Dir(dir) {
-		for _, name := range fileNames {
-			paths = append(paths, filepath.Join(dir, name))
-		}
-		if dir == top || dir == filepath.Dir(dir) {
-			break
-		}
-	}
+	paths := filesUpTo(filepath.Clean(opts.Dir), top)
 	user := userFile(opts.Getenv)
 	if user != "" {
 		paths = append(paths, user)
@@ -117,6 +109,18 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		}
 	}
 	return "", OriginBuiltin, nil
+}
+
+// filesUpTo lists the files that Find tries in dir and above it, up to top.
+func filesUpTo(dir, top string) (paths []string) {
+	for ; ; dir = filepath.Dir(dir) {
+		for _, name := range fileNames {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+		if dir == top || dir == filepath.Dir(dir) {
+			return paths
+		}
+	}
 }
 
 // isForeign reports whether a file is HCL without any attribute or block that is like one of ours.
@@ -166,17 +170,11 @@ func PassedBy(opts LookupOptions) (files []string, top string, err error) {
 		if err != nil || !inGit {
 			return files, top, err
 		}
-		for dir := filepath.Dir(inner); ; dir = filepath.Dir(dir) {
-			for _, name := range fileNames {
-				path := filepath.Join(dir, name)
-				if found, err := isFile(path, opts.stat); err != nil {
-					return nil, "", err
-				} else if found {
-					files = append(files, path)
-				}
-			}
-			if dir == outer {
-				break
+		for _, path := range filesUpTo(filepath.Dir(inner), outer) {
+			if found, err := isFile(path, opts.stat); err != nil {
+				return nil, "", err
+			} else if found {
+				files = append(files, path)
 			}
 		}
 		inner = outer

@@ -48,22 +48,12 @@ func orElse(list []string, without string) string {
 func (d *decoder) sandboxNames(it item) []string {
 	before := len(d.diags)
 	names := d.good(it, func(e item) (string, bool) {
-		name, ok := d.text(e)
-		if !ok {
-			return "", false
-		}
-		switch _, there := d.defined.sandboxes[name]; {
-		case !there && e.hidden:
-			d.report(e.at, "Unknown sandbox", "The value is not the name of a sandbox.")
-			return "", false
-		case !there && len(d.defined.names) > 0:
-			d.report(e.at, "Unknown sandbox", d.defined.noSuchSandbox(name))
-			return "", false
-		case d.defined.options.Sandboxes[name].Engine == "noop":
+		name, ok := d.sandboxName(d.defined, e)
+		if ok && d.defined.options.Sandboxes[name].Engine == "noop" {
 			d.report(e.at, "Sandbox without isolation", fmt.Sprintf("Sandbox %q has the engine noop, which does not isolate: no agent runs commands with it.", name))
 			return "", false
 		}
-		return name, true
+		return name, ok
 	})
 	if len(names) == 0 && len(d.diags) == before {
 		d.invalid(it, "must name a sandbox, or be left out")

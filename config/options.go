@@ -135,9 +135,7 @@ func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, at
 			continue
 		}
 		it.name = where.prefix + "." + a.Name
-		if v, ok := d.option(it, a.Type); ok {
-			out[a.Name] = v
-		}
+		out[a.Name] = d.option(it, a.Type)
 	}
 	for _, block := range content.Blocks {
 		for _, b := range blocks {
@@ -154,36 +152,31 @@ func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, at
 	return out
 }
 
-func (d *decoder) option(it item, kind shared.OptionType) (any, bool) {
+func (d *decoder) option(it item, kind shared.OptionType) (value any) {
 	switch kind {
 	case shared.OptionString:
-		return either(d.text(it))
+		value, _ = d.text(it)
 	case shared.OptionBool:
-		return either(d.bool(it))
+		value, _ = d.bool(it)
 	case shared.OptionNumber:
 		if it.val.IsNull() || it.val.Type() != cty.Number {
 			d.wrongType(it, "a number")
-			return nil, false
-		}
-		n := it.val.AsBigFloat()
-		if n.IsInf() {
+		} else if n := it.val.AsBigFloat(); n.IsInf() {
 			d.invalid(it, "must be finite")
-			return nil, false
+		} else {
+			value = json.Number(number(n))
 		}
-		return json.Number(number(n)), true
 	case shared.OptionStringList:
-		return either(d.texts(it))
+		value = d.good(it, d.text)
 	case shared.OptionStringMap:
-		fields, ok := d.fields(it)
+		fields, _ := d.fields(it)
 		values := make(map[string]string, len(fields))
 		for _, f := range fields {
-			s, good := d.text(f.item)
-			values[f.key], ok = s, ok && good
+			values[f.key], _ = d.text(f.item)
 		}
-		return values, ok
+		value = values
+	default:
+		d.invalid(it, "the engine's schema has the type %q here, which this program is too old to know", kind)
 	}
-	d.invalid(it, "the engine's schema has the type %q here, which this program is too old to know", kind)
-	return nil, false
+	return value
 }
-
-func either[T any](v T, ok bool) (any, bool) { return v, ok }

@@ -182,17 +182,15 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if !slices.Contains(allowed, s) {
-		detail := fmt.Sprintf("%s is not one of %s", it.show(s), list(quoted(allowed), "and"))
-		if near := nearest(s, allowed); near != "" && !it.hidden {
-			detail += fmt.Sprintf("; did you mean %q?", near)
-			d.report(it.at, "Invalid value", it.name+": "+detail)
-			return "", false
-		}
-		d.invalid(it, "%s", detail)
-		return "", false
+	if slices.Contains(allowed, s) {
+		return s, true
 	}
-	return s, true
+	end := "."
+	if near := nearest(s, allowed); near != "" && !it.hidden {
+		end = fmt.Sprintf("; did you mean %q?", near)
+	}
+	d.report(it.at, "Invalid value", fmt.Sprintf("%s: %s is not one of %s%s", it.name, it.show(s), list(quoted(allowed), "and"), end))
+	return "", false
 }
 
 // count is a whole number above zero.
@@ -234,20 +232,6 @@ func (d *decoder) elements(it item) ([]item, bool) {
 		items = append(items, it.part(fmt.Sprintf("%s[%d]", it.name, i), v, expr))
 	}
 	return items, true
-}
-
-func (d *decoder) texts(it item) ([]string, bool) {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil, false
-	}
-	out := make([]string, 0, len(items))
-	for _, e := range items {
-		s, good := d.text(e)
-		ok = ok && good
-		out = append(out, s)
-	}
-	return out, ok
 }
 
 // good returns the elements of a list that one accepts; it reports the others.
