@@ -17,9 +17,13 @@ func (s *Server) Receive(channel syscall.Conn) error { return s.inbox.receive(ch
 func (s *Server) Shutdown(ctx context.Context) error { return s.shutdown(ctx) }
 
 func (s *Server) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.sandboxes) == 0 && len(s.processes) == 0
+	for range s.sandboxes.Range {
+		return false
+	}
+	for range s.processes.Range {
+		return false
+	}
+	return true
 }
 
 var ServerOptions = serverOptions

@@ -5,11 +5,11 @@ package shared
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -32,11 +32,10 @@ type server struct {
 	// enough ends StartEarly. It is called after the first Open.
 	enough context.CancelFunc
 
-	mu        sync.Mutex
-	closing   bool
-	lastID    uint64
-	sandboxes map[string]*servedSandbox
-	processes map[string]*servedProcess
+	closing   atomic.Bool
+	lastID    atomic.Uint64
+	sandboxes sync.Map // *servedSandbox by id
+	processes sync.Map // *servedProcess by id
 }
 
 type servedSandbox struct {
@@ -45,14 +44,7 @@ type servedSandbox struct {
 }
 
 func newServer(engine Engine, log hclog.Logger) *server {
-	return &server{
-		engine:    engine,
-		inbox:     newInbox(),
-		log:       log,
-		sandboxes: make(map[string]*servedSandbox),
-		processes: make(map[string]*servedProcess),
-		enough:    func() {},
-	}
+	return &server{engine: engine, inbox: newInbox(), log: log, enough: func() {}}
 }
 
 // settle is deferred by each call. It turns a panic of the engine into an error, and every error
@@ -135,33 +127,28 @@ func (s *server) abandon(id string, box *servedSandbox) error {
 	return s.end(ctx, id, box)
 }
 
+func (s *server) newID() string { return strconv.FormatUint(s.lastID.Add(1), 10) }
+
 func (s *server) register(box *servedSandbox) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+	id := s.newID()
+	s.sandboxes.Store(id, box)
+	if s.closing.Load() { // shutdown may not have seen it
+		s.forget(id)
 		return "", &Error{Kind: ErrClosed, Message: "the engine is shutting down"}
 	}
-	s.lastID++
-	id := strconv.FormatUint(s.lastID, 10)
-	s.sandboxes[id] = box
 	return id, nil
 }
 
 func (s *server) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if box := s.sandboxes[id]; box != nil {
-		delete(s.sandboxes, id)
-		close(box.closed)
+	if box, ok := s.sandboxes.LoadAndDelete(id); ok {
+		close(box.(*servedSandbox).closed)
 	}
 }
 
 // sandbox finds an open sandbox. An unknown id is that of a closed one.
 func (s *server) sandbox(id string) (*servedSandbox, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if box := s.sandboxes[id]; box != nil {
-		return box, nil
+	if box, ok := s.sandboxes.Load(id); ok {
+		return box.(*servedSandbox), nil
 	}
 	return nil, &Error{Kind: ErrClosed, Message: "the sandbox is closed"}
 }
@@ -213,12 +200,10 @@ func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.Signal
 
 // process finds a process during its call of Run.
 func (s *server) process(id string) (*servedProcess, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.processes[id]; p != nil {
-		return p, nil
+	if p, ok := s.processes.Load(id); ok {
+		return p.(*servedProcess), nil
 	}
-	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n > 0 && n <= s.lastID {
+	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n > 0 && n <= s.lastID.Load() {
 		return nil, os.ErrProcessDone
 	}
 	return nil, &Error{Kind: ErrClosed, Message: "there is no such process"}
@@ -226,24 +211,20 @@ func (s *server) process(id string) (*servedProcess, error) {
 
 // shutdown kills all commands, closes all sandboxes before ctx ends, and refuses new ones.
 func (s *server) shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closing = true
-	sandboxes, processes := maps.Clone(s.sandboxes), maps.Clone(s.processes)
-	s.mu.Unlock()
-
+	s.closing.Store(true)
 	var ends sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	for id, box := range sandboxes {
+	for id, box := range s.sandboxes.Range {
 		ends.Go(func() {
-			err := s.end(ctx, id, box)
+			err := s.end(ctx, id.(string), box.(*servedSandbox))
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
 		})
 	}
-	for _, p := range processes {
-		ends.Go(func() { <-p.ended })
+	for _, p := range s.processes.Range {
+		ends.Go(func() { <-p.(*servedProcess).ended })
 	}
 	done := make(chan struct{})
 	go func() {

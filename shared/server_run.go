@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -44,8 +43,9 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 	}
 	p := &servedProcess{Process: started, ended: make(chan struct{})}
 	go s.wait(p)
-	id := s.registerProcess(p)
-	defer s.forgetProcess(id)
+	id := s.newID()
+	s.processes.Store(id, p)
+	defer s.processes.Delete(id)
 
 	err = stream.Send(&pb.RunReply{Kind: &pb.RunReply_Started{Started: &pb.Started{ProcessId: id}}})
 	if err == nil {
@@ -111,21 +111,6 @@ func (s *server) wait(p *servedProcess) {
 		}
 	}()
 	p.result, p.err = p.Wait(context.Background())
-}
-
-func (s *server) registerProcess(p *servedProcess) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastID++
-	id := strconv.FormatUint(s.lastID, 10)
-	s.processes[id] = p
-	return id
-}
-
-func (s *server) forgetProcess(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.processes, id)
 }
 
 // attend forwards events until the command has ended. After an error the call fails and the command

@@ -68,10 +68,8 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 }
 
 func (p *clientProcess) Wait(ctx context.Context) (shared.Result, error) {
-	select {
-	case <-p.done:
+	if p.hasEnded() {
 		return p.result, p.err
-	default:
 	}
 	select {
 	case <-p.done:
