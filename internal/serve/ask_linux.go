@@ -126,14 +126,9 @@ func Query(path, program string, kind byte, m frame.Message, limit time.Duration
 	if err := s.send(kind, m); err != nil {
 		return "", err
 	}
-	if err := s.readWithin(limit); err != nil {
-		return "", err
-	}
 	var text Reason
-	answered, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	answered, payload, err := s.receive(limit)
 	switch {
-	case errors.Is(err, unix.EAGAIN):
-		err = ErrSilent
 	case err == nil && answered != kind:
 		err = declined(payload)
 	case err == nil:
@@ -239,17 +234,26 @@ func Address(dir *os.File, name string) string {
 
 // welcome waits for the server to accept this client, which has sent no request yet.
 func (s socket) welcome(limit time.Duration) error {
-	if err := s.readWithin(limit); err != nil {
-		return err
-	}
-	kind, payload, err := frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	kind, payload, err := s.receive(limit)
 	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return ErrSilent
+	case err == ErrSilent:
+		return err
 	case err != nil || kind != KindWelcome:
 		return declined(payload)
 	}
 	return s.readWithin(0)
+}
+
+// receive reads a message within a limit.
+func (s socket) receive(limit time.Duration) (kind byte, payload []byte, err error) {
+	if err := s.readWithin(limit); err != nil {
+		return 0, nil, err
+	}
+	kind, payload, err = frame.Read(&frame.Receiver{Socket: int(s)}, MaxMessage)
+	if errors.Is(err, unix.EAGAIN) {
+		err = ErrSilent
+	}
+	return kind, payload, err
 }
 
 // readWithin makes later reads fail after the limit; zero is none.
