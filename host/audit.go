@@ -32,9 +32,7 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
 		Sandbox: report.Sandbox, Engine: report.Engine, Workspace: c.host.Root(), TraceParent: c.TraceParent,
 	}
-	if p := report.EngineProgram; p != nil {
-		r.Program = &audit.Program{Name: p.Name, Path: p.Path, SHA256: p.SHA256}
-	}
+	r.Program = (*audit.Program)(report.EngineProgram)
 	return r
 }
 
