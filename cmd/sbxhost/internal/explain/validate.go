@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -207,7 +208,7 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 			return diags, nil
 		}
 		if errors.Is(err, host.ErrRefusedRoot) {
-			return nil, setup.WithHint(&setup.Setup{File: file, Options: options}, err)
+			return nil, setup.WithHint(&setup.Setup{Config: inforce.Config{File: file, Options: options}}, err)
 		}
 		more := file.Diagnose(t.Sandbox, err)
 		if errors.Is(err, shared.ErrUnusable) { // such as a file for several machines

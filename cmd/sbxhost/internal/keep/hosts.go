@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -33,7 +34,7 @@ type hostKey struct {
 
 // key is the key of a Host for a setup with options.
 func key(s *setup.Setup, options host.Options) (*hostKey, error) {
-	k := &hostKey{setup.Setup{Origin: s.Origin, Options: options, Sandbox: s.Sandbox}, s.File.Path(), ""}
+	k := &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), ""}
 	if store := options.Approvals.Store; store != nil {
 		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/audit"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/testing/fields"
 	"github.com/sbxhost/sbxhost/plugins/noop"
@@ -72,14 +73,14 @@ func TestKeyHasEachOption(t *testing.T) {
 	}{
 		"serve": {served, func(o host.Options) (*hostKey, error) {
 			o.Workspace.Root = "/" + o.Workspace.Root
-			s, err := servedSetup(&cli.App{}, &setup.Setup{File: &config.File{}, Options: o, Sandbox: first(o)})
+			s, err := servedSetup(&cli.App{}, &setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
 			if err != nil {
 				return nil, err
 			}
 			return servedKey(s)
 		}},
 		"keeper": {kept, func(o host.Options) (*hostKey, error) {
-			s := sharedSetup(&setup.Setup{File: &config.File{}, Options: o, Sandbox: first(o)})
+			s := sharedSetup(&setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
 			return keeperKey(s, o.Credentials)
 		}},
 	} {

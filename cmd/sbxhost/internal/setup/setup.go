@@ -52,9 +52,7 @@ func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
 
 // Setup is a configuration that is ready for use.
 type Setup struct {
-	File    *config.File
-	Origin  config.Origin
-	Options host.Options
+	inforce.Config
 	Sandbox string // the chosen one
 }
 
@@ -73,7 +71,7 @@ func Load(ctx context.Context, a *cli.App, explicit string) (*Setup, error) {
 	if err != nil {
 		return nil, Invalid(a, err)
 	}
-	return &Setup{File: found.File, Origin: found.Origin, Options: found.Options}, nil
+	return &Setup{Config: *found}, nil
 }
 
 // Invalid prints what is wrong with a file, if err says that.
@@ -117,11 +115,9 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 		return err
 	}
 	s.Sandbox = name
-	c := &inforce.Config{File: s.File, Origin: s.Origin, Options: s.Options}
-	if err := Caller(a).AddOptions(ctx, c, name); err != nil {
+	if err := Caller(a).AddOptions(ctx, &s.Config, name); err != nil {
 		return Invalid(a, err)
 	}
-	s.Options = c.Options
 	def := s.Options.Sandboxes[name]
 	flags.apply(&def)
 	s.Options.Sandboxes[name] = def
