@@ -28,12 +28,15 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 		c.auditID = rand.Text()
 	}
 	report := c.Report()
-	r := audit.Record{
-		Event: event, Command: c.auditID, PID: os.Getpid(), UID: c.host.caller.UID,
-		Sandbox: report.Sandbox, Engine: report.Engine, Workspace: c.host.Root(), TraceParent: c.TraceParent,
-	}
+	r := c.host.record(event, c.auditID, report.Sandbox, report.Engine)
+	r.TraceParent = c.TraceParent
 	r.Program = (*audit.Program)(report.EngineProgram)
 	return r
+}
+
+// record has the fields that all lines share.
+func (h *Host) record(event audit.Event, id, sandbox, engine string) audit.Record {
+	return audit.Record{Event: event, Command: id, PID: os.Getpid(), UID: h.caller.UID, Sandbox: sandbox, Engine: engine, Workspace: h.Root()}
 }
 
 // audits reports whether there is a log or an Options.Record.
@@ -76,10 +79,7 @@ func (c *Cmd) logDecision(d policy.Decision, dir string) error {
 // logUntold logs connections that processes made after their commands' ends, and that no later
 // command reported.
 func (h *Host) logUntold(sb *sandbox.Open, events []shared.Event) {
-	r := audit.Record{
-		Event: audit.EventSession, Command: rand.Text(), PID: os.Getpid(), UID: h.caller.UID,
-		Sandbox: sb.Name, Engine: sb.Engine.Info.Name, Workspace: h.Root(),
-	}
+	r := h.record(audit.EventSession, rand.Text(), sb.Name, sb.Engine.Info.Name)
 	for _, e := range events {
 		if use, ok := DecodeEvent(&e).(audit.NetworkUse); ok {
 			r.Network = audit.AddNetworkUse(r.Network, use)
