@@ -43,7 +43,6 @@ type Files struct {
 	made        *shared.Stdio
 	child       []*os.File // closed after the command has started
 	parent      []*os.File // closed after the command has ended
-	piped       bool       // the caller asked for one of the pipes
 	stdin       *feeder    // nil if there is nothing to copy
 	copiers     []func() error
 	copied      chan error    // one from each copier
@@ -56,7 +55,6 @@ type Files struct {
 // InputPipe makes a pipe whose read end is for the command. End closes write.
 func (f *Files) InputPipe() (read, write *os.File, err error) {
 	if read, write, err = os.Pipe(); err == nil {
-		f.piped = true
 		f.child, f.parent = append(f.child, read), append(f.parent, write)
 	}
 	return read, write, err
@@ -65,7 +63,6 @@ func (f *Files) InputPipe() (read, write *os.File, err error) {
 // OutputPipe makes a pipe whose write end is for the command. End closes read.
 func (f *Files) OutputPipe() (read, write *os.File, err error) {
 	if read, write, err = os.Pipe(); err == nil {
-		f.piped = true
 		f.child, f.parent = append(f.child, write), append(f.parent, read)
 	}
 	return read, write, err
@@ -132,13 +129,11 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 			return stdin, nil
 		}
 	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
+	read, write, err := f.InputPipe()
+	if err == nil {
+		f.stdin = newFeeder(s.Stdin, write, true)
 	}
-	f.child, f.parent = append(f.child, read), append(f.parent, write)
-	f.stdin = newFeeder(s.Stdin, write, true)
-	return read, nil
+	return read, err
 }
 
 // output returns the file for the output to w. If said is not nil, the output also goes to said; a
@@ -194,7 +189,7 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 
 // typedTo makes a terminal pair, and returns the command's side.
 func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
-	if f.piped {
+	if len(f.child) > 0 {
 		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
 	}
 	t, err := f.terminal(s, s.Size, s.Stdout, said, openTerminal)
