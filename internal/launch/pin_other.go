@@ -14,11 +14,7 @@ import (
 
 // executePinned makes cmd execute a copy of the verified file, in a private directory: this system
 // cannot execute a descriptor, and the path could lead to another file. The caller removes dir.
-func executePinned(cmd *exec.Cmd, verified *os.File) (dir string, err error) {
-	before, err := checksum(verified)
-	if err != nil {
-		return "", err
-	}
+func executePinned(cmd *exec.Cmd, verified *os.File, sum string) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "sbxhost-pinned-"); err != nil {
 		return "", err
 	}
@@ -36,7 +32,7 @@ func executePinned(cmd *exec.Cmd, verified *os.File) (dir string, err error) {
 	_, err = io.Copy(io.MultiWriter(out, h), io.NewSectionReader(verified, 0, 1<<62))
 	err = cmp.Or(err, out.Close())
 	if err == nil {
-		err = compareChecksum(hex.EncodeToString(h.Sum(nil)), before)
+		err = compareChecksum(hex.EncodeToString(h.Sum(nil)), sum)
 	}
 	return dir, err
 }

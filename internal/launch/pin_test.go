@@ -40,7 +40,7 @@ func TestPinnedIsWhatIsExecuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(path, "verified")
-		private, err := executePinned(cmd, verified)
+		private, err := executePinned(cmd, verified, sum)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := executePinned(cmd, verified)
+	dir, err := executePinned(cmd, verified, p.sha256)
 	if err != nil {
 		verified.Close()
 		return nil, nil, err
