@@ -267,9 +267,11 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err != nil {
 		return nil, MayPass(err, engine.Lost(err))
 	}
-	if err := checkReviewPlace(def.Review, &spec); err != nil {
-		sandbox.Close(ctx)
-		return nil, err
+	if def.Review != "" {
+		if err := checkReviewPlace(&spec); err != nil {
+			sandbox.Close(ctx)
+			return nil, err
+		}
 	}
 	var lost []shared.Event
 	for _, l := range spec.Without(engine.Info.Features) {

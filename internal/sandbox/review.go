@@ -77,27 +77,30 @@ func reviewHint(err error) string {
 
 // addLayers records the sources of a review's overlays before commands see them.
 func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error {
-	spec := &out.Spec
 	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
-	for _, e := range spec.Table {
-		if e.Access != shared.Overlay || e.Degradable {
-			continue
-		}
-		upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
-		if err := use.Add(ctx, e.Source, upper, lock, gitDirs...); err != nil {
+	for _, source := range layers(&out.Spec) {
+		upper, lock := shared.KeptOverlay(&out.Spec.Session, uint32(os.Geteuid()), source)
+		if err := use.Add(ctx, source, upper, lock, gitDirs...); err != nil {
 			return view.Invalid("review", err.Error(), reviewHint(err))
 		}
 	}
 	return nil
 }
 
-// checkReviewPlace makes sure that an engine keeps a review at the expected path.
-func checkReviewPlace(review string, spec *shared.Spec) error {
+// layers are the sources of a review's overlays.
+func layers(spec *shared.Spec) (sources []string) {
 	for _, e := range spec.Table {
-		if review == "" || e.Access != shared.Overlay || e.Degradable {
-			continue
+		if e.Access == shared.Overlay && !e.Degradable {
+			sources = append(sources, e.Source)
 		}
-		upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), e.Source)
+	}
+	return sources
+}
+
+// checkReviewPlace makes sure that an engine keeps a review at the expected path.
+func checkReviewPlace(spec *shared.Spec) error {
+	for _, source := range layers(spec) {
+		upper, _ := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), source)
 		if _, err := os.Lstat(upper); err != nil {
 			return &shared.Error{Kind: shared.ErrBroken, Attribute: "review", Message: "the engine does not keep the commands' writes at the expected path: " + err.Error()}
 		}
