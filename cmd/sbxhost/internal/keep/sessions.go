@@ -191,25 +191,22 @@ func holderOf(a *cli.App, name string) (*serve.Holder, error) {
 // endSession ends a session's processes and removes the session's files. It reports whether a
 // server held the session.
 func endSession(a *cli.App, name string) (held bool, err error) {
-	h, err := holderOf(a, name)
-	switch {
-	case err == nil:
-		held, err = true, h.EndSession()
-		h.Close()
-		if errors.Is(err, serve.ErrDeclined) { // a command that shares no processes runs there
-			return false, nil
-		}
-	case errors.Is(err, host.ErrSessionName): // the name may be one of approvals
+	dir, err := session.KeeperDir(a.LookupEnv, name, false)
+	if errors.Is(err, host.ErrSessionName) { // the name may be one of approvals
 		return false, nil
-	case errors.Is(err, serve.ErrAbsent):
-		err = nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return false, fmt.Errorf("session %q: %w", name, err)
 	}
-	dir, err := session.KeeperDir(a.LookupEnv, name, false)
-	if err != nil {
-		return false, err
+	h, err := serve.HolderOf(dir)
+	if err == nil {
+		held, err = true, h.EndSession()
+		h.Close()
+	}
+	switch {
+	case errors.Is(err, serve.ErrDeclined): // a command that shares no processes runs there
+		return false, nil
+	case err != nil && !errors.Is(err, serve.ErrAbsent):
+		return false, fmt.Errorf("session %q: %w", name, err)
 	}
 	return held, os.RemoveAll(dir)
 }
