@@ -66,10 +66,7 @@ func (c *Command) Validate() error {
 			return invalid("env "+k, "contains a NUL byte")
 		}
 	}
-	if err := checkPath("dir", c.Dir); err != nil {
-		return err
-	}
-	return nil
+	return checkPath("dir", c.Dir)
 }
 
 // Stdio is the command's standard input, output and error. Engines always get files, so that a
