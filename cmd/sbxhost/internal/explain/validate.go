@@ -17,7 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -208,7 +207,9 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 			return diags, nil
 		}
 		if errors.Is(err, host.ErrRefusedRoot) {
-			return nil, setup.WithHint(&setup.Setup{Config: inforce.Config{File: file, Options: options}}, err)
+			refused := &setup.Setup{}
+			refused.File, refused.Options = file, options
+			return nil, setup.WithHint(refused, err)
 		}
 		more := file.Diagnose(t.Sandbox, err)
 		if errors.Is(err, shared.ErrUnusable) { // such as a file for several machines
