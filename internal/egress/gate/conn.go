@@ -25,6 +25,8 @@ type conn struct {
 	decision egress.Decision // reported at the end
 	begun    time.Time
 	quiet    bool // do not report, or already reported
+	// reply makes the reply to a program whose request the proxy refuses; nil means none.
+	reply func(why verdict, text string) []byte
 
 	mu             sync.Mutex
 	outer          net.Conn // set after the dial
@@ -88,19 +90,30 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// refused ends a connection that the rules do not allow.
-func (c *conn) refused(reason string) { c.unserved(false, reason, nil) }
+// A verdict is why a connection is not served.
+type verdict int
 
-// failed ends an allowed connection that does not work.
-func (c *conn) failed(err error) { c.unserved(c.decision.Allowed, err.Error(), nil) }
+const (
+	malformed   verdict = iota // the request to a proxy is malformed
+	nameless                   // the proxy's password is missing
+	forbidden                  // no rule allows it
+	unreachable                // there is no such name, or nothing answers
+	closed                     // the server refuses the connection
+)
 
-// unserved ends a connection that leads nowhere, with a reply if the program asked a proxy. It
+// A refusal is why there is no connection to a name.
+type refusal struct {
+	why verdict
+	error
+}
+
+// refuse ends a connection that leads nowhere, with a reply if the program asked a proxy. It
 // reports first, because the command may end as soon as it sees the result.
-func (c *conn) unserved(allowed bool, reason string, reply []byte) {
-	c.decision.Allowed, c.decision.Reason = allowed, reason
+func (c *conn) refuse(why verdict, reason string) {
+	c.decision.Allowed, c.decision.Reason = why > forbidden, reason
 	c.report()
-	if reply != nil {
-		c.part(reply)
+	if c.reply != nil {
+		c.part(c.reply(why, reason))
 	}
 	c.reset()
 }
@@ -113,13 +126,13 @@ func (g *Gate) serveName(c *conn) {
 	if n == nil {
 		c.quiet = fake.IsLoopback() // nobody listens there
 		c.decision.Name = fake.String()
-		c.refused(noName)
+		c.refuse(forbidden, noName)
 		return
 	}
 	c.decision.Name = n.name
 	port, ok := portAmong(n.ports, c.decision.Port)
 	if !ok {
-		c.refused(g.config.Rules.Refusal(n.name, c.decision.Port))
+		c.refuse(forbidden, g.config.Rules.Refusal(n.name, c.decision.Port))
 		return
 	}
 	first, ok := c.readGreeting(c.inner, n.name)
@@ -130,9 +143,9 @@ func (g *Gate) serveName(c *conn) {
 		g.inject.serve(c, n, first)
 		return
 	}
-	outer, failed := g.reach(c, n, port)
-	if failed != nil {
-		c.missed(failed, nil)
+	outer, refused := g.reach(c, n, port)
+	if refused != nil {
+		c.refuse(refused.why, refused.Error())
 		return
 	}
 	c.pass(outer, first)
@@ -157,55 +170,44 @@ func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	}
 	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
 	first, err := greeting.check(r, want)
-	var broken *net.OpError
-	switch {
+	if err == nil {
+		c.inner.SetReadDeadline(time.Time{})
+		return first, true
+	}
+	reason := err.Error()
+	switch broken := (*net.OpError)(nil); {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.refused(fmt.Sprintf("the connection did not name its server within %v", greetingTimeout))
-		return nil, false
+		reason = fmt.Sprintf("the connection did not name its server within %v", greetingTimeout)
 	case err == io.EOF || err == io.ErrUnexpectedEOF || errors.As(err, &broken):
 		c.quiet = len(first) == 0 // opened, and closed again
-		c.refused("the connection ended before it named its server")
-		return nil, false
-	case err != nil:
-		c.refused(err.Error())
-		return nil, false
+		reason = "the connection ended before it named its server"
 	}
-	c.inner.SetReadDeadline(time.Time{})
-	return first, true
-}
-
-// unreached is why there is no connection to a name.
-type unreached struct {
-	why verdict
-	err error
-}
-
-func (c *conn) missed(u *unreached, reply []byte) {
-	c.unserved(c.decision.Allowed && u.why != forbidden, u.err.Error(), reply)
+	c.refuse(forbidden, reason)
+	return nil, false
 }
 
 // reach connects to a port of a name for a connection.
-func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, failed *unreached) {
+func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, refused *refusal) {
 	c.decision.Allowed = true
-	outer, c.decision.Address, failed = g.connectName(n, port)
-	return outer, failed
+	outer, c.decision.Address, refused = g.connectName(n, port)
+	return outer, refused
 }
 
 // connectName connects to a port of a name.
-func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address string, failed *unreached) {
+func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address string, refused *refusal) {
 	if err := g.lookup(g.ctx, n); err != nil {
-		return nil, "", &unreached{unreachable, err}
+		return nil, "", &refusal{unreachable, err}
 	}
-	list, err := n.addresses(port)
+	list, err := g.addresses(n, port)
 	if err != nil {
-		return nil, "", &unreached{forbidden, err}
+		return nil, "", &refusal{forbidden, err}
 	}
 	outer, addr, err := g.dial(list, port.Number)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, "", &unreached{closed, err}
+		return nil, "", &refusal{closed, err}
 	case err != nil:
-		return nil, "", &unreached{unreachable, err}
+		return nil, "", &refusal{unreachable, err}
 	}
 	return outer, addr.String(), nil
 }
@@ -219,10 +221,9 @@ func (c *conn) pass(outer net.Conn, first []byte) {
 		n, err := outer.Write(first)
 		c.sent.Add(int64(n))
 		if err != nil {
-			c.failed(err)
+			c.refuse(unreachable, err.Error())
 			return
 		}
-		first = nil
 	}
 	c.relay(outer)
 }
@@ -240,58 +241,47 @@ type dialled struct {
 // dial connects to the first of the addresses that answers.
 func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
-	defer cancel()
-	results := make(chan dialled)
-	open := 0
-	next := func() {
-		addr := list[0]
-		list = list[1:]
-		open++
-		g.wg.Go(func() {
-			if !g.dials.take(ctx) {
-				results <- dialled{error: ctx.Err()}
-				return
+	results, open := make(chan dialled), 0
+	defer func() {
+		cancel()
+		g.wg.Go(func() { // close connections that come too late
+			for range open {
+				if r := <-results; r.error == nil {
+					r.Conn.Close()
+				}
 			}
-			defer g.dials.give()
-			c, err := g.config.Dial(ctx, netip.AddrPortFrom(addr, port))
-			results <- dialled{c, addr, err}
 		})
-	}
-	var first error
-	timer := time.NewTimer(stagger)
+	}()
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for next(); ; {
+	for first := error(nil); ; {
 		select {
 		case r := <-results:
-			open--
-			if r.error == nil {
-				cancel()
-				late := open
-				g.wg.Go(func() { hangUp(results, late) })
+			if open--; r.error == nil {
 				return r.Conn, r.Addr, nil
 			}
-			if first == nil {
-				first = r.error
-			}
-			if len(list) == 0 && open == 0 {
+			if first = cmp.Or(first, r.error); len(list)+open == 0 {
 				return nil, netip.Addr{}, first
 			}
 		case <-timer.C:
 		}
 		if len(list) > 0 {
-			next()
+			addr := list[0]
+			list = list[1:]
+			open++
+			g.wg.Go(func() { results <- g.dialOne(ctx, netip.AddrPortFrom(addr, port)) })
 			timer.Reset(stagger)
 		}
 	}
 }
 
-// hangUp closes the connections that come too late.
-func hangUp(results <-chan dialled, attempts int) {
-	for range attempts {
-		if r := <-results; r.error == nil {
-			r.Conn.Close()
-		}
+func (g *Gate) dialOne(ctx context.Context, to netip.AddrPort) dialled {
+	if !g.dials.take(ctx) {
+		return dialled{error: ctx.Err()}
 	}
+	defer g.dials.give()
+	c, err := g.config.Dial(ctx, to)
+	return dialled{c, to.Addr(), err}
 }
 
 // join makes outer end with the connection; it returns false if that has already ended.

@@ -36,16 +36,12 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 	}
 	q.id, q.desired = header.ID, header.RecursionDesired
 	if header.OpCode != 0 {
-		return q, q.answerUnparsed(dnsmessage.RCodeNotImplemented), false
+		return q, q.reply(dnsmessage.RCodeNotImplemented, netip.Addr{}), false
 	}
-	if q.asked, err = p.Question(); err != nil {
-		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
-	}
-	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
-		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
-	}
-	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
-		return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
+	q.asked, err = p.Question()
+	_, second := p.Question()
+	if err != nil || second != dnsmessage.ErrSectionDone || p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
+		return q, q.reply(dnsmessage.RCodeFormatError, netip.Addr{}), false
 	}
 	for {
 		more, err := p.AdditionalHeader()
@@ -53,7 +49,7 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 			break
 		}
 		if err != nil || p.SkipAdditional() != nil || more.Type == dnsmessage.TypeOPT && q.edns {
-			return q, q.answerUnparsed(dnsmessage.RCodeFormatError), false
+			return q, q.reply(dnsmessage.RCodeFormatError, netip.Addr{}), false
 		}
 		if more.Type == dnsmessage.TypeOPT {
 			q.edns = true
@@ -76,42 +72,25 @@ func (q question) reverse() bool {
 	return strings.HasSuffix(name, ".in-addr.arpa.") || strings.HasSuffix(name, ".ip6.arpa.")
 }
 
-// answerUnparsed answers a message that could not be read to its end.
-func (q question) answerUnparsed(code dnsmessage.RCode) []byte {
-	b := dnsmessage.NewBuilder(nil, q.header(code))
-	message, _ := b.Finish() // it fails only if nothing was begun
-	return message
-}
-
-func (q question) header(code dnsmessage.RCode) dnsmessage.Header {
-	return dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.desired, RecursionAvailable: true, RCode: code & 0xf}
-}
-
 // reply answers with an address, or without one if addr is zero. It is never longer than a client
-// without EDNS accepts (512 bytes).
+// without EDNS accepts (512 bytes). Before the question is known, it answers without it.
 func (q question) reply(code dnsmessage.RCode, addr netip.Addr) []byte {
-	b := dnsmessage.NewBuilder(nil, q.header(code))
-	b.EnableCompression()
-	err := b.StartQuestions()
-	if err == nil {
-		err = b.Question(q.asked)
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.desired, RecursionAvailable: true, RCode: code & 0xf}}
+	if q.asked.Name.Length > 0 {
+		m.Questions = []dnsmessage.Question{q.asked}
 	}
-	if err == nil && addr.IsValid() {
-		if err = b.StartAnswers(); err == nil {
-			err = b.AResource(dnsmessage.ResourceHeader{Name: q.asked.Name, Class: dnsmessage.ClassINET, TTL: lifetime}, dnsmessage.AResource{A: addr.As4()})
-		}
+	if addr.IsValid() {
+		header := dnsmessage.ResourceHeader{Name: q.asked.Name, Class: dnsmessage.ClassINET, TTL: lifetime}
+		m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}}}
 	}
-	if err == nil && q.edns {
-		var h dnsmessage.ResourceHeader
-		if err = h.SetEDNS0(datagram, code, false); err == nil {
-			if err = b.StartAdditionals(); err == nil {
-				err = b.OPTResource(h, dnsmessage.OPTResource{})
-			}
-		}
+	if q.edns {
+		option := dnsmessage.Resource{Body: &dnsmessage.OPTResource{}}
+		option.Header.SetEDNS0(datagram, code, false) // fails only if the root were no name
+		m.Additionals = []dnsmessage.Resource{option}
 	}
+	message, err := m.Pack()
 	if err != nil {
 		return nil
 	}
-	message, _ := b.Finish()
 	return message
 }

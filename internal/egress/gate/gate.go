@@ -234,7 +234,7 @@ func (g *Gate) serveHostPort(c *conn) {
 		}
 	}
 	if err != nil {
-		c.failed(err)
+		c.refuse(unreachable, err.Error())
 		return
 	}
 	c.decision.Address = to.Addr().String()

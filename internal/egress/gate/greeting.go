@@ -1,12 +1,14 @@
 package gate
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,65 +20,45 @@ const (
 	maxHello   = 32 << 10 // of TLS: twice the longest key exchanges and tickets
 )
 
-// A greeting is the beginning of a connection that names the server. parse returns the name, or the
-// least number of bytes that it still needs.
+// A greeting is the beginning of a connection that names the server.
 type greeting struct {
-	parse func(b []byte) (name string, need int, err error)
-	// more reports whether b can say more than its first bytes did, which have been parsed. Nil: it can.
-	more func(b []byte, parsed int) bool
-	max  int
+	name func(io.Reader) (name string, read []byte, err error)
 	// differs is about a name that is not the connection's.
 	differs string
 }
 
 // greetings are by port. The gate does not look at connections to other ports.
 var greetings = map[uint16]*greeting{
-	80:  {requestName, moreOfRequest, maxRequest, "the Host of the HTTP request is %s"},
-	443: {helloName, nil, maxHello, "the server name in TLS is %s"},
+	80:  {requestName, "the Host of the HTTP request is %s"},
+	443: {helloName, "the server name in TLS is %s"},
 }
 
-var (
-	errNoHTTP  = errors.New("the connection does not begin with an HTTP/1 request")
-	errNoTLS   = errors.New("the connection does not begin with TLS")
-	errHello   = errors.New("the ClientHello of TLS is malformed, or names several servers (SNI)")
-	errNoSNI   = errors.New("TLS names no server (SNI)")
-	errNoHost  = errors.New("the HTTP request has no Host")
-	errHosts   = errors.New("the HTTP request has several Hosts")
-	errRequest = errors.New("the HTTP request is malformed")
-	errLong    = errors.New("the connection names no server in its first bytes")
+// A syntaxError says that a connection does not begin as it must.
+type syntaxError string
+
+func (e syntaxError) Error() string { return string(e) }
+
+const (
+	errNoHTTP  = syntaxError("the connection does not begin with an HTTP/1 request")
+	errNoTLS   = syntaxError("the connection does not begin with TLS")
+	errHello   = syntaxError("the ClientHello of TLS is malformed, or names several servers (SNI)")
+	errNoSNI   = syntaxError("TLS names no server (SNI)")
+	errNoHost  = syntaxError("the HTTP request has no Host")
+	errHosts   = syntaxError("the HTTP request has several Hosts")
+	errRequest = syntaxError("the HTTP request is malformed")
+	errLong    = syntaxError("the connection names no server in its first bytes")
 )
 
 // check reads a connection's first bytes and compares their name. It always returns the bytes read.
 func (g *greeting) check(r io.Reader, want string) (read []byte, err error) {
-	name, need := "", 1
-	for parsed := 0; ; {
-		if parsed == 0 || g.more == nil || g.more(read, parsed) {
-			name, need, err = g.parse(read)
-			parsed = len(read)
-		}
-		if err != nil {
-			return read, err
-		} else if need == 0 {
-			break
-		} else if len(read)+need > g.max {
-			return read, errLong
-		}
-		if cap(read)-len(read) < need {
-			read = append(make([]byte, 0, min(max(2048, 2*cap(read), len(read)+need), g.max)), read...)
-		}
-		n, err := io.ReadAtLeast(r, read[len(read):cap(read)], need)
-		read = read[:len(read)+n]
-		if err == io.EOF && len(read) > 0 {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return read, err
-		}
+	name, read, err := g.name(r)
+	if err == io.EOF && len(read) > 0 {
+		err = io.ErrUnexpectedEOF
 	}
-	if canonical, ok := egress.Canonical(name); !ok || canonical != want {
-		return read, fmt.Errorf(g.differs, shown(name))
+	if canonical, ok := egress.Canonical(name); err == nil && (!ok || canonical != want) {
+		err = fmt.Errorf(g.differs, shown(name))
 	}
-	return read, nil
+	return read, err
 }
 
 // shown formats a name that a command chose, for a message.
@@ -89,140 +71,184 @@ func shown(name string) string {
 }
 
 // helloName returns the server name of a ClientHello, which may span several records.
-func helloName(b []byte) (name string, need int, err error) {
+func helloName(r io.Reader) (name string, read []byte, err error) {
+	const handshake, headerSize = 22, 5
+	for {
+		if read, err = readMore(r, read, headerSize); err != nil {
+			return "", read, err
+		}
+		header := read[len(read)-headerSize:]
+		if header[0] != handshake {
+			return "", read, errNoTLS
+		}
+		if read, err = readMore(r, read, int(header[3])<<8|int(header[4])); err != nil {
+			return "", read, err
+		}
+		if name, err = parseHello(read); err != io.EOF {
+			return name, read, err
+		}
+	}
+}
+
+// readMore reads size bytes.
+func readMore(r io.Reader, read []byte, size int) ([]byte, error) {
+	begin := len(read)
+	if begin+size > maxHello {
+		return read, errLong
+	}
+	read = slices.Grow(read, size)
+	n, err := io.ReadFull(r, read[begin:begin+size])
+	return read[:begin+n], err
+}
+
+// parseHello reads whole records. It returns io.EOF if more are necessary.
+func parseHello(records []byte) (name string, err error) {
 	whole := false
-	err = tls.Server(sent{bytes.NewReader(b), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	err = tls.Server(received{bytes.NewReader(records), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, whole = hello.ServerName, true
 		return nil, errNoSNI // no handshake follows
 	}}).Handshake()
 	_, foreign := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case name != "":
-		return name, 0, nil
+		return name, nil
 	case whole:
-		return "", 0, errNoSNI
+		return "", errNoSNI
 	case foreign:
-		return "", 0, errNoTLS
-	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return "", 0, errHello
+		return "", errNoTLS
+	case errors.Is(err, io.EOF):
+		return "", io.EOF
 	}
-	for { // it ends within a record, or before the next one
-		size := recordHeader
-		if len(b) >= size {
-			size += int(b[3])<<8 | int(b[4])
-		}
-		if len(b) < size {
-			return "", size - len(b), nil
-		}
-		b = b[size:]
-	}
+	return "", errHello
 }
 
-const recordHeader = 5
-
-// sent is a connection with only these received bytes. It drops the server's answer.
-type sent struct {
+// received is a connection with only these received bytes. It drops the server's answer.
+type received struct {
 	*bytes.Reader
 	net.Conn
 }
 
-func (s sent) Read(b []byte) (int, error) { return s.Reader.Read(b) }
-func (sent) Write(b []byte) (int, error)  { return len(b), nil }
+func (c received) Read(b []byte) (int, error) { return c.Reader.Read(b) }
+func (received) Write(b []byte) (int, error)  { return len(b), nil }
 
-// longestMethod bounds that of an HTTP request, so that what is none is known by its first bytes.
-const longestMethod = 32
-
-// moreOfRequest is true where the method, the request line or the header has ended since: a client can send one
-// byte at a time.
-func moreOfRequest(b []byte, parsed int) bool {
-	since := b[max(0, parsed-2):]
-	return parsed <= longestMethod || bytes.IndexByte(b, '\n') >= parsed || bytes.Contains(since, []byte("\n\n")) || bytes.Contains(since, []byte("\n\r\n"))
+// A head is an HTTP/1 request up to its body.
+type head struct {
+	raw                     []byte // all of it, or what was read before an error
+	method, target, version string
+	host                    string // of the field Host, without a port
 }
 
-// requestName gives the Host of an HTTP/1 request. A target that names a host as well
-// must name the same, since it is the one that counts (RFC 9112, 3.2.2).
-func requestName(b []byte) (name string, need int, err error) {
-	method := bytes.IndexFunc(b, func(c rune) bool { return c < 'A' || c > 'Z' })
-	if method == 0 || method > 0 && b[method] != ' ' || method < 0 && len(b) > longestMethod {
-		return "", 0, errNoHTTP
+// readHead reads one. It refuses what servers read in different ways.
+func readHead(in *bufio.Reader) (h head, err error) {
+	if first, err := in.Peek(1); err != nil {
+		return h, err
+	} else if first[0] < 'A' || first[0] > 'Z' {
+		return h, errNoHTTP
 	}
-	var target, host string
-	for first := true; ; first = false {
-		line, rest, ok := bytes.Cut(b, []byte("\n"))
-		if !ok {
-			return "", 1, nil
+	for begin := 0; ; {
+		part, err := in.ReadSlice('\n')
+		h.raw = append(h.raw, part...)
+		if len(h.raw) > maxRequest {
+			return h, errLong
+		} else if err == bufio.ErrBufferFull {
+			continue
+		} else if err != nil {
+			return h, err
 		}
-		b = rest
-		line = bytes.TrimSuffix(line, []byte("\r"))
+		line := strings.TrimSuffix(strings.TrimSuffix(string(h.raw[begin:]), "\n"), "\r")
+		begin = len(h.raw)
 		switch {
-		case bytes.ContainsAny(line, "\r\x00"):
+		case strings.ContainsAny(line, "\r\x00"):
 			err = errRequest
-		case first:
-			target, err = requestTarget(string(line))
-		case len(line) == 0:
-			name, err = agreedHost(target, host)
-			return name, 0, err
+		case h.method == "":
+			err = h.setRequest(line)
+		case line == "":
+			return h, nil
 		default:
-			host, err = hostField(string(line), host)
+			err = h.setHost(line)
 		}
 		if err != nil {
-			return "", 0, err
+			return h, err
 		}
 	}
 }
 
-// hostField returns the host after a header field, if its host before the field was before.
-func hostField(line, before string) (host string, err error) {
-	// Servers differ for a folded line, and for a name with a blank after it.
-	key, value, ok := strings.Cut(line, ":")
-	switch {
-	case !ok || key == "" || strings.ContainsAny(key, " \t"):
-		return "", errRequest
-	case !strings.EqualFold(key, "Host"):
-		return before, nil
-	case before != "":
-		return "", errHosts
-	}
-	if host = withoutPort(strings.Trim(value, " \t")); host == "" {
-		return "", errNoHost
-	}
-	return host, nil
+// fields returns the lines of the header.
+func (h *head) fields() []string {
+	lines := strings.Split(strings.ReplaceAll(string(h.raw), "\r\n", "\n"), "\n")
+	return lines[1 : len(lines)-2] // without the request and the end
 }
 
-// agreedHost returns the host of a request after its header has ended.
-func agreedHost(target, host string) (string, error) {
-	switch {
-	case host == "":
-		return "", errNoHost
-	case target != "" && !strings.EqualFold(target, host):
-		return "", fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(target), shown(host))
-	}
-	return host, nil
-}
-
-// requestTarget returns the host in a request line, if it has one.
-func requestTarget(line string) (host string, err error) {
+func (h *head) setRequest(line string) error {
 	words := strings.Split(line, " ")
 	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/1.") {
-		return "", errNoHTTP
+		return errNoHTTP
 	}
-	method, target := words[0], words[1]
+	h.method, h.target, h.version = words[0], words[1], words[2]
+	return nil
+}
+
+// setHost takes the host out of a field, if that has it.
+func (h *head) setHost(field string) error {
+	// Servers differ for a folded line, and for a name with a blank after it.
+	key, value, ok := strings.Cut(field, ":")
 	switch {
-	case method == "CONNECT":
+	case !ok || key == "" || strings.ContainsAny(key, " \t"):
+		return errRequest
+	case !strings.EqualFold(key, "Host"):
+		return nil
+	case h.host != "":
+		return errHosts
+	}
+	if h.host = withoutPort(strings.Trim(value, " \t")); h.host == "" {
+		return errNoHost
+	}
+	return nil
+}
+
+// requestName returns the Host of an HTTP/1 request. A target that names a host as well must name
+// the same, since it is the one that counts (RFC 9112, 3.2.2).
+func requestName(r io.Reader) (name string, read []byte, err error) {
+	in := bufio.NewReader(r)
+	h, err := readHead(in)
+	if err == nil {
+		name, err = h.name()
+	}
+	rest, _ := in.Peek(in.Buffered())
+	return name, append(h.raw, rest...), err
+}
+
+func (h *head) name() (string, error) {
+	if h.host == "" {
+		return "", errNoHost
+	}
+	target := h.target
+	switch {
+	case h.method == "CONNECT":
 	case strings.HasPrefix(target, "/") || target == "*":
-		return "", nil
+		return h.host, nil
 	default:
-		_, after, ok := strings.Cut(target, "://")
-		if !ok {
+		var ok bool
+		if _, target, _, ok = cutURL(target); !ok {
 			return "", errRequest
 		}
-		target, _, _ = strings.Cut(after, "/")
-		target, _, _ = strings.Cut(target, "?")
 	}
-	if host = withoutPort(target); host == "" {
+	switch target = withoutPort(target); {
+	case target == "":
 		return "", errRequest
+	case !strings.EqualFold(target, h.host):
+		return "", fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(target), shown(h.host))
 	}
-	return host, nil
+	return h.host, nil
+}
+
+// cutURL splits a URL. net/url would accept, and change, more than servers agree on.
+func cutURL(url string) (scheme, authority, rest string, ok bool) {
+	scheme, authority, ok = strings.Cut(url, "://")
+	if i := strings.IndexAny(authority, "/?"); i >= 0 {
+		authority, rest = authority[:i], authority[i:]
+	}
+	return scheme, authority, rest, ok
 }
 
 func withoutPort(host string) string {

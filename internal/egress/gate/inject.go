@@ -217,9 +217,9 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	n := in.hosts[host].name
 	in.mu.Unlock()
 	port, _ := portAmong(n.ports, injectPort)
-	outer, address, missed := in.gate.connectName(n, port)
-	if missed != nil {
-		return nil, notDialled{missed.err}
+	outer, address, refused := in.gate.connectName(n, port)
+	if refused != nil {
+		return nil, refused
 	}
 	in.mu.Lock()
 	in.hosts[host] = reached{name: n, address: address}
@@ -239,13 +239,10 @@ func (o outside) Close() error {
 	return o.Conn.Close()
 }
 
-// notDialled is why the gate did not connect to a host.
-type notDialled struct{ error }
-
 // upstreamError says why a request had no answer. It hides other errors, which quote the host's
 // answer: that can contain the credential.
 func upstreamError(err error) string {
-	var dial notDialled
+	var dial *refusal
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {

@@ -38,11 +38,8 @@ type name struct {
 
 	mu    sync.Mutex // held during a lookup, so that there is one at a time
 	until time.Time  // how long the result is valid
-	// checked are addresses that the gate may dial; trusted are those that it may also dial with
-	// Private.
-	checked, trusted []netip.Addr
-	refused          error // why an address is not in checked
-	err              error // of the lookup
+	found []netip.Addr
+	err   error // of the lookup
 }
 
 func (ns *names) init() {
@@ -102,7 +99,7 @@ func (ns *names) forget(n *name) {
 	}
 }
 
-// lookup looks up and checks a name's addresses, unless that was done a moment ago.
+// lookup looks up a name's addresses, unless that was done a moment ago.
 func (g *Gate) lookup(ctx context.Context, n *name) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -121,33 +118,15 @@ func (g *Gate) lookup(ctx context.Context, n *name) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
-		n.until = time.Now().Add(stale)
-		if n.err == nil && len(n.trusted) > 0 && !notFound(err) {
-			return nil // the earlier result was checked
-		}
-		n.checked, n.trusted, n.refused, n.err = nil, nil, nil, err
-		return err
+	case err == nil:
+		n.until, n.found, n.err = time.Now().Add(fresh), found[:min(len(found), maxAddresses)], nil
+		return nil
 	}
-	n.until, n.err = time.Now().Add(fresh), nil
-	n.checked, n.trusted, n.refused = nil, nil, nil
-	own := g.config.OwnAddresses()
-	for _, addr := range found[:min(len(found), maxAddresses)] {
-		addr = addr.Unmap()
-		if err := egress.CheckAddress(addr, true, own); err == nil {
-			n.trusted = append(n.trusted, addr)
-		}
-		err := egress.CheckAddress(addr, false, own)
-		switch {
-		case err == nil:
-			n.checked = append(n.checked, addr)
-		case egress.Fake(addr):
-			n.refused = fmt.Errorf("the host's resolver answers with %s, which stands for a name in another proxy of this kind; it must give real addresses", addr)
-		default:
-			n.refused = err
-		}
-	}
-	return nil
+	n.until = time.Now().Add(stale)
+	if len(n.found) == 0 || notFound(err) {
+		n.found, n.err = nil, err
+	} // else the earlier result will do
+	return n.err
 }
 
 func notFound(err error) bool {
@@ -155,18 +134,28 @@ func notFound(err error) bool {
 	return ok && dns.IsNotFound
 }
 
-// addresses returns the addresses to dial for a port, or why there are none.
-func (n *name) addresses(port egress.Port) ([]netip.Addr, error) {
+// addresses returns the addresses of a name to dial for a port, or why there are none.
+func (g *Gate) addresses(n *name, port egress.Port) (list []netip.Addr, err error) {
+	own := g.config.OwnAddresses()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	list := n.checked
-	if port.Private {
-		list = n.trusted
+	err = n.err
+	for _, addr := range n.found {
+		addr = addr.Unmap()
+		refused := egress.CheckAddress(addr, port.Private, own)
+		switch {
+		case refused == nil:
+			list = append(list, addr)
+		case egress.Fake(addr):
+			err = fmt.Errorf("the host's resolver answers with %s, which stands for a name in another proxy of this kind; it must give real addresses", addr)
+		default:
+			err = refused
+		}
 	}
-	if len(list) == 0 && n.refused != nil {
-		return nil, n.refused
+	if len(list) > 0 {
+		return list, nil
 	}
-	return list, n.err
+	return nil, err
 }
 
 // answer replies to a DNS message; nil means no reply.
@@ -211,7 +200,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		refused error
 	)
 	for _, port := range n.ports {
-		if _, err := n.addresses(port); err == nil {
+		if _, err := g.addresses(n, port); err == nil {
 			usable = append(usable, port.Number)
 		} else {
 			refused = err

@@ -3,6 +3,7 @@ package gate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -69,22 +70,9 @@ type request struct {
 	// acceptReply is the reply on success; refused makes the reply for a refusal.
 	acceptReply []byte
 	refused     func(why verdict, text string) []byte
-	// first is what the server gets first. For an http:// URL it is the request, and named says
-	// that its Host was compared.
-	first  []byte
-	byName bool
+	// first is the request for an http:// URL, whose Host was compared.
+	first []byte
 }
-
-// A verdict is why a proxy does not serve a request.
-type verdict int
-
-const (
-	malformed   verdict = iota // the request is malformed
-	nameless                   // the password is missing
-	forbidden                  // no rule allows it
-	unreachable                // there is no such name, or nothing answers
-	closed                     // the server refuses the connection
-)
 
 // An askError ends the conversation after a wrong request.
 type askError struct {
@@ -98,7 +86,7 @@ func (e *askError) Error() string { return e.text }
 func (g *Gate) serveProxy(c *conn) {
 	c.quiet = true // until the connection has a target
 	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
-	in := bufio.NewReaderSize(c.inner, maxRequest)
+	in := bufio.NewReader(c.inner)
 	asked, err := g.ask(in, c.inner)
 	if err != nil {
 		var answer *askError
@@ -108,46 +96,41 @@ func (g *Gate) serveProxy(c *conn) {
 		c.reset()
 		return
 	}
-	c.quiet = false
-	c.decision.Name, c.decision.Port = shown(asked.host), asked.port
-	refuse := func(reason string) { c.unserved(false, reason, asked.refused(forbidden, reason)) }
-	if _, err := netip.ParseAddr(strings.Trim(asked.host, "[]")); err == nil {
-		c.decision.Name = strings.Trim(asked.host, "[]")
-		refuse("it is an address, and rules are about names")
-		return
-	}
+	c.quiet, c.reply = false, asked.refused
 	text, _ := egress.Canonical(asked.host)
-	ports := g.config.Rules.Ports(text)
-	if len(ports) == 0 {
-		refuse(g.config.Rules.Refusal(text, asked.port))
+	c.decision.Name, c.decision.Port = cmp.Or(text, shown(asked.host)), asked.port
+	if address := strings.Trim(asked.host, "[]"); isAddress(address) {
+		c.decision.Name = address
+		c.refuse(forbidden, "it is an address, and rules are about names")
 		return
 	}
-	c.decision.Name = text
+	ports := g.config.Rules.Ports(text)
 	port, ok := portAmong(ports, asked.port)
 	if !ok {
-		refuse(g.config.Rules.Refusal(text, asked.port))
+		c.refuse(forbidden, g.config.Rules.Refusal(text, asked.port))
 		return
 	}
 	n := g.names.at(text, ports)
-	outer, failed := g.reach(c, n, port)
-	if failed == nil {
+	outer, refused := g.reach(c, n, port)
+	if refused == nil {
 		if _, ok := g.names.settle(n, g.bounds.names); !ok {
 			reset(outer)
-			failed = &unreached{forbidden, tooManyNames(g.bounds.names)}
+			refused = &refusal{forbidden, tooManyNames(g.bounds.names)}
 		}
 	}
-	if failed != nil {
+	if refused != nil {
 		g.names.forget(n)
-		c.missed(failed, asked.refused(failed.why, failed.err.Error()))
+		c.refuse(refused.why, refused.Error())
 		return
 	}
 	if !c.join(outer) {
 		return
 	}
+	c.reply = nil
 	first := asked.first
-	if !asked.byName {
+	if first == nil {
 		if _, err := c.inner.Write(asked.acceptReply); err != nil {
-			c.failed(err)
+			c.refuse(unreachable, err.Error())
 			return
 		}
 		if first, ok = c.readGreeting(in, n.name); !ok {
@@ -157,6 +140,11 @@ func (g *Gate) serveProxy(c *conn) {
 	c.inner.SetReadDeadline(time.Time{})
 	rest, _ := in.Peek(in.Buffered())
 	c.pass(outer, append(first, rest...))
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 // part sends a program the reason, and ends. A reset at once could overtake the reason.
@@ -182,30 +170,16 @@ func (g *Gate) ask(in *bufio.Reader, out io.Writer) (*request, error) {
 	if first[0] == socksVersion {
 		return askedBySOCKS(in, out, g.config.Proxy.Password)
 	}
-	head, err := requestHead(in)
-	if err != nil {
+	h, err := readHead(in)
+	if malformed, ok := err.(syntaxError); ok {
+		return nil, httpError(malformed.Error())
+	} else if err != nil {
 		return nil, err
 	}
-	return askedByHTTP(head, g.config.Proxy.Password)
+	return h.ask(g.config.Proxy.Password)
 }
 
-// requestHead reads an HTTP request up to its body.
-func requestHead(in *bufio.Reader) (head []byte, err error) {
-	for {
-		line, err := in.ReadSlice('\n')
-		head = append(head, line...)
-		switch {
-		case err == bufio.ErrBufferFull, len(head) > maxRequest:
-			return nil, httpError(malformed, "the request's header is too long")
-		case err != nil:
-			return nil, err
-		case len(head) > len(line) && (string(line) == "\n" || string(line) == "\r\n"):
-			return head, nil
-		}
-	}
-}
-
-func httpError(why verdict, text string) *askError { return &askError{httpReply(why, text), text} }
+func httpError(text string) *askError { return &askError{httpReply(malformed, text), text} }
 
 // httpStatus has the answers of HTTP.
 var httpStatus = map[verdict]string{
@@ -222,94 +196,71 @@ func httpReply(why verdict, text string) []byte {
 	return []byte(reply + "\r\n" + body)
 }
 
-// askedByHTTP parses a request to a proxy, with its whole header.
-func askedByHTTP(head []byte, password string) (*request, error) {
-	lines := strings.Split(strings.ReplaceAll(string(head), "\r\n", "\n"), "\n")
-	words := strings.Split(lines[0], " ")
-	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/1.") {
-		return nil, httpError(malformed, "this is a proxy for HTTP/1 and SOCKS 5")
+// ask returns the request to a proxy.
+func (h *head) ask(password string) (*request, error) {
+	if password != "" && !h.authorized(password) {
+		const text = "the proxy's password is missing: it is part of HTTP_PROXY"
+		return nil, &askError{httpReply(nameless, text), text}
 	}
-	if password != "" && !authorized(lines[1:], password) {
-		return nil, httpError(nameless, "the proxy's password is missing: it is part of HTTP_PROXY")
-	}
-	method, target := words[0], words[1]
-	if method == "CONNECT" {
-		host, port, err := hostPort(target, 0)
+	if h.method == "CONNECT" {
+		host, port, err := hostPort(h.target, 0)
 		if err != nil {
-			return nil, httpError(malformed, err.Error())
+			return nil, httpError(err.Error())
 		}
 		return &request{host: host, port: port, acceptReply: []byte("HTTP/1.1 200 Connection established\r\n\r\n"), refused: refusedByHTTP(host, port)}, nil
 	}
-	scheme, rest, ok := strings.Cut(target, "://")
+	scheme, authority, path, ok := cutURL(h.target)
 	switch {
 	case !ok:
-		return nil, httpError(malformed, "this is a proxy: it is asked by CONNECT, or for a whole http:// URL")
+		return nil, httpError("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")
 	case !strings.EqualFold(scheme, "http"):
-		return nil, httpError(malformed, "URLs of "+shown(scheme)+" go by CONNECT")
-	case words[2] == "HTTP/1.0":
-		return nil, httpError(malformed, "it takes HTTP/1.1")
+		return nil, httpError("URLs of " + shown(scheme) + " go by CONNECT")
+	case h.version == "HTTP/1.0":
+		return nil, httpError("it takes HTTP/1.1")
 	}
 	// A server may read the Host where a proxy reads the URL.
-	if _, need, err := requestName(head); err != nil || need != 0 {
-		if err == nil {
-			err = errRequest
-		}
-		return nil, httpError(malformed, err.Error())
-	}
-	authority, path := rest, ""
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		authority, path = rest[:i], rest[i:]
-	}
-	host, port, err := hostPort(authority, 80)
-	if err != nil {
-		return nil, httpError(malformed, err.Error())
+	_, err := h.name()
+	host, port, portErr := hostPort(authority, 80)
+	if err = cmp.Or(err, portErr); err != nil {
+		return nil, httpError(err.Error())
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	return &request{host: host, port: port, refused: refusedByHTTP(host, port), byName: true,
-		first: []byte(method + " " + path + " " + words[2] + "\r\n" + forwarded(lines[1:]))}, nil
+	return &request{host: host, port: port, refused: refusedByHTTP(host, port), first: h.forwarded(path)}, nil
 }
 
 func refusedByHTTP(host string, port uint16) func(verdict, string) []byte {
-	return func(why verdict, text string) []byte {
-		at := shown(host)
-		if _, err := netip.ParseAddr(host); err == nil {
-			at = host
-		}
-		return httpReply(why, net.JoinHostPort(at, strconv.Itoa(int(port)))+": "+text)
+	if !isAddress(host) {
+		host = shown(host)
 	}
+	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	return func(why verdict, text string) []byte { return httpReply(why, at+": "+text) }
 }
 
 // ofOneHop are the header fields that are for a proxy alone.
 var ofOneHop = []string{"connection", "http2-settings", "keep-alive", "proxy-authorization", "proxy-connection", "te", "upgrade"}
 
-// forwarded returns the header for the server. The connection serves one request: the next one may
+// forwarded returns the request for the server. The connection serves one request: the next one may
 // be for another server.
-func forwarded(lines []string) string {
-	var b strings.Builder
-	for _, line := range lines {
-		if line != "" && !isField(line, ofOneHop...) {
-			b.WriteString(line + "\r\n")
+func (h *head) forwarded(path string) []byte {
+	lines := []string{h.method + " " + path + " " + h.version}
+	for _, line := range h.fields() {
+		if name, _, _ := strings.Cut(line, ":"); !slices.Contains(ofOneHop, strings.ToLower(name)) {
+			lines = append(lines, line)
 		}
 	}
-	return b.String() + "Connection: close\r\n\r\n"
+	return []byte(strings.Join(append(lines, "Connection: close"), "\r\n") + "\r\n\r\n")
 }
 
-func isField(line string, names ...string) bool {
-	key, _, _ := strings.Cut(line, ":")
-	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
-}
-
-func authorized(lines []string, password string) bool {
-	for _, line := range lines {
-		if !isField(line, "proxy-authorization") {
-			continue
+// authorized judges the first password alone.
+func (h *head) authorized(password string) bool {
+	for _, line := range h.fields() {
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "proxy-authorization") {
+			scheme, given, _ := strings.Cut(strings.TrimSpace(value), " ")
+			want := base64.StdEncoding.EncodeToString([]byte(proxyUser + ":" + password))
+			return strings.EqualFold(scheme, "Basic") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(want)) == 1
 		}
-		_, value, _ := strings.Cut(line, ":")
-		scheme, given, _ := strings.Cut(strings.TrimSpace(value), " ")
-		want := base64.StdEncoding.EncodeToString([]byte(proxyUser + ":" + password))
-		return strings.EqualFold(scheme, "Basic") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(want)) == 1
 	}
 	return false
 }

@@ -97,7 +97,7 @@ func (g *Gate) reportUnheard(to netip.AddrPort) {
 	d.Name = n.name
 	if port, ok := portAmong(n.ports, to.Port()); !ok {
 		d.Reason = g.config.Rules.Refusal(n.name, to.Port())
-	} else if _, err := n.addresses(port); err != nil {
+	} else if _, err := g.addresses(n, port); err != nil {
 		d.Reason = err.Error()
 	} else {
 		d.Allowed, d.Reason = true, "nobody listens for it any more: the name has to be looked up again"

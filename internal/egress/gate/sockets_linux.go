@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -170,11 +169,7 @@ func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fileConn(os.NewFile(uintptr(fd), "accepted"))
-}
-
-// fileConn takes over file.
-func fileConn(file *os.File) (*net.TCPConn, error) {
+	file := os.NewFile(uintptr(fd), "accepted")
 	defer file.Close()
 	c, err := net.FileConn(file)
 	if err != nil {
@@ -185,48 +180,21 @@ func fileConn(file *os.File) (*net.TCPConn, error) {
 
 // connectTCP takes over file.
 func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn, error) {
-	fd := -1
-	err := control(file, func(s int) (err error) {
-		fd, err = unix.FcntlInt(uintptr(s), unix.F_DUPFD_CLOEXEC, 0)
-		return err
-	})
-	file.Close()
-	if err != nil {
-		return nil, err
-	}
-	// Go can wait only on a file from a non-blocking descriptor.
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	file = os.NewFile(uintptr(fd), "socket")
 	defer file.Close()
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { file.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	begun := false
-	var connected error
-	err = raw.Write(func(fd uintptr) bool {
-		if !begun {
-			begun = true
-			connected = unix.Connect(int(fd), sockaddr(to))
-			return connected != unix.EINPROGRESS
+	err := control(file, func(fd int) error {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return err
 		}
-		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-		if err != nil || code != 0 {
-			connected = unix.Errno(code)
-			return true
+		const look = 50 // milliseconds between looks at ctx
+		for ctx.Err() == nil {
+			err := unix.Connect(fd, sockaddr(to)) // a further call returns the result of the first
+			if err != unix.EINPROGRESS && err != unix.EALREADY {
+				return os.NewSyscallError("connect", err)
+			}
+			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, look)
 		}
-		_, err = unix.Getpeername(int(fd))
-		connected = err
-		return err == nil // or a false wakeup
+		return ctx.Err()
 	})
-	if err == nil {
-		err = os.NewSyscallError("connect", connected)
-	}
 	if err != nil {
 		return nil, err
 	}
