@@ -1,6 +1,9 @@
 package shared
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // Info is an engine's description of itself.
 type Info struct {
@@ -54,6 +57,15 @@ type Probe struct {
 	Unusable bool              `json:"-"`        // the reason justifies ErrUnusable
 	Degraded []string          `json:"degraded"` // what works less well than it could
 	Facts    map[string]string `json:"facts"`    // facts about the machine, such as "bwrap": "/usr/bin/bwrap 0.8.0"
+}
+
+// NotReady is the probe of an engine that fails with err.
+func NotReady(err error) Probe {
+	p := Probe{Reason: err.Error(), Unusable: errors.Is(err, ErrUnusable)}
+	if e, ok := errors.AsType[*Error](err); ok {
+		p.Reason, p.Fix = e.Message, e.Hint
+	}
+	return p
 }
 
 // Plan is what Start would do, for people and for tests.

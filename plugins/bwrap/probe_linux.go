@@ -24,7 +24,7 @@ type identity struct {
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	launcher, err := locate("")
 	if err != nil {
-		return nsengine.NotReady(err), nil
+		return shared.NotReady(err), nil
 	}
 	version, help := ask(ctx, launcher, "--version"), ask(ctx, launcher, "--help")
 	if help != "" && !strings.Contains(help, "--bind-fd ") {

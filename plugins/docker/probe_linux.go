@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,11 +20,7 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		if ctx.Err() != nil {
 			return shared.Probe{}, ctx.Err()
 		}
-		p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
-		if x, ok := errors.AsType[*shared.Error](err); ok {
-			p.Reason, p.Fix = x.Message, x.Hint
-		}
-		return p, nil
+		return shared.NotReady(err), nil
 	}
 	p := shared.Probe{Ready: true, Degraded: []string{gated.ByProxy}, Facts: map[string]string{
 		"daemon": d.Facts.Version, "socket": d.Endpoint.Socket + " (" + d.Endpoint.Origin + ")",

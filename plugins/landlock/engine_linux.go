@@ -91,7 +91,7 @@ func filterProgram(spec *shared.Spec) ([]byte, error) {
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	abi, err := abiOf(options{})
 	if err != nil {
-		return nsengine.NotReady(err), nil
+		return shared.NotReady(err), nil
 	}
 	facts := map[string]string{"landlock": "version " + strconv.Itoa(abi)}
 	return e.prober.Probe(ctx, e, cgroup.Look(), nil, facts, func(_ context.Context, p *shared.Probe) {

@@ -14,45 +14,43 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// probe finds out with a trial: the launcher is the system's, it applies a profile that allows
-// everything, which it cannot do inside another sandbox, and it loads one of ours.
+// probe tries the engine.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
-	if e.platform.goos != "darwin" {
-		return shared.Probe{Reason: reasonUnsupported, Fix: fixUnsupported, Unusable: true}, nil
-	}
-	info, err := os.Stat(e.platform.launcher)
-	if err != nil {
-		return shared.Probe{Reason: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Fix: "it is part of macOS; this version may have removed it", Unusable: errors.Is(err, fs.ErrNotExist)}, nil
-	}
-	if err := hostpath.CheckExecutable(e.platform.launcher, info); err != nil {
-		return shared.Probe{Reason: err.Error(), Fix: "it runs outside of every sandbox, so only root may be able to change it"}, nil
-	}
-	err = e.run(ctx, []string{"-p", "(version 1)(allow default)", "--", "/usr/bin/true"})
-	if err == nil {
-		spec := shared.Spec{}
-		var p *policy
-		var profile *profile
-		if p, err = newPolicy(&spec, &shared.Command{}); err == nil {
-			if profile, err = compile(p, planned(&spec)); err == nil {
-				err = e.try(ctx, profile)
-			}
-		}
-	}
+	err := e.works(ctx)
 	if ctx.Err() != nil {
 		return shared.Probe{}, ctx.Err()
 	}
 	if err != nil {
-		out := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
-		if x, ok := errors.AsType[*shared.Error](err); ok {
-			out.Reason, out.Fix = x.Message, x.Hint
-		}
-		return out, nil
+		return shared.NotReady(err), nil
 	}
 	return shared.Probe{
 		Ready:    true,
 		Degraded: []string{"a process that leaves the command's process group outlives it, still confined", "only the timeout is enforced, and no other limit", gated.ByProxy, "HOME is a private directory at another path than the real one"},
 		Facts:    map[string]string{"sandbox-exec": e.platform.launcher},
 	}, nil
+}
+
+// works finds out with a trial: the launcher is the system's, it applies a profile that allows
+// everything, which it cannot do inside another sandbox, and it loads one of ours.
+func (e *engine) works(ctx context.Context) error {
+	if err := e.platform.check(); err != nil {
+		return err
+	}
+	info, err := os.Stat(e.platform.launcher)
+	if err != nil {
+		kind := shared.ErrUnavailable
+		if errors.Is(err, fs.ErrNotExist) {
+			kind = shared.ErrUnusable
+		}
+		return &shared.Error{Kind: kind, Message: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Hint: "it is part of macOS; this version may have removed it"}
+	}
+	if err := hostpath.CheckExecutable(e.platform.launcher, info); err != nil {
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error(), Hint: "it runs outside of every sandbox, so only root may be able to change it"}
+	}
+	if err := e.run(ctx, []string{"-p", "(version 1)(allow default)", "--", "/usr/bin/true"}); err != nil {
+		return err
+	}
+	return e.open(ctx, &shared.Spec{})
 }
 
 // diagnose explains what sandbox-exec wrote before it gave up.

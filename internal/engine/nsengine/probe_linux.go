@@ -42,7 +42,7 @@ func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, k
 	defer cancel()
 	result := shared.Probe{Ready: true}
 	if err := try(ctx, e); err != nil {
-		result = NotReady(err)
+		result = shared.NotReady(err)
 	}
 	result.Facts = facts
 	facts["kernel"] = content("/proc/sys/kernel/osrelease")
@@ -75,15 +75,6 @@ func try(ctx context.Context, e shared.Engine) error {
 		err = errors.New("a command that does nothing failed inside: " + result.Status.String())
 	}
 	return err
-}
-
-// NotReady is the probe of an engine that failed with err.
-func NotReady(err error) shared.Probe {
-	p := shared.Probe{Reason: err.Error(), Unusable: errors.Is(err, shared.ErrUnusable)}
-	if e, ok := errors.AsType[*shared.Error](err); ok {
-		p.Reason, p.Fix = e.Message, e.Hint
-	}
-	return p
 }
 
 // reportLimits reports what enforces each limit here, and which limits nothing can enforce.
