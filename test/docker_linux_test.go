@@ -22,7 +22,7 @@ import (
 func dockerLayout(t testing.TB) (top, layout string, d *dockerd.Daemon) {
 	t.Helper()
 	requireBwrap(t)
-	d, err := dockerd.Start(t.Context())
+	d, err := dockerd.Docker.Start(t.Context())
 	if errors.Is(err, dockerd.ErrMissing) && !required("docker") {
 		t.Skip(err)
 	}

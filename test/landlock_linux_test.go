@@ -71,7 +71,7 @@ func TestLandlockInside(t *testing.T) {
 	})
 	t.Run("docker", func(t *testing.T) {
 		t.Parallel()
-		d, err := dockerd.Start(t.Context())
+		d, err := dockerd.Docker.Start(t.Context())
 		if errors.Is(err, dockerd.ErrMissing) && !required("docker") {
 			t.Skip(err)
 		}

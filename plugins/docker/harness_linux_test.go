@@ -32,16 +32,16 @@ type startedDocker struct {
 }
 
 var testDaemon = sync.OnceValues(func() (startedDocker, error) {
-	start := dockerd.Start
+	kind := dockerd.Docker
 	switch os.Getenv(daemonEnv) {
 	case podman:
-		start = dockerd.StartPodman
+		kind = dockerd.Podman
 	case rootlessPodman:
-		start = dockerd.StartRootlessPodman
+		kind = dockerd.RootlessPodman
 	case rootlessDocker:
-		start = dockerd.StartRootlessDocker
+		kind = dockerd.RootlessDocker
 	}
-	d, err := start(context.Background())
+	d, err := kind.Start(context.Background())
 	if err != nil {
 		return startedDocker{}, err
 	}

@@ -47,13 +47,13 @@ func TestPodman(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a short run has Podman without root")
 	}
-	againWith(t, podman, dockerd.MissingPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers")
+	againWith(t, podman, dockerd.Podman.Missing(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers")
 }
 
 // TestRootlessPodman does so as an ordinary user, without any right over the
 // machine, and without Compose, whose networks take /dev/net/tun.
 func TestRootlessPodman(t *testing.T) {
-	againWith(t, rootlessPodman, dockerd.MissingRootlessPodman(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers", "TestRootless", "TestRootlessLimits")
+	againWith(t, rootlessPodman, dockerd.RootlessPodman.Missing(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers", "TestRootless", "TestRootlessLimits")
 }
 
 // TestRootlessDocker is likewise.
@@ -61,7 +61,7 @@ func TestRootlessDocker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a short run has Docker with root")
 	}
-	againWith(t, rootlessDocker, dockerd.MissingRootlessDocker(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers", "TestRootless", "TestRootlessLimits")
+	againWith(t, rootlessDocker, dockerd.RootlessDocker.Missing(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers", "TestRootless", "TestRootlessLimits")
 }
 
 func againWith(t *testing.T, daemon string, missing error, passing ...string) {

@@ -24,7 +24,7 @@ func containers(t *testing.T) (shared.Engine, enginetest.Options) {
 	if !slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "docker") {
 		return nil, enginetest.Options{}
 	}
-	d, err := dockerd.Start(t.Context())
+	d, err := dockerd.Docker.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,9 +30,9 @@ var smoke = regexp.MustCompile(`^(open\..*|read\.0[1-3]|write\.(16|24)|kernel\.0
 
 // The kit, on the engine as it is installed, with an image of the test's own.
 func TestConformance(t *testing.T) {
-	missing := dockerd.MissingPodman()
+	missing := dockerd.Podman.Missing()
 	if os.Geteuid() != 0 {
-		missing = dockerd.MissingRootlessPodman()
+		missing = dockerd.RootlessPodman.Missing()
 	}
 	if missing != nil {
 		if slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "podman") {

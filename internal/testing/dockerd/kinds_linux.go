@@ -1,0 +1,139 @@
+package dockerd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A Kind is a kind of daemon.
+type Kind struct {
+	name     string   // the daemon's program
+	needs    []string // other programs
+	rootless bool
+	argv     func(*Daemon) []string
+	// inside runs a command with the users that a rootless daemon has.
+	inside func(d *Daemon, words ...string) []string
+}
+
+// Docker and Podman run as root, and the others as an ordinary user. RootlessPodman has no control
+// groups, because it has no systemd, and RootlessDocker neither these nor a network beyond its own
+// loopback.
+var (
+	Docker = Kind{name: "dockerd", argv: (*Daemon).dockerd}
+	Podman = Kind{name: "podman", needs: []string{"runc", "mount"}, argv: func(d *Daemon) []string {
+		// The state of networks has a fixed place, so that is memory.
+		return append([]string{"/bin/sh", "-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh"}, d.podmanService()...)
+	}}
+	RootlessPodman = Kind{name: "podman", needs: []string{"runc"}, rootless: true, argv: (*Daemon).podmanService,
+		inside: func(d *Daemon, words ...string) []string { return d.podman(append([]string{"unshare"}, words...)...) }}
+	RootlessDocker = Kind{name: "dockerd", needs: []string{"rootlesskit", "unshare"}, rootless: true, inside: (*Daemon).rootlesskit,
+		argv: func(d *Daemon) []string {
+			// The machine's own daemon may be in /run.
+			words := slices.Concat([]string{"/bin/sh", "-c", `rm -rf /run/docker /run/containerd; exec unshare -n "$@"`, "sh"},
+				d.dockerd(), []string{"--rootless", "--storage-driver", "vfs"})
+			return d.rootlesskit(words...)
+		}}
+)
+
+// Missing returns an error that wraps ErrMissing if Start cannot work.
+func (k Kind) Missing() error {
+	if root := os.Geteuid() == 0; root == k.rootless {
+		return fmt.Errorf("%w: root is needed: %v", ErrUser, !k.rootless)
+	}
+	programs := append([]string{k.name, "busybox"}, k.needs...)
+	if k.rootless {
+		programs = append(programs, "newuidmap", "newgidmap")
+	}
+	for _, name := range programs {
+		if look(name) == "" {
+			return fmt.Errorf("%w: %s is not installed", ErrMissing, name)
+		}
+	}
+	if !k.rootless {
+		return nil
+	}
+	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
+		if err := subordinate(file); err != nil {
+			return fmt.Errorf("%w: %w", ErrMissing, err)
+		}
+	}
+	probe := exec.Command("/bin/true")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	if err := probe.Run(); err != nil {
+		return fmt.Errorf("%w: the kernel refuses user namespaces: %w", ErrMissing, err)
+	}
+	return nil
+}
+
+// look finds a program that may be only in root's PATH; "" if it is not installed.
+func look(name string) string {
+	for _, dir := range []string{"/usr/sbin", "/usr/bin", "/usr/local/bin", "/bin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// subordinate returns an error if a file of subordinate numbers has none for this user.
+func subordinate(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	me, err := user.Current()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if name, _, _ := strings.Cut(line, ":"); name == me.Username || name == me.Uid {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no numbers for this user", file)
+}
+
+func (d *Daemon) at(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *Daemon) dockerd() []string {
+	return []string{look("dockerd"), "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+		"--data-root", d.at("data"), "--exec-root", d.at("exec"), "--pidfile", d.at("pid"), "-H", "unix://" + d.Socket}
+}
+
+func (d *Daemon) rootlesskit(words ...string) []string {
+	return append([]string{look("rootlesskit"), "--state-dir", d.at("kit"), "--net=host", "--copy-up=/etc", "--copy-up=/run", "--propagation=rslave"}, words...)
+}
+
+// podmanConf has locks in the daemon's directory and not in the machine's shared memory. It does not
+// raise limits: root may lack that right.
+const podmanConf = "[containers]\ndefault_ulimits = []\n[engine]\nlock_type = \"file\"\n"
+
+// podman uses runc, because crun refuses machines that have both versions of control groups.
+func (d *Daemon) podman(words ...string) []string {
+	return append([]string{look("podman"), "--root", d.at("data"), "--runroot", d.at("run"), "--tmpdir", d.at("tmp"), "--network-config-dir", d.at("net"),
+		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file",
+		"--runtime", look("runc"), "--runtime-flag", "root=" + d.at("runtime")}, words...)
+}
+
+func (d *Daemon) podmanService() []string {
+	return d.podman("system", "service", "--time", "0", "unix://"+d.Socket)
+}
+
+// cleanUp removes what belongs to other users, after a rootless daemon has ended.
+func (d *Daemon) cleanUp() {
+	syscall.Kill(-d.pid, syscall.SIGKILL) // a service may outlive the parent that was started
+	d.command(context.Background(), d.kind.inside(d, "/bin/rm", "-rf", d.at("data"))).Run()
+	// Nothing else ends the process that keeps Podman's user namespace for the next one.
+	raw, _ := os.ReadFile(d.at("tmp/pause.pid"))
+	if pid, _ := strconv.Atoi(strings.TrimSpace(string(raw))); pid > 1 {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
