@@ -159,7 +159,7 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 	if b.plans.Options.Reuse {
 		start = b.beginShared
 	}
-	r, err := start(ctx, cmd, stdio, vessel.NewOutlet(b.network, emit))
+	r, err := start(ctx, cmd, stdio, emit)
 	if err != nil {
 		return nil, nil, b.explain(err)
 	}
@@ -179,7 +179,7 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 }
 
 // beginFresh runs a command in a container of its own.
-func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
+func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
 	v, err := b.launch(ctx, containerinit.FetchArgv)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 		v.AwaitGone()
 		v.Line.Conn.Close()
 	}, v.Kill)
-	if err := r.Begin(ctx, 0, b.command(cmd), stdio, out); err != nil {
+	if err := r.Begin(ctx, 0, b.command(cmd), stdio, b.network, emit); err != nil {
 		v.Remove()
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 }
 
 // beginShared runs a command in the shared container, and in the next one if that has lost a mount.
-func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
+func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
 	if b.lasting != nil {
 		// Until the command runs, so that nobody else replaces the session's container.
 		unlock, err := owner.LockDir(ctx, b.lasting.Dir)
@@ -215,7 +215,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		if err != nil {
 			return nil, err
 		}
-		r, err := b.beginIn(ctx, h, cmd, stdio, out)
+		r, err := b.beginIn(ctx, h, cmd, stdio, emit)
 		if bare, ok := errors.AsType[*vessel.BareError](err); ok {
 			lost = &bare.Path
 			continue
@@ -229,7 +229,7 @@ func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os
 		Message: fmt.Sprintf("one container after another loses the mount on %q", *lost)}
 }
 
-func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, stdio [3]*os.File, out *vessel.Outlet) (*vessel.Run, error) {
+func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
 	number, end := h.Announce()
 	var r *vessel.Run
 	r = vessel.NewRun(h.Vessel, func() {
@@ -242,7 +242,7 @@ func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, st
 			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
 		}
 	}
-	err := r.Begin(ctx, number, told, stdio, out)
+	err := r.Begin(ctx, number, told, stdio, b.network, emit)
 	if err == nil {
 		return r, nil
 	}

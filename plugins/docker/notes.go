@@ -2,7 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
@@ -48,22 +47,21 @@ func notes(p *plan.Planner) []shared.Event {
 	if p.Daemon.Cgroup != "" {
 		cgroup += " v" + p.Daemon.Cgroup
 	}
-	if l.Memory > 0 {
-		out = append(out, daemon.LimitEvent("memory", cgroup, "held"))
-	}
-	if l.CPUs > 0 {
-		out = append(out, daemon.LimitEvent("cpus", cgroup, "held"))
-	}
-	if l.PIDs > 0 {
-		e := daemon.LimitEvent("pids", cgroup, "held")
-		e.Message += ", with room for " + strconv.Itoa(plan.InitThreads) + " threads of the init"
-		out = append(out, e)
-	}
-	if l.OpenFiles > 0 {
-		out = append(out, daemon.LimitEvent("open_files", "RLIMIT_NOFILE", "held"))
-	}
-	if l.TempSize > 0 {
-		out = append(out, daemon.LimitEvent("temp_size", "the size of each tmpfs", "held"))
+	for _, limit := range []struct {
+		name, mechanism, note string
+		set                   bool
+	}{
+		{"memory", cgroup, "", l.Memory > 0},
+		{"cpus", cgroup, "", l.CPUs > 0},
+		{"pids", cgroup, fmt.Sprintf(", with room for %d threads of the init", plan.InitThreads), l.PIDs > 0},
+		{"open_files", "RLIMIT_NOFILE", "", l.OpenFiles > 0},
+		{"temp_size", "the size of each tmpfs", "", l.TempSize > 0},
+	} {
+		if limit.set {
+			e := daemon.LimitEvent(limit.name, limit.mechanism, "held")
+			e.Message += limit.note
+			out = append(out, e)
+		}
 	}
 	return out
 }

@@ -19,7 +19,7 @@ const podmanInfoMax = 1 << 20
 func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	raw, err := podmanInfo(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}
 	}
 	facts, err := parsePodmanInfo(raw)
 	return &facts, err
@@ -27,9 +27,6 @@ func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) 
 
 // podmanInfo asks in Podman's own API, which Docker's client does not know.
 func podmanInfo(ctx context.Context, c *client.Client) ([]byte, error) {
-	unavailable := func(err error) ([]byte, error) {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}
-	}
 	dial := c.Dialer()
 	own := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -37,19 +34,15 @@ func podmanInfo(ctx context.Context, c *client.Client) ([]byte, error) {
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", nil)
 	if err != nil {
-		return unavailable(err)
+		return nil, err
 	}
 	answer, err := own.Do(req)
 	if err != nil {
-		return unavailable(err)
+		return nil, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return unavailable(fmt.Errorf("it answers %s", answer.Status))
+		return nil, fmt.Errorf("it answers %s", answer.Status)
 	}
-	raw, err := io.ReadAll(io.LimitReader(answer.Body, podmanInfoMax))
-	if err != nil {
-		return unavailable(err)
-	}
-	return raw, nil
+	return io.ReadAll(io.LimitReader(answer.Body, podmanInfoMax))
 }

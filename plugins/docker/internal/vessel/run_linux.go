@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
+	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
@@ -35,19 +37,24 @@ func lost(cause error) error {
 		Message: "the container ended before the command's end was known: it was killed or removed, or ran out of memory as a whole: " + cause.Error()}
 }
 
-// Begin passes a command to an init and waits until it runs. out, if not nil, begins its gate, and
-// sets the command's variables for it.
-func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, out *Outlet) error {
+// Begin passes a command to an init and waits until it runs. In a container without a network,
+// network, if not nil, is a gate in this process, with sockets that the init has made. An engine's
+// user may not be root, and then cannot give the container addresses that stand for names: programs
+// must use a proxy, which Begin names in the command's variables.
+func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, network *gated.Network, emit func(shared.Event)) error {
 	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	r.Conn = sandboxinit.NewConn(engineEnd)
-	sockets, socketsEnd, err := out.line()
-	if err != nil {
-		initEnd.Close()
-		r.Conn.Close()
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	var sockets *sandboxinit.Sockets
+	var socketsEnd *os.File
+	if network != nil {
+		if sockets, socketsEnd, err = sandboxinit.NewSockets(); err != nil {
+			initEnd.Close()
+			r.Conn.Close()
+			return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		}
 	}
 	err = errors.Join(r.Vessel.Line.hand(number, initEnd), r.Conn.Complete(stdio, socketsEnd))
 	initEnd.Close()
@@ -55,9 +62,19 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
 	}
-	if cmd.Env, r.closeGate, err = out.open(ctx, sockets, cmd.Env); err != nil {
-		r.Conn.Close()
-		return err
+	if network != nil {
+		g, err := network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}})
+		if err != nil {
+			sockets.Close()
+			r.Conn.Close()
+			return err
+		}
+		g.Hear(emit, false)
+		cmd.Env = network.Environment(cmd.Env, g)
+		r.closeGate = func() {
+			sockets.Close()
+			g.Close()
+		}
 	}
 	err = r.Conn.Start(ctx, cmd)
 	if err == nil {
