@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -197,8 +198,8 @@ func checkLinks(p *policy) error {
 		if err != nil || info.IsDir() {
 			continue
 		}
-		if links := linkCount(info); links > 1 {
-			return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, links),
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+			return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, st.Nlink),
 				"make it a file of its own: cp FILE COPY && mv COPY FILE")
 		}
 	}

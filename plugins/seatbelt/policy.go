@@ -174,12 +174,12 @@ func (p *policy) pins(private ...string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// ancestors are all directories above the areas: programs look at each of them to reach a path, or
+// ancestors are all directories above some paths: programs look at each of them to reach a path, or
 // to find its canonical spelling.
-func (p *policy) ancestors() []string {
+func ancestors(list []string) []string {
 	set := map[string]bool{}
-	for _, a := range p.areas {
-		for at := path.Dir(a.path); at != "/"; at = path.Dir(at) {
+	for _, p := range list {
+		for at := path.Dir(p); at != "/"; at = path.Dir(at) {
 			set[at] = true
 		}
 	}

@@ -46,6 +46,14 @@ type places struct {
 	proxy   uint16 // the port of the proxy for listed names; 0 if there is none
 }
 
+// private are the command's own directories.
+func (at places) private() []string {
+	if at.home == "" {
+		return []string{at.temp}
+	}
+	return []string{at.temp, at.home}
+}
+
 // parameter is a path that a profile refers to by name.
 type parameter struct{ name, value string }
 
@@ -207,17 +215,18 @@ func (w *writer) mounts(p *policy, at places) {
 		}
 	}
 	hide(func(area) bool { return true })
-	if list := p.ancestors(); len(list) > 0 {
+	var shown []string
+	for _, a := range p.areas {
+		shown = append(shown, a.path)
+	}
+	if list := ancestors(shown); len(list) > 0 {
 		w.section("The way to what is mounted, for realpath(3)")
 		w.rule("allow", "file-read-metadata", w.literals(list...))
 	}
 	w.section("The private temporary directory and home")
-	private := []string{at.temp}
-	if at.home != "" {
-		private = append(private, at.home)
-	}
+	private := at.private()
 	w.rule("allow", readGrant+" "+writeGrant, w.paths(private...))
-	w.rule("allow", "file-read-metadata", w.literals(above(private)...))
+	w.rule("allow", "file-read-metadata", w.literals(ancestors(private)...))
 	var remote, local []string
 	for _, dir := range private {
 		remote = append(remote, "(remote unix-socket (subpath "+w.param(dir)+"))")
@@ -227,37 +236,11 @@ func (w *writer) mounts(p *policy, at places) {
 	w.rule("allow", "network-bind network-inbound", local)
 }
 
-// above are the directories above private ones.
-func above(list []string) (dirs []string) {
-	seen := map[string]bool{}
-	for _, p := range list {
-		for _, dir := range parents(p) {
-			if !seen[dir] {
-				seen[dir] = true
-				dirs = append(dirs, dir)
-			}
-		}
-	}
-	return dirs
-}
-
-func parents(p string) (list []string) {
-	for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p, '/') {
-		p = p[:i]
-		list = append(list, p)
-	}
-	return list
-}
-
 // final denies, by every name and last, what nothing before it may grant.
 func (w *writer) final(p *policy, at places) {
 	w.section("What no definition can grant")
 	w.embed(finalRules)
 	w.rule("deny", "file-write-flags", w.paths(aliases(at.temp)...)) // else nobody could remove it afterwards
-	private := []string{at.temp}
-	if at.home != "" {
-		private = append(private, at.home)
-	}
 	for _, c := range p.kept {
 		w.section(c.origin + ": read-only")
 		w.rule("deny", writeDeny, w.filters(c))
@@ -271,7 +254,7 @@ func (w *writer) final(p *policy, at places) {
 		w.rule("deny", readDeny+"\n      "+writeDeny, w.filters(c))
 		w.leads(p, c)
 	}
-	pins := append(p.pins(append(private, at.scratch)...), private...)
+	pins := append(p.pins(append(at.private(), at.scratch)...), at.private()...)
 	w.section("Pinned: rules use paths, so these must not move")
 	var both []string
 	for _, at := range pins {
