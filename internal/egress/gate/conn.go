@@ -209,7 +209,10 @@ func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address s
 	case err != nil:
 		return nil, "", &refusal{unreachable, err}
 	}
-	return outer, addr.String(), nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dialled = addr.String()
+	return outer, n.dialled, nil
 }
 
 // pass sends the bytes already read, and then all others.

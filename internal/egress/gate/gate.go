@@ -128,10 +128,10 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
 	}
 	g.names.init()
-	g.inject = newInjector(g, config.Inject)
 	g.log.hearers = map[*hearer]bool{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
+	g.inject = newInjector(g, config.Inject)
 	if config.Resets {
 		if err := g.watchResets(ctx); err != nil {
 			g.Close()

@@ -66,10 +66,9 @@ type injector struct {
 	gate *Gate
 	of   *Injection
 
-	begin    sync.Once
 	accepted chan net.Conn
 	server   http.Server
-	served   chan struct{} // closed after server has ended; nil before it has begun
+	served   chan struct{} // closed after server has ended
 	// one and two send the requests of HTTP/1 and of HTTP/2 on, in the same version.
 	one, two http.Transport
 	proxy    httputil.ReverseProxy
@@ -77,23 +76,6 @@ type injector struct {
 	places   slots // connections from the command
 	sessions slots // those of HTTP/2
 	requests slots // of HTTP/2
-
-	mu    sync.Mutex
-	hosts map[string]reached
-}
-
-// reached is a host to which the gate has connected.
-type reached struct {
-	*name
-	address string // the last one that was dialled
-}
-
-func newInjector(g *Gate, of *Injection) *injector {
-	if of == nil {
-		return nil
-	}
-	return &injector{gate: g, of: of, accepted: make(chan net.Conn), hosts: map[string]reached{},
-		places: make(slots, g.bounds.injecting), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
 }
 
 // has reports whether the gate is the TLS server for a port of a name.
@@ -101,8 +83,13 @@ func (in *injector) has(name string, port uint16) bool {
 	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c Credential) bool { return slices.Contains(c.Hosts, name) })
 }
 
-// start starts the server at the first connection: most commands make none.
-func (in *injector) start() {
+// newInjector starts the server; nil means no credentials.
+func newInjector(g *Gate, of *Injection) *injector {
+	if of == nil {
+		return nil
+	}
+	in := &injector{gate: g, of: of, accepted: make(chan net.Conn), served: make(chan struct{}),
+		places: make(slots, g.bounds.injecting), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
 	// The contents of requests are not in these logs, but the engine's user would see the logs.
 	silent := stdlog.New(io.Discard, "", 0)
 	for _, t := range [...]*http.Transport{&in.one, &in.two} {
@@ -132,11 +119,11 @@ func (in *injector) start() {
 			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
 		},
 	}
-	in.served = make(chan struct{})
 	go func() {
 		defer close(in.served)
 		in.server.ServeTLS(handedOver{in}, "", "")
 	}()
+	return in
 }
 
 // version offers HTTP/2 while a place for it is free, and otherwise HTTP/1 alone.
@@ -164,23 +151,14 @@ func (in *injector) close() {
 	if in == nil {
 		return
 	}
-	in.begin.Do(func() {}) // prevent a later start
-	if in.served != nil {
-		in.server.Close()
-		<-in.served
-		in.one.CloseIdleConnections()
-		in.two.CloseIdleConnections()
-	}
+	in.server.Close()
+	<-in.served
+	in.one.CloseIdleConnections()
+	in.two.CloseIdleConnections()
 }
 
 // serve answers the requests of a connection. The gate has already read first from it.
 func (in *injector) serve(c *conn, n *name, first []byte) {
-	in.begin.Do(in.start)
-	in.mu.Lock()
-	if _, known := in.hosts[n.name]; !known {
-		in.hosts[n.name] = reached{name: n}
-	}
-	in.mu.Unlock()
 	c.decision.Allowed = true
 	if !in.gate.enter(in.places, in.gate.ctx, n.name, injectPort, "connections to hosts of credentials are open") {
 		c.reset()
@@ -201,9 +179,9 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	if t.session {
 		in.sessions.give()
 	}
-	in.mu.Lock()
-	c.decision.Address = in.hosts[n.name].address
-	in.mu.Unlock()
+	n.mu.Lock()
+	c.decision.Address = n.dialled
+	n.mu.Unlock()
 	c.decision.Reason = t.failed
 }
 
@@ -213,17 +191,12 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.mu.Lock()
-	n := in.hosts[host].name
-	in.mu.Unlock()
+	n := in.gate.names.at(host, nil) // the command has connected to it
 	port, _ := portAmong(n.ports, injectPort)
-	outer, address, refused := in.gate.connectName(n, port)
+	outer, _, refused := in.gate.connectName(n, port)
 	if refused != nil {
 		return nil, refused
 	}
-	in.mu.Lock()
-	in.hosts[host] = reached{name: n, address: address}
-	in.mu.Unlock()
 	return outside{outer, context.AfterFunc(in.gate.ctx, func() { outer.Close() })}, nil
 }
 

@@ -40,6 +40,8 @@ type name struct {
 	until time.Time  // how long the result is valid
 	found []netip.Addr
 	err   error // of the lookup
+
+	dialled string // the address of the last connection
 }
 
 func (ns *names) init() {
