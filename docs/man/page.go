@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -39,43 +40,15 @@ func page(help fs.FS) ([]byte, error) {
 		fmt.Fprintf(&b, ".SS sbxhost %s\n", escape(command(name)))
 		write(&b, string(text), "", "", ".PP")
 	}
-	b.WriteString(files)
+	b.WriteString(tail)
 	return b.Bytes(), nil
 }
 
 // top is the help of sbxhost itself.
 const top = "sbxhost.txt"
 
-const files = `.SH ENVIRONMENT
-.TP
-.B SBXHOST_CONFIG
-The configuration to use where \-config does not name one.
-.TP
-.B SBXHOST_LOG
-What the host and its engines log on standard error: trace, debug, info, warn, error or off.
-.TP
-.B SBXHOST_START_TIMEOUT
-How long an engine may take to start, such as 10s, which is the default.
-.TP
-.B SBXHOST_SESSION
-The named session that commands share, as of \-session.
-.TP
-.B NO_COLOR
-Where it is set, nothing is in colour.
-.SH FILES
-.TP
-.I config.hcl
-The configuration of a project, here or above up to the git top level.
-.TP
-.I ~/.config/sbxhost/config.hcl
-The user's own.
-.TP
-.I ~/.cache/sbxhost/sessions
-What commands share in sessions. Root keeps those of other users' commands in
-.IR /var/cache/sbxhost .
-.SH SEE ALSO
-.BR bwrap (1)
-`
+//go:embed tail.roff
+var tail string
 
 // write turns one help text into roff. Its form is that of all of them: lines of
 // usage first; paragraphs from the margin, of which one that ends in a colon and
