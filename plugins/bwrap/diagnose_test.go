@@ -69,9 +69,9 @@ func TestDiagnoseProvesNothing(t *testing.T) {
 		case syscall.EPERM, syscall.EACCES, syscall.EROFS, syscall.EINVAL:
 			continue
 		}
-		for _, begins := range findings() {
-			if strings.HasSuffix(begins, ": ") {
-				said = append(said, begins+strerror(errno))
+		for _, f := range findings() {
+			if strings.HasSuffix(f.begins, ": ") {
+				said = append(said, f.begins+strerror(errno))
 			}
 		}
 	}

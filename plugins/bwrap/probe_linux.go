@@ -2,23 +2,13 @@ package bwrap
 
 import (
 	"context"
-	"os"
 	"strings"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
-
-// identity is what a probe's result is valid for: this launcher file, on this boot.
-type identity struct {
-	path         string
-	dev, ino     uint64
-	mtime, ctime syscall.Timespec
-	boot         string
-}
 
 // probe asks the launcher for its version, and starts a sandbox like any command's.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
@@ -31,17 +21,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.Probe{Reason: "this bubblewrap is too old: it cannot bind by descriptor", Fix: fixOld, Unusable: true}, nil
 	}
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + strings.TrimPrefix(version, "bubblewrap "))}
-	return e.prober.Probe(ctx, e, cgroup.Look(), identify(launcher), facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
-}
-
-// identify distinguishes a file from one that replaced it, and a boot from another.
-func identify(path string) identity {
-	id := identity{path: path, boot: content("/proc/sys/kernel/random/boot_id")}
-	var st syscall.Stat_t
-	if syscall.Stat(path, &st) == nil {
-		id.dev, id.ino, id.mtime, id.ctime = uint64(st.Dev), st.Ino, st.Mtim, st.Ctim
-	}
-	return id
+	return e.prober.Probe(ctx, e, cgroup.Look(), facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
 }
 
 // ask returns the launcher's output.
@@ -55,9 +35,4 @@ func ask(ctx context.Context, launcher, arg string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(out))
-}
-
-func content(path string) string {
-	b, _ := os.ReadFile(path)
-	return strings.TrimSpace(string(b))
 }

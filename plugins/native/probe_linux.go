@@ -16,7 +16,7 @@ import (
 
 // probe starts a sandbox like any command's, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
-	return e.prober.Probe(ctx, e, cgroup.Look(), nil, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
+	return e.prober.Probe(ctx, e, cgroup.Look(), map[string]string{}, func(ctx context.Context, p *shared.Probe) {
 		nsengine.ReportRooted(p)
 		p.Facts["overlay"] = "works"
 		if err := e.tryOverlay(ctx); err != nil {

@@ -26,15 +26,15 @@ const probeTimeout = 30 * time.Second
 // failure.
 type Prober struct {
 	mu     sync.Mutex
-	probed map[any]shared.Probe
+	probed shared.Probe
 }
 
-// Probe runs the smallest command in the engine's strictest sandbox. A result is valid for the same
-// key. It always reports facts, and more adds others about an engine that works.
-func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, key any, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
+// Probe runs the smallest command in the engine's strictest sandbox. It always
+// reports facts, and more adds others about an engine that works.
+func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if kept, ok := p.probed[key]; ok {
+	if kept := p.probed; kept.Ready {
 		kept.Facts = maps.Clone(kept.Facts)
 		return kept, nil
 	}
@@ -54,7 +54,7 @@ func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, k
 		return shared.Probe{}, ctx.Err()
 	}
 	if result.Ready {
-		p.probed = map[any]shared.Probe{key: result}
+		p.probed = result
 		result.Facts = maps.Clone(facts)
 	}
 	return result, nil
