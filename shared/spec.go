@@ -180,7 +180,7 @@ type Session struct {
 
 // User is a numeric identity of the host.
 type User struct {
-	UID    uint32   `json:"uid"`
+	UID    uint32   `json:"uid"` // the user
 	GID    uint32   `json:"gid"` // the primary group
 	Groups []uint32 `json:"-"`   // supplementary
 }

@@ -24,7 +24,6 @@ const executor = "internal/hostpath/execute.go Command"
 // executes are the functions, by file or directory, that execute programs without it.
 var executes = map[string]string{
 	"internal/dial/launch.go Launch":                               "starts an engine's program by the command that internal/launch has from hostpath",
-	"cmd/sbxhost/internal/engines/conformance.go RunKit":           "copies that command for each process of the engine",
 	"internal/launch/pin_linux.go executePinned":                   "executes by descriptor the program that hostpath has checked and whose checksum was verified",
 	"internal/launch/pin_other.go executePinned":                   "executes a private copy of such a program",
 	"cmd/sbx/main.go main":                                         "becomes the sbxhost beside it, which hostpath has checked",
