@@ -377,6 +377,11 @@ func (s *opened) explain(steps mountplan.Steps, failed *holder.MountError) error
 		if u := s.spec.User; u != nil {
 			e.Hint = fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
 		}
+	case unix.ENOENT:
+		var st unix.Stat_t
+		if err := unix.Lstat(step.Source, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 {
+			e.Hint = fmt.Sprintf("remove %q, a character device 0:0: overlays take it for a deleted file", step.Source)
+		}
 	case unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN:
 		e.Kind = shared.ErrUnavailable
 	}

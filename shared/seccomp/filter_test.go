@@ -104,6 +104,9 @@ func TestCalls(t *testing.T) {
 		{strict, "mknodat", args{0, 0, 0o020000}, isEPERM},
 		{strict, "mknodat", args{0, 0, 0o060000}, isEPERM},
 		{strict, "mknodat", args{0, 0, 0o102644}, isEPERM},
+		{strict, "renameat2", args{0, 0, 0, 0, 3}, allowed}, // no replacement, an exchange
+		{strict, "renameat2", args{0, 0, 0, 0, 5}, isEPERM},
+		{nested, "renameat2", args{0, 0, 0, 0, 5}, allowed},
 
 		{unix, "socket", args{1, 1}, allowed},
 		{unix, "socket", args{2, 0o2000001}, allowed}, // stream, close-on-exec

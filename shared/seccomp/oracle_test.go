@@ -41,6 +41,8 @@ func oracle(names map[uint32]string, own uint32, o Options, c call) string {
 		default:
 			refused = mode&0o6000 != 0
 		}
+	case "renameat2":
+		refused = !o.NestedUserNamespaces && arg(4)&4 != 0
 	case "socket":
 		switch family, kind := arg(0), arg(1)&0xf; family {
 		case 1:

@@ -62,6 +62,7 @@ const (
 	sockDgram, sockRaw, sockPacket         = 2, 3, 10
 	setIDs                                 = 0o6000
 	fileType, characterDevice, blockDevice = 0o170000, 0o020000, 0o060000
+	renameWhiteout                         = 4
 	openCreates                            = 0o100 | 0o20000000 // O_CREAT, __O_TMPFILE
 	openAccess, openTruncates              = 0o3, 0o1000        // O_ACCMODE, of which 0 is O_RDONLY, and O_TRUNC
 )
@@ -159,6 +160,8 @@ func rules(o Options) []rule {
 			rule{whyNamespaces, eperm, []string{"clone"}, []test{{0, "flags", anyBit, cloneNew, 0}}},
 			rule{whyNamespaces, eperm, []string{"unshare"}, []test{{0, "flags", anyBit, cloneNew | cloneNewTime, 0}}},
 			rule{whyNamespaces, eperm, []string{"setns"}, nil},
+			// An overlay, which needs a namespace, makes such devices too.
+			rule{whyDevice, eperm, []string{"renameat2"}, []test{{4, "flags", anyBit, renameWhiteout, 0}}},
 			rule{whyMounts, eperm, []string{"mount", "umount2", "pivot_root", "chroot", "mount_setattr", "move_mount",
 				"open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick"}, nil},
 		)

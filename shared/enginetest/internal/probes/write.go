@@ -126,6 +126,7 @@ func writeProbes() []Probe {
 			act: "-do fchmodat -100 {ws}/file 0o4755 then -do fchmodat2 -100 {ws}/file 0o4755 0x100 then -do openat -100 {ws}/file 0 then -do fchmod $result 0o4755 then has-mode {ws}/file 4755"},
 		{ID: "write.35", Title: "setgid bits at creation", act: "create-mode {ws}/new 2755"},
 		{ID: "write.36", Title: "character devices", Only: OnlyLinux, act: "do mknodat -100 {ws}/null 0o20600 0x103", Maybe: true},
+		{ID: "write.88", Title: "the device that a rename leaves", Only: OnlyLinux, act: "create {ws}/new then do renameat2 -100 {ws}/new -100 {ws}/moved 4", Maybe: true},
 		{ID: "write.37", Title: "block devices", Only: OnlyLinux, act: "do mknodat -100 {ws}/disk 0o60600 0x3007e7", Maybe: true},
 		{ID: "write.87", Title: "the mode of a device that is listed", Only: OnlyLinux, prepare: haveFuse, Refusal: true, Maybe: true, trial: withFuse,
 			act: "chmod " + fuse + " {mode}", control: controlOutside},
