@@ -50,11 +50,11 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			}
 		}
 		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used,
-			Same: func(p string) (bool, error) {
+			Same: func(p string, used *int64) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
 				}
-				return same(r.trees[i].upper, r.trees[i].lower, p)
+				return same(r.trees[i].upper, r.trees[i].lower, p, used)
 			},
 		}
 		if rules.Denied != nil {
@@ -182,11 +182,11 @@ func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (No
 			applied[Place{Host, i, name(c.Path)}] = c.New
 		}
 	}
-	steps := 0
+	var walked walked
 	return func(layer int) func(string) (Node, error) {
 		return func(p string) (Node, error) {
-			if steps++; steps > maxSteps {
-				return Node{}, errManySteps
+			if err := walked.step(p); err != nil {
+				return Node{}, err
 			}
 			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
 				return n, nil

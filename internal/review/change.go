@@ -81,6 +81,8 @@ type Change struct {
 	// Attributes names the extended attributes and access control lists in which New and Old
 	// differ. An apply writes them with the file or directory, but not with a change of Mode.
 	Attributes string
+	// Uncompared says that nobody knows whether the contents are modified; see maxCompared.
+	Uncompared bool
 
 	// whiteouts says that a directory has whiteouts, which Apply leaves behind: the host has
 	// nothing there either.
@@ -114,6 +116,9 @@ func (c *Change) Line(shown string) string {
 		more = append(more, fmt.Sprintf("mode %04o -> %04o", c.Old.Mode, c.New.Mode))
 	} else if c.unsaid() {
 		more = append(more, fmt.Sprintf("mode %04o", c.New.Mode))
+	}
+	if c.Uncompared {
+		more = append(more, "not compared")
 	}
 	if c.Attributes != "" && c.Op == Mode {
 		more = append(more, "not applied: "+c.Attributes)
@@ -181,11 +186,31 @@ const (
 	maxText    = 64 << 20
 )
 
-// maxSteps bounds how often a look at a review asks what commands see at a path. It asks at each
-// step along a symlink, and one symlink can lead through 40 others of 2,000 names each.
-const maxSteps = 20 * maxChanges
+// maxCompared bounds the bytes that one look at a review compares, in each layer. A command can give
+// a large file thousands of names. A file beyond counts as modified.
+const maxCompared = 2 << 30
+
+var errManyBytes = errors.New("too much to be compared")
+
+// maxWalked bounds the work to find where symlinks lead, in bytes of the paths at which a look at a
+// review asks what commands see; stepCost is that of one with a short path. It asks at each step
+// along a symlink, and one symlink can lead through 40 others of 2,000 names each.
+const (
+	maxWalked = 128 << 20
+	stepCost  = 64
+)
 
 var errManySteps = errors.New("the symlinks of the review lead through too many directories")
+
+// walked is the used part of maxWalked.
+type walked int
+
+func (w *walked) step(p string) error {
+	if *w += walked(stepCost + len(p)); *w > maxWalked {
+		return errManySteps
+	}
+	return nil
+}
 
 // manyChanges and muchText are the errors for a review that exceeds these bounds. most is the
 // directory with most of the changes or of the text; "." means none.
@@ -238,16 +263,20 @@ func (c *Change) text() int {
 	return len(c.Path) + len(c.Old.Target) + len(c.New.Target) + len(c.Attributes) + len(c.Refused)
 }
 
-// usage is the used part of these bounds.
-type usage struct{ changes, text int }
+// usage is the used part of these bounds, and of maxCompared.
+type usage struct {
+	changes, text int
+	compared      int64
+}
 
 // A Comparison finds the changes of one tree.
 type Comparison struct {
 	Layer        int
 	Root         string // of the lower layer on the host: absolute links may lead here
 	Upper, Lower Tree
-	// Same reports whether the contents of a file are equal in both layers.
-	Same func(path string) (bool, error)
+	// Same reports whether the contents of a file are equal in both layers. It adds what it compares
+	// to used, and returns errManyBytes beyond maxCompared.
+	Same func(path string, used *int64) (bool, error)
 	// Begun is the latest change time of host files that the first command found.
 	Begun int64
 	// Known is what the review itself has put there or removed since.
@@ -262,7 +291,7 @@ type Comparison struct {
 	whiteouts map[string]bool // directories with a whiteout of nothing
 	used      usage
 	way       []wayStep
-	steps     int
+	walked    walked
 }
 
 // A wayStep is a directory on the way to the path of the last call of merged.
@@ -412,6 +441,9 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	}
 	op, changed, err := c.operation(p, &u, &l)
 	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
+	if one.Uncompared = errors.Is(err, errManyBytes); one.Uncompared {
+		err = nil
+	}
 	if err == nil && (u.Kind == File || u.Kind == Directory || u.Kind == Fifo) { // other kinds have none that a command can set
 		var had map[string]string
 		if l.Kind == u.Kind {
@@ -462,7 +494,7 @@ func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
 		if u.Size != l.Size {
 			return false, nil
 		}
-		return c.Same(p)
+		return c.Same(p, &c.used.compared)
 	case Symlink:
 		return u.Target == l.Target, nil
 	}
@@ -593,8 +625,8 @@ func (c *Comparison) merged(p string) (Node, error) {
 	if p == "" {
 		return Node{Kind: Directory}, nil
 	}
-	if c.steps++; c.steps > maxSteps {
-		return Node{}, errManySteps
+	if err := c.walked.step(p); err != nil {
+		return Node{}, err
 	}
 	in, err := c.wayTo(path.Dir(p))
 	if err != nil || in.absent {

@@ -74,7 +74,7 @@ func compare(t *testing.T, upper, lower layer) []Change {
 	t.Helper()
 	lower["."] = Node{Kind: Directory, CTime: 9}
 	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
-		Same:   func(p string) (bool, error) { return upper[p].Size == lower[p].Size, nil },
+		Same:   func(p string, _ *int64) (bool, error) { return upper[p].Size == lower[p].Size, nil },
 		Denied: func(p string) string { return map[string]string{"hooks": "protected"}[p] },
 	}
 	changes, err := c.Changes()
@@ -172,12 +172,12 @@ func TestBounds(t *testing.T) {
 		used         usage
 		want         string
 	}{
-		{few, layer{}, usage{maxChanges - 3, maxText - 11}, ""},
-		{few, layer{}, usage{maxChanges - 2, 0}, "more than 200000 paths; remove some"},
-		{few, layer{}, usage{0, maxText - 10}, `more than 64 MiB, most of them in "d"; remove some`},
-		{parse("a 644", "m/", "m/d/", "m/d/a 644", "m/d/b 644", "m/d/c/", "m/d/c/d 644", "m/d/e 644", "z 644"), layer{}, usage{maxChanges - 8, 0}, `more than 200000 paths, most of them in "m/d"; remove some`},
-		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{maxChanges - 2, 0}, "more than 200000 paths"},
-		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{0, maxText - 10}, "more than 64 MiB"},
+		{few, layer{}, usage{changes: maxChanges - 3, text: maxText - 11}, ""},
+		{few, layer{}, usage{changes: maxChanges - 2, text: 0}, "more than 200000 paths; remove some"},
+		{few, layer{}, usage{changes: 0, text: maxText - 10}, `more than 64 MiB, most of them in "d"; remove some`},
+		{parse("a 644", "m/", "m/d/", "m/d/a 644", "m/d/b 644", "m/d/c/", "m/d/c/d 644", "m/d/e 644", "z 644"), layer{}, usage{changes: maxChanges - 8, text: 0}, `more than 200000 paths, most of them in "m/d"; remove some`},
+		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{changes: maxChanges - 2, text: 0}, "more than 200000 paths"},
+		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{changes: 0, text: maxText - 10}, "more than 64 MiB"},
 	} {
 		tt.lower["."] = Node{Kind: Directory, Mode: 0o755}
 		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, used: tt.used}
@@ -235,8 +235,8 @@ func TestMergedInDeepDirectories(t *testing.T) {
 func TestManySteps(t *testing.T) {
 	t.Parallel()
 	upper, lower := parse("d/", "far -> d/../d/../d/../d/../f", "f 644 x", "near -> f"), layer{".": {Kind: Directory}}
-	for _, left := range []int{100, 3} {
-		c := &Comparison{Root: "/w", Upper: upper, Lower: lower, steps: maxSteps - left}
+	for _, left := range []walked{100, 3} {
+		c := &Comparison{Root: "/w", Upper: upper, Lower: lower, walked: maxWalked - left*(stepCost+1)}
 		changes, err := c.Changes()
 		if err != nil || len(changes) != 4 {
 			t.Fatal(changes, err)

@@ -297,7 +297,7 @@ func TestMoreAttributesThanAreListed(t *testing.T) {
 			}
 		}
 	}
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string) (bool, error) { return false, nil }}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string, *int64) (bool, error) { return false, nil }}
 	changes, err := c.Changes()
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,8 @@ type Shown struct {
 	// Attributes are extended attributes and access control lists that the workspace lacks; may be
 	// empty.
 	Attributes string `json:"attributes"`
-	Note       string `json:"note"` // what a person should know; may be empty
+	Uncompared bool   `json:"uncompared,omitempty"` // the contents may be equal
+	Note       string `json:"note"`                 // what a person should know; may be empty
 }
 
 type side struct {
@@ -37,7 +38,7 @@ func sideOf(n *Node) *side {
 }
 
 func (c *Change) as(path string) Shown {
-	s := Shown{Path: path, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Attributes: c.Attributes, Note: c.Note}
+	s := Shown{Path: path, Op: c.Op.String(), Old: sideOf(&c.Old), New: sideOf(&c.New), Refused: c.Refused, Conflict: c.Conflict, Attributes: c.Attributes, Uncompared: c.Uncompared, Note: c.Note}
 	if !utf8.ValidString(path) {
 		s.Quoted = strconv.QuoteToASCII(path)
 	}

@@ -32,6 +32,28 @@ func (w *workspace) threadHasRead() (n int64) {
 	return n
 }
 
+// A command gives a large file many names. A look compares no more than its bound, and says so.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t)
+	w.begin()
+	for _, dir := range []string{w.root, w.upper} {
+		w.check(os.WriteFile(filepath.Join(dir, "a"), []byte("the same"), 0o600))
+		w.check(os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+		w.check(os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "c")))
+	}
+	r := w.open()
+	defer r.Close()
+	w.check(r.openTrees())
+	c := &Comparison{Root: w.root, Upper: r.trees[0].upper, Lower: r.trees[0].lower, used: usage{compared: maxCompared - 20},
+		Same: func(p string, used *int64) (bool, error) { return same(r.trees[0].upper, r.trees[0].lower, p, used) }}
+	changes, err := c.Changes()
+	w.check(err)
+	if len(changes) != 1 || changes[0].Line("c") != "modified c (not compared)" {
+		t.Errorf("%+v", changes)
+	}
+}
+
 // A command makes a file of hundreds of gigabytes at no cost. It keeps nobody from a review.
 func TestSparse(t *testing.T) {
 	t.Parallel()
@@ -157,8 +179,8 @@ func TestSameData(t *testing.T) {
 			w.check(err)
 			b, err := openTree(dir, true)
 			w.check(err)
-			one, err := same(a, b, "f")
-			two, otherErr := same(b, a, "f")
+			one, err := same(a, b, "f", new(int64))
+			two, otherErr := same(b, a, "f", new(int64))
 			if one != f.same || two != f.same || err != nil || otherErr != nil {
 				t.Errorf("%d bytes at %d, %d zeros: %v, %v, %v, %v", len(f.text), f.at, len(other), one, two, err, otherErr)
 			}

@@ -264,9 +264,9 @@ func data(f *os.File, at, size int64) (from, to int64) {
 	return from, min(to, size)
 }
 
-// same reports whether a file has the same contents in both trees. A file that cannot be read is
-// different.
-func same(a, b *tree, p string) (bool, error) {
+// same reports whether a file has the same contents in both trees, as [Comparison.Same]. A file that
+// cannot be read is different.
+func same(a, b *tree, p string, used *int64) (bool, error) {
 	one, err := a.file(p)
 	other, otherErr := b.file(p)
 	defer one.Close() // one may be nil
@@ -289,6 +289,10 @@ func same(a, b *tree, p string) (bool, error) {
 		}
 		for at = from; at < to; {
 			n := min(to-at, int64(len(left)))
+			if *used+n > maxCompared {
+				return false, errManyBytes
+			}
+			*used += n
 			_, err := one.ReadAt(left[:n], at)
 			_, otherErr := other.ReadAt(right[:n], at)
 			if err == io.EOF || otherErr == io.EOF { // it was truncated
