@@ -116,7 +116,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		}
 	}
 	plan, err := NewPlan(set.Changes, chosen, os.Geteuid() == 0, func(at Place) (Node, error) {
-		return (&run{trees: r.trees}).tree(at).Look(string(at.Path))
+		return r.tree(at).Look(string(at.Path))
 	})
 	if err != nil {
 		return nil, err
@@ -263,20 +263,15 @@ func (t *tree) whileWritable(p string, do func(fd int) error) error {
 
 // carryOut makes new files, writes the journal, and executes the steps.
 func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole bool) error {
-	if err := os.Mkdir(filepath.Join(r.dir, slotsDir), 0o700); err != nil {
+	if err := r.openSlots(); err != nil {
 		return err
 	}
-	run, err := newRun(r.dir, r.trees)
-	if err != nil {
-		return err
-	}
-	defer run.close()
 	known, err := r.known()
 	if err != nil {
 		return err
 	}
 	j := &journal{Complete: whole, Known: len(known), Steps: plan.Steps}
-	if err = run.makeAll(ctx, plan); err == nil {
+	if err = r.makeAll(ctx, plan); err == nil {
 		err = r.store.sync(r.dir, journalFile, j)
 	}
 	if err != nil {
@@ -284,7 +279,7 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	}
 	for i := range plan.Steps {
 		if err = ctx.Err(); err == nil {
-			err = run.do(&plan.Steps[i])
+			err = r.do(&plan.Steps[i])
 		}
 		if err != nil {
 			break
@@ -304,12 +299,12 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
 	}
 	if err != nil {
-		_, back := r.store.recover(context.WithoutCancel(ctx), r.dir, &r.rec)
+		_, back := r.recover(context.WithoutCancel(ctx))
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), back)
 	}
 	if whole {
 		r.closeTrees()
-		return r.store.end(context.WithoutCancel(ctx), r)
+		return r.end(context.WithoutCancel(ctx))
 	}
 	return nil
 }

@@ -59,9 +59,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 	copies := make([]*tree, len(r.trees))
 	defer func() {
 		for _, t := range copies {
-			if t != nil {
-				t.close()
-			}
+			t.close()
 		}
 		if err != nil {
 			done()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,20 +15,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// A run executes steps.
-type run struct {
-	trees []pair
-	slots *tree
+// openSlots opens the directory for files that an apply makes or puts aside.
+func (r *Review) openSlots() error {
+	dir := filepath.Join(r.dir, slotsDir)
+	err := os.Mkdir(dir, 0o700)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		r.slots.close()
+		r.slots, err = openTree(dir, false)
+	}
+	return err
 }
 
-func newRun(dir string, trees []pair) (*run, error) {
-	slots, err := openTree(filepath.Join(dir, slotsDir), false)
-	return &run{trees, slots}, err
-}
-
-func (r *run) close() { r.slots.close() }
-
-func (r *run) tree(at Place) *tree {
+func (r *Review) tree(at Place) *tree {
 	switch at.Side {
 	case Slot:
 		return r.slots
@@ -38,7 +37,7 @@ func (r *run) tree(at Place) *tree {
 }
 
 // makeAll fills the slots before the first step, and sets their inodes in the steps.
-func (r *run) makeAll(ctx context.Context, plan *Plan) error {
+func (r *Review) makeAll(ctx context.Context, plan *Plan) error {
 	inodes := map[string]uint64{}
 	for i := range plan.Makes {
 		if err := ctx.Err(); err != nil {
@@ -67,7 +66,7 @@ func (r *run) makeAll(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-func (r *run) make(m *Make) error {
+func (r *Review) make(m *Make) error {
 	at := m.Slot
 	if !m.Copy {
 		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
@@ -100,7 +99,7 @@ func (r *run) make(m *Make) error {
 }
 
 // settle sets the attributes, the group and the permissions of a new file.
-func (r *run) settle(m *Make) error {
+func (r *Review) settle(m *Make) error {
 	if err := r.slots.copyAttributes(m.Slot, r.tree(m.Like), string(m.Like.Path)); err != nil {
 		return err
 	}
@@ -150,11 +149,11 @@ func (t *tree) chmod(p string, mode uint32) error {
 }
 
 // errMoved is the error for a file that has changed.
-func (r *run) errMoved(at Place) error {
+func (r *Review) errMoved(at Place) error {
 	return fmt.Errorf("%s has just been changed in the workspace", hostpath.Quote(path.Join(r.tree(at).path, string(at.Path))))
 }
 
-func (r *run) do(s *Step) error {
+func (r *Review) do(s *Step) error {
 	at := s.of()
 	n, err := r.tree(at).Look(string(at.Path))
 	switch {
@@ -180,7 +179,7 @@ func (r *run) do(s *Step) error {
 }
 
 // check compares the file that was taken from the workspace with the one in the plan.
-func (r *run) check(s *Step, slot, host Place) error {
+func (r *Review) check(s *Step, slot, host Place) error {
 	n, err := r.slots.Look(string(slot.Path))
 	if err != nil {
 		return err
@@ -227,7 +226,7 @@ func (r *run) check(s *Step, slot, host Place) error {
 }
 
 // rename never replaces anything.
-func (r *run) rename(from, to Place, flag uint) error {
+func (r *Review) rename(from, to Place, flag uint) error {
 	a, b := r.tree(from), r.tree(to)
 	fromDir, fromName, err := a.in(string(from.Path))
 	if err != nil {
@@ -252,7 +251,7 @@ func (r *run) rename(from, to Place, flag uint) error {
 }
 
 // undo undoes a step, if the inodes show that it was done.
-func (r *run) undo(s *Step) error {
+func (r *Review) undo(s *Step) error {
 	to := r.tree(s.To)
 	if to == nil || r.tree(s.From) == nil {
 		return nil

@@ -215,7 +215,7 @@ func (s *Store) settle(ctx context.Context, dir, sandbox, reach string) error {
 	} else if err != nil {
 		return err
 	}
-	_, err = s.recover(ctx, dir, &rec)
+	_, err = (&Review{store: s, dir: dir, rec: rec}).recover(ctx)
 	return err
 }
 
@@ -356,6 +356,7 @@ type Review struct {
 	Recovered []string
 
 	trees []pair    // opened, by layer
+	slots *tree     // opened by an apply or its undo
 	git   []gitDirs // by layer, from Changes
 }
 
@@ -398,7 +399,7 @@ func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 		}
 	}
 	if err == nil {
-		r.Recovered, err = s.recover(ctx, dir, &r.rec)
+		r.Recovered, err = r.recover(ctx)
 	}
 	if err != nil {
 		r.Close()
@@ -441,43 +442,28 @@ func (r *Review) Close() {
 
 func (r *Review) closeTrees() {
 	for _, p := range r.trees {
-		if p.upper != nil {
-			p.upper.close()
-		}
-		if p.lower != nil {
-			p.lower.close()
-		}
+		p.upper.close()
+		p.lower.close()
 	}
-	r.trees = nil
+	r.slots.close()
+	r.trees, r.slots = nil, nil
 }
 
 // openTrees opens all layers. A layer without writes may have no upper directory.
-func (r *Review) openTrees() (err error) {
+func (r *Review) openTrees() error {
 	r.closeTrees()
-	r.trees, err = openPairs(r.dir, &r.rec)
-	return err
-}
-
-func openPairs(dir string, rec *record) (list []pair, err error) {
-	for _, l := range rec.Layers {
-		p := pair{source: string(l.Source)}
-		if p.upper, err = openTree(filepath.Join(dir, string(l.Upper)), true); errors.Is(err, fs.ErrNotExist) {
-			err = nil
+	for _, l := range r.rec.Layers {
+		upper, err := openTree(filepath.Join(r.dir, string(l.Upper)), true)
+		var lower *tree
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			lower, err = openTree(string(l.Source), false)
 		}
-		if err == nil {
-			p.lower, err = openTree(p.source, false)
-		}
-		list = append(list, p)
+		r.trees = append(r.trees, pair{string(l.Source), upper, lower})
 		if err != nil {
-			break
+			return err
 		}
 	}
-	if err != nil {
-		r := Review{trees: list}
-		r.closeTrees()
-		return nil, err
-	}
-	return list, nil
+	return nil
 }
 
 // Discard removes the review with all its contents.

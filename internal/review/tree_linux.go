@@ -49,8 +49,10 @@ func openTree(p string, upper bool) (*tree, error) {
 }
 
 func (t *tree) close() {
-	t.forget()
-	unix.Close(t.root)
+	if t != nil {
+		t.forget()
+		unix.Close(t.root)
+	}
 }
 
 // forget closes the last used directory, which may be moved.

@@ -68,8 +68,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
 		return last.Name, nil, err
 	}
-	r.closeTrees()
-	told, err := s.recover(ctx, r.dir, &r.rec)
+	told, err := r.recover(ctx)
 	if err != nil {
 		return last.Name, told, err
 	}
@@ -123,7 +122,6 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 // rewritten lists what an undo could not put back: a command of the review has written to the same path since, or somebody
 // has removed or shut the directory. An undo that fails half-way would fail each time that the review is opened.
 func (r *Review) rewritten(j *journal) (list []string, err error) {
-	run := run{trees: r.trees}
 	opens := map[Place]uint32{} // directories that the undo opens, by the permissions that they have to have
 	for i := range j.Steps {
 		if s := &j.Steps[i]; s.Do == "mode" {
@@ -133,7 +131,7 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 	for i := range j.Steps {
 		s := &j.Steps[i]
 		for _, at := range [...]Place{s.From, s.To} {
-			t := run.tree(at)
+			t := r.tree(at)
 			if s.Do == "mode" || at.Side == Slot || t == nil {
 				continue
 			}
@@ -175,24 +173,17 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 }
 
 // takeBack undoes the steps of a journal, after any interruption.
-func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, err error) {
-	trees, err := openPairs(dir, rec)
-	if err != nil {
-		return nil, err
-	}
-	r := Review{dir: dir, rec: *rec, trees: trees, store: s}
+func (r *Review) takeBack(j *journal) (told []string, err error) {
 	defer r.closeTrees()
-	if err := os.Mkdir(filepath.Join(dir, slotsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := r.openTrees(); err != nil {
 		return nil, err
 	}
-	run, err := newRun(dir, trees)
-	if err != nil {
+	if err := r.openSlots(); err != nil {
 		return nil, err
 	}
-	defer run.close()
 	kept := false
 	for _, step := range slices.Backward(j.Steps) {
-		switch err := run.undo(&step); {
+		switch err := r.undo(&step); {
 		case err == nil:
 		case step.From.Side != Host:
 			return told, err
@@ -206,12 +197,12 @@ func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, er
 			return told, err
 		}
 	}
-	if err := r.knowBack(run, j); err != nil {
+	if err := r.knowBack(j); err != nil {
 		return told, err
 	}
 	if kept {
-		at := filepath.Join(dir, retainedPrefix+rand.Text())
-		if err := os.Rename(filepath.Join(dir, slotsDir), at); err != nil {
+		at := filepath.Join(r.dir, retainedPrefix+rand.Text())
+		if err := os.Rename(filepath.Join(r.dir, slotsDir), at); err != nil {
 			return told, err
 		}
 		told = append(told, "what was there before lies in "+hostpath.Quote(at))
@@ -221,7 +212,7 @@ func (s *Store) takeBack(dir string, rec *record, j *journal) (told []string, er
 
 // knowBack forgets what an undone journal put into the workspace, and records the restored files:
 // they have another change time, and the next attempt must find the same changes.
-func (r *Review) knowBack(run *run, j *journal) error {
+func (r *Review) knowBack(j *journal) error {
 	known, err := r.known()
 	if err != nil {
 		return err
@@ -232,7 +223,7 @@ func (r *Review) knowBack(run *run, j *journal) error {
 		if !step.Clean || at.Side != Host {
 			continue
 		}
-		n, err := run.tree(at).Look(string(at.Path))
+		n, err := r.tree(at).Look(string(at.Path))
 		if err != nil {
 			return err
 		}
@@ -281,10 +272,10 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 }
 
 // end removes the name of a review that has nothing left except its undo.
-func (s *Store) end(ctx context.Context, r *Review) error {
-	done := filepath.Join(s.dir, donePrefix+filepath.Base(r.dir))
+func (r *Review) end(ctx context.Context) error {
+	done := filepath.Join(r.store.dir, donePrefix+filepath.Base(r.dir))
 	if _, err := os.Lstat(done); err == nil {
-		if err := s.remove(ctx, done); err != nil {
+		if err := r.store.remove(ctx, done); err != nil {
 			return err
 		}
 	}
@@ -296,43 +287,41 @@ func (s *Store) end(ctx context.Context, r *Review) error {
 }
 
 // recover repairs what a killed apply or undo left, and returns what it did.
-func (s *Store) recover(ctx context.Context, dir string, rec *record) (told []string, err error) {
+func (r *Review) recover(ctx context.Context) (told []string, err error) {
 	var j journal
-	switch err := s.read(dir, journalFile, &j); {
+	switch err := r.store.read(r.dir, journalFile, &j); {
 	case err == nil:
-		told, err = s.takeBack(dir, rec, &j)
-		if err != nil {
+		if told, err = r.takeBack(&j); err != nil {
 			return told, err
 		}
-		told = append([]string{"an interrupted apply was undone"}, told...)
-		if err := os.Remove(filepath.Join(dir, journalFile)); err != nil {
+		told = slices.Insert(told, 0, "an interrupted apply was undone")
+		if err := os.Remove(filepath.Join(r.dir, journalFile)); err != nil {
 			return told, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	var applied journal
-	if err := s.read(dir, appliedFile, &applied); err == nil {
-		if applied.Complete && !strings.HasPrefix(filepath.Base(dir), donePrefix) {
-			r := &Review{dir: dir}
-			if err := s.end(ctx, r); err != nil {
+	if err := r.store.read(r.dir, appliedFile, &applied); err == nil {
+		if name := filepath.Base(r.dir); applied.Complete && !strings.HasPrefix(name, donePrefix) {
+			if err := r.end(ctx); err != nil {
 				return told, err
 			}
-			return told, fmt.Errorf("review %q was applied: %w", filepath.Base(dir), fs.ErrNotExist)
+			return told, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
 		}
 		return told, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return told, err
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return told, err
 	}
 	for _, e := range entries { // of killed processes
 		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
-			err := sessiondir.RemoveTree(ctx, dir, n)
+			err := sessiondir.RemoveTree(ctx, r.dir, n)
 			if errors.Is(err, unix.ENOTDIR) {
-				err = os.Remove(filepath.Join(dir, n))
+				err = os.Remove(filepath.Join(r.dir, n))
 			}
 			if err != nil {
 				return told, err
