@@ -123,35 +123,40 @@ func Add(list []Denial, d Denial) []Denial {
 // Denials returns the known denials, the certain ones first.
 func (f *Failure) Denials() []Denial {
 	list := slices.Clone(f.EngineDenials)
-	add := func(more ...Denial) {
+	add := func(guesses bool, more ...Denial) {
 		for _, d := range more {
 			if d.Reason != "" && !slices.ContainsFunc(list, func(have Denial) bool { return sameDenial(&have, &d) }) {
 				d.Change = cmp.Or(d.Change, f.change(&d))
+				d.Guess = d.Guess || guesses
 				list = append(list, d)
 			}
 		}
 	}
-	add(f.refusedNames()...)
-	switch {
-	case f.NotFound:
-		add(f.program(f.Command.Args[0]))
-	case f.Succeeded:
-		add(f.complaints()...)
-	default:
-		add(f.complaints()...)
-		if len(list) == len(f.EngineDenials) {
-			add(f.fromArguments())
+	add(false, f.refusedNames()...)
+	if f.NotFound {
+		add(false, f.program(f.Command.Args[0]))
+	} else {
+		add(true, f.complaints()...) // a line can say anything
+		if !f.Succeeded && len(list) == len(f.EngineDenials) {
+			add(true, f.fromArguments())
 		}
 	}
-	add(f.traced()...)
+	add(true, f.traced()...) // perhaps a call failed for another reason
 	list = withoutVague(list)
-	certain := slices.DeleteFunc(slices.Clone(list), func(d Denial) bool { return d.Guess })
-	guesses := slices.DeleteFunc(list, func(d Denial) bool { return !d.Guess })
-	list = nil
-	for _, d := range append(certain, guesses...) {
-		list = Add(list, d)
+	slices.SortStableFunc(list, func(a, b Denial) int {
+		switch {
+		case a.Guess == b.Guess:
+			return 0
+		case b.Guess:
+			return -1
+		}
+		return 1
+	})
+	var bounded []Denial
+	for _, d := range list {
+		bounded = Add(bounded, d)
 	}
-	return list
+	return bounded
 }
 
 // sameDenial reports whether the second denial says nothing new.
@@ -209,12 +214,8 @@ func rule(name string, port uint16) string {
 
 // private returns an element of network that lets an allowed name lead to a private address.
 func (f *Failure) private(name string) string {
-	rules, err := egress.ParseRules(f.Spec.Network.Names)
-	if err != nil {
-		return ""
-	}
 	colon := ":"
-	if ports := rules.Ports(name); len(ports) != 2 || ports[0].Number != 80 || ports[1].Number != 443 {
+	if ports := f.rules().Ports(name); len(ports) != 2 || ports[0].Number != 80 || ports[1].Number != 443 {
 		for _, port := range ports {
 			name, colon = name+colon+strconv.Itoa(int(port.Number)), ","
 		}
@@ -249,13 +250,19 @@ func withoutVague(list []Denial) []Denial {
 	return slices.DeleteFunc(list, func(d Denial) bool { return says(&d) < most })
 }
 
+// rules are the names of the definition, which its reader has checked.
+func (f *Failure) rules() egress.Rules {
+	rules, _ := egress.ParseRules(f.Spec.Network.Names)
+	return rules
+}
+
 // unlisted is about a name that the command named but did not try to reach.
 func (f *Failure) unlisted(name string, port uint16) Denial {
-	rules, err := egress.ParseRules(f.Spec.Network.Names)
 	if canonical, ok := egress.Canonical(name); ok {
 		name = canonical
 	}
-	if err != nil || rules.Allow(name, port) {
+	rules := f.rules()
+	if rules.Allow(name, port) {
 		return Denial{}
 	}
 	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
@@ -264,12 +271,11 @@ func (f *Failure) unlisted(name string, port uint16) Denial {
 // otherPort is about a port of a name for which rules allow other ports. Not every gate sees such
 // an attempt.
 func (f *Failure) otherPort(name string, port uint16) Denial {
-	rules, err := egress.ParseRules(f.Spec.Network.Names)
-	name, ok := egress.Canonical(name)
-	if err != nil || !ok || f.Spec.Network.Mode != shared.NetworkNames || len(rules.Ports(name)) == 0 || rules.Allow(name, port) {
+	canonical, ok := egress.Canonical(name)
+	if !ok || f.Spec.Network.Mode != shared.NetworkNames || len(f.rules().Ports(canonical)) == 0 {
 		return Denial{}
 	}
-	return refusedName(egress.Decision{Name: name, Port: port}, rules.Refusal(name, port))
+	return f.unlisted(canonical, port)
 }
 
 // noNetwork is about a command without a network; host is "" if the command's target is unknown. It
@@ -279,7 +285,7 @@ func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
 	if f.Spec.Network.Mode != shared.NetworkNone {
 		return Denial{}
 	}
-	d := Denial{Host: host, Operation: "connect", Attribute: "network", Guess: true}
+	d := Denial{Host: host, Operation: "connect", Attribute: "network"}
 	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
 	switch {
 	case host != "":
@@ -299,7 +305,7 @@ func (f *Failure) hostPort(port uint16) Denial {
 		return Denial{}
 	}
 	return Denial{
-		Host: "localhost:" + strconv.Itoa(int(port)), Operation: "connect", Attribute: "host_ports", Value: strconv.Itoa(int(port)), Element: true, Guess: true,
+		Host: "localhost:" + strconv.Itoa(int(port)), Operation: "connect", Attribute: "host_ports", Value: strconv.Itoa(int(port)), Element: true,
 		Reason: fmt.Sprintf("port %d of this machine's loopback is not reached from sandbox %q, which has a loopback of its own", port, f.Sandbox),
 	}
 }
@@ -361,7 +367,7 @@ func (f *Failure) limit(name string, bound uint64, twice string) Denial {
 		return Denial{}
 	}
 	attribute := "limits." + name
-	return Denial{Operation: "use", Attribute: attribute, Value: twice, Guess: true,
+	return Denial{Operation: "use", Attribute: attribute, Value: twice,
 		Reason: fmt.Sprintf("sandbox %q has %s, which the command seems to have reached", f.Sandbox, attribute)}
 }
 
@@ -374,7 +380,7 @@ func (f *Failure) option(name, what string) Denial {
 	if !f.Option(name) {
 		return Denial{}
 	}
-	return Denial{Operation: "call", Attribute: "config." + name, Value: "true", Guess: true,
+	return Denial{Operation: "call", Attribute: "config." + name, Value: "true",
 		Reason: fmt.Sprintf("sandbox %q refuses %s", f.Sandbox, what)}
 }
 

@@ -182,10 +182,7 @@ func (f *Failure) complaints() (list []Denial) {
 			}
 		}
 	}
-	for i := range list {
-		list[i].Guess = true // a line can say anything
-	}
-	return slices.DeleteFunc(list, func(d Denial) bool { return d.Reason == "" })
+	return list
 }
 
 // causes returns the causes in a line.
@@ -285,26 +282,24 @@ func (f *Failure) ofTool(said string) Denial {
 	runs := func(programs ...string) bool {
 		return slices.ContainsFunc(f.commands(), func(l line) bool { return slices.Contains(programs, path.Base(l.words[0])) })
 	}
-	d := Denial{Operation: "call"}
+	reason := ""
 	switch {
 	case (strings.HasPrefix(lower, "mount: ") || strings.HasPrefix(lower, "umount: ")) && f.Option("nested_userns"):
-		d.Reason = "no command mounts anything in a sandbox"
-		return d
+		reason = "no command mounts anything in a sandbox"
 	case slices.ContainsFunc(f.commands(), func(l line) bool { return ofMachine(path.Base(l.words[0]), lower) }) && f.Option("nested_userns"):
-		d.Reason = "this is about the machine itself, which no command in a sandbox changes or looks into: do it outside"
-		return d
+		reason = "this is about the machine itself, which no command in a sandbox changes or looks into: do it outside"
 	case strings.HasPrefix(lower, "ping: ") && !f.printed(said) || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
-		d.Reason = "no sandbox lets a command open raw sockets, as ping does"
-		return d
+		reason = "no sandbox lets a command open raw sockets, as ping does"
 	case (strings.HasPrefix(said, "E: ") || strings.HasPrefix(said, "W: Unable to read /etc/apt/") || strings.HasPrefix(lower, "dpkg: error")) && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
 		if !view.WritableInside(f.Spec, "/usr/bin") {
-			d.Operation, d.Reason = "write", fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)
-			return d
+			return Denial{Operation: "write", Reason: fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)}
 		}
 	case strings.HasPrefix(lower, "bad owner or permissions on "):
-		d.Path, d.Operation = f.absolute("", strings.TrimSpace(said[len("bad owner or permissions on "):])), "use"
-		d.Reason = fmt.Sprintf("%s is another user's, and in sandbox %q all other users look like nobody", hostpath.Quote(d.Path), f.Sandbox)
-		return d
+		p := f.absolute("", strings.TrimSpace(said[len("bad owner or permissions on "):]))
+		return Denial{Path: p, Operation: "use", Reason: fmt.Sprintf("%s is another user's, and in sandbox %q all other users look like nobody", hostpath.Quote(p), f.Sandbox)}
+	}
+	if reason != "" {
+		return Denial{Operation: "call", Reason: reason}
 	}
 	for _, s := range services {
 		if !strings.Contains(lower, s.words) {

@@ -19,10 +19,6 @@ const maxTraced = 4096
 func (f *Failure) traced() (list []Denial) {
 	for i := range f.Traced[:min(len(f.Traced), maxTraced)] {
 		d := f.ofTraced(&f.Traced[i])
-		if d.Reason == "" {
-			continue
-		}
-		d.Guess = true // perhaps it failed for another reason
 		if f.Traced[i].Wants == "execute" && d.Operation == "read" {
 			d.Operation = "execute"
 		}

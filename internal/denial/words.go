@@ -15,15 +15,12 @@ import (
 func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words[1:] { // the program's own name is checked elsewhere
-			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
-				word = value
-			}
+			word = withoutOption(word)
 			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 || path.Base(l.words[0]) == "mount" {
 				continue
 			}
 			if p := f.absolute(l.dir, word); p != "" && !(f.makes(p) && view.WritableInside(f.Spec, p)) {
 				if d := f.unseenPath(p); d.Reason != "" {
-					d.Guess = true
 					return d
 				}
 			}
@@ -42,6 +39,14 @@ func (f *Failure) fromArguments() Denial {
 		}
 	}
 	return Denial{}
+}
+
+// withoutOption returns the value in "--option=value", or else the word.
+func withoutOption(word string) string {
+	if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		return value
+	}
+	return word
 }
 
 // saysWhy reports whether the command's standard error gives another reason than the network for
@@ -71,10 +76,7 @@ func (f *Failure) saysWhy(words []string) bool {
 func (f *Failure) makes(p string) bool {
 	return slices.ContainsFunc(f.commands(), func(l line) bool {
 		for i, word := range l.words[1:] {
-			if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
-				word = value
-			}
-			if made := f.absolute(l.dir, strings.TrimLeft(word, ">")); made != "" && made != "/" && paths.Inside(made, p) && l.makes(i+1) {
+			if made := f.absolute(l.dir, strings.TrimLeft(withoutOption(word), ">")); made != "" && made != "/" && paths.Inside(made, p) && l.makes(i+1) {
 				return true
 			}
 		}
@@ -158,8 +160,8 @@ func (f *Failure) module(line string) Denial {
 	}
 	name, _, _ := strings.Cut(strings.Join(m[1:], ""), ".")
 	for dir := range strings.SplitSeq(f.assigned("PYTHONPATH"), ":") {
-		if dir = f.absolute(f.dir(), dir); dir != "" && (f.unseenPath(path.Join(dir, name)).Reason != "" || f.unseenPath(path.Join(dir, name+".py")).Reason != "") {
-			return f.unseenPath(dir)
+		if d := f.unseenWith(f.absolute(f.dir(), dir), name, name+".py"); d.Reason != "" {
+			return d
 		}
 	}
 	return Denial{}
@@ -170,13 +172,21 @@ func (f *Failure) library(name string) Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words {
 			if dir, ok := strings.CutPrefix(word, "-L"); ok && dir != "" {
-				if dir = f.absolute(l.dir, dir); dir != "" && (f.unseenPath(path.Join(dir, "lib"+name+".a")).Reason != "" || f.unseenPath(path.Join(dir, "lib"+name+".so")).Reason != "") {
-					return f.unseenPath(dir)
+				if d := f.unseenWith(f.absolute(l.dir, dir), "lib"+name+".a", "lib"+name+".so"); d.Reason != "" {
+					return d
 				}
 			}
 		}
 	}
 	return Denial{}
+}
+
+// unseenWith is about a directory that would have a file of one of these names.
+func (f *Failure) unseenWith(dir string, names ...string) Denial {
+	if dir == "" || !slices.ContainsFunc(names, func(name string) bool { return f.unseenPath(path.Join(dir, name)).Reason != "" }) {
+		return Denial{}
+	}
+	return f.unseenPath(dir)
 }
 
 // notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
@@ -298,41 +308,38 @@ func notTheCommand(word string) bool {
 	return false
 }
 
+// networked are programs that are useless without a network, or those of their verbs that are.
+var networked = []struct{ programs, verbs string }{
+	{"curl wget ssh scp sftp ping dig nslookup host telnet ftp npx gh", ""},
+	{"getent", "hosts ahosts ahostsv4 ahostsv6"},
+	{"git", "clone fetch pull push ls-remote"},
+	{"npm pnpm yarn bun", "install i ci add update upgrade publish audit outdated view"},
+	{"pip pip3 pipx uv poetry", "install download add sync update"},
+	{"go", "get install mod"},
+	{"cargo", "fetch install add update search publish"},
+	{"gem bundle composer", "install update require"},
+	{"apt apt-get dnf yum apk", "update install upgrade add"},
+}
+
 // networkCommand returns the name of a command that is useless without a network, as its user
 // writes it: "curl", "npm ci". It returns "" for all others, also for a command that needs a
-// network only sometimes, such as a build: a hint at each failed build would be noise.
+// network only sometimes, such as a build: a hint at each failed build would be noise. So is one
+// about a package or a repository of this machine.
 func networkCommand(words []string) string {
 	program, rest := programOf(words)
-	verbs := ""
-	switch program {
-	case "curl", "wget", "ssh", "scp", "sftp", "ping", "dig", "nslookup", "host", "telnet", "ftp", "npx", "gh":
-		return program
-	case "getent":
-		verbs = "hosts ahosts ahostsv4 ahostsv6"
-	case "git":
-		if slices.ContainsFunc(rest, func(word string) bool { return strings.HasPrefix(word, "/") || strings.HasPrefix(word, ".") }) {
-			return "" // another directory of this machine
+	for _, n := range networked {
+		if !slices.Contains(strings.Fields(n.programs), program) {
+			continue
+		} else if n.verbs == "" {
+			return program
 		}
-		verbs = "clone fetch pull push ls-remote"
-	case "npm", "pnpm", "yarn", "bun":
-		verbs = "install i ci add update upgrade publish audit outdated view"
-	case "pip", "pip3", "pipx", "uv", "poetry":
-		verbs = "install download add sync update"
-	case "go":
-		verbs = "get install mod"
-	case "cargo":
-		verbs = "fetch install add update search publish"
-	case "gem", "bundle", "composer":
-		verbs = "install update require"
-	case "apt", "apt-get", "dnf", "yum", "apk":
-		verbs = "update install upgrade add"
-	}
-	if slices.ContainsFunc(rest, func(word string) bool { return strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") }) && verbs != "" {
-		return "" // a package of this machine
-	}
-	i := slices.IndexFunc(rest, func(word string) bool { return !strings.HasPrefix(word, "-") })
-	if i >= 0 && slices.Contains(strings.Fields(verbs), rest[i]) {
-		return program + " " + rest[i]
+		verb := slices.IndexFunc(rest, func(word string) bool { return !strings.HasPrefix(word, "-") })
+		local := slices.ContainsFunc(rest, func(word string) bool {
+			return strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || program == "git" && strings.IndexAny(word, "/.") == 0
+		})
+		if verb >= 0 && !local && slices.Contains(strings.Fields(n.verbs), rest[verb]) {
+			return program + " " + rest[verb]
+		}
 	}
 	return ""
 }
