@@ -290,16 +290,15 @@ type Comparison struct {
 	unreads   map[string]bool // directories of which nobody knows all names
 	whiteouts map[string]bool // directories with a whiteout of nothing
 	used      usage
-	way       []wayStep
+	dirs      map[string]mergedDir
 	walked    walked
 }
 
-// A wayStep is a directory on the way to the path of the last call of merged.
-type wayStep struct {
-	path   string
-	hidden bool // an upper directory that is opaque or new hides the lower layer
-	absent bool // nothing is there
-	lower  bool // the upper layer has nothing there
+// A mergedDir is what commands of the review see of a directory.
+type mergedDir struct {
+	absent bool // nothing
+	hidden bool // the upper layer alone: its directory is opaque or new
+	lower  bool // the lower layer alone: the upper one has nothing there
 }
 
 // An opaqueDir is a directory of an upper layer that hides the contents of the lower one: it has
@@ -315,7 +314,7 @@ func (c *Comparison) Changes() ([]Change, error) {
 	c.changes, c.unreads, c.whiteouts = nil, map[string]bool{}, map[string]bool{}
 	root, err := c.Lower.Look(".")
 	if c.top = root.Mode; err == nil {
-		err = c.walk(".", true, false)
+		err = c.walk(".", layers{upper: true, lower: true})
 	}
 	if err != nil {
 		return nil, err
@@ -329,45 +328,59 @@ func (c *Comparison) Changes() ([]Change, error) {
 	return c.changes, nil
 }
 
-func (c *Comparison) look(p string, lower bool) (u, l Node, err error) {
-	if u, err = c.Upper.Look(p); err != nil {
-		return u, l, err
-	}
-	if lower {
-		l, err = c.Lower.Look(p)
-	}
-	return u, l, err
+// layers are those of a directory that walk compares.
+type layers struct {
+	upper, lower bool
+	hidden       bool // commands see only the upper one, as in an opaque directory
 }
 
-// walk compares a directory of the upper layer with the lower one, if that has it. In an opaque
-// one, commands see only the upper layer.
-func (c *Comparison) walk(dir string, lower, opaque bool) error {
-	names, err := c.Upper.Names(dir)
-	if err == nil && lower && opaque {
-		var more []string
-		more, err = c.Lower.Names(dir)
-		names = append(names, more...)
+// walk compares a directory.
+func (c *Comparison) walk(dir string, in layers) error {
+	var names []string
+	for _, one := range [...]struct {
+		Tree
+		used bool
+	}{{c.Upper, in.upper}, {c.Lower, in.lower && (in.hidden || !in.upper)}} {
+		if one.used {
+			more, err := one.Names(dir)
+			if err != nil {
+				return c.unread(dir, err)
+			}
+			names = append(names, more...)
+		}
 	}
-	if err != nil {
-		return c.unread(dir, err)
+	held := 0
+	for _, name := range names {
+		held += len(name)
 	}
-	release, err := c.holdNames(names)
-	if err != nil {
+	if err := c.useText(held); err != nil {
 		return err
 	}
-	defer release()
+	defer func() { c.used.text -= held }()
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		p := path.Join(dir, name)
-		u, l, err := c.look(p, lower)
+		u, l, err := c.look(p, in)
 		if err != nil {
 			return c.unread(dir, err)
 		}
-		if err = c.compare(p, u, l, opaque); err != nil {
+		if err = c.compare(p, u, l, in.hidden); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// look describes a path in both layers. What the lower one alone has goes with its directory.
+func (c *Comparison) look(p string, in layers) (u, l Node, err error) {
+	u.Kind = Whiteout
+	if in.upper {
+		u, err = c.Upper.Look(p)
+	}
+	if err == nil && in.lower {
+		l, err = c.Lower.Look(p)
+	}
+	return u, l, err
 }
 
 // unread refuses a directory that cannot be read, if that is the directory's fault: one path must
@@ -404,15 +417,6 @@ func (c *Comparison) useText(n int) error {
 	return nil
 }
 
-// holdNames counts the names of a directory until it is compared.
-func (c *Comparison) holdNames(names []string) (release func(), err error) {
-	n := 0
-	for _, one := range names {
-		n += len(one)
-	}
-	return func() { c.used.text -= n }, c.useText(n)
-}
-
 // Unread is the error of a Tree for a directory that it does not enter.
 type Unread struct{ Why string }
 
@@ -434,7 +438,10 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 		}
 		fallthrough
 	default:
-		return c.deleted(p, l)
+		if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
+			return err
+		}
+		return c.walk(p, layers{lower: true})
 	}
 	if hidden = u.Opaque || hidden && u.Kind == Directory && l.Kind == Directory; hidden {
 		c.opaque = append(c.opaque, opaqueDir{layer: c.Layer, path: p})
@@ -457,17 +464,11 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	if err == nil && (changed || one.Attributes != "" || one.Refused != "") {
 		err = c.add(one)
 	}
-	switch {
-	case err != nil:
+	in := layers{u.Kind == Directory, l.Kind == Directory, hidden}
+	if err != nil || !in.upper && !in.lower {
 		return err
-	case u.Kind == Directory && l.Kind == Directory:
-		return c.walk(p, true, hidden)
-	case l.Kind == Directory:
-		return c.deletedIn(p)
-	case u.Kind == Directory:
-		return c.walk(p, false, false)
 	}
-	return nil
+	return c.walk(p, in)
 }
 
 // operation returns the change that turns l into u, if they differ.
@@ -499,41 +500,6 @@ func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
 		return u.Target == l.Target, nil
 	}
 	return true, nil
-}
-
-// deleted adds a deleted path and all its contents.
-func (c *Comparison) deleted(p string, l Node) error {
-	if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
-		return err
-	}
-	return c.deletedIn(p)
-}
-
-func (c *Comparison) deletedIn(dir string) error {
-	names, err := c.Lower.Names(dir)
-	if err != nil {
-		return c.unread(dir, err)
-	}
-	release, err := c.holdNames(names)
-	if err != nil {
-		return err
-	}
-	defer release()
-	slices.Sort(names)
-	for _, name := range names {
-		p := path.Join(dir, name)
-		l, err := c.Lower.Look(p)
-		if err != nil {
-			return c.unread(dir, err)
-		}
-		if l.Kind != Absent {
-			err = c.deleted(p, l)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // add adds a change, with the reason if it cannot be applied.
@@ -628,52 +594,45 @@ func (c *Comparison) merged(p string) (Node, error) {
 	if err := c.walked.step(p); err != nil {
 		return Node{}, err
 	}
-	in, err := c.wayTo(path.Dir(p))
-	if err != nil || in.absent {
+	dir, err := c.dir(path.Dir(p))
+	if err != nil || dir.absent {
 		return Node{}, err
 	}
 	n, err := c.Upper.Look(p)
 	switch {
 	case err != nil || n.Kind == Whiteout:
 		return Node{}, err
-	case n.Kind != Absent || in.hidden:
+	case n.Kind != Absent || dir.hidden:
 		return n, nil
 	}
 	return c.Lower.Look(p)
 }
 
-// wayTo looks at the directories down to dir, except those that the last way also has: paths that
-// are asked for one after another are near each other.
-func (c *Comparison) wayTo(dir string) (in wayStep, err error) {
-	for len(c.way) > 0 && !under(c.way[len(c.way)-1].path, dir) {
-		c.way = c.way[:len(c.way)-1]
+// maxDirs bounds the directories that dir remembers: paths that are asked for one after another are
+// near each other.
+const maxDirs = 10_000
+
+// dir looks at a directory and, if they are not known yet, at those above it.
+func (c *Comparison) dir(p string) (d mergedDir, err error) {
+	d, known := c.dirs[p]
+	if known || p == "." {
+		return d, nil
 	}
-	for {
-		if n := len(c.way); n > 0 {
-			in = c.way[n-1]
-		}
-		if dir == "." || in.path == dir {
-			return in, nil
-		}
-		end := len(dir)
-		from := 0
-		if in.path != "" {
-			from = len(in.path) + 1
-		}
-		if i := strings.IndexByte(dir[from:], '/'); i >= 0 {
-			end = from + i
-		}
-		next := wayStep{path: dir[:end], hidden: in.hidden, absent: in.absent, lower: in.lower}
-		if !next.absent && !next.lower {
-			n, err := c.Upper.Look(next.path)
-			if err != nil {
-				return wayStep{}, err
-			}
-			next.absent, next.lower = n.Kind == Whiteout, n.Kind == Absent
-			next.hidden = next.hidden || n.Opaque
-		}
-		c.way = append(c.way, next)
+	if d, err = c.dir(path.Dir(p)); err != nil {
+		return d, err
 	}
+	if !d.absent && !d.lower {
+		n, err := c.Upper.Look(p)
+		if err != nil {
+			return d, err
+		}
+		d = mergedDir{n.Kind == Whiteout, d.hidden || n.Opaque, n.Kind == Absent}
+	}
+	if c.dirs == nil || len(c.dirs) == maxDirs {
+		c.dirs = map[string]mergedDir{}
+	}
+	c.dirs[p] = d
+	return d, nil
 }
 
 // under reports whether a relative path is dir or lies in it.
