@@ -212,21 +212,19 @@ func (w *walked) step(p string) error {
 	return nil
 }
 
-// manyChanges and muchText are the errors for a review that exceeds these bounds. most is the
-// directory with most of the changes or of the text; "." means none.
-func manyChanges(most string) error {
-	return fmt.Errorf("%w: it changes more than %d paths%s", errTooLarge, maxChanges, makeSmaller(most))
-}
+var (
+	manyChanges = fmt.Sprintf("it changes more than %d paths", maxChanges)
+	muchText    = fmt.Sprintf("the paths, symlink targets and attributes of its changes have more than %d MiB", maxText>>20)
+)
 
-func muchText(most string) error {
-	return fmt.Errorf("%w: the paths, symlink targets and attributes of its changes have more than %d MiB%s", errTooLarge, maxText>>20, makeSmaller(most))
-}
-
-func makeSmaller(most string) string {
-	if most == "." {
-		return "; remove some files with another command of the review, or discard it"
+// tooLarge is the error for a review that exceeds one of these bounds. most is the directory with
+// most of the changes or of the text; "." means none.
+func tooLarge(why, most string) error {
+	remedy := "; remove some files with another command of the review, or discard it"
+	if most != "." {
+		remedy = fmt.Sprintf(", most of them in %q; remove some with another command of the review, or discard it and run its commands again with that directory in deny_paths", most)
 	}
-	return fmt.Sprintf(", most of them in %q; remove some with another command of the review, or discard it and run its commands again with that directory in deny_paths", most)
+	return fmt.Errorf("%w: %s%s", errTooLarge, why, remedy)
 }
 
 // most is the deepest directory that has more than half of the changes, by their number or by their text.
@@ -256,8 +254,6 @@ func (c *Comparison) most(weigh func(*Change) int) string {
 		dir = path.Join(dir, next)
 	}
 }
-
-func weight(*Change) int { return 1 }
 
 func (c *Change) text() int {
 	return len(c.Path) + len(c.Old.Target) + len(c.New.Target) + len(c.Attributes) + len(c.Refused)
@@ -404,7 +400,7 @@ func (c *Comparison) unread(dir string, err error) error {
 // append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
-		return manyChanges(c.most(weight))
+		return tooLarge(manyChanges, c.most(func(*Change) int { return 1 }))
 	}
 	c.changes = append(c.changes, *one)
 	return c.useText(one.text())
@@ -412,7 +408,7 @@ func (c *Comparison) append(one *Change) error {
 
 func (c *Comparison) useText(n int) error {
 	if c.used.text += n; c.used.text > maxText {
-		return muchText(c.most((*Change).text))
+		return tooLarge(muchText, c.most((*Change).text))
 	}
 	return nil
 }

@@ -105,7 +105,8 @@ func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place
 		}
 		i += n
 	}
-	return p.finish(), nil
+	slices.Reverse(p.steps[closing]) // a directory's contents before it
+	return &Plan{p.makes, slices.Concat(p.steps[:]...)}, nil
 }
 
 type planner struct {
@@ -117,20 +118,24 @@ type planner struct {
 	opened     map[Place]Node       // directories without write permission
 	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
 
-	plan   Plan
-	open   []Step // give write permission
-	dirs   []Step
-	files  []ranked
-	closes []Step
-	last   []Step // new permissions of directories
-	slots  int
+	makes []Make
+	steps [phases][]Step
+	slots int
 }
 
-// ranked are the steps of one change, with their order.
-type ranked struct {
-	rank  int
-	steps []Step
-}
+// The phases of a plan. A reader of a repository finds objects before their names.
+const (
+	opening = iota // give write permission
+	making         // new directories
+	gitObjects
+	files
+	gitFiles
+	gitHeads
+	gitIndexes
+	closing // take the permission back
+	modes   // new permissions of directories
+	phases
+)
 
 func (p *planner) slot() string {
 	p.slots++
@@ -212,11 +217,11 @@ func (p *planner) leave(i, n int) error {
 func (p *planner) mode(c *Change, host Place) {
 	s := Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino}
 	if c.New.Kind == Directory {
-		p.last = append(p.last, s)
+		p.add(modes, s)
 		return
 	}
 	s.Time = c.Old.MTime
-	p.file(c, s)
+	p.add(c.phase(), s)
 }
 
 // remove plans to put a file of the workspace aside, with the n changes in it.
@@ -227,13 +232,13 @@ func (p *planner) remove(i, n int, host Place) {
 		s.in = p.contents(i, n)
 	}
 	p.takesAway(c, host)
-	p.file(c, s)
+	p.add(c.phase(), s)
 }
 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
 func (p *planner) takesAway(c *Change, host Place) {
 	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
-		p.open = append(p.open, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+		p.add(opening, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
 	}
 }
 
@@ -241,10 +246,10 @@ func (p *planner) takesAway(c *Change, host Place) {
 func (p *planner) makeDirectory(c *Change, host Place) {
 	p.madeDirs[host] = true
 	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid, Like: Place{Upper, c.Layer, name(c.Path)}}
-	p.plan.Makes = append(p.plan.Makes, m)
-	p.dirs = append(p.dirs, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
+	p.makes = append(p.makes, m)
+	p.add(making, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
 	if c.New.Mode != m.Mode {
-		p.closes = append(p.closes, Step{Do: "mode", To: host, Was: m.Mode, Mode: c.New.Mode})
+		p.add(closing, Step{Do: "mode", To: host, Was: m.Mode, Mode: c.New.Mode})
 	}
 }
 
@@ -257,7 +262,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 			return err
 		}
 		if add {
-			p.file(c, Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
+			p.add(c.phase(), Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
 			return nil
 		}
 	}
@@ -268,31 +273,31 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
 	if made {
-		p.plan.Makes = append(p.plan.Makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Like: upper, Copy: true})
-		p.file(c, swap)
+		p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Like: upper, Copy: true})
+		p.add(c.phase(), swap)
 		return nil
 	}
-	p.file(c, Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
+	p.add(c.phase(), Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
 	return nil
 }
 
-func (p *planner) file(c *Change, steps ...Step) {
-	p.files = append(p.files, ranked{rank(c.git), steps})
+func (p *planner) add(phase int, steps ...Step) {
+	p.steps[phase] = append(p.steps[phase], steps...)
 }
 
-// rank orders git's files, by path in a git directory: a reader finds objects before their names.
-func rank(in string) int {
-	switch base := path.Base(in); {
-	case in == "":
-		return 1
-	case objects(in):
-		return 0
+// phase is that of a change to a file, by its path in a git directory.
+func (c *Change) phase() int {
+	switch base := path.Base(c.git); {
+	case c.git == "":
+		return files
+	case objects(c.git):
+		return gitObjects
 	case base == "index":
-		return 4
-	case base == "HEAD" && !strings.Contains(in, "logs/"):
-		return 3
+		return gitIndexes
+	case base == "HEAD" && !strings.Contains(c.git, "logs/"):
+		return gitHeads
 	}
-	return 2
+	return gitFiles
 }
 
 // contents are the contents of a directory that goes away.
@@ -317,20 +322,8 @@ func (p *planner) access(at Place) error {
 	p.opened[dir] = n
 	if n.Kind == Directory && n.Mode&0o300 != 0o300 {
 		more := n.Mode | 0o700
-		p.open = append(p.open, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})
-		p.closes = append(p.closes, Step{Do: "mode", To: dir, Ino: n.Ino, Was: more, Mode: n.Mode})
+		p.add(opening, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})
+		p.add(closing, Step{Do: "mode", To: dir, Ino: n.Ino, Was: more, Mode: n.Mode})
 	}
 	return nil
-}
-
-// finish sorts the steps.
-func (p *planner) finish() *Plan {
-	slices.SortStableFunc(p.files, func(a, b ranked) int { return a.rank - b.rank })
-	steps := append(p.open, p.dirs...)
-	for _, f := range p.files {
-		steps = append(steps, f.steps...)
-	}
-	slices.Reverse(p.closes) // a directory's contents before it
-	p.plan.Steps = slices.Concat(steps, p.closes, p.last)
-	return &p.plan
 }

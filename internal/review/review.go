@@ -109,19 +109,17 @@ func listed(list []string, p string) bool {
 // choose chooses the changes; whole says that it chose all.
 func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	chosen, whole = make([]bool, len(s.Changes)), true
-	found := map[string]bool{}
+	named, found := slices.Concat(choice.Paths, choice.Ours, choice.Theirs), map[string]bool{}
 	for i := range s.Changes {
 		p := s.Shown(&s.Changes[i])
-		for _, list := range [...][]string{choice.Paths, choice.Ours, choice.Theirs} {
-			for _, one := range list {
-				found[one] = found[one] || under(path.Clean(one), p)
-			}
+		for _, one := range named {
+			found[one] = found[one] || under(path.Clean(one), p)
 		}
 		ours := listed(choice.Ours, p)
 		chosen[i] = !ours && s.Selects(choice.Paths, &s.Changes[i])
 		whole = whole && (chosen[i] || ours)
 	}
-	for _, one := range slices.Concat(choice.Paths, choice.Ours, choice.Theirs) {
+	for _, one := range named {
 		if one == "" { // an unset variable, perhaps, which must not mean everything
 			return nil, false, errors.New("an empty path: to apply everything, name none")
 		}

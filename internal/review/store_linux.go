@@ -88,7 +88,6 @@ func (s *Store) make() error {
 
 // record is a review's description of itself.
 type record struct {
-	Root          name
 	Sandbox       string // the definition of its first command
 	CredentialKey string // what its commands have besides files
 	Created       time.Time
@@ -172,11 +171,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 		if err == nil {
 			err = s.read(dir, recordFile, &rec)
 		}
-		switch {
-		case err != nil:
-		case string(rec.Root) != s.root:
-			err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(rec.Root)))
-		case rec.CredentialKey != reach:
+		if err == nil && rec.CredentialKey != reach {
 			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, rec.CredentialKey, reach)
 		}
 		if err != nil {
@@ -211,7 +206,7 @@ func (s *Store) settle(ctx context.Context, dir, sandbox, reach string) error {
 		if err := onlyLocked(dir); err != nil {
 			return err
 		}
-		return s.write(dir, recordFile, &record{Root: name(s.root), Sandbox: sandbox, CredentialKey: reach, Created: time.Now()})
+		return s.write(dir, recordFile, &record{Sandbox: sandbox, CredentialKey: reach, Created: time.Now()})
 	} else if err != nil {
 		return err
 	}
@@ -390,9 +385,6 @@ func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 	}
 	r := &Review{Name: name, store: s, dir: dir, lock: lock}
 	err = s.read(dir, recordFile, &r.rec)
-	if err == nil && string(r.rec.Root) != s.root {
-		err = fmt.Errorf("review %q is of %s", name, hostpath.Quote(string(r.rec.Root)))
-	}
 	for _, l := range r.rec.Layers {
 		if err == nil {
 			err = r.mounterGone(ctx, filepath.Join(dir, string(l.Lock)))

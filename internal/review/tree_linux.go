@@ -119,7 +119,7 @@ func (t *tree) Names(dir string) ([]string, error) {
 	defer f.Close()
 	names, err := f.Readdirnames(maxChanges + 1)
 	if len(names) > maxChanges {
-		return nil, manyChanges(dir)
+		return nil, tooLarge(manyChanges, dir)
 	} else if err == io.EOF {
 		err = nil
 	}
