@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -227,32 +228,15 @@ func tooLarge(why, most string) error {
 	return fmt.Errorf("%w: %s%s", errTooLarge, why, remedy)
 }
 
-// most is the deepest directory that has more than half of the changes, by their number or by their text.
-func (c *Comparison) most(weigh func(*Change) int) string {
-	for dir := "."; ; {
-		total, in := 0, map[string]int{}
-		for i := range c.changes {
-			one := &c.changes[i]
-			if !under(dir, one.Path) {
-				continue
-			}
-			n := weigh(one)
-			total += n
-			if name, _, deeper := strings.Cut(strings.TrimPrefix(one.Path, strings.TrimPrefix(dir+"/", "./")), "/"); deeper && one.Path != dir {
-				in[name] += n
-			}
-		}
-		next := ""
-		for name, n := range in {
-			if 2*n > total {
-				next = name
-			}
-		}
-		if next == "" {
-			return dir
-		}
-		dir = path.Join(dir, next)
+// tooLarge names the directory with most of the changes, by a weight of each.
+func (c *Comparison) tooLarge(why string, weight func(*Change) int) error {
+	var paths []string
+	for i := range c.changes {
+		one := &c.changes[i]
+		paths = append(paths, slices.Repeat([]string{"/" + one.Path}, weight(one))...)
 	}
+	most, _ := hostpath.MostIn(paths)
+	return tooLarge(why, path.Join(".", most[1:]))
 }
 
 func (c *Change) text() int {
@@ -400,7 +384,7 @@ func (c *Comparison) unread(dir string, err error) error {
 // append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
-		return tooLarge(manyChanges, c.most(func(*Change) int { return 1 }))
+		return c.tooLarge(manyChanges, func(*Change) int { return 1 })
 	}
 	c.changes = append(c.changes, *one)
 	return c.useText(one.text())
@@ -408,7 +392,7 @@ func (c *Comparison) append(one *Change) error {
 
 func (c *Comparison) useText(n int) error {
 	if c.used.text += n; c.used.text > maxText {
-		return tooLarge(muchText, c.most((*Change).text))
+		return c.tooLarge(muchText, func(one *Change) int { return 1 + one.text()/128 })
 	}
 	return nil
 }
