@@ -75,15 +75,9 @@ func fresh(st *unix.Stat_t) bool {
 		time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
 }
 
-// create makes a stub, or takes one from the cache, and claims it. It opens the stub's directory
-// without following a symlink anywhere: a command could have put one there so that the host creates
-// something elsewhere. The error is EEXIST if somebody was faster.
-func create(ctx context.Context, s Stub, c *cache) (*held, error) {
-	dir, err := openDir(filepath.Dir(s.Path))
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(dir)
+// create makes a stub in its directory, or takes one from the cache, and claims it. The error is
+// EEXIST if somebody was faster.
+func create(ctx context.Context, s Stub, dir int, c *cache) (*held, error) {
 	if one, err := c.take(s, dir); err == nil || err == unix.EEXIST {
 		return one, err
 	}
@@ -108,7 +102,7 @@ func create(ctx context.Context, s Stub, c *cache) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := claimAt(ctx, dir, s)
+	one, err := claim(ctx, s, dir)
 	if errors.Is(err, errNoLocks) { // nobody else can have a claim either
 		unix.Unlinkat(dir, filepath.Base(s.Path), unix.AT_REMOVEDIR)
 	} else if err == nil {
@@ -215,20 +209,10 @@ func list(fd, n int) ([]string, error) {
 	return f.Readdirnames(n)
 }
 
-// claim opens the file at a stub's path, and shares a lock on it with all processes that need it
-// there.
-func claim(ctx context.Context, s Stub) (*held, error) {
-	dir, err := openDir(filepath.Dir(s.Path))
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(dir)
-	return claimAt(ctx, dir, s)
-}
-
-// claimAt is claim in the open directory. The returned stub is still there after the lock:
-// otherwise its last holder may have removed it at that moment, and the error is ENOENT.
-func claimAt(ctx context.Context, dir int, s Stub) (*held, error) {
+// claim opens the file at a stub's path, in its directory, and shares a lock on it with all processes
+// that need it there. The returned stub is still there after the lock: otherwise its last holder may
+// have removed it at that moment, and the error is ENOENT.
+func claim(ctx context.Context, s Stub, dir int) (*held, error) {
 	name := filepath.Base(s.Path)
 	fd, err := -1, error(unix.EISDIR)
 	if s.File { // NFS locks no file exclusively that is open for reading alone
@@ -287,7 +271,8 @@ func lockError(err error) error {
 	return fmt.Errorf("%w: %w", errNoLocks, err)
 }
 
-// openDir opens a directory without following any symlink.
+// openDir opens a directory without following any symlink: a command could have put one there so that
+// the host creates something elsewhere.
 func openDir(path string) (int, error) {
 	return hostpath.OpenNoSymlinks(path, hostpath.LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }

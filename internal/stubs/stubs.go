@@ -130,44 +130,43 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
 func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err error) {
 	const often = 100 // others make and remove the same stub, but nobody does so forever
 	for range often {
-		var st unix.Stat_t
-		if err = unix.Lstat(s.Path, &st); err == nil {
-			if mine := r.held[s.Path]; mine != nil && mine.is(&st) {
-				mine.holds++
-				h.paths = append(h.paths, s.Path)
-				return nil
-			}
-			if !marked(&st) && !fresh(&st) {
-				return nil // it exists, and is not a stub
-			}
+		var dir int
+		if dir, err = openDir(filepath.Dir(s.Path)); err != nil {
+			return err
 		}
-		var one *held
-		if err == nil {
-			one, err = claim(ctx, s)
-			if err != nil && !errors.Is(err, unix.ENOENT) && !marked(&st) {
-				return nil // nobody will remove it
-			}
-		} else if errors.Is(err, unix.ENOENT) {
-			one, err = create(ctx, s, c)
+		err = r.tryOne(ctx, h, s, dir, c)
+		unix.Close(dir)
+		if !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENOENT) { // another process was faster
+			return err
 		}
-		switch {
-		case err == nil:
-			r.add(h, one)
-			return nil
-		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOENT) && dirExists(filepath.Dir(s.Path)):
-			continue // another process was faster
-		}
-		return err
 	}
 	return err
 }
 
-func dirExists(p string) bool {
-	fd, err := openDir(p)
-	if err == nil {
-		unix.Close(fd)
+// tryOne claims or creates the stub s in its directory, and adds it to h.
+func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int, c *cache) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, filepath.Base(s.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
+	var one *held
+	switch mine := r.held[s.Path]; {
+	case err == unix.ENOENT:
+		one, err = create(ctx, s, dir, c)
+	case err != nil:
+	case mine != nil && mine.is(&st):
+		mine.holds++
+		h.paths = append(h.paths, s.Path)
+		return nil
+	case !marked(&st) && !fresh(&st):
+		return nil // it exists, and is not a stub
+	default:
+		if one, err = claim(ctx, s, dir); err != nil && !errors.Is(err, unix.ENOENT) && !marked(&st) {
+			return nil // nobody will remove it
+		}
 	}
-	return err == nil
+	if err == nil {
+		r.add(h, one)
+	}
+	return err
 }
 
 // add adds a claimed stub to h.
