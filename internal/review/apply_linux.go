@@ -344,16 +344,11 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 
 // unmark removes the attributes with which an overlay marks copied files.
 func (t *tree) unmark(p string) error {
-	fd, name, err := t.in(p)
-	if err != nil {
-		return t.error("open", p, err)
-	}
-	at := fdPath(fd) + "/" + name
-	list, err := listAttributes(at)
+	_, names, err := t.attributes(p)
 	if err != nil {
 		return t.error("listxattr", p, err)
 	}
-	for attr := range strings.SplitSeq(list, "\x00") {
+	for _, attr := range names {
 		if !strings.HasPrefix(attr, "user.overlay.") {
 			continue
 		}

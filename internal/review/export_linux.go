@@ -172,15 +172,6 @@ func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	if n.Kind == Absent || n.Kind == Directory {
 		return nil
 	}
-	var from *os.File
-	if n.Kind == File {
-		f, err := of.file(p)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		from = f
-	}
 	dir, name, err := t.makeIn(to)
 	if err != nil {
 		return t.error("mkdir", to, err)
@@ -192,16 +183,7 @@ func (t *tree) copy(to string, of *tree, p string, n *Node) error {
 	if n.Mode&0o111 != 0 {
 		mode = 0o700
 	}
-	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
-	if err != nil {
-		return t.error("create", to, err)
-	}
-	f := os.NewFile(uintptr(fd), to)
-	defer f.Close()
-	if err = copyData(f, from, n.Size); err != nil {
-		unix.Unlinkat(dir, name, 0)
-	}
-	return err
+	return t.copyFile(to, of, p, n.Size, mode)
 }
 
 // makeIn is in, but makes missing directories.

@@ -77,6 +77,7 @@ type Make struct {
 	Gid   uint32
 	Like  Place // the file or directory of the upper layer whose attributes it gets
 	Copy  bool  // it is a file, and gets the contents too; otherwise a directory
+	Size  int64 // of a file, as MTime
 	MTime int64
 }
 
@@ -273,7 +274,7 @@ func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
 		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
 	}
 	if made {
-		p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, MTime: c.New.MTime, Like: upper, Copy: true})
+		p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, Size: c.New.Size, MTime: c.New.MTime, Like: upper, Copy: true})
 		p.add(c.phase(), swap)
 		return nil
 	}

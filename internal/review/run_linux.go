@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -66,34 +65,18 @@ func (r *Review) makeAll(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-func (r *Review) make(m *Make) error {
-	at := m.Slot
-	if !m.Copy {
-		if err := unix.Mkdirat(r.slots.root, at, 0o700); err != nil {
-			return r.slots.error("mkdir", at, err)
-		}
-		return r.settle(m)
-	}
-	fd, err := unix.Openat(r.slots.root, at, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return r.slots.error("create", at, err)
-	}
-	f := os.NewFile(uintptr(fd), at)
-	defer f.Close()
-	from, err := r.tree(m.Like).file(string(m.Like.Path))
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	info, err := from.Stat()
-	if err == nil {
-		err = copyData(f, from, info.Size())
+func (r *Review) make(m *Make) (err error) {
+	if m.Copy {
+		err = r.slots.copyFile(m.Slot, r.tree(m.Like), string(m.Like.Path), m.Size, 0o600)
+	} else {
+		err = r.slots.error("mkdir", m.Slot, unix.Mkdirat(r.slots.root, m.Slot, 0o700))
 	}
 	if err == nil {
 		err = r.settle(m)
 	}
-	if err == nil && m.MTime != 0 {
-		err = unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(m.MTime)}, 0)
+	if err == nil && m.Copy {
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(m.MTime)}
+		err = r.slots.error("utimensat", m.Slot, unix.UtimesNanoAt(r.slots.root, m.Slot, times, unix.AT_SYMLINK_NOFOLLOW))
 	}
 	return err
 }
@@ -112,20 +95,15 @@ func (r *Review) settle(m *Make) error {
 
 // copyAttributes copies the extended attributes and access control lists from p of another tree.
 func (t *tree) copyAttributes(to string, of *tree, p string) error {
-	fd, name, err := of.in(p)
-	if err != nil {
-		return of.error("open", p, err)
-	}
-	at := fdPath(fd) + "/" + name
-	list, err := listAttributes(at)
+	at, names, err := of.attributes(p)
 	if err != nil {
 		return of.error("listxattr", p, err)
 	}
-	for attr := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
-		if attr == "" || ofSystem(attr) {
+	for _, attr := range names {
+		if ofSystem(attr) {
 			continue
 		}
-		value, err := readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, attr, to) })
+		value, err := getAttribute(at, attr)
 		if errors.Is(err, unix.EACCES) {
 			continue // its owner may not read it, and it is shown without its value
 		} else if err != nil {

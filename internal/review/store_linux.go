@@ -129,10 +129,13 @@ func (s *Store) unused(dir string) bool {
 	for _, l := range rec.Layers {
 		kept = append(kept, string(l.Upper))
 	}
-	return !slices.ContainsFunc(kept, func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return !errors.Is(err, fs.ErrNotExist)
-	})
+	return !slices.ContainsFunc(kept, func(name string) bool { return has(dir, name) })
+}
+
+// has reports whether a directory has, or may have, something of this name.
+func has(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Join begins to use a review. It makes a missing one.
@@ -184,15 +187,8 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 
 // unsettled reports whether a review needs settle before it can be used.
 func (s *Store) unsettled(dir string) bool {
-	if _, err := os.Lstat(filepath.Join(dir, recordFile)); err != nil {
-		return true
-	}
-	there := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
-	}
-	if !there(appliedFile) {
-		return there(journalFile) || there(slotsDir)
+	if !has(dir, recordFile) || !has(dir, appliedFile) {
+		return !has(dir, recordFile) || has(dir, journalFile) || has(dir, slotsDir)
 	}
 	var j journal
 	return s.read(dir, appliedFile, &j) != nil || j.Complete

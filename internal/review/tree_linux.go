@@ -160,39 +160,41 @@ func (t *tree) Look(p string) (n Node, err error) {
 	return n, nil
 }
 
-// Attributes reads the extended attributes and access control lists at a path; nil if there are
-// none.
+// Attributes reads the extended attributes and access control lists at a path.
 func (t *tree) Attributes(p string) (map[string]string, error) {
-	fd, name, err := t.in(p)
-	if err != nil {
-		return nil, err
-	}
-	at := fdPath(fd) + "/" + name
-	list, err := listAttributes(at)
-	if err != nil || list == "" {
-		return nil, err
-	}
+	at, names, err := t.attributes(p)
 	all := map[string]string{}
-	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+	for _, name := range names {
 		if ofSystem(name) {
 			continue
 		}
-		if all[name], err = readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, name, to) }); err != nil {
-			all[name] = t.error("getxattr", p, err).Error() // differs from the other side's
+		value, err := getAttribute(at, name)
+		if err != nil {
+			value = t.error("getxattr", p, err).Error() // differs from the other side's
 		}
+		all[name] = value
 	}
-	return all, nil
+	return all, err
 }
 
-// listAttributes returns the names of attributes, each with a zero byte at its end; none if the
-// file system has no attributes. The kernel lists 64 KiB, but can store more: then the error is
-// E2BIG.
-func listAttributes(path string) (string, error) {
-	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(path, to) })
-	if err == unix.EOPNOTSUPP {
-		return "", nil
+// attributes returns the names of the attributes at a path, none if the file system has no
+// attributes, and a path for their values until the next use of the tree. The kernel lists 64 KiB,
+// but can store more: then the error is E2BIG.
+func (t *tree) attributes(p string) (at string, names []string, err error) {
+	fd, name, err := t.in(p)
+	if err != nil {
+		return "", nil, err
 	}
-	return list, err
+	at = fdPath(fd) + "/" + name
+	list, err := readAttribute(func(to []byte) (int, error) { return unix.Llistxattr(at, to) })
+	if err != nil && err != unix.EOPNOTSUPP {
+		return "", nil, err
+	}
+	return at, strings.FieldsFunc(list, func(r rune) bool { return r == 0 }), nil
+}
+
+func getAttribute(at, name string) (string, error) {
+	return readAttribute(func(to []byte) (int, error) { return unix.Lgetxattr(at, name, to) })
 }
 
 // readAttribute reads a value, or the list of names, of at most 64 KiB in the kernel.
@@ -306,6 +308,29 @@ func same(a, b *tree, p string, used *int64) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// copyFile copies the first bytes of a regular file of a tree to a new one, or makes none.
+func (t *tree) copyFile(to string, of *tree, p string, size int64, mode uint32) error {
+	from, err := of.file(p)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, name, err := t.in(to)
+	if err != nil {
+		return t.error("open", to, err)
+	}
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return t.error("create", to, err)
+	}
+	f := os.NewFile(uintptr(fd), to)
+	defer f.Close()
+	if err = copyData(f, from, size); err != nil {
+		unix.Unlinkat(dir, name, 0)
+	}
+	return err
 }
 
 // copyData copies the first bytes of a file to an empty one, with their holes.
