@@ -162,12 +162,9 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 
 // carried are the chosen changes of a layer, without deleted directories that keep some entries.
 func (set *Set) carried(layer int, chosen []bool) (list []Change) {
-	p := planner{changes: set.Changes, chosen: chosen}
 	for i, c := range set.Changes {
-		if c.Layer != layer || !chosen[i] {
-			continue
-		}
-		if _, all := p.countWithin(i); all || c.Op != Deleted {
+		stays := c.Op == Deleted && slices.Contains(chosen[i+1:endOf(set.Changes, i)], false)
+		if c.Layer == layer && chosen[i] && !stays {
 			list = append(list, c)
 		}
 	}

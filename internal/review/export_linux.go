@@ -77,7 +77,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		at := strings.TrimPrefix(set.Shown(c), "/")
 		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
 		// git shows no directories, only their contents.
-		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && !set.holds(i)
+		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && endOf(set.Changes[:min(i+2, len(set.Changes))], i) == i+1
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
 		size := fileSize(&c.Old) + fileSize(&c.New)
 		if whole = whole && total+size <= maxExportedInAll; whole {

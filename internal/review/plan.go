@@ -100,11 +100,10 @@ func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place
 		}
 	}
 	for i := 0; i < len(changes); {
-		n, err := p.change(i)
-		if err != nil {
+		var err error
+		if i, err = p.change(i); err != nil {
 			return nil, err
 		}
-		i += n
 	}
 	slices.Reverse(p.steps[closing]) // a directory's contents before it
 	return &Plan{p.makes, slices.Concat(p.steps[:]...)}, nil
@@ -143,20 +142,9 @@ func (p *planner) slot() string {
 	return strconv.Itoa(p.slots - 1)
 }
 
-// countWithin counts the changes after i that lie beneath it; all says that all of them are chosen,
-// and that they only need to be in their directory.
-func (p *planner) countWithin(i int) (n int, all bool) {
-	top, all := &p.changes[i], true
-	for j := i + 1; j < len(p.changes) && p.changes[j].Layer == top.Layer && under(top.Path, p.changes[j].Path); j++ {
-		all = all && p.chosen[j]
-		n++
-	}
-	return n, all
-}
-
-// movable reports whether a new directory can be moved as a whole, with the n changes in it.
-func (p *planner) movable(i, n int) bool {
-	for _, c := range p.changes[i : i+n+1] {
+// movable reports whether a new directory can be moved as a whole, with the changes in it.
+func (p *planner) movable(i, end int) bool {
+	for _, c := range p.changes[i:end] {
 		if c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
@@ -170,13 +158,16 @@ func (p *planner) ownLinks(n *Node) bool {
 	return n.Links <= 1 || p.links[[2]uint64{n.Dev, n.Ino}] == n.Links
 }
 
-// change plans one change, with its contents if they go along. It returns the number of planned
-// changes.
+// change plans one change, with its contents if they go along. It returns the next change to plan.
 func (p *planner) change(i int) (int, error) {
 	c := &p.changes[i]
-	n, all := p.countWithin(i)
+	end := endOf(p.changes, i)
+	all := !slices.Contains(p.chosen[i+1:end], false)
 	if !p.chosen[i] {
-		return 1, p.leave(i, n)
+		if c.Op == Modified && slices.Contains(p.chosen[i+1:end], true) {
+			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
+		}
+		return i + 1, nil
 	}
 	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
 	if err := p.access(host); err != nil {
@@ -185,33 +176,25 @@ func (p *planner) change(i int) (int, error) {
 	switch {
 	case c.Op == Mode:
 		p.mode(c, host)
-		return 1, nil
-	case c.Op == Deleted && n > 0 && !all:
-		return 1, nil // it stays, with the rest of its contents
+		return i + 1, nil
+	case c.Op == Deleted && !all:
+		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
-		p.remove(i, n, host)
-		return n + 1, nil
+		p.remove(i, end, host)
+		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory:
-		return n + 1, p.put(c, upper, host, p.contents(i, n))
-	case c.New.Kind == Directory && all && p.movable(i, n):
-		return n + 1, p.put(c, upper, host, nil)
+		return end, p.put(c, upper, host, p.contents(i, end))
+	case c.New.Kind == Directory && all && p.movable(i, end):
+		return end, p.put(c, upper, host, nil)
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
 		p.makeDirectory(c, host)
-		return 1, nil
+		return i + 1, nil
 	}
-	return 1, p.put(c, upper, host, nil)
-}
-
-// leave refuses to leave out a change of kind with n chosen changes beneath it.
-func (p *planner) leave(i, n int) error {
-	if c := &p.changes[i]; c.Op == Modified && slices.Contains(p.chosen[i+1:i+n+1], true) {
-		return fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
-	}
-	return nil
+	return i + 1, p.put(c, upper, host, nil)
 }
 
 // mode plans new permissions. Those of a directory come last: they could forbid its other changes.
@@ -225,12 +208,12 @@ func (p *planner) mode(c *Change, host Place) {
 	p.add(c.phase(), s)
 }
 
-// remove plans to put a file of the workspace aside, with the n changes in it.
-func (p *planner) remove(i, n int, host Place) {
+// remove plans to put a file of the workspace aside, with the changes in it.
+func (p *planner) remove(i, end int, host Place) {
 	c := &p.changes[i]
 	s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
 	if c.Old.Kind == Directory {
-		s.in = p.contents(i, n)
+		s.in = p.contents(i, end)
 	}
 	p.takesAway(c, host)
 	p.add(c.phase(), s)
@@ -302,9 +285,9 @@ func (c *Change) phase() int {
 }
 
 // contents are the contents of a directory that goes away.
-func (p *planner) contents(i, n int) map[string]Node {
-	in := make(map[string]Node, n)
-	for _, c := range p.changes[i+1 : i+n+1] {
+func (p *planner) contents(i, end int) map[string]Node {
+	in := map[string]Node{}
+	for _, c := range p.changes[i+1 : end] {
 		in[strings.TrimPrefix(c.Path, p.changes[i].Path+"/")] = c.Old
 	}
 	return in

@@ -96,9 +96,13 @@ func (s *Set) Concerns(paths []string, c *Change) bool {
 		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
 }
 
-// holds reports whether there are changes in the directory of a change.
-func (s *Set) holds(i int) bool {
-	return i+1 < len(s.Changes) && s.Changes[i+1].Layer == s.Changes[i].Layer && under(s.Changes[i].Path, s.Changes[i+1].Path)
+// endOf returns the end of the changes in the directory of a change, which follow it.
+func endOf(changes []Change, i int) int {
+	end := i + 1
+	for end < len(changes) && changes[end].Layer == changes[i].Layer && under(changes[i].Path, changes[end].Path) {
+		end++
+	}
+	return end
 }
 
 // listed reports whether a path is in a list, or in a directory of it.
@@ -129,12 +133,8 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	}
 	// A new directory comes with its chosen contents.
 	for i := range s.Changes {
-		c := &s.Changes[i]
-		if c.Op != Added || c.New.Kind != Directory || chosen[i] {
-			continue
-		}
-		for j := i + 1; j < len(s.Changes) && s.Changes[j].Layer == c.Layer && under(c.Path, s.Changes[j].Path); j++ {
-			chosen[i] = chosen[i] || chosen[j]
+		if c := &s.Changes[i]; c.Op == Added && c.New.Kind == Directory && !chosen[i] {
+			chosen[i] = slices.Contains(chosen[i+1:endOf(s.Changes, i)], true)
 		}
 	}
 	return chosen, whole, nil

@@ -22,12 +22,10 @@ import (
 // the workspace, where commands of a workspace around it may write. So a key of the user, which no
 // command sees, seals them, and every host hides all directories of the user's reviews.
 
-// keys is the directory of a user's state with the key, and a file for each directory of reviews,
-// with its workspace.
-type keys struct{ dir string }
-
 const keyFile = "key"
 
+// keysIn is the directory of a user's state with the key, and a file for each directory of reviews,
+// with its workspace.
 func keysIn(state string) string {
 	if state == "" {
 		return ""
@@ -54,27 +52,27 @@ func Bases(state string) (list []string) {
 }
 
 // register makes the key, and records a directory of reviews.
-func (k *keys) register(root string) error {
-	if k.dir == "" {
+func (s *Store) register() error {
+	if s.keys == "" {
 		return fs.ErrNotExist
 	}
-	if err := hostpath.MakePrivate(k.dir, 0o700); err != nil {
+	if err := hostpath.MakePrivate(s.keys, 0o700); err != nil {
 		return err
 	}
-	if _, err := k.key(); errors.Is(err, fs.ErrNotExist) {
-		if err := writeFile(k.dir, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+	if _, err := s.key(); errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(s.keys, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
 			return err
 		}
 	} else if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(k.dir, storeName(root))); err == nil {
+	if has(s.keys, storeName(s.root)) {
 		return nil
 	}
-	return writeFile(k.dir, storeName(root), []byte(root), true, os.Rename)
+	return writeFile(s.keys, storeName(s.root), []byte(s.root), true, os.Rename)
 }
 
-func (k *keys) key() ([]byte, error) { return os.ReadFile(filepath.Join(k.dir, keyFile)) }
+func (s *Store) key() ([]byte, error) { return os.ReadFile(filepath.Join(s.keys, keyFile)) }
 
 var errNotOurs = errors.New("this is not your review: somebody else, or a command, has written it; remove its directory")
 

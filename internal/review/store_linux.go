@@ -45,13 +45,13 @@ const (
 type Store struct {
 	root string
 	dir  string
-	keys // the user's
+	keys string // the user's directory of keys
 }
 
 // StoreOf returns the Store of a workspace, whose path has no symlink. state is a directory of the
 // user that no command sees, or "". It does not read anything.
 func StoreOf(root, state string) *Store {
-	return &Store{root, filepath.Join(Base(root), storeName(root)), keys{dir: keysIn(state)}}
+	return &Store{root, filepath.Join(Base(root), storeName(root)), keysIn(state)}
 }
 
 func storeName(root string) string {
@@ -72,7 +72,7 @@ func (s *Store) make() error {
 	if at.Mnt_id != above.Mnt_id || at.Dev_major != above.Dev_major || at.Dev_minor != above.Dev_minor {
 		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and a review must store its files beside it, on the same one", ErrPlace, s.root)
 	}
-	if err := s.register(s.root); err != nil {
+	if err := s.register(); err != nil {
 		return fmt.Errorf("%w: a review needs a directory for its user's key: %w", ErrPlace, err)
 	}
 	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
