@@ -137,10 +137,13 @@ const (
 	phases
 )
 
-func (p *planner) slot() string {
+func (p *planner) slot() Place {
 	p.slots++
-	return strconv.Itoa(p.slots - 1)
+	return Place{Slot, 0, name(strconv.Itoa(p.slots - 1))}
 }
+
+func (c *Change) host() Place  { return Place{Host, c.Layer, name(c.Path)} }
+func (c *Change) upper() Place { return Place{Upper, c.Layer, name(c.Path)} }
 
 // movable reports whether a new directory can be moved as a whole, with the changes in it.
 func (p *planner) movable(i, end int) bool {
@@ -169,105 +172,99 @@ func (p *planner) change(i int) (int, error) {
 		}
 		return i + 1, nil
 	}
-	host, upper := Place{Host, c.Layer, name(c.Path)}, Place{Upper, c.Layer, name(c.Path)}
-	if err := p.access(host); err != nil {
+	if err := p.access(c.host()); err != nil {
 		return 0, err
+	}
+	var contents map[string]Node
+	if c.Old.Kind == Directory && c.Op != Mode && all {
+		contents = p.contents(i, end)
 	}
 	switch {
 	case c.Op == Mode:
-		p.mode(c, host)
+		p.mode(c)
 		return i + 1, nil
 	case c.Op == Deleted && !all:
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
-		p.remove(i, end, host)
+		p.remove(c, contents)
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
-	case c.Op == Modified && c.Old.Kind == Directory:
-		return end, p.put(c, upper, host, p.contents(i, end))
-	case c.New.Kind == Directory && all && p.movable(i, end):
-		return end, p.put(c, upper, host, nil)
+	case c.Op == Modified && c.Old.Kind == Directory, c.New.Kind == Directory && all && p.movable(i, end):
+		return end, p.put(c, contents)
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
-		p.makeDirectory(c, host)
+		p.makeDirectory(c)
 		return i + 1, nil
 	}
-	return i + 1, p.put(c, upper, host, nil)
+	return i + 1, p.put(c, nil)
+}
+
+// replaces completes a step that changes a file of the workspace, or takes it away with its contents.
+func (c *Change) replaces(s Step, contents map[string]Node) Step {
+	s.Clean, s.Old, s.Time, s.old, s.in = c.Conflict == "", c.Old.Ino, c.Old.MTime, c.Old, contents
+	return s
 }
 
 // mode plans new permissions. Those of a directory come last: they could forbid its other changes.
-func (p *planner) mode(c *Change, host Place) {
-	s := Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode, Clean: c.Conflict == "", Old: c.Old.Ino}
+func (p *planner) mode(c *Change) {
+	phase := c.phase()
 	if c.New.Kind == Directory {
-		p.add(modes, s)
-		return
+		phase = modes
 	}
-	s.Time = c.Old.MTime
-	p.add(c.phase(), s)
+	p.add(phase, c.replaces(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, nil))
 }
 
-// remove plans to put a file of the workspace aside, with the changes in it.
-func (p *planner) remove(i, end int, host Place) {
-	c := &p.changes[i]
-	s := Step{Do: "move", From: host, To: Place{Slot, 0, name(p.slot())}, Ino: c.Old.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old}
-	if c.Old.Kind == Directory {
-		s.in = p.contents(i, end)
-	}
-	p.takesAway(c, host)
-	p.add(c.phase(), s)
+// remove plans to put a file of the workspace aside.
+func (p *planner) remove(c *Change, contents map[string]Node) {
+	p.takesAway(c)
+	p.add(c.phase(), c.replaces(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, contents))
 }
 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
-func (p *planner) takesAway(c *Change, host Place) {
+func (p *planner) takesAway(c *Change) {
 	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
-		p.add(opening, Step{Do: "mode", To: host, Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+		p.add(opening, Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
 	}
 }
 
 // makeDirectory plans a new directory that cannot be moved as a whole.
-func (p *planner) makeDirectory(c *Change, host Place) {
-	p.madeDirs[host] = true
-	m := Make{Slot: p.slot(), Mode: c.New.Mode | 0o700, Gid: c.New.Gid, Like: Place{Upper, c.Layer, name(c.Path)}}
-	p.makes = append(p.makes, m)
-	p.add(making, Step{Do: "move", From: Place{Slot, 0, name(m.Slot)}, To: host})
-	if c.New.Mode != m.Mode {
-		p.add(closing, Step{Do: "mode", To: host, Was: m.Mode, Mode: c.New.Mode})
+func (p *planner) makeDirectory(c *Change) {
+	p.madeDirs[c.host()] = true
+	slot, mode := p.slot(), c.New.Mode|0o700
+	p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: mode, Gid: c.New.Gid, Like: c.upper()})
+	p.add(making, Step{Do: "move", From: slot, To: c.host()})
+	if c.New.Mode != mode {
+		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode})
 	}
 }
 
-// put plans to put a file of the upper layer into the workspace.
-func (p *planner) put(c *Change, upper, host Place, in map[string]Node) error {
-	add := c.Old.Kind == Absent
-	made := c.New.Kind == File && !p.ownLinks(&c.New)
-	if !made {
-		if err := p.access(upper); err != nil {
-			return err
-		}
-		if add {
-			p.add(c.phase(), Step{Do: "move", From: upper, To: host, Ino: c.New.Ino})
-			return nil
-		}
+// put plans to put a file of the upper layer, or a copy of one whose other names stay, into the
+// workspace. If something is there, it goes into a slot, and the two change places.
+func (p *planner) put(c *Change, contents map[string]Node) error {
+	from, copied := c.upper(), c.New.Kind == File && !p.ownLinks(&c.New)
+	if copied {
+		from = p.slot()
+		p.makes = append(p.makes, Make{Slot: string(from.Path), Mode: c.New.Mode, Gid: c.New.Gid, Size: c.New.Size, MTime: c.New.MTime, Like: c.upper(), Copy: true})
+	} else if err := p.access(from); err != nil {
+		return err
 	}
-	p.takesAway(c, host)
-	slot := Place{Slot, 0, name(p.slot())}
-	swap := Step{Do: "swap", From: slot, To: host, Ino: c.New.Ino, Clean: c.Conflict == "", Old: c.Old.Ino, Time: c.Old.MTime, old: c.Old, in: in}
-	if add {
-		swap = Step{Do: "move", From: slot, To: host, Ino: c.New.Ino}
-	}
-	if made {
-		p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: c.New.Mode, Gid: c.New.Gid, Size: c.New.Size, MTime: c.New.MTime, Like: upper, Copy: true})
-		p.add(c.phase(), swap)
+	if c.Old.Kind == Absent {
+		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino})
 		return nil
 	}
-	p.add(c.phase(), Step{Do: "move", From: upper, To: slot, Ino: c.New.Ino}, swap)
+	p.takesAway(c)
+	slot := from
+	if !copied {
+		slot = p.slot()
+		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: c.New.Ino})
+	}
+	p.add(c.phase(), c.replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino}, contents))
 	return nil
 }
 
-func (p *planner) add(phase int, steps ...Step) {
-	p.steps[phase] = append(p.steps[phase], steps...)
-}
+func (p *planner) add(phase int, s Step) { p.steps[phase] = append(p.steps[phase], s) }
 
 // phase is that of a change to a file, by its path in a git directory.
 func (c *Change) phase() int {
