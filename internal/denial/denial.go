@@ -143,20 +143,15 @@ func (f *Failure) Denials() []Denial {
 	}
 	add(true, f.traced()...) // perhaps a call failed for another reason
 	list = withoutVague(list)
-	slices.SortStableFunc(list, func(a, b Denial) int {
-		switch {
-		case a.Guess == b.Guess:
-			return 0
-		case b.Guess:
-			return -1
+	var sorted []Denial
+	for _, guesses := range [...]bool{false, true} {
+		for _, d := range list {
+			if d.Guess == guesses {
+				sorted = Add(sorted, d)
+			}
 		}
-		return 1
-	})
-	var bounded []Denial
-	for _, d := range list {
-		bounded = Add(bounded, d)
 	}
-	return bounded
+	return sorted
 }
 
 // sameDenial reports whether the second denial says nothing new.
@@ -361,18 +356,14 @@ func (f *Failure) interpreter(script string) Denial {
 	return d
 }
 
-// limit is about a limit that the command may have reached.
-func (f *Failure) limit(name string, bound uint64, twice string) Denial {
+// limit is about a limit that the command may have reached. form writes a number in HCL.
+func (f *Failure) limit(name string, bound uint64, form func(uint64) string) Denial {
 	if bound == 0 {
 		return Denial{}
 	}
 	attribute := "limits." + name
-	return Denial{Operation: "use", Attribute: attribute, Value: twice,
+	return Denial{Operation: "use", Attribute: attribute, Value: form(2 * bound),
 		Reason: fmt.Sprintf("sandbox %q has %s, which the command seems to have reached", f.Sandbox, attribute)}
-}
-
-func (f *Failure) memory() Denial {
-	return f.limit("memory", f.Spec.Limits.Memory, size(2*f.Spec.Limits.Memory))
 }
 
 // option is about a system call that an option of the engine would allow.
@@ -390,6 +381,8 @@ func text(s string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(s)
 }
 
+func count(n uint64) string { return strconv.FormatUint(n, 10) }
+
 // size returns a number of bytes in the form that a definition uses.
 func size(n uint64) string {
 	for _, unit := range [...]struct {
@@ -397,10 +390,10 @@ func size(n uint64) string {
 		bytes uint64
 	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
 		if n >= unit.bytes && n%unit.bytes == 0 {
-			return strconv.Quote(strconv.FormatUint(n/unit.bytes, 10) + unit.name)
+			return strconv.Quote(count(n/unit.bytes) + unit.name)
 		}
 	}
-	return strconv.FormatUint(n, 10)
+	return count(n)
 }
 
 // FromEvent makes a denial from an engine's violation event.

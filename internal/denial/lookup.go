@@ -194,19 +194,16 @@ func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
 
 // attributeOf returns the attribute in an entry's reason; empty for none.
 func attributeOf(why string) string {
-	switch {
-	case why == "workspace":
+	if why == "workspace" {
 		return "read_only"
-	case strings.HasPrefix(why, "protected: git") || strings.HasPrefix(why, "git: "):
-		return "git"
-	case strings.HasPrefix(why, view.OriginSocket):
-		return "unix_sockets"
-	case strings.HasPrefix(why, view.OriginSensitive):
-		return "approvals.mode"
-	case strings.HasPrefix(why, "protected: protect_paths"):
-		return "protect_paths"
-	case strings.HasPrefix(why, "protected: by default"):
-		return "protect_paths_except"
+	}
+	for _, known := range [...]struct{ prefix, attribute string }{
+		{"protected: git", "git"}, {"git: ", "git"}, {view.OriginSocket, "unix_sockets"}, {view.OriginSensitive, "approvals.mode"},
+		{"protected: protect_paths", "protect_paths"}, {"protected: by default", "protect_paths_except"},
+	} {
+		if strings.HasPrefix(why, known.prefix) {
+			return known.attribute
+		}
 	}
 	name, _, _ := strings.Cut(why, " ")
 	name = strings.TrimRight(name, ":,")

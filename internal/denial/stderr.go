@@ -167,12 +167,12 @@ func (f *Failure) complaints() (list []Denial) {
 				list = append(list, f.unreachable(line))
 			case processes:
 				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Stderr, []byte("fork")) {
-					list = append(list, f.limit("pids", f.Spec.Limits.PIDs, strconv.FormatUint(2*f.Spec.Limits.PIDs, 10)))
+					list = append(list, f.limit("pids", f.Spec.Limits.PIDs, count))
 				}
 			case exhausted:
-				list = append(list, f.memory())
+				list = append(list, f.limit("memory", f.Spec.Limits.Memory, size))
 			case descriptors:
-				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, strconv.FormatUint(2*f.Spec.Limits.OpenFiles, 10)))
+				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, count))
 			case noProgram:
 				list = append(list, f.programOfText(missingProgram(line)))
 			case noModule:
@@ -226,7 +226,7 @@ func (f *Failure) full(line string) Denial {
 			return Denial{}
 		}
 	}
-	d := f.limit("temp_size", f.Spec.Limits.TempSize, size(2*f.Spec.Limits.TempSize))
+	d := f.limit("temp_size", f.Spec.Limits.TempSize, size)
 	if len(subjects) == 0 {
 		d.Value = "" // it may be a disk
 	}
