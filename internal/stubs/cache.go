@@ -23,26 +23,17 @@ type cache struct {
 	misses *int
 }
 
-// openCache opens the cache, makes it if it is missing, and locks it exclusively. It returns nil if
-// that fails, or if another process is moving a stub now.
-func (r *Registry) openCache() *cache {
-	c, err := openCache(r.dir, unix.LOCK_EX, hostpath.NoWait())
-	if err != nil {
-		return nil
-	}
-	c.misses = &r.misses
-	return c
-}
-
-func openCache(path string, how int, ctx context.Context) (*cache, error) {
-	if path == "" {
+// openCache opens the cache, makes it if it is missing, and locks it; nil if that fails, or if another
+// process is moving a stub for as long as ctx waits.
+func (r *Registry) openCache(ctx context.Context, how int) (*cache, error) {
+	if r.dir == "" {
 		return nil, errors.New("stubs: there is no directory for the cache")
 	}
 	// Otherwise other users could add or remove something there.
-	if err := hostpath.MakePrivate(path, 0o700); err != nil {
+	if err := hostpath.MakePrivate(r.dir, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := hostpath.OpenNoSymlinks(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := hostpath.OpenNoSymlinks(r.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +41,7 @@ func openCache(path string, how int, ctx context.Context) (*cache, error) {
 		unix.Close(dir)
 		return nil, err
 	}
-	return &cache{dir: dir}, nil
+	return &cache{dir, &r.misses}, nil
 }
 
 func (c *cache) close() {
@@ -75,7 +66,7 @@ func (h *Hold) SuspendCache(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimPatience) // a move takes less time
 	defer cancel()
-	c, err := openCache(r.dir, unix.LOCK_SH, ctx)
+	c, err := r.openCache(ctx, unix.LOCK_SH)
 	if errors.Is(err, unix.EROFS) {
 		return nil // nor can others move anything there
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // A Stub is a path to hold: an empty directory, or a file with harmless content.
@@ -51,7 +53,7 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	if len(wanted) == 0 {
 		return h
 	}
-	c := r.openCache()
+	c, _ := r.openCache(hostpath.NoWait(), unix.LOCK_EX)
 	defer c.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -210,7 +212,7 @@ func (h *Hold) Release() {
 // of a shortage of descriptors, stays claimed.
 func (r *Registry) remove(list []string) {
 	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
-	c := r.openCache()
+	c, _ := r.openCache(hostpath.NoWait(), unix.LOCK_EX)
 	defer c.close()
 	for _, p := range list {
 		if r.held[p].remove(c) {
