@@ -456,30 +456,17 @@ func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err e
 	switch {
 	case l.Kind == Absent:
 		return Added, true, nil
-	case u.Kind != l.Kind:
+	case u.Kind != l.Kind, u.Kind == File && u.Size != l.Size, u.Target != l.Target:
 		return Modified, true, nil
-	}
-	if equal, err := c.equal(p, u, l); err != nil || !equal {
-		return Modified, true, err
+	case u.Kind == File:
+		if equal, err := c.Same(p, &c.used.compared); err != nil || !equal {
+			return Modified, true, err
+		}
 	}
 	if changed = u.Mode != l.Mode && u.Kind != Symlink; changed && u.Kind != Directory && l.Links > 1 {
 		return Modified, true, nil // its other names, also outside of the workspace, keep their mode
 	}
 	return Mode, changed, nil
-}
-
-// equal reports whether two nodes of one kind have the same contents.
-func (c *Comparison) equal(p string, u, l *Node) (bool, error) {
-	switch u.Kind {
-	case File:
-		if u.Size != l.Size {
-			return false, nil
-		}
-		return c.Same(p, &c.used.compared)
-	case Symlink:
-		return u.Target == l.Target, nil
-	}
-	return true, nil
 }
 
 // add adds a change, with the reason if it cannot be applied.

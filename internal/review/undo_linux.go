@@ -68,11 +68,11 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
 		return last.Name, nil, err
 	}
-	told, err := r.recover(ctx)
+	report, err := r.recover(ctx)
 	if err != nil {
-		return last.Name, told, err
+		return last.Name, report, err
 	}
-	return last.Name, told[1:], nil
+	return last.Name, report[1:], nil
 }
 
 // changedSince lists what differs from the end of the last apply, and returns the apply's journal
@@ -173,7 +173,7 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 }
 
 // takeBack undoes the steps of a journal, after any interruption.
-func (r *Review) takeBack(j *journal) (told []string, err error) {
+func (r *Review) takeBack(j *journal) (report []string, err error) {
 	defer r.closeTrees()
 	if err := r.openTrees(); err != nil {
 		return nil, err
@@ -186,28 +186,28 @@ func (r *Review) takeBack(j *journal) (told []string, err error) {
 		switch err := r.undo(&step); {
 		case err == nil:
 		case step.From.Side != Host:
-			return told, err
+			return report, err
 		case errors.Is(err, unix.EEXIST):
 			kept = true
-			told = append(told, fmt.Sprintf("%s was made again since, and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+			report = append(report, fmt.Sprintf("%s was made again since, and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			kept = true
-			told = append(told, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+			report = append(report, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
 		default:
-			return told, err
+			return report, err
 		}
 	}
 	if err := r.knowBack(j); err != nil {
-		return told, err
+		return report, err
 	}
 	if kept {
 		at := filepath.Join(r.dir, retainedPrefix+rand.Text())
 		if err := os.Rename(filepath.Join(r.dir, slotsDir), at); err != nil {
-			return told, err
+			return report, err
 		}
-		told = append(told, "what was there before lies in "+hostpath.Quote(at))
+		report = append(report, "what was there before lies in "+hostpath.Quote(at))
 	}
-	return told, nil
+	return report, nil
 }
 
 // knowBack forgets what an undone journal put into the workspace, and records the restored files:
@@ -287,16 +287,16 @@ func (r *Review) end(ctx context.Context) error {
 }
 
 // recover repairs what a killed apply or undo left, and returns what it did.
-func (r *Review) recover(ctx context.Context) (told []string, err error) {
+func (r *Review) recover(ctx context.Context) (report []string, err error) {
 	var j journal
 	switch err := r.store.read(r.dir, journalFile, &j); {
 	case err == nil:
-		if told, err = r.takeBack(&j); err != nil {
-			return told, err
+		if report, err = r.takeBack(&j); err != nil {
+			return report, err
 		}
-		told = slices.Insert(told, 0, "an interrupted apply was undone")
+		report = slices.Insert(report, 0, "an interrupted apply was undone")
 		if err := os.Remove(filepath.Join(r.dir, journalFile)); err != nil {
-			return told, err
+			return report, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -305,17 +305,17 @@ func (r *Review) recover(ctx context.Context) (told []string, err error) {
 	if err := r.store.read(r.dir, appliedFile, &applied); err == nil {
 		if name := filepath.Base(r.dir); applied.Complete && !strings.HasPrefix(name, donePrefix) {
 			if err := r.end(ctx); err != nil {
-				return told, err
+				return report, err
 			}
-			return told, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
+			return report, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
 		}
-		return told, nil
+		return report, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return told, err
+		return report, err
 	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
-		return told, err
+		return report, err
 	}
 	for _, e := range entries { // of killed processes
 		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
@@ -324,9 +324,9 @@ func (r *Review) recover(ctx context.Context) (told []string, err error) {
 				err = os.Remove(filepath.Join(r.dir, n))
 			}
 			if err != nil {
-				return told, err
+				return report, err
 			}
 		}
 	}
-	return told, nil
+	return report, nil
 }
