@@ -305,9 +305,9 @@ func (s *Store) List() (list []Info, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		one := Info{Name: e.Name()}
+		var one Info
 		dir := filepath.Join(s.dir, e.Name())
-		one.Name, one.Complete = strings.CutPrefix(one.Name, donePrefix)
+		one.Name, one.Complete = strings.CutPrefix(e.Name(), donePrefix)
 		var rec record
 		if checkName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
 			continue
@@ -327,12 +327,7 @@ func (s *Store) List() (list []Info, err error) {
 		}
 		list = append(list, one)
 	}
-	slices.SortFunc(list, func(a, b Info) int {
-		if a.Complete != b.Complete && a.Name == b.Name {
-			return cmp.Compare(b.Used.UnixNano(), a.Used.UnixNano())
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(list, func(a, b Info) int { return cmp.Or(cmp.Compare(a.Name, b.Name), b.Used.Compare(a.Used)) })
 	return list, nil
 }
 
