@@ -40,7 +40,7 @@ func calls() map[string]uintptr {
 		"msgget": unix.SYS_MSGGET, "open_tree": unix.SYS_OPEN_TREE, "open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "openat": unix.SYS_OPENAT, "perf_event_open": unix.SYS_PERF_EVENT_OPEN,
 		"personality": unix.SYS_PERSONALITY, "pidfd_getfd": unix.SYS_PIDFD_GETFD, "pivot_root": unix.SYS_PIVOT_ROOT, "prlimit64": unix.SYS_PRLIMIT64,
 		"process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV, "ptrace": unix.SYS_PTRACE,
-		"reboot": unix.SYS_REBOOT, "request_key": unix.SYS_REQUEST_KEY, "sethostname": unix.SYS_SETHOSTNAME, "setgroups": unix.SYS_SETGROUPS,
+		"reboot": unix.SYS_REBOOT, "renameat2": unix.SYS_RENAMEAT2, "request_key": unix.SYS_REQUEST_KEY, "sethostname": unix.SYS_SETHOSTNAME, "setgroups": unix.SYS_SETGROUPS,
 		"setns": unix.SYS_SETNS, "setpriority": unix.SYS_SETPRIORITY, "setresuid": unix.SYS_SETRESUID, "setxattr": unix.SYS_SETXATTR,
 		"shmget": unix.SYS_SHMGET, "swapon": unix.SYS_SWAPON, "syslog": unix.SYS_SYSLOG, "umount2": unix.SYS_UMOUNT2, "userfaultfd": unix.SYS_USERFAULTFD,
 	}

@@ -19,7 +19,7 @@ var parts = []struct {
 	{shared.FeatureMetadata, "read.37 read.60 write.09 write.10 proc.03 proc.30"},
 	{shared.FeatureProcessesHidden, "read.22 read.23 read.24 read.25 read.26 read.35 proc.01 proc.02 proc.04 proc.05 proc.06 proc.07 proc.08 proc.09 " +
 		"proc.26 proc.27 proc.28 proc.29 life.01 life.02 life.03 life.04 life.05 life.06 life.07 net.08 net.09 net.10 net.11 macos.07"},
-	{shared.FeatureKernelFiltered, "read.20 read.29 write.15 write.31 write.32 write.33 write.34 write.35 write.36 write.37 write.39 write.40 " +
+	{shared.FeatureKernelFiltered, "read.20 read.29 write.15 write.31 write.32 write.33 write.34 write.35 write.36 write.88 write.37 write.39 write.40 " +
 		"proc.10 proc.11 proc.12 proc.13 proc.14 proc.15 proc.16 proc.17 proc.18 proc.19 proc.20 proc.21 proc.22 proc.23 proc.24 proc.25 " +
 		"proc.33 proc.34 proc.40 proc.42 kernel. net.21 net.22 net.23 net.24"},
 	{shared.FeatureNetworkTCP, "net.01 net.02 net.03"},
