@@ -83,7 +83,7 @@ func gitAttacks() []gitAttack {
 				o.Sandboxes["fast"] = d
 			}, inside: []string{`hook $SHM/d/hk`}},
 		{name: "where nothing can be made now", outside: newRepo + `mkdir closed; chmod 555 closed; ln -s ../closed/hk .git/hooks`, inside: []string{`chmod 755 closed; hook closed/hk`}, refused: "/w/closed/hk"},
-		{name: "git cannot be asked", outside: newRepo + `for i in $(seq 70); do echo >../c$i; git config --add include.path $BASE/c$i; done; ln -s ../hk .git/hooks`, inside: []string{`hook hk`}, refused: "does not list them"},
+		{name: "git cannot be asked", outside: newRepo + `for i in $(seq 70); do echo >../c$i; git config --add include.path $BASE/c$i; done; ln -s ../hk .git/hooks`, inside: []string{`hook hk`}, refused: "/w"},
 
 		// The first command makes the link, and the second what it leads to.
 		{name: "two commands, a repository", outside: `mkdir w; echo 1 >w/f`,

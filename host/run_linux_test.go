@@ -488,7 +488,7 @@ func TestLateDefinitionsAreNotTrustedWithPrograms(t *testing.T) {
 		def := host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: bind, Writable: true}}}
 		return h.CommandIn(t.Context(), def, "true").Run()
 	}
-	if err := in(dir + "/engines/x"); err == nil || !strings.Contains(err.Error(), "engine x") {
+	if err := in(dir + "/engines/x"); err == nil || !strings.Contains(err.Error(), `engine "x"`) {
 		t.Errorf("got %v", err)
 	}
 	must(t, in(dir))
