@@ -156,7 +156,7 @@ func newUnserved(t *testing.T) (*serving, string) {
 // served, and the server says what it keeps and whom it has not served.
 func TestServeIsStarted(t *testing.T) {
 	t.Parallel()
-	s, run := newUnserved(t)
+	s, _ := newUnserved(t)
 	s.env = append(s.env, "MARK=first")
 	sbxhost := func(args ...string) string {
 		t.Helper()
@@ -196,7 +196,7 @@ func TestServeIsStarted(t *testing.T) {
 	if got := sbx(s.dir+"/project", "", "-v", "--", "echo", "served"); got != "served\n" {
 		t.Errorf("the first: %q", got)
 	}
-	pid := strings.TrimSpace(procText(t, run+"/sbxhost/lock"))
+	pid := servedBy(sbxhost("serve", "-status"))
 	if got := procText(t, "/proc/"+pid+"/environ"); strings.Contains(got, "MARK") || strings.Contains(got, "HOME=") {
 		t.Errorf("its environment: %q", got)
 	}

@@ -199,8 +199,9 @@ func openLock(dir int) (*os.File, error) {
 }
 
 // spawn executes the holder with these words, and the names of this process's namespaces, in
-// namespaces of its own, and in more if it is an init. One with a directory belongs to all clients, and ends with the last connection. One that is alone dies with
-// this process, even if it is stopped.
+// namespaces of its own, and in more if it is an init. One with a directory belongs to all clients,
+// and ends with the last connection. One that is alone dies with this process, even if it is
+// stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, log *proc.Log, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {
@@ -217,13 +218,13 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		return nil, nil, err
 	}
 	defer null.Close()
-	log, err = proc.NewLog()
+	opened, err := proc.NewLog()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
-			log.Close()
+			opened.Close()
 		}
 	}()
 	spaces, err := OwnNamespaces()
@@ -231,7 +232,7 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		return nil, nil, err
 	}
 	words = append(words, spaces...)
-	files := []*os.File{null, log.File, log.File, first, binary}
+	files := []*os.File{null, opened.File, opened.File, first, binary}
 	if lock != nil {
 		files = append(files, lock)
 	}
@@ -244,7 +245,7 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 	if err != nil {
 		return nil, nil, mountError(CallClone, err)
 	}
-	return process, log, nil
+	return process, opened, nil
 }
 
 // A child is a process that was started here; its end is valid after gone is closed.
