@@ -304,6 +304,8 @@ type (
 	//		// Attributes names the extended attributes and access control lists in which New and Old
 	//		// differ. An apply writes them with the file or directory, but not with a change of Mode.
 	//		Attributes string
+	//		// Uncompared says that nobody knows whether the contents are modified; see maxCompared.
+	//		Uncompared bool
 	//
 	//	}
 	//	func (c *ReviewChange) Line(shown string) string
@@ -351,7 +353,8 @@ type (
 	//		// Attributes are extended attributes and access control lists that the workspace lacks; may be
 	//		// empty.
 	//		Attributes string `json:"attributes"`
-	//		Note       string `json:"note"` // what a person should know; may be empty
+	//		Uncompared bool   `json:"uncompared,omitempty"` // the contents may be equal
+	//		Note       string `json:"note"`                 // what a person should know; may be empty
 	//	}
 	ShownChange = review.Shown
 	// ReviewChoice chooses what to apply of a review.

@@ -85,10 +85,10 @@ func (e *Execution) runInServer() error {
 	if err != nil {
 		return err
 	}
-	var unstarted error // why there is no server
+	held := false
 	for range serverTries {
 		h, failed := serve.HolderOf(dir)
-		held := failed == nil
+		held = failed == nil
 		sockets := []string{filepath.Join(filepath.Dir(dir), ".serve", serve.Socket)}
 		if held {
 			sockets = []string{h.Socket}
@@ -99,9 +99,7 @@ func (e *Execution) runInServer() error {
 		for i, socket := range sockets {
 			status, ended, failed := e.ask(socket, program)
 			if errors.Is(failed, serve.ErrAbsent) && !held {
-				if failed = e.startServer(filepath.Dir(socket), i == len(sockets)-1); failed != nil {
-					unstarted = failed
-				} else {
+				if failed = e.startServer(filepath.Dir(socket), i == len(sockets)-1); failed == nil {
 					status, ended, failed = e.ask(socket, program)
 				}
 			}
@@ -120,10 +118,11 @@ func (e *Execution) runInServer() error {
 		}
 		break
 	}
-	if err != nil && err == unstarted {
-		return fmt.Errorf("session %q: %w", name, unstarted)
+	err = fmt.Errorf("session %q: %w", name, err)
+	if held {
+		err = cli.Hint(err, "sbxhost sessions rm "+name+" ends it")
 	}
-	return cli.Hint(fmt.Errorf("session %q: %w", name, err), "sbxhost sessions rm "+name+" ends it")
+	return err
 }
 
 // noteKept says that the command does not share the processes and ports of the kept session, if that has any.
