@@ -108,3 +108,14 @@ func TestAlone(t *testing.T) {
 		t.Errorf("it has not ended, or was not waited for: %v", err)
 	}
 }
+
+// A machine that refuses the holder's namespaces, or its program, gets an error.
+func TestHolderDoesNotBegin(t *testing.T) {
+	unusable := func() (*os.File, error) { return os.Open(os.DevNull) }
+	for _, dir := range []string{"", session(t)} {
+		c, err := Connect(t.Context(), Config{Dir: dir, Executable: unusable})
+		if _, refused := errors.AsType[*MountError](err); c != nil || !refused || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("in %q: %v, %v", dir, c, err)
+		}
+	}
+}

@@ -218,21 +218,16 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		return nil, nil, err
 	}
 	defer null.Close()
-	opened, err := proc.NewLog()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			opened.Close()
-		}
-	}()
 	spaces, err := OwnNamespaces()
 	if err != nil {
 		return nil, nil, err
 	}
 	words = append(words, spaces...)
-	files := []*os.File{null, opened.File, opened.File, first, binary}
+	log, err = proc.NewLog()
+	if err != nil {
+		return nil, nil, err
+	}
+	files := []*os.File{null, log.File, log.File, first, binary}
 	if lock != nil {
 		files = append(files, lock)
 	}
@@ -243,9 +238,10 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 		Sys:   attr,
 	})
 	if err != nil {
+		log.Close()
 		return nil, nil, mountError(CallClone, err)
 	}
-	return process, opened, nil
+	return process, log, nil
 }
 
 // A child is a process that was started here; its end is valid after gone is closed.
