@@ -215,7 +215,9 @@ func requestName(r io.Reader) (name string, read []byte, err error) {
 		name, err = h.name()
 	}
 	rest, _ := in.Peek(in.Buffered())
-	return name, append(h.raw, rest...), err
+	read = append(h.raw, rest...)
+	in.Discard(len(rest)) // in may be r itself
+	return name, read, err
 }
 
 func (h *head) name() (string, error) {

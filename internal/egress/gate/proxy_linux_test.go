@@ -261,6 +261,7 @@ func TestProxyGreetings(t *testing.T) {
 	const request, evil = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n"
 	exchange(t, w.connect("a.example:80", ""), request, request)
 	exchange(t, w.connect("a.example:80", request), "more", request+"more") // said before it was granted
+	exchange(t, w.connect("a.example:80", request+"body"), "more", request+"bodymore")
 	c := w.connect("a.example:80", evil)
 	isReset(t, c)
 	w.reason("a.example", 80, "the Host of the HTTP request is b.example")
