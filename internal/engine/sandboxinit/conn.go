@@ -235,8 +235,12 @@ func (c *Conn) Wait() (Status, error) {
 // Traced returns, after Wait has returned nil, the failed calls of a command with [Command.Trace],
 // the latest first. After [Conn.Kill] there are none.
 func (c *Conn) Traced() []traced.Call {
-	<-c.ended
-	return c.end.failed.Calls
+	select {
+	case <-c.ended:
+		return c.end.failed.Calls
+	default: // an init that must end at once does not wait for its tracer
+		return nil
+	}
 }
 
 // Used returns, after Wait, what the command has used. It is zero after [Conn.Kill]: nobody has

@@ -108,6 +108,23 @@ func TestTracerKilled(t *testing.T) {
 	})
 }
 
+// An init ends at once, and does not wait for the command, or for its tracer.
+func TestKillOfTraced(t *testing.T) {
+	each(t, func(t *testing.T, w way) {
+		cmd := sh("echo begun; exec sleep 1000")
+		cmd.Trace = tracing(t)
+		s := w.launch(t, nil, false)
+		s.start(t, cmd)
+		s.line(t)
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := s.Wait(); err != nil || status.Signal != int(syscall.SIGKILL) || s.Traced() != nil {
+			t.Errorf("%+v, %v, %v", status, err, s.Traced())
+		}
+	})
+}
+
 // descendant finds the process with a word in its command line.
 func descendant(t testing.TB, pid int, word string) int {
 	t.Helper()
