@@ -72,7 +72,9 @@ func shown(name string) string {
 
 // helloName returns the server name of a ClientHello, which may span several records.
 func helloName(r io.Reader) (name string, read []byte, err error) {
-	const handshake, headerSize = 22, 5
+	const handshake, headerSize, messageHeader = 22, 5, 4
+	var begins []byte // the message
+	size := 0         // of its part in these records
 	for {
 		if read, err = readMore(r, read, headerSize); err != nil {
 			return "", read, err
@@ -81,12 +83,24 @@ func helloName(r io.Reader) (name string, read []byte, err error) {
 		if header[0] != handshake {
 			return "", read, errNoTLS
 		}
+		begin := len(read)
 		if read, err = readMore(r, read, int(header[3])<<8|int(header[4])); err != nil {
 			return "", read, err
 		}
-		if name, err = parseHello(read); err != io.EOF {
-			return name, read, err
+		// To parse the records again with each one would take a second for the smallest ones.
+		begins = append(begins, read[begin:min(len(read), begin+messageHeader-len(begins))]...)
+		size += len(read) - begin
+		whole := messageHeader
+		if len(begins) == messageHeader {
+			whole += int(begins[1])<<16 | int(begins[2])<<8 | int(begins[3])
 		}
+		if begin < len(read) && size < whole && whole <= maxHello {
+			continue
+		}
+		if name, err = parseHello(read); err == io.EOF {
+			err = errLong
+		}
+		return name, read, err
 	}
 }
 
@@ -101,7 +115,7 @@ func readMore(r io.Reader, read []byte, size int) ([]byte, error) {
 	return read[:begin+n], err
 }
 
-// parseHello reads whole records. It returns io.EOF if more are necessary.
+// parseHello reads whole records. It returns io.EOF if the message is longer.
 func parseHello(records []byte) (name string, err error) {
 	whole := false
 	err = tls.Server(received{bytes.NewReader(records), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

@@ -82,8 +82,7 @@ func TestSlowRequest(t *testing.T) {
 	}
 }
 
-func TestHello(t *testing.T) {
-	t.Parallel()
+func TestHello(t *testing.T) { // not parallel: AllocsPerRun counts those of all tests
 	whole := hello(t, "a.example")
 	other := append([]byte{0, 23, 0, 0}, named("A.example")...)
 	long := append([]byte{0, 21, 0x3f, 0x00}, make([]byte, 0x3f00)...) // padding
@@ -119,6 +118,7 @@ func TestHello(t *testing.T) {
 		"an empty record":        {[]byte{22, 3, 3, 0, 0}, errHello},
 		"a record too long":      {append([]byte{22, 3, 3, 0x40, 1}, make([]byte, 0x4001)...), errHello},
 		"a message too long":     {[]byte{22, 3, 3, 0, 4, 1, 1, 0, 1}, errHello},
+		"a hello too long":       {[]byte{22, 3, 3, 0, 4, 1, 0, 0x80, 0}, errLong},
 		"too many records":       {records(withExtensions(append(long, named("a.example")...)), 1), errLong},
 		"another record between": {append(records(whole, 100)[:105], 23, 3, 3, 0, 1, 0), errNoTLS},
 		"no extensions":          {withExtensions(nil), errNoSNI},
@@ -136,6 +136,11 @@ func TestHello(t *testing.T) {
 		if _, err := greetings[443].check(bytes.NewReader(test.b), "a.example"); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
+	}
+	// The smallest records cost no more than their bytes.
+	many := records(withExtensions(append(append([]byte{0, 21, 0x12, 0x00}, make([]byte, 0x1200)...), named("a.example")...)), 1)
+	if n := testing.AllocsPerRun(1, func() { greetings[443].check(bytes.NewReader(many), "a.example") }); n > 10_000 {
+		t.Errorf("%d bytes in %d records took %v allocations", len(many), len(many)/6, n)
 	}
 	for claim, want := range map[string]string{
 		"b.example":         "the server name in TLS is b.example",
