@@ -224,6 +224,9 @@ func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Me
 // answerOf reads an answer. A *[MountError] is one too.
 func answerOf(conn *frame.Conn) (int, error) {
 	kind, payload, err := conn.Next(maxPayload)
+	for err == nil && kind == msgRestored { // the tree can change before its first init runs
+		kind, payload, err = conn.Next(maxPayload)
+	}
 	var done number
 	var failed MountError
 	switch {

@@ -1,6 +1,10 @@
 package holder
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
+)
 
 func TestParseUmask(t *testing.T) {
 	for status, want := range map[string]uint32{
@@ -15,5 +19,19 @@ func TestParseUmask(t *testing.T) {
 		if got := parseUmask(status); got != want {
 			t.Errorf("parseUmask(%q) = %04o, want %04o", status, got, want)
 		}
+	}
+}
+
+// A tree can change before the holder answers for the first init in it.
+func TestAnswerBehindARestoredMount(t *testing.T) {
+	ours, theirs, err := frame.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	theirs.Write(append(frame.Encode(msgRestored, &restored{dest: "/0/a"}), frame.Encode(msgDone, &number{7})...))
+	if n, err := answerOf(ours); n != 7 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
 }
