@@ -17,12 +17,10 @@ const groupNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUT
 // inits over any tree. It cannot leave them, because the holder may not enter the host's network
 // namespace.
 type group struct {
-	thread  *proc.Thread
-	first   *frame.Conn    // of the first init: the client hears there of restored mounts
-	members sync.WaitGroup // inits that have joined the first
+	thread *proc.Thread
+	first  *frame.Conn // of the first init: the client hears there of restored mounts
 
 	mu    sync.Mutex
-	ended bool
 	trees []*tree // those that its sandboxes follow, the last used at the end
 }
 
@@ -46,16 +44,6 @@ func (g *group) report(dest string, failed *MountError) {
 	go g.first.Write(msgRestored, m) // a client that does not read must not delay a mount
 }
 
-// join counts one more member, unless the group has ended.
-func (g *group) join() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.ended {
-		g.members.Add(1)
-	}
-	return !g.ended
-}
-
 // follow keeps a tree while sandboxes of the group may follow it.
 func (g *group) follow(s *server, t *tree) (failed *MountError) {
 	g.mu.Lock()
@@ -77,12 +65,8 @@ func (g *group) follow(s *server, t *tree) (failed *MountError) {
 	return nil
 }
 
-// end releases the group's parts.
+// end releases the group's parts, after the first init and all that have joined it.
 func (g *group) end(s *server) {
-	g.mu.Lock()
-	g.ended = true
-	g.mu.Unlock()
-	g.members.Wait() // they have died with the first
 	g.thread.End()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -71,7 +71,8 @@ type initProcess struct {
 	pidfd    int
 	tree     *tree
 	overlays *ownOverlays
-	group    *group // if it is the first process of one
+	group    *group         // if it is the first process of one
+	requests sync.WaitGroup // about it, which use its descriptor and its group
 }
 
 // admit serves a connection, unless the last client has just gone.
@@ -172,7 +173,11 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 		frame.CloseAll(fds[1:])
 		return err
 	}
-	c.alive.Go(func() {
+	requests := &c.alive
+	if about != nil {
+		requests = &about.requests
+	}
+	requests.Go(func() {
 		defer answers.Close()
 		var failed *MountError
 		switch m := m.(type) {
@@ -215,10 +220,6 @@ func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 	var g *group
 	if joins != nil {
 		g = joins.group
-		if !g.join() {
-			return &MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}
-		}
-		defer g.members.Done()
 	}
 	t, failed := c.server.enter(r.plan, !r.ahead)
 	if failed != nil {
@@ -266,6 +267,7 @@ func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 	answers.Write(msgExit, &number{uint32(reap(pid))})
 	answers.Close()
 	<-heard
+	p.requests.Wait() // those that have joined it have died with it
 	return nil
 }
 
