@@ -17,7 +17,7 @@ type LogGate struct {
 // Logger returns a Logger that ends with the gate.
 func (g *LogGate) Logger(of hclog.Logger) hclog.Logger {
 	g.logger = hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
-	g.sink = sink{of}
+	g.sink = &sink{of} // a pointer: a Logger itself may be no key of a map
 	g.logger.RegisterSink(g.sink)
 	return g.logger
 }
@@ -38,7 +38,7 @@ func (g *LogGate) Close(patience time.Duration) {
 // sink passes lines on to a Logger.
 type sink struct{ hclog.Logger }
 
-func (s sink) Accept(name string, level hclog.Level, msg string, args ...any) {
+func (s *sink) Accept(name string, level hclog.Level, msg string, args ...any) {
 	to := s.Logger
 	if name != "" {
 		to = to.Named(name)

@@ -49,6 +49,20 @@ func TestGatedLogger(t *testing.T) {
 	}
 }
 
+// A Logger of a caller can have any type.
+func TestGatedLoggerOfAnyType(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	gate := &LogGate{}
+	gate.Logger(struct {
+		hclog.Logger
+		uncomparable []string
+	}{Logger: hclog.New(&hclog.LoggerOptions{Output: &out})}).Info("line")
+	if gate.Close(time.Minute); !strings.Contains(out.String(), "line") {
+		t.Errorf("%q", out.String())
+	}
+}
+
 func logInEachWay(logger hclog.Logger) {
 	named := logger.Named("engine").With("a", 1)
 	for _, l := range []hclog.Logger{logger, named, named.ResetNamed("x")} {
