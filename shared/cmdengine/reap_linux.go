@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -20,7 +22,8 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
-// awaitGroup waits until all processes of a killed group have ended. It does not wait for zombies,
+// awaitGroup waits until all processes of a killed group have ended. It kills none: by now the number
+// may be that of another group. It does not wait for zombies,
 // which their parents must reap.
 func awaitGroup(pgid int) {
 	deadline := time.Now().Add(reapPatience)
@@ -30,7 +33,15 @@ func awaitGroup(pgid int) {
 			return
 		}
 		for _, pid := range alive {
-			proc.Kill(pid, func(pid int) bool { return inGroup(pid, pgid) }, time.Until(deadline))
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue // it has ended
+			}
+			// Check again: the number may belong to another process now, which may live long.
+			if inGroup(pid, pgid) {
+				proc.Ended(fd, time.Until(deadline))
+			}
+			unix.Close(fd)
 		}
 	}
 }
