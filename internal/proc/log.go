@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"unicode"
 )
 
@@ -15,7 +16,12 @@ const maxLog = 1 << 20
 
 // NewLog makes a log.
 func NewLog() (*Log, error) {
-	f, err := NewMemory("log", maxLog)
+	size := uint64(maxLog)
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit) == nil {
+		size = min(size, uint64(limit.Cur))
+	}
+	f, err := NewMemory("log", int64(size))
 	return &Log{f}, err
 }
 
