@@ -294,16 +294,20 @@ func packedReplacements(path string) string {
 	} else if err != nil {
 		return err.Error()
 	}
-	look := ""
-	for at := 0; ; {
-		i := bytes.Index(data[at:], []byte(" refs/replace/"))
+	var lines []byte
+	for name := []byte(" refs/replace/"); ; {
+		i := bytes.Index(data, name)
 		if i < 0 {
-			return look
+			break
 		}
-		line, _, _ := bytes.Cut(data[bytes.LastIndexByte(data[:at+i], '\n')+1:], []byte("\n"))
-		look = digest(look + string(line))
-		at += i + 1
+		start, line := bytes.LastIndexByte(data[:i], '\n')+1, []byte(nil)
+		line, data, _ = bytes.Cut(data[start:], []byte("\n")) // once, also if the line has the name often
+		lines = append(append(lines, line...), '\n')
 	}
+	if lines == nil {
+		return ""
+	}
+	return digest(string(lines))
 }
 
 func (p Pending) add(path string) {
