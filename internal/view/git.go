@@ -272,8 +272,9 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 // refuseUnlisted refuses commands that could write what git obeys, because git could not be asked.
 func (v *View) refuseUnlisted() error {
 	for _, top := range v.Tops() {
-		if r := v.repository(top); r.Unlisted && !v.gitWritable && v.Creatable(path.Join(top, ".git")) {
-			return invalidf(v.writer(top).Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
+		dotGit := path.Join(top, ".git")
+		if by := v.writer(dotGit); by != nil && v.repository(top).Unlisted && !v.gitWritable && v.Creatable(dotGit) {
+			return invalidf(by.Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, v.repository(top).AskError)
 		}
 	}
 	return nil

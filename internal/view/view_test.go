@@ -242,6 +242,9 @@ func TestTables(t *testing.T) {
 		{name: "a repository whose files for git nobody knows", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.failed, m.unlisted = map[string]error{"/w": fmt.Errorf("git: no answer")}, true
 		}},
+		{name: "a bound .git whose files for git nobody knows", m: newMachine(repository...), in: input(Definition{ReadOnly: true, BindPaths: []Bind{{Host: ".git", Writable: true}}}), change: func(_ *Input, m *machine) {
+			m.failed, m.unlisted = map[string]error{"/w": fmt.Errorf("git: no answer")}, true
+		}},
 		{name: "a clone whose files for git nobody knows", m: newMachine("/w/a/.git/config file", "/w/b/f file"), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.failed, m.unlisted = map[string]error{"/w/a": fmt.Errorf("git: no answer")}, true
 		}},
