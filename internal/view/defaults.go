@@ -66,8 +66,17 @@ func ActingName(p string) string {
 
 // MayAct reports whether a path with that last name can have an ActingName.
 func MayAct(base string) bool {
-	return strings.HasSuffix(base, workspaceFile) || slices.ContainsFunc(ActingNames(), func(name string) bool { return path.Base(name) == base })
+	return strings.HasSuffix(base, workspaceFile) || actingBases[base]
 }
+
+// actingBases are the last names of ActingNames: a search asks about each file.
+var actingBases = func() map[string]bool {
+	bases := map[string]bool{}
+	for _, name := range ActingNames() {
+		bases[path.Base(name)] = true
+	}
+	return bases
+}()
 
 // actingDir is the directory in which a tool finds a path by its ActingName.
 func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, ActingName(p))) }
