@@ -434,6 +434,7 @@ func TestMayHave(t *testing.T) {
 		"[core]\nx = \\\nhooksPath = x\n":                         true,
 		"\xef\xbb\xbf[core]\n":                                    true,
 		"[a.b]\nc = d\n":                                          true,
+		"[a \"b\"]\nc = d\n":                                      true,
 		"[":                                                       true,
 		"\x00":                                                    true,
 	} {

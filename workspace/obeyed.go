@@ -123,7 +123,7 @@ func (q *question) unlisted() bool {
 // mayHave reports whether a configuration may have a setting that counts. It understands what git
 // itself writes on one line; everything else may be one.
 func mayHave(data []byte, counts func(key, line string) bool) bool {
-	section := ""
+	section, subsection := "", ""
 	word := func(s string) string {
 		return s[:len(s)-len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-."))]
 	}
@@ -134,12 +134,13 @@ func mayHave(data []byte, counts func(key, line string) bool) bool {
 			if section = word(name); !ok || section == "" || rest != "" {
 				return true
 			}
+			subsection = strings.Trim(name[len(section):], " \t\"") + "."
 			continue
 		}
 		key := word(line)
 		switch {
 		case line == "" || line[0] == '#' || line[0] == ';':
-		case key == "" || strings.HasSuffix(line, "\\"), counts(section+"."+key, line):
+		case key == "" || strings.HasSuffix(line, "\\"), counts(section+"."+key, line), counts(section+"."+subsection+key, line):
 			return true
 		}
 	}
