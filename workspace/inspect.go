@@ -310,7 +310,13 @@ func packedReplacements(path string) string {
 	return digest(string(lines))
 }
 
+// add adds a path, but no directory without entries: git replace -d leaves refs/replace.
 func (p Pending) add(path string) {
+	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
+		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
+			return
+		}
+	}
 	if look := Looks(path); look != "" && p[path].Look == "" {
 		p[path] = Operation{Look: look}
 	}
