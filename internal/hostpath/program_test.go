@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,5 +69,22 @@ func TestCheckProgram(t *testing.T) {
 		if want == "" && (err != nil || found.Path() != dir+"/bin/good" && name != "bin/in") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
+	}
+}
+
+func TestInterpreter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/script", []byte("#! /bin/sh -e\nexit\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("script", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	if words, err := Interpreter(dir + "/script"); err != nil || !slices.Equal(words, []string{"/bin/sh", "-e"}) {
+		t.Errorf("%q, %v", words, err)
+	}
+	if words, err := Interpreter(dir + "/link"); err == nil {
+		t.Errorf("a symlink: %q", words)
 	}
 }
