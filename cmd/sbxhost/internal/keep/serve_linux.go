@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -383,7 +384,9 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 			return 0, ""
 		}
 	}
-	if err != nil {
+	if err == io.EOF || errors.Is(err, unix.ECONNRESET) {
+		return 0, "" // it only looked who is here, as serve.HolderOf
+	} else if err != nil {
 		return 0, err.Error()
 	}
 	conn.SetReadDeadline(time.Time{})
