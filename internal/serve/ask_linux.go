@@ -41,8 +41,9 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 	if c.Hello.Keep {
 		limit = SessionPatience
 	}
-	if err = s.welcome(limit); err == nil {
-		err = s.hello(program, c)
+	challenge, err := s.welcome(limit)
+	if err == nil {
+		err = s.hello(program, c, challenge)
 	}
 	if err != nil {
 		again(signals)
@@ -120,7 +121,7 @@ func Query(path, program string, kind byte, m frame.Message, limit time.Duration
 		return "", err
 	}
 	defer unix.Close(int(s))
-	if err := s.welcome(limit); err != nil {
+	if _, err := s.welcome(limit); err != nil {
 		return "", err
 	}
 	if err := s.send(kind, m); err != nil {
@@ -233,15 +234,15 @@ func Address(dir *os.File, name string) string {
 }
 
 // welcome waits for the server to accept this client, which has sent no request yet.
-func (s socket) welcome(limit time.Duration) error {
+func (s socket) welcome(limit time.Duration) (challenge Number, err error) {
 	kind, payload, err := s.receive(limit)
 	switch {
 	case err == ErrSilent:
-		return err
-	case err != nil || kind != KindWelcome:
-		return declined(payload)
+		return 0, err
+	case err != nil || kind != KindWelcome || frame.Decode(payload, &challenge) != nil:
+		return 0, declined(payload)
 	}
-	return s.readWithin(0)
+	return challenge, s.readWithin(0)
 }
 
 // receive reads a message within a limit.
@@ -262,8 +263,15 @@ func (s socket) readWithin(limit time.Duration) error {
 	return unix.SetsockoptTimeval(int(s), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeval)
 }
 
-func (s socket) hello(program string, c *Client) (err error) {
+func (s socket) hello(program string, c *Client, challenge Number) error {
+	server, err := procOf(int(s))
+	if err != nil {
+		return err
+	}
 	hello := c.Hello
+	if hello.Secret, err = secretOf(server, int(challenge)); err != nil {
+		return err
+	}
 	hello.Environ = os.Environ()
 	if hello.Dir, err = os.Getwd(); err != nil {
 		return err

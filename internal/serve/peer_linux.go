@@ -115,9 +115,9 @@ type Peer struct {
 
 // Look looks at a process that has connected to a socket of a process with the identity own. It
 // refuses a process of another user, or in another user or pid namespace, as commands in sandboxes
-// are.
+// are. Only a [Challenge] shows whether Landlock confines it more.
 func Look(socket int, own Identity) (p Peer, err error) {
-	proc, err := procOf(socket)
+	dir, err := procOf(socket)
 	if err != nil {
 		return p, err
 	}
@@ -126,7 +126,7 @@ func Look(socket int, own Identity) (p Peer, err error) {
 		return p, os.NewSyscallError("SO_PEERPIDFD", err) // before Linux 6.5
 	}
 	defer unix.Close(pidfd)
-	peer, err := identityOf(proc)
+	peer, err := identityOf(dir)
 	if err != nil {
 		return p, err
 	}
@@ -139,12 +139,14 @@ func Look(socket int, own Identity) (p Peer, err error) {
 			return p, fmt.Errorf("its %s differs", name)
 		}
 	}
-	// It may be confined by Landlock, which nobody sees from outside.
+	// It may be confined by Landlock: see Challenge.
 	private := peer["status NoNewPrivs"] != "0"
 	if what := own.Differs(peer, usageNames...); what == "status NoNewPrivs" && private {
 		p.Confined = errNoNewPrivs
 	} else if what != "" {
 		p.Confined = fmt.Errorf("its %s differs", what)
+	} else if proc.HasPrivateFilter(peer["status NoNewPrivs"], peer["status Seccomp_filters"]) {
+		p.Confined = errors.New("its filter of system calls may differ")
 	}
 	what := cmp.Or(own.Differs(peer, givable...), own.cannotGive(peer))
 	switch {

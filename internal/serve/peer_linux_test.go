@@ -1,23 +1,35 @@
 package serve
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/testing/confined"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // TestMain is the client of the tests, too: it connects and waits.
 func TestMain(m *testing.M) {
+	if server := os.Getenv("SERVE_ANSWER"); server != "" {
+		if err := confined.Enter(); err != nil {
+			os.Exit(1)
+		}
+		fd, _ := strconv.Atoi(os.Getenv("SERVE_FD"))
+		secret, err := secretOf(server, fd)
+		fmt.Print(secret, err)
+		os.Exit(0)
+	}
 	if path := os.Getenv("SERVE_DIAL"); path != "" {
 		conn, err := net.Dial("unix", path)
 		if err != nil {
@@ -113,6 +125,32 @@ func TestSame(t *testing.T) {
 				t.Errorf("%v, want %s", same, c.differs)
 			}
 		})
+	}
+}
+
+// Only a process that is not confined by Landlock, or exactly like the server, learns the server's
+// secret.
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	c, err := NewChallenge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for confinement, met := range map[string]bool{"": true, "seccomp": true, "landlock": false} {
+		cmd := exec.Command("setpriv", "--no-new-privs", os.Args[0])
+		cmd.Env = append(os.Environ(), "SERVE_ANSWER=/proc/"+strconv.Itoa(os.Getpid()), "SERVE_FD="+strconv.Itoa(int(*c.Number())), confined.Env+"="+confinement)
+		answer, err := cmd.Output()
+		if err != nil && confinement != "" {
+			t.Logf("no %s here", confinement)
+			continue
+		}
+		if why := c.Unmet(&Hello{Secret: strings.TrimSuffix(string(answer), "<nil>")}); met != (why == "") {
+			t.Errorf("%q: %s %q", confinement, answer, why)
+		}
+	}
+	if c.Unmet(&Hello{}) == "" {
+		t.Error("no answer is right")
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package serve is the protocol between sbx and `sbxhost serve`, so that a command finds a host
 // that already runs.
 //
-// The server sends [KindWelcome] to a client whose identity it has looked at. A stopped server
+// The server sends [KindWelcome], with a [Challenge], to a client whose identity it has looked at. A stopped server
 // sends nothing, and the client does not wait for it. The client sends one [Hello] with its three
 // standard descriptors, and after that the numbers of the signals that it gets. If the client must
 // do the work itself, by `sbxhost exec`, the server sends [KindLeave]; nothing has run then.
@@ -54,6 +54,7 @@ const Files = 3
 // Hello is a command line of exec and all that it depends on.
 type Hello struct {
 	Program string // the Stamp of the sbxhost that the client would run
+	Secret  string // the answer to the server's Challenge
 	Dir     string
 	Args    []string // after "exec" or "shell"
 	Environ []string
@@ -66,6 +67,7 @@ type Hello struct {
 // Fields is as of [frame.Message].
 func (h *Hello) Fields(c *frame.Codec) {
 	c.Text(&h.Program)
+	c.Text(&h.Secret)
 	c.Text(&h.Dir)
 	c.Texts(&h.Args)
 	c.Texts(&h.Environ)
@@ -88,7 +90,7 @@ func (s *Session) Fields(c *frame.Codec) {
 
 // A Client asks for a command.
 type Client struct {
-	Hello Hello // apart from Program, Dir and Environ, which are this process's
+	Hello Hello // apart from Program, Secret, Dir and Environ, which are this process's
 	Stdin int   // a descriptor
 	// Relay receives the signals of this process and sends those for the command, until ended is
 	// closed. A nil Relay sends all.
@@ -97,7 +99,7 @@ type Client struct {
 	Suspend func()
 }
 
-// A Number is the payload of a signal, and of the status to exit with.
+// A Number is the payload of a welcome, of a signal, and of the status to exit with.
 type Number int
 
 // signalShift is the bit position, in a Number, of the signal that ended the command.

@@ -28,6 +28,11 @@ func diagnose(err error, k nsengine.Kernel) error {
 		return e
 	}
 	failed, _ := errors.AsType[*holder.MountError](err)
+	if failed != nil && failed.Call == holder.CallJoin {
+		e.Message = "a process that is confined differently holds the session: " + failed.Reason
+		e.Hint = "use another session, or wait until the session's commands have ended; `sbxhost serve -status` lists those of a server"
+		return e
+	}
 	if failed == nil || !failed.OfMachine() {
 		return e
 	}

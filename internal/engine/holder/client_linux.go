@@ -61,10 +61,13 @@ func (c *Client) killStopped() {
 	}
 }
 
-// serve waits for the holder's first message, and then watches the connection.
+// serve waits for the holder to admit this process, and then watches the connection.
 func (c *Client) serve(ctx context.Context) (*Client, error) {
 	stop := context.AfterFunc(ctx, c.Close)
 	err := hello(c.conn)
+	if err == nil && c.exited == nil {
+		err = c.prove()
+	}
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -390,7 +393,7 @@ func (l *Launcher) dup() (int, error) {
 	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// hello reads a holder's first message.
+// hello reads the message of a holder that begins or admits this process.
 func hello(c *frame.Conn) error {
 	version, err := answerOf(c)
 	if err == nil && version != wireVersion {

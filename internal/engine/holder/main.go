@@ -10,25 +10,25 @@ const Arg = "sbxhost-holder"
 const (
 	clientFD = 3
 	binaryFD = 4
-	lockFD   = 5 // locked while this process lives, if it has a directory
+	// If it has a directory:
+	lockFD   = 5 // locked while this process lives
+	statusFD = 6 // the starter's, which sees all groups by their numbers
 )
 
-// alone marks a holder with one client, and no directory.
-const alone = "alone"
+// A holder is for all clients of its directory, or has one client and no directory.
+const (
+	forAll = "all"
+	alone  = "alone"
+)
 
-// argv is the command line of a holder, before the namespaces of its starter. If root starts it, it
-// may run as another user, in whose namespace root has no name.
-func argv(byRoot, forOne bool) []string {
-	words := []string{fdPath + strconv.Itoa(binaryFD), Arg, strconv.FormatBool(byRoot)}
-	if forOne {
-		words[2] = alone
-	}
-	return words
+// argv is the command line of a holder, before the namespaces of its starter.
+func argv(clients string) []string {
+	return []string{fdPath + strconv.Itoa(binaryFD), Arg, clients}
 }
 
 // Requested reports whether args are those of a holder.
 func Requested(args []string) bool {
-	return len(args) == 3+len(namespaceNames) && args[1] == Arg && (args[2] == "true" || args[2] == "false" || args[2] == alone)
+	return len(args) == 3+len(namespaceNames) && args[1] == Arg && (args[2] == forAll || args[2] == alone)
 }
 
 // namespaceNames are those of the namespaces in which a process of the starter must mount nothing.

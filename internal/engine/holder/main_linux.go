@@ -31,7 +31,7 @@ func Main(args []string) int {
 		return proc.Failed
 	}
 	failed := apart(args[3:])
-	s := &server{byRoot: args[2] == "true", clients: map[*client]bool{}, trees: map[string]*tree{}, over: make(chan struct{})}
+	s := &server{clients: map[*client]bool{}, trees: map[string]*tree{}, over: make(chan struct{})}
 	switch {
 	case failed != nil:
 	case args[2] == alone:
@@ -64,6 +64,9 @@ func (s *server) begin() *MountError {
 		return mountError("opening the session's directory", err)
 	}
 	unix.CloseOnExec(lockFD)
+	if pid, network, err := peerOf(clientFD); err == nil {
+		s.starter, _ = look(pid, network, statusFD)
+	}
 	fd, err := listen(dir)
 	if err != nil {
 		return mountError("listening", err)
@@ -72,6 +75,7 @@ func (s *server) begin() *MountError {
 	var e *MountError
 	if s.space, e = newSpace(dir); e == nil {
 		os.RemoveAll(s.space.path(ownDir)) // of a killed holder: this one has its lock
+		s.secret, e = keepSecret()
 	}
 	return e
 }

@@ -18,7 +18,8 @@ const maxTrees = 4
 
 // server is the holder's side of all connections.
 type server struct {
-	byRoot   bool
+	starter  caller   // nil if nobody else may join
+	secret   string   // see keepSecret
 	listener *os.File // nil for a holder with one client
 	space    *space
 	over     chan struct{} // closed when the last client is gone
@@ -49,12 +50,13 @@ func (s *server) accept() {
 		if failed != nil {
 			continue
 		}
-		if !s.admitted(fd) {
+		pid, network, err := peerOf(fd)
+		if err != nil {
 			unix.Close(fd)
 			continue
 		}
 		if conn, err := frame.NewConn(fd); err == nil {
-			s.admit(conn)
+			go s.join(conn, pid, network)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func directory(config Config, uid int) (int, error) {
 	return dir, nil
 }
 
-// dial connects to an existing holder and waits for its first message.
+// dial connects to an existing holder, and joins its session.
 func dial(ctx context.Context, dir, uid int) (*Client, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -172,7 +172,11 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	process, log, err := spawn(dir, argv(os.Geteuid() == 0, dir < 0), 0, theirs, lock, config)
+	clients := forAll
+	if dir < 0 {
+		clients = alone
+	}
+	process, log, err := spawn(dir, argv(clients), 0, theirs, lock, config)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
@@ -229,7 +233,12 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 	}
 	files := []*os.File{null, log.File, log.File, first, binary}
 	if lock != nil {
-		files = append(files, lock)
+		status, err := os.Open(ownStatus)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer status.Close()
+		files = append(files, lock, status)
 	}
 	process, err := startProcess(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.

@@ -45,6 +45,7 @@ func messages(ops []Op) []frame.Message {
 		&ownOf{"/scratch", "1:2", []string{"/a", "/b"}},
 		&ownMade{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
 		&number{0x8b},
+		&proof{"/.secret"},
 		&restored{"/0/ws/.git/config", "reason"},
 		&Sandbox{Starter: []string{"mnt:[1]", "user:[2]"}, Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
@@ -58,7 +59,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &restored{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &proof{}, &restored{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}
@@ -68,12 +69,12 @@ func FuzzDecode(f *testing.F) {
 
 func TestWanted(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{append(argv(true, false), "mnt:[1]", "user:[1]"), append(argv(false, false), "mnt:[1]", "user:[1]"), append(argv(true, true), "mnt:[1]", "user:[1]")} {
+	for _, words := range [][]string{append(argv(forAll), "mnt:[1]", "user:[1]"), append(argv(alone), "mnt:[1]", "user:[1]")} {
 		if !Requested(words) {
 			t.Errorf("%q is not wanted", words)
 		}
 	}
-	for _, words := range [][]string{nil, {"x"}, {"x", Arg}, {"x", Arg, "3", "m", "u"}, {"x", "sbxhost-init", "true", "m", "u"}, {"x", Arg, "true", "m"}} {
+	for _, words := range [][]string{nil, {"x"}, {"x", Arg}, {"x", Arg, "3", "m", "u"}, {"x", "sbxhost-init", alone, "m", "u"}, {"x", Arg, alone, "m"}} {
 		if Requested(words) {
 			t.Errorf("%q is wanted", words)
 		}

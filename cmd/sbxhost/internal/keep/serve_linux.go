@@ -376,7 +376,12 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, errors.Join(err, other).Error()
 	}
 	r.Usage = peer.Usage
-	r.Send(serve.KindWelcome, serve.Empty{})
+	challenge, err := serve.NewChallenge()
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer challenge.Close()
+	r.Send(serve.KindWelcome, challenge.Number())
 	conn.SetReadDeadline(time.Now().Add(helloTime))
 	kind, hello, err := r.hello()
 	if err == nil && hello == nil {
@@ -397,6 +402,8 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	switch {
 	case peer.Confined != nil:
 		return 0, peer.Confined.Error()
+	case challenge.Unmet(hello) != "":
+		return 0, challenge.Unmet(hello)
 	case hello.Program != s.stamp:
 		return 0, "the server is another program"
 	case !hello.Keep && retired:
