@@ -160,7 +160,7 @@ type process struct {
 }
 
 // launch describes the init, with its sandbox, for the holder to start.
-func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
 	m, err := s.last[0].Load(), error(nil)
 	if cmd != nil { // without a command the last plan will do; the next one looks at the host
 		if m, err = s.prepare(cmd.TTY); err != nil {
@@ -176,6 +176,21 @@ func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Laun
 		box := m.box
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
 		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
+	}
+	if !s.oneShot && s.spec.Session.Dir != "" {
+		client, err := s.session.connect(ctx)
+		if err != nil {
+			return nil, diagnose(err, nsengine.LookAtKernel())
+		}
+		if client.Joined() {
+			var own sandboxinit.Command
+			if err := own.Inherit(); err != nil {
+				return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: err.Error()}
+			}
+			l.Inside = func(c *sandboxinit.Command) {
+				c.Usage, c.Rlimits = own.Usage, append(slices.Clip(own.Rlimits), c.Rlimits...)
+			}
+		}
 	}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }

@@ -364,6 +364,33 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	inside.Expect(t, two, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
 }
 
+// A command has the limits of the process that asks for it, and not those of the process that began
+// the session.
+func TestSessionLimits(t *testing.T) {
+	t.Parallel()
+	need(t)
+	spec := sessionSpec(t)
+	one, two := New(), New() // the second joins the first one's holder
+	keep, err := one.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close(t.Context())
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	const soft = 1 << 40 // which bothers no other test
+	if before.Cur < soft {
+		t.Skip("files are limited to less here")
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: soft, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
+	inside.Expect(t, two, spec, "grep '^Max file size' /proc/self/limits | tr -s ' ' | cut -d' ' -f4", "1099511627776")
+}
+
 // The first sandbox without a session has the holder that was started ahead, and one
 // that nobody needs ends when that is over.
 func TestStartEarly(t *testing.T) {

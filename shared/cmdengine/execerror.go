@@ -64,7 +64,7 @@ func execError(e *sandboxinit.ExecError, where string) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel makes no user namespace inside that of the sandbox, which must protect its mounts: " + reason,
 			Hint: "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
 	case e.Op == sandboxinit.OpRlimit:
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s: %s", e.Path, reason)}
+		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s, which is limited for this process or for the one that began the session: %s", e.Path, reason)}
 	}
 	return &shared.Error{Kind: shared.ErrUnavailable, Message: e.Error()}
 }

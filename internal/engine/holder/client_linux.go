@@ -36,6 +36,10 @@ type Client struct {
 // Lost is closed when the holder, or the connection to it, is gone.
 func (c *Client) Lost() <-chan struct{} { return c.gone.Done() }
 
+// Joined reports whether another process has started the holder, whose inits inherit the limits of
+// that process.
+func (c *Client) Joined() bool { return c.exited == nil }
+
 // Close ends the connection. The holder kills this client's inits, and ends after its last client.
 func (c *Client) Close() { c.conn.Close() }
 
@@ -65,7 +69,7 @@ func (c *Client) killStopped() {
 func (c *Client) serve(ctx context.Context) (*Client, error) {
 	stop := context.AfterFunc(ctx, c.Close)
 	err := hello(c.conn)
-	if err == nil && c.exited == nil {
+	if err == nil && c.Joined() {
 		err = c.prove()
 	}
 	if !stop() {

@@ -56,7 +56,11 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	}
 	u, refused := prepare(cmd, from.confinement, prog, files)
 	if refused == nil {
-		from.thread.Do(func() { refused = u.fork() })
+		from.thread.Do(func() {
+			if refused = cmd.Usage.apply(); refused == nil {
+				refused = u.fork()
+			}
+		})
 	}
 	from.thread.End()
 	if refused != nil {
