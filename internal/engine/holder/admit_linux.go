@@ -182,40 +182,44 @@ func secretOf(pid int) (string, error) { return os.Readlink(procPath(pid, "cwd")
 
 var errNotSeen = errors.New("it cannot look into the holder, as if Landlock or a user namespace confined it")
 
-// prove makes the holder admit this process. It refuses a holder that could hand this process's
-// files to a process that is confined more.
+// prove makes the holder admit this process. Without a secret the holder refuses; if it has just
+// ended, which looks alike, the connection has ended, too.
 func (c *Client) prove() error {
-	refused := func(err error) error { return &MountError{Index: -1, Call: CallJoin, Reason: err.Error()} }
-	if c.holder == nil {
-		return refused(errNotSeen)
-	}
-	secret, err := secretOf(c.holder.Pid)
-	if errors.Is(err, fs.ErrNotExist) {
-		return unix.EPIPE // it has ended
-	}
-	if err != nil {
-		return refused(errNotSeen)
-	}
 	own, err := os.Open(ownStatus)
 	if err != nil {
 		return err
 	}
 	defer own.Close()
-	mine, err := os.ReadFile(ownStatus)
+	secret := ""
+	if c.holder != nil {
+		secret, _ = secretOf(c.holder.Pid)
+	}
+	if err := c.conn.Write(msgProof, &proof{secret}, int(own.Fd())); err != nil {
+		return err
+	}
+	if err := hello(c.conn); err != nil {
+		return err
+	}
+	return c.trusted()
+}
+
+// trusted refuses a holder that could hand this process's files to a process that is confined more.
+func (c *Client) trusted() error {
+	if c.holder == nil {
+		return &MountError{Index: -1, Call: CallJoin, Reason: errNotSeen.Error()}
+	}
+	own, err := os.ReadFile(ownStatus)
 	if err != nil {
 		return err
 	}
 	its, err := os.ReadFile(procPath(c.holder.Pid, "status"))
 	if err != nil {
-		return refused(err)
+		return unix.EPIPE // it has ended
 	}
 	for _, name := range []string{noNewPrivs, "Seccomp", seccompFilters} {
-		if proc.StatusField(string(mine), name) != proc.StatusField(string(its), name) {
-			return refused(errors.New("its status " + name + " differs"))
+		if proc.StatusField(string(own), name) != proc.StatusField(string(its), name) {
+			return &MountError{Index: -1, Call: CallJoin, Reason: "its " + ofStatus + name + " differs"}
 		}
 	}
-	if err := c.conn.Write(msgProof, &proof{secret}, int(own.Fd())); err != nil {
-		return err
-	}
-	return hello(c.conn)
+	return nil
 }
