@@ -24,6 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/serve"
+	"github.com/sbxhost/sbxhost/internal/session"
 )
 
 const (
@@ -408,8 +409,6 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, "the server is another program"
 	case !hello.Keep && retired:
 		return 0, errReplaced.Error()
-	case !hello.Keep && peer.Apart != nil:
-		return 0, peer.Apart.Error()
 	}
 	e, fs := r.execution(s, hello)
 	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {
@@ -418,8 +417,16 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	if own := e.OwnProcess(); !hello.Keep && own != "" {
 		return 0, own
 	}
+	name := e.SessionName()
+	if !hello.Keep && peer.Apart != nil {
+		if in, err := session.KeeperDir(e.App.LookupEnv, name, false); name != "" && err == nil {
+			// The client starts an engine, which could not raise what theirs are limited to.
+			s.hosts.closeUnused(func(h *cachedHost) bool { return h.session == in })
+		}
+		return 0, peer.Apart.Error()
+	}
 	go r.listen()
-	if name := e.SessionName(); hello.Keep || name != "" {
+	if hello.Keep || name != "" {
 		k, err := s.enter(r.Life, e.App, name, hello.Keep, peer.Apart)
 		if err != nil {
 			return 0, err.Error()
