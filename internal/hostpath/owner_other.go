@@ -19,3 +19,5 @@ func links(fs.FileInfo) uint64 { return 1 }
 func Resolve(string, string, func() []string) (string, error) {
 	return "", fmt.Errorf("who owns a file is not told by this system: %w", errors.ErrUnsupported)
 }
+
+const noFollow = 0 // there is no such flag

@@ -22,3 +22,5 @@ func links(info fs.FileInfo) uint64 {
 	}
 	return 1
 }
+
+const noFollow = syscall.O_NOFOLLOW

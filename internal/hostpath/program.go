@@ -60,7 +60,7 @@ func checkInterpreter(path string, written func(path string) (where string)) err
 // Interpreter returns the words after "#!" in the first line of a script; none for another file. It
 // follows no symlink, which a command can have made, to a device that acts when it is opened.
 func Interpreter(path string) (words []string, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|noFollow, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,89 +1,10 @@
 package proc
 
 import (
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// Fields of a process's stat, by their numbers in proc(5).
-const (
-	StatState  = 3
-	StatParent = 4
-	StatGroup  = 5
-	StatStart  = 22 // in ticks since the boot: distinguishes processes with the same number
-)
-
-// Stat returns a field of a process's stat; "" if the process no longer exists.
-func Stat(pid, field int) string {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return StatField(string(text), field)
-}
-
-// StatField returns a field of a stat's text; "" if it has none. The name, in parentheses, may
-// contain anything, also parentheses and blanks.
-func StatField(text string, field int) string {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if i := field - StatState; i < len(fields) {
-		return fields[i]
-	}
-	return ""
-}
-
-// Tick is the unit of times in stat: USER_HZ, which is the same on every machine that Go runs on.
-const Tick = time.Second / 100
-
-// StatusField returns the value of a name such as "PPid" in a status's text; "" for none.
-func StatusField(text, name string) string {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// All returns the numbers of all visible processes.
-func All() (pids []int) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// Children returns the children of all threads of a process; none if it has ended.
-func Children(pid int) []int {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	tasks, _ := os.ReadDir(dir)
-	var out []int
-	for _, task := range tasks {
-		list, _ := os.ReadFile(filepath.Join(dir, task.Name(), "children"))
-		for _, child := range strings.Fields(string(list)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				out = append(out, n)
-			}
-		}
-	}
-	return out
-}
-
-// Stopped reports whether SIGSTOP, or a similar signal, has stopped a process. A traced process
-// does not count.
-func Stopped(pid int) bool {
-	return Stat(pid, StatState) == "T"
-}
 
 // Ended waits at most patience for the end of a descriptor's process, and reports whether it has
 // ended.
