@@ -115,6 +115,7 @@ func parseName(text string) (Name, error) {
 // parseSet translates a set, whose text begins after the "[", for package path: there, "!" and a
 // "]" at the first position mean something else.
 func parseSet(text string) (set, rest string, err error) {
+	unclosed := fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
 	set, rest = "[", text
 	if strings.HasPrefix(text, "!") || strings.HasPrefix(text, "^") {
 		set, rest = "[^", text[1:]
@@ -130,7 +131,7 @@ func parseSet(text string) (set, rest string, err error) {
 		}
 		switch {
 		case !ok:
-			break // the end of the text
+			return "", "", unclosed
 		case hi < lo:
 			return "", "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
 		case lo <= utf8.RuneError && utf8.RuneError <= hi:
@@ -139,7 +140,7 @@ func parseSet(text string) (set, rest string, err error) {
 		set += fmt.Sprintf(`\%c-\%c`, lo, hi)
 		rest = more
 	}
-	return "", "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
+	return "", "", unclosed
 }
 
 // member reads a character of a set.
