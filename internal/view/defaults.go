@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -64,19 +65,23 @@ func ActingName(p string) string {
 	return ""
 }
 
-// MayAct reports whether a path with that last name can have an ActingName.
+// MayAct reports whether a path with that last name can have an ActingName: a search asks about each
+// file.
 func MayAct(base string) bool {
-	return strings.HasSuffix(base, workspaceFile) || actingBases[base]
+	acting.once.Do(func() {
+		acting.bases = map[string]bool{}
+		for _, name := range ActingNames() {
+			acting.bases[path.Base(name)] = true
+		}
+	})
+	return strings.HasSuffix(base, workspaceFile) || acting.bases[base]
 }
 
-// actingBases are the last names of ActingNames: a search asks about each file.
-var actingBases = func() map[string]bool {
-	bases := map[string]bool{}
-	for _, name := range ActingNames() {
-		bases[path.Base(name)] = true
-	}
-	return bases
-}()
+// acting has the last names of ActingNames.
+var acting struct {
+	once  sync.Once
+	bases map[string]bool
+}
 
 // actingDir is the directory in which a tool finds a path by its ActingName.
 func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, ActingName(p))) }
