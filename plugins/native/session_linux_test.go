@@ -380,15 +380,12 @@ func TestSessionLimits(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
-	const soft = 1 << 40 // which bothers no other test
-	if before.Cur < soft {
-		t.Skip("files are limited to less here")
-	}
+	soft := min(1<<40, before.Cur-1) // which bothers no other test
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: soft, Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
-	inside.Expect(t, two, spec, "grep '^Max file size' /proc/self/limits | tr -s ' ' | cut -d' ' -f4", "1099511627776")
+	inside.Expect(t, two, spec, "grep '^Max file size' /proc/self/limits | tr -s ' ' | cut -d' ' -f4", fmt.Sprint(soft))
 }
 
 // The first sandbox without a session has the holder that was started ahead, and one
