@@ -43,7 +43,7 @@ test-all: ## all of that and what it leaves out, as whoever calls it: full round
 	$(MAKE) --no-print-directory test race-engines cross fuzz SHORT=
 
 SHORT   ?= -short
-TESTING  = $(GO) test $(SHORT) -vet=off -timeout 90m -p 3 -parallel 4 # more than processors: most wait for other processes
+TESTING  = $(GO) test $(SHORT) -vet=off -timeout $(if $(SHORT),15m,90m) -p 3 -parallel 4 # more than processors: most wait for other processes
 # A short run leaves packages that have no test in it to typecheck.
 PACKAGES = $(filter-out $(foreach p,$(call NAMED,all),$(p) $(p)/%),$(shell $(GO) list work))
 # The race detector is for packages of this module that import sync. Those of engines run

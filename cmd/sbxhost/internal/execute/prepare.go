@@ -42,19 +42,19 @@ func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	go func() { ended <- e.prepare(&p, ctx, reading, begin, limit, hungUp) }()
 	select {
 	case err := <-ended:
-		e.preparation = p
-		if reading.Err() != nil && err != nil {
-			err = context.Cause(reading)
+		if reading.Err() == nil {
+			e.preparation = p
+			return err
 		}
-		return err
+		ended <- err // it came too late
 	case <-reading.Done():
-		go func() {
-			if err := <-ended; err == nil {
-				p.host.Done()
-			}
-		}()
-		return context.Cause(reading)
 	}
+	go func() {
+		if err := <-ended; err == nil {
+			p.host.Done()
+		}
+	}()
+	return context.Cause(reading)
 }
 
 // prepare reads the configuration and makes the command. It does not change the Execution, which
