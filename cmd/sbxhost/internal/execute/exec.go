@@ -31,7 +31,6 @@ func (e *Execution) runAnywhere(fs *flag.FlagSet) error {
 		return e.runInServer()
 	}
 	if e.SessionName() != "" {
-		e.noteKept()
 		if served, err := e.runServed(); served {
 			return err
 		}
