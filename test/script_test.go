@@ -29,7 +29,7 @@ var engineBinaries = [...]string{
 
 // layoutScripts are those of what differs from layout to layout: what is started, and how
 // it ends.
-var layoutScripts = []string{"script/exec.txtar", "script/sessions.txtar", "script/signals.txtar"}
+var layoutScripts = []string{"script/exec.txtar", "script/kept.txtar", "script/sessions.txtar", "script/signals.txtar"}
 
 // TestMain undoes what a shell does to commands in its background, which ignore SIGINT and
 // have all that they start ignore it.

@@ -5,6 +5,7 @@ package facts
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,24 +52,29 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	}
 }
 
-// The cost of many known paths grows as their number does.
+// The cost of many known paths grows as their number does: a quadratic one would grow a hundredfold.
 func TestManyInstructions(t *testing.T) {
 	t.Parallel()
-	const many = 100000
-	var files []string
-	for i := range many {
-		files = append(files, fmt.Sprintf("/none/such/project/d%06d/.envrc", i))
+	least := func(many int) time.Duration {
+		var files []string
+		for i := range many {
+			files = append(files, fmt.Sprintf("/none/such/project/d%06d/.envrc", i))
+		}
+		out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files, Tops: []string{"/none"}}}
+		took := time.Duration(math.MaxInt64)
+		for range 5 { // other programs can make one of them slow
+			began, b := time.Now(), out.baseline
+			made := out.newInstructions(files)
+			b.since(&out.baseline)
+			took = min(took, time.Since(began))
+			if len(made) > 0 || len(b.Instructions) != many {
+				t.Fatalf("%d new ones and %d known ones of %d", len(made), len(b.Instructions), many)
+			}
+		}
+		return took
 	}
-	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files, Tops: []string{"/none"}}}
-	began := time.Now()
-	made := out.newInstructions(files)
-	if took := time.Since(began); len(made) > 0 || took > 3*time.Second { // quadratic, it takes much longer
-		t.Errorf("%d new ones, after %v", len(made), took)
-	}
-	began, b := time.Now(), out.baseline
-	b.since(&out.baseline)
-	if took := time.Since(began); len(b.Instructions) != many || took > 3*time.Second {
-		t.Errorf("%d known ones, after %v", len(b.Instructions), took)
+	if few, many := least(5000), least(50000); many > 40*few {
+		t.Errorf("ten times as many take %v instead of %v", many, few)
 	}
 }
 
