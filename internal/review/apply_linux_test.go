@@ -455,6 +455,70 @@ func TestTakenBackMeanwhile(t *testing.T) {
 	}
 }
 
+// What was edited since an apply was killed stays as it is, and so does what was there before.
+func TestEditedMeanwhile(t *testing.T) {
+	t.Parallel()
+	more := func(w *workspace, p string) {
+		f, err := os.OpenFile(filepath.Join(w.root, p), os.O_WRONLY|os.O_APPEND, 0)
+		w.check(err)
+		_, err = f.WriteString("!")
+		w.check(errors.Join(err, f.Close()))
+	}
+	for name, tt := range map[string]struct {
+		meddle func(w *workspace)
+		told   string
+		saved  bool   // what was there before
+		differ string // the entry of the workspace that stays
+	}{
+		"a changed file in place":      {func(w *workspace) { more(w, "edit") }, `"edit" was changed since`, true, "edit=new!"},
+		"a changed file by a new one":  {func(w *workspace) { w.write(w.root, "new mine"); w.check(os.Rename(w.root+"/new", w.root+"/edit")) }, `"edit" was changed since`, true, "edit=mine"},
+		"a changed file removed":       {func(w *workspace) { w.check(os.Remove(filepath.Join(w.root, "edit"))) }, `"edit" was changed since`, true, ""},
+		"a new file":                   {func(w *workspace) { more(w, "fresh") }, `"fresh" was changed since`, false, "fresh=f!"},
+		"a file in a new directory":    {func(w *workspace) { more(w, "dir/in/file") }, `"dir" was changed since`, false, "dir/in/file=d!"},
+		"another in a new directory":   {func(w *workspace) { w.write(w.root, "dir/in/mine x") }, `"dir" was changed since`, false, "dir/in/mine=x"},
+		"one in a directory made anew": {func(w *workspace) { w.write(w.root, "links/mine x") }, `"links" was changed since`, false, "links/mine=x"},
+		"nothing":                      {func(*workspace) {}, "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t, "edit old", "other o")
+			for _, line := range []string{"edit new", "other changed", "fresh f", "dir/in/file d", "links/a l"} {
+				w.write(w.upper, line)
+			}
+			w.check(os.Link(filepath.Join(w.upper, "links/a"), filepath.Join(w.shelf.dir, "r", "elsewhere"))) // so that the directory cannot be moved
+			before := w.list(w.root)
+			if _, err := w.apply(Choice{}); err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(w.shelf.dir, "r")
+			w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), dir))
+			w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile)))
+			tt.meddle(w)
+			edited := w.list(w.root)
+			reviewed, told, err := w.shelf.Undo(t.Context())
+			if err != nil || reviewed != "r" {
+				t.Fatalf("%q, %v", reviewed, err)
+			}
+			all := strings.Join(told, "\n")
+			if !strings.Contains(all, tt.told) || (tt.told == "") != (len(told) == 0) || strings.Contains(all, "what was there before lies in") != tt.saved {
+				t.Errorf("told %q", told)
+			}
+			got := w.list(w.root)
+			if tt.told == "" && got != before {
+				t.Errorf("it left %q for %q", got, before)
+			}
+			if !strings.Contains(got, tt.differ) || !strings.Contains(edited, tt.differ) || !strings.Contains(got, "other=o") {
+				t.Errorf("it left %q of %q", got, edited)
+			}
+			if _, kept, ok := strings.Cut(all, "lies in "); ok {
+				if list := w.list(strings.Trim(kept, `"`)); !strings.Contains(list, "=old") {
+					t.Errorf("kept %q", list)
+				}
+			}
+		})
+	}
+}
+
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

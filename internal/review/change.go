@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"path"
 	"slices"
 	"strconv"
@@ -51,6 +52,18 @@ type Node struct {
 // same reports whether n is unchanged, except for what a rename changes.
 func (n *Node) same(m *Node) bool {
 	return n.Kind == m.Kind && n.Ino == m.Ino && n.Dev == m.Dev && (n.Kind == Directory || n.Size == m.Size && n.MTime == m.MTime)
+}
+
+// sum identifies one of the contents of a tree by what an edit changes. The sums of all of them are
+// added, in any order.
+func (n *Node) sum(p string) uint64 {
+	size, time := n.Size, n.MTime
+	if n.Kind == Directory {
+		size, time = 0, 0 // of its names
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%d %d %d", p, n.Kind, size, time)
+	return h.Sum64()
 }
 
 // Op is what a change does.

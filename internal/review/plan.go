@@ -63,6 +63,9 @@ type Step struct {
 	// Old and Time are the inode and the modification time of that file.
 	Old  uint64 `json:"o,omitempty"`
 	Time int64  `json:"d,omitempty"`
+	// Sum is the [tree.sum] of what the step puts into the workspace: what somebody has edited there
+	// is not taken back.
+	Sum uint64 `json:"n,omitempty"`
 
 	// The file that must be at To before a swap, or at From before a move from the workspace.
 	old Node
@@ -191,14 +194,14 @@ func (p *planner) change(i int) (int, error) {
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory, c.New.Kind == Directory && all && p.movable(i, end):
-		return end, p.put(c, contents)
+		return end, p.put(p.changes[i:end], contents)
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
 		p.makeDirectory(c)
 		return i + 1, nil
 	}
-	return i + 1, p.put(c, nil)
+	return i + 1, p.put(p.changes[i:i+1], nil)
 }
 
 // replaces completes a step that changes a file of the workspace, or takes it away with its contents.
@@ -234,15 +237,22 @@ func (p *planner) makeDirectory(c *Change) {
 	p.madeDirs[c.host()] = true
 	slot, mode := p.slot(), c.New.Mode|0o700
 	p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: mode, Gid: c.New.Gid, Like: c.upper()})
-	p.add(making, Step{Do: "move", From: slot, To: c.host()})
+	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum(".")})
 	if c.New.Mode != mode {
 		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode})
 	}
 }
 
 // put plans to put a file of the upper layer, or a copy of one whose other names stay, into the
-// workspace. If something is there, it goes into a slot, and the two change places.
-func (p *planner) put(c *Change, contents map[string]Node) error {
+// workspace, or a directory with the changes in it. If something is there, it goes into a slot, and
+// the two change places.
+func (p *planner) put(changes []Change, contents map[string]Node) error {
+	c, sum := &changes[0], uint64(0)
+	for _, one := range changes {
+		if one.New.Kind != Absent {
+			sum += one.New.sum(path.Join(".", strings.TrimPrefix(one.Path, c.Path)))
+		}
+	}
 	from, copied := c.upper(), c.New.Kind == File && !p.ownLinks(&c.New)
 	if copied {
 		from = p.slot()
@@ -251,7 +261,7 @@ func (p *planner) put(c *Change, contents map[string]Node) error {
 		return err
 	}
 	if c.Old.Kind == Absent {
-		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino})
+		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino, Sum: sum})
 		return nil
 	}
 	p.takesAway(c)
@@ -260,7 +270,7 @@ func (p *planner) put(c *Change, contents map[string]Node) error {
 		slot = p.slot()
 		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: c.New.Ino})
 	}
-	p.add(c.phase(), c.replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino}, contents))
+	p.add(c.phase(), c.replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino, Sum: sum}, contents))
 	return nil
 }
 

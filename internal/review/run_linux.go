@@ -228,15 +228,35 @@ func (r *Review) rename(from, to Place, flag uint) error {
 	return nil
 }
 
-// undo undoes a step, if the inodes show that it was done.
+// errEdited is the reason why an undo leaves something in the workspace.
+var errEdited = errors.New("changed since")
+
+// undo undoes a step, if the inodes show that it was done. It returns errEdited for what is not any
+// more what the step put into the workspace.
 func (r *Review) undo(s *Step) error {
 	to := r.tree(s.To)
 	if to == nil || r.tree(s.From) == nil {
 		return nil
 	}
 	n, err := to.Look(string(s.To.Path))
-	if err != nil || n.Ino != s.Ino || n.Kind == Absent {
+	if err != nil {
 		return err
+	}
+	if n.Ino != s.Ino || n.Kind == Absent {
+		if s.Do != "swap" {
+			return nil
+		}
+		if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Ino != s.Old {
+			return err
+		}
+		return errEdited
+	}
+	if s.To.Side == Host && s.Do != "mode" {
+		if sum, err := to.sum(string(s.To.Path), "."); err != nil {
+			return err
+		} else if sum != s.Sum {
+			return errEdited
+		}
 	}
 	switch s.Do {
 	case "mode":

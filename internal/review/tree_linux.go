@@ -177,6 +177,28 @@ func (t *tree) Attributes(p string) (map[string]string, error) {
 	return all, err
 }
 
+// sum identifies what lies at a path, which is called as, with all its contents.
+func (t *tree) sum(p, as string) (uint64, error) {
+	n, err := t.Look(p)
+	if err != nil || n.Kind == Absent {
+		return 0, err
+	}
+	sum := n.sum(as)
+	if n.Kind != Directory {
+		return sum, nil
+	}
+	names, err := t.Names(p)
+	for _, one := range names {
+		if err != nil {
+			break
+		}
+		var more uint64
+		more, err = t.sum(path.Join(p, one), path.Join(as, one))
+		sum += more
+	}
+	return sum, err
+}
+
 // attributes returns the names of the attributes at a path, none if the file system has no
 // attributes, and a path for their values until the next use of the tree. The kernel lists 64 KiB,
 // but can store more: then the error is E2BIG.

@@ -19,11 +19,25 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
-// Undo undoes the last apply of a workspace's reviews, and returns the review's name.
+// Undo undoes the last apply of a workspace's reviews, and returns the review's name. An apply that
+// was killed is the last one.
 func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	list, err := s.List()
 	if err != nil {
 		return "", nil, err
+	}
+	for _, one := range list {
+		if !has(filepath.Join(s.dir, one.Name), journalFile) {
+			continue
+		}
+		r, err := s.Open(ctx, one.Name)
+		if err != nil {
+			return one.Name, nil, err
+		}
+		defer r.Close()
+		if len(r.Recovered) > 0 {
+			return one.Name, r.Recovered[1:], nil
+		}
 	}
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
@@ -166,7 +180,7 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 	}
 	for i := range j.Steps {
 		if s := &j.Steps[i]; s.Ino == one.Ino {
-			s.Ino = n.Ino
+			s.Ino, s.Sum = n.Ino, n.sum(".")
 		}
 	}
 	return true, nil
@@ -185,6 +199,9 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	for _, step := range slices.Backward(j.Steps) {
 		switch err := r.undo(&step); {
 		case err == nil:
+		case err == errEdited:
+			kept = kept || step.Do == "swap"
+			report = append(report, fmt.Sprintf("%s was changed since, and stays", hostpath.Quote(r.shown(step.To.Layer, string(step.To.Path)))))
 		case step.From.Side != Host:
 			return report, err
 		case errors.Is(err, unix.EEXIST):
