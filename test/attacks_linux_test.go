@@ -308,6 +308,8 @@ func gitAttacks() []attack {
 			commands: []string{"rm scripts/link; " + hook + " >scripts/link; chmod +x scripts/link"}, act: commit, refused: "scripts/link"},
 		{name: "a hook in a hooksPath that is a symlink", setup: initial + "mkdir githooks && ln -s ../scripts/check githooks/pre-commit && git config core.hooksPath githooks",
 			commands: []string{hook + " >scripts/check", "mv scripts was; mkdir scripts", hook + " >scripts/check; chmod +x scripts/check"}, act: commit},
+		{name: "husky's hooks", setup: initial + "mkdir -p .husky/_ && printf 'sh .husky/pre-commit' >.husky/_/pre-commit && chmod +x .husky/_/pre-commit && echo : >.husky/pre-commit && git config core.hooksPath .husky/_",
+			commands: []string{hook + " >.husky/pre-commit", "rm .husky/pre-commit; true", hook + " >.husky/pre-commit"}, act: commit, allowed: "git status"},
 		{name: "a hooksPath with a way back", setup: initial + "mkdir githooks && git config core.hooksPath sub/../githooks",
 			commands: []string{"rmdir sub; mkdir -p a/b; ln -s a/b sub", hookIn("a/githooks")}, act: commit, refused: "replace the directory"},
 		{name: "an included file with a way back", setup: initial + "echo >ci.inc; git config include.path ../sub/../ci.inc",
@@ -439,6 +441,8 @@ func gitAttacks() []attack {
 		{name: "a commit that replaces another", setup: initial + "git branch other && git commit -q --allow-empty -m two", told: true, reported: ".git/refs/replace",
 			commands: []string{`b=$(echo the secret | git hash-object -w --stdin); git replace other $(git commit-tree -m x $(printf "100644 blob $b\t.envrc\n" | git mktree))`},
 			act:      "git checkout -q other; cat .envrc"},
+		{name: "a history that git gc drops", setup: initial + "git commit -q --allow-empty -m two", told: true, reported: ".git/shallow",
+			commands: []string{"git rev-parse HEAD >.git/shallow"}, act: "git reflog expire --expire=now --all; git gc -q --prune=now; rm .git/shallow; git log || echo the secret"},
 		{name: "a stash that git commit applies", setup: initial + "true", told: true, reported: ".git/MERGE_AUTOSTASH",
 			commands: []string{`export GIT_INDEX_FILE=/tmp/stash.$$; git read-tree HEAD; b=$(echo the secret | git hash-object -w --stdin)
 				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json
@@ -559,6 +563,12 @@ func instructionAttacks(short bool) []attack {
 				commands: way.commands, act: "sh " + at, allowed: "rm -r a",
 			})
 		}
+	}
+	// What hooks read is told at the top as well.
+	for _, name := range []string{".husky/pre-commit", ".pre-commit-config.yaml"} {
+		top, _, _ := strings.Cut(name, "/")
+		attacks = append(attacks, attack{name: top + ", changed at the top", told: true, reported: "w/" + top + `"`,
+			setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name, commands: []string{hook + " >" + name}, act: "sh " + name})
 	}
 	// Mercurial's, in the workspace's repository and in a new one.
 	attacks = append(attacks,

@@ -264,7 +264,7 @@ func (p Pending) Add(l GitLayout) {
 		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"))
-	for _, name := range [...]string{Alternates, "refs/replace", "lazygit.yml"} {
+	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml"} {
 		p.add(join(l.CommonDir, name))
 	}
 	if packed := join(l.CommonDir, "packed-refs"); p[packed].Look == "" {

@@ -248,6 +248,9 @@ func (a *answer) otherFile(p string) { a.add(&a.controls.NamedFiles, p) }
 // hooksIn adds a hooks directory, and those of its files that can be written elsewhere.
 func (a *answer) hooksIn(dir string) {
 	a.add(&a.controls.Hooks, dir)
+	if around, ok := strings.CutSuffix(dir, "husky/_"); ok { // each hook in it runs the file of its name beside it
+		a.hooksIn(around + "husky")
+	}
 	if s := a.look(dir); !s.directory() {
 		return
 	}

@@ -27,6 +27,10 @@ var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitm
 	".lazygit.yml", ".hg/requires", ".hg/sharedpath",
 	".jj/repo/config.toml", ".jj/workspace-config.toml", ".jj/repo/config-id", ".jj/workspace-config-id"}
 
+// actsAtCommit are what hooks of the user's read at the next commit, if there are such hooks, and
+// what people change as often as their code: the host reports a command that makes or changes one.
+var actsAtCommit = [...]string{".husky", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook-local.yml", ".lefthook-local.yml"}
+
 // workspaceFile is the extension of editors' workspace files, which are treated like
 // actsAfterAsking.
 const workspaceFile = ".code-workspace"
@@ -55,7 +59,7 @@ func ActingName(p string) string {
 	if base := path.Base(p); strings.HasSuffix(base, workspaceFile) {
 		return base
 	}
-	for _, list := range [...][]string{actsWithoutAsking[:], actsAfterAsking[:]} {
+	for _, list := range [...][]string{actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit[:]} {
 		for _, name := range list {
 			if p == name || strings.HasSuffix(p, name) && p[len(p)-len(name)-1] == '/' {
 				return name
@@ -87,7 +91,9 @@ var acting struct {
 func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, ActingName(p))) }
 
 // ActingNames are the names for ActingName, without those that it knows by extension.
-func ActingNames() []string { return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:]) }
+func ActingNames() []string {
+	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit[:])
+}
 
 // givenUp are names of DefaultProtected that commands may write.
 type givenUp []string
@@ -142,6 +148,9 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 // to, and, if a tool obeys it only there, at the tops of repositories.
 func (v *View) isGuarded(p string, trees *scan.Result) bool {
 	dir := actingDir(p)
+	if slices.Contains(actsAtCommit[:], ActingName(p)) {
+		return false
+	}
 	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)
 	return at && v.Creatable(p)
 }

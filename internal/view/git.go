@@ -209,10 +209,11 @@ func (v *View) near(p string) bool {
 	return slices.ContainsFunc(v.ReportTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
 }
 
-// Unguarded reports whether commands can write files below the top that tools obey, though the
-// definition does not ask for it.
+// Unguarded reports whether commands can write files that tools obey, below the top or at a commit,
+// though the definition does not ask for it.
 func (v *View) Unguarded(p string) bool {
-	return !slices.Contains(v.Tops(), actingDir(p)) && v.Creatable(p) && !v.givenUp.has(ActingName(p))
+	name := ActingName(p)
+	return (slices.Contains(actsAtCommit[:], name) || !slices.Contains(v.Tops(), actingDir(p))) && v.Creatable(p) && !v.givenUp.has(name)
 }
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
