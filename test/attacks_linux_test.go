@@ -443,6 +443,24 @@ func gitAttacks() []attack {
 			act:      "git checkout -q other; cat .envrc"},
 		{name: "a history that git gc drops", setup: initial + "git commit -q --allow-empty -m two", told: true, reported: ".git/shallow",
 			commands: []string{"git rev-parse HEAD >.git/shallow"}, act: "git reflog expire --expire=now --all; git gc -q --prune=now; rm .git/shallow; git log || echo the secret"},
+		{name: "resolved conflicts for the main work tree", root: "wt", told: true, reported: "MERGE_RR",
+			setup: "cd .. && rmdir wt && mkdir main && cd main && " + initial + "git worktree add -q ../wt",
+			commands: []string{`cd $(git rev-parse --git-common-dir); id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
+				(cat config; ` + fsmon + `) >rr-cache/$id/postimage; printf "$id.-1	.git/config\000" >MERGE_RR`},
+			act: "cd ../main; " + commit + "; git status"},
+		{name: "a rebase in a submodule that is not checked out", told: true, reported: "modules/sm/rebase-merge",
+			setup: "git init -q ../src && git -C ../src commit -q --allow-empty -m s && " + initial + "git -c protocol.file.allow=always submodule --quiet add ../src sm && git commit -qm sm && git submodule --quiet deinit -f sm",
+			commands: []string{`cd .git/modules/sm; H=$(git --git-dir=. rev-parse HEAD); mkdir rebase-merge; cd rebase-merge; echo "exec $B/tools/evil" >git-rebase-todo
+				echo $H >onto; echo $H >orig-head; echo refs/heads/main >head-name; : >interactive`},
+			act: "git submodule --quiet update --init; cd sm; git rebase --continue"},
+		{name: "an index with a tree that has more than its files", told: true, reported: `.git/index" is not understood`,
+			setup: initial + "mkdir src && echo good >src/f && git add src && git commit -qm src",
+			commands: []string{`good=$(git rev-parse HEAD:src); b=$(echo the secret | git hash-object -w --stdin)
+				bad=$({ git ls-tree HEAD:src; printf "100644 blob $b	more
+"; } | git mktree)
+				perl -MDigest::SHA=sha1 -e 'my ($g, $b) = map { pack "H*", $_ } @ARGV; undef $/; open F, "<.git/index"; my $i = <F>; close F;
+					$i = substr $i, 0, -20; $i =~ s/\Q$g\E/$b/ or die; open F, ">.git/index"; print F $i . sha1($i)' $good $bad`},
+			act: "echo x >>file; git add file; git commit -qm user; git show HEAD:src/more"},
 		{name: "a stash that git commit applies", setup: initial + "true", told: true, reported: ".git/MERGE_AUTOSTASH",
 			commands: []string{`export GIT_INDEX_FILE=/tmp/stash.$$; git read-tree HEAD; b=$(echo the secret | git hash-object -w --stdin)
 				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json

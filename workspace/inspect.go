@@ -253,11 +253,14 @@ type Operation struct {
 	Many   bool   // its directory may have more shared indexes than are known
 }
 
-// Add adds to p what is in progress in a repository, and in those of its worktrees that commands
-// can write too.
+// Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
+// that commands can write too.
 func (p Pending) Add(l GitLayout) {
 	if l.GitDir == "" {
 		return
+	}
+	for _, dir := range l.modules() {
+		p.Add(GitLayout{GitDir: dir, CommonDir: dir})
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
@@ -385,12 +388,18 @@ func readIndex(path, commonDir string, left *int64, see func(path string, i *git
 	return nil
 }
 
+// modules are the git directories of submodules that commands can write, also of those that are not
+// checked out.
+func (l GitLayout) modules() []string {
+	return slices.DeleteFunc(slices.Clone(l.Writable), func(dir string) bool { return !paths.Inside(join(l.GitDir, "modules"), dir) })
+}
+
 // writableGitDirs are a repository's git directory and those of its worktrees that commands can
 // write too.
 func (l GitLayout) writableGitDirs() ([]string, error) {
 	dirs := []string{l.GitDir}
-	if l.Kind == gitWorktree {
-		return dirs, nil // the others are read-only
+	if l.Kind == gitWorktree { // the others are read-only, but what the main one has not yet begun is not
+		return append(dirs, l.CommonDir), nil
 	}
 	worktrees, err := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, dir := range worktrees {
@@ -412,13 +421,7 @@ func (l GitLayout) Links() (said []string) {
 	if l.CommonDir == "" {
 		return nil
 	}
-	dirs := []string{l.CommonDir}
-	for _, dir := range l.Writable {
-		if paths.Inside(join(l.GitDir, "modules"), dir) {
-			dirs = append(dirs, dir)
-		}
-	}
-	for _, dir := range dirs {
+	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
 		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 			left, top := maxLinked, filepath.Join(dir, part)
 			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, nil)

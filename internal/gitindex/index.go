@@ -10,7 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -109,6 +109,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		}
 		at += n
 	}
+	entries := b[12:at]
 	i.Entries = string(sum.Sum(nil))
 	// Git finds this one from the back, within any other data.
 	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
@@ -126,6 +127,8 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		data = data[:more]
 		switch {
 		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts):
+			return i, false
+		case name == "TREE" && !follows(data, entries, version, count, size):
 			return i, false
 		case name == "link":
 			i.Base = data[:size]
@@ -179,7 +182,7 @@ func misplaced(name string) bool {
 
 // readEntry adds an entry of an index to a sum, and returns its name and its length: 0 if it cannot
 // read the entry. before is the name of the entry before it: version 4 leaves out the common part.
-func readEntry(b []byte, version uint32, size int, before string, sum hash.Hash) (name string, shared, n int) {
+func readEntry(b []byte, version uint32, size int, before string, sum io.Writer) (name string, shared, n int) {
 	at := 40 + size
 	if at+2 > len(b) {
 		return "", 0, 0
