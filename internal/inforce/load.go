@@ -107,12 +107,7 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 		return nil, &InvalidError{file, diags}
 	}
 	if origin == config.OriginWorkspace {
-		// A command may redirect a symlink at this path: trust covers the text, and the next call
-		// refuses another text.
 		options.TrustChecked = true
-		if options.Protected[0], err = filepath.EvalSymlinks(path); err != nil {
-			return nil, err
-		}
 	}
 	return &Config{file, origin, options}, nil
 }
