@@ -1,0 +1,120 @@
+package gitindex
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// A cacheTree is what an index says of a directory: the tree object that git commit takes for it
+// without a look at the entries. A forged one adds files that git status and git diff do not show.
+type cacheTree struct {
+	count int // of entries in it; negative: git makes the tree anew
+	tree  []byte
+	below map[string]*cacheTree
+}
+
+// maxDepth is how deep the directories of a name can lie.
+const maxDepth = maxName / 2
+
+// readCacheTree reads the description of a directory and of those in it.
+func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest []byte, ok bool) {
+	text, b, ok := bytes.Cut(b, []byte{0})
+	line, b, more := bytes.Cut(b, []byte{'\n'})
+	entries, directories, two := strings.Cut(string(line), " ")
+	count, err := strconv.Atoi(entries)
+	n, failed := strconv.Atoi(directories)
+	if t = (&cacheTree{count: count}); count >= 0 {
+		if len(b) < size {
+			return "", nil, nil, false
+		}
+		t.tree, b = b[:size], b[size:]
+	}
+	if !ok || !more || !two || err != nil || failed != nil || n < 0 || n > len(b) || depth > maxDepth {
+		return "", nil, nil, false
+	}
+	t.below = map[string]*cacheTree{}
+	for range n {
+		var sub *cacheTree
+		var dir string
+		if dir, sub, b, ok = readCacheTree(b, size, depth+1); !ok || t.below[dir] != nil {
+			return "", nil, nil, false
+		}
+		t.below[dir] = sub
+	}
+	return string(text), t, b, true
+}
+
+// follows reports whether each tree in a TREE extension is what the entries make.
+func follows(data, entries []byte, version, count uint32, size int) bool {
+	_, t, rest, ok := readCacheTree(data, size, 0)
+	if !ok || len(rest) > 0 {
+		return false
+	}
+	c := cursor{b: entries, version: version, size: size, left: int(count) + 1}
+	c.next()
+	_, _, ok = c.tree("", t)
+	return ok && c.left == 0
+}
+
+// A cursor goes through the entries of an index, which Read has read.
+type cursor struct {
+	b       []byte // from the current one on
+	version uint32
+	size    int
+	left    int // the current one too
+	name    string
+	n       int // the length of the current one
+}
+
+func (c *cursor) next() {
+	c.b = c.b[c.n:]
+	if c.left--; c.left > 0 {
+		c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name, io.Discard)
+	}
+}
+
+// tree goes through the entries of a directory. It returns the hash of its tree, and whether git
+// makes a tree of entries like these: an unfinished merge has none.
+func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) {
+	var content bytes.Buffer
+	begun := c.left
+	whole = true
+	for c.left > 0 && strings.HasPrefix(c.name, prefix) {
+		name, _, below := strings.Cut(c.name[len(prefix):], "/")
+		if below {
+			var sub *cacheTree
+			if t != nil {
+				sub = t.below[name]
+			}
+			of, all, ok := c.tree(prefix+name+"/", sub)
+			if !ok {
+				return nil, false, false
+			}
+			fmt.Fprintf(&content, "40000 %s\x00%s", name, of)
+			whole = whole && all
+			continue
+		}
+		flags := binary.BigEndian.Uint16(c.b[40+c.size:])
+		const stage, extended, intended = 0x3000, 0x4000, 0x2000
+		if flags&stage != 0 || flags&extended != 0 && binary.BigEndian.Uint16(c.b[42+c.size:])&intended != 0 {
+			whole = false
+		}
+		fmt.Fprintf(&content, "%o %s\x00%s", binary.BigEndian.Uint32(c.b[24:]), name, c.b[40:40+c.size])
+		c.next()
+	}
+	var h hash.Hash
+	if h = sha1.New(); c.size == sha256.Size {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "tree %d\x00", content.Len())
+	h.Write(content.Bytes())
+	sum = h.Sum(nil)
+	return sum, whole, t == nil || t.count < 0 || whole && t.count == begun-c.left && bytes.Equal(t.tree, sum)
+}
