@@ -55,14 +55,14 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	done = func() { _ = sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, filepath.Base(top)) }
+	remove := func() { _ = sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, filepath.Base(top)) }
 	copies := make([]*tree, len(r.trees))
 	defer func() {
 		for _, t := range copies {
 			t.close()
 		}
 		if err != nil {
-			done()
+			remove()
 		}
 	}()
 	total, cost := int64(0), 0.0
@@ -104,7 +104,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			left = append(left, *c)
 		}
 	}
-	return dirs, left, done, nil
+	return dirs, left, remove, nil
 }
 
 // exported reports whether one side of a change can be exported. A directory's contents have their

@@ -395,3 +395,22 @@ func TestLongPathOnBothSides(t *testing.T) {
 		t.Errorf("mode %o, %v", st.Mode, err)
 	}
 }
+
+// A diff that is given up leaves nothing.
+func TestExportGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write(w.upper, "a 1")
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{})
+	w.check(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, done, err := r.Export(ctx, set, nil); !errors.Is(err, context.Canceled) || done != nil {
+		t.Errorf("%v", err)
+	}
+	if entries, err := filepath.Glob(filepath.Join(r.dir, diffPrefix+"*")); err != nil || len(entries) > 0 {
+		t.Errorf("it left %q, %v", entries, err)
+	}
+}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,6 +64,11 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 			var head []byte
 			if head, err = r.trees[layer].upper.read(c.Path); err == nil && !gitindex.ValidHead(head) {
 				c.Refused = passesOver
+			}
+		case c.Op != Deleted && c.New.Kind == File && path.Base(full) == "packed-refs":
+			var refs []byte
+			if refs, err = r.trees[layer].upper.read(c.Path); bytes.Contains(refs, []byte(" refs/replace/")) {
+				c.Note = cmp.Or(c.Note, readsOther)
 			}
 		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
 			c.Refused = "the next git commit would write files by it"
@@ -211,6 +217,8 @@ func (g *gitDirs) settle(c *Change, full string) {
 	case c.New.Kind == Symlink && dir != full:
 		// It writes its messages and logs to the link's target, such as its configuration.
 		refused = "a symlink in a git directory: git would write to what it leads to"
+	case c.New.Kind == Fifo && dir != full:
+		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
 	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
 		note = "git outside of a sandbox acts on it" // on each change: a person may look at only one
 	case dir == full || !isGitDir(dir, g.lower):
@@ -218,8 +226,10 @@ func (g *gitDirs) settle(c *Change, full string) {
 		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
 			refused = actsOn
 		}
-	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks":
+	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks" || in == "lazygit.yml":
 		note = "git outside of a sandbox acts on it"
+	case in == "shallow" || in == "info/grafts" || strings.HasPrefix(in, "refs/replace/"):
+		note = readsOther
 	}
 	for _, step := range gitindex.Unfinished {
 		if gitindex.AppliedByCommit(step) {
@@ -243,6 +253,9 @@ func (g *gitDirs) settle(c *Change, full string) {
 		g.noted[at], c.Note = true, note
 	}
 }
+
+// readsOther is the note on what stands in the place of git's objects.
+const readsOther = "git outside of a sandbox reads other objects, or another history, by it"
 
 // actsOn is the reason to refuse what would become a submodule's repository. git 2.39 enters none
 // through a symlink; other versions may.
