@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -55,7 +55,7 @@ type input struct {
 // args returns the options for ops, and the files that they read from descriptors: the n-th is
 // descriptor firstFD+n. With a negative firstFD the options name the file in angle brackets
 // instead.
-func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []string, files []input, err error) {
+func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []string, files []input, err error) {
 	take := func(in input) string {
 		fd := "<" + in.path + ">"
 		if firstFD >= 0 {
@@ -64,8 +64,8 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 		files = append(files, in)
 		return fd
 	}
-	bind := func(option string, o mountplan.Op) {
-		if o.Open {
+	bind := func(option string, o holder.Op) {
+		if o.FromSpec {
 			words = append(words, option+"-fd", take(input{path: o.Source, source: true}), o.Dest)
 		} else {
 			words = append(words, option, o.Source, o.Dest)
@@ -77,33 +77,33 @@ func args(network shared.NetworkMode, ops []mountplan.Op, firstFD int) (words []
 	}
 	for _, o := range ops {
 		switch o.Kind {
-		case mountplan.ROBind:
+		case holder.ReadOnlyBind:
 			bind("--ro-bind", o)
-		case mountplan.Bind, mountplan.Pin:
+		case holder.Bind, holder.Pin:
 			bind("--bind", o)
-		case mountplan.Tmpfs, mountplan.MountpointTmpfs:
+		case holder.Memory, holder.MountPoints:
 			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
-		case mountplan.Symlink:
+		case holder.Symlink:
 			words = append(words, "--symlink", o.Source, o.Dest)
-		case mountplan.Proc:
+		case holder.Processes:
 			words = append(words, "--proc", o.Dest)
-		case mountplan.Dev:
+		case holder.Devices:
 			words = append(words, "--dev", o.Dest)
-		case mountplan.Device:
+		case holder.Device:
 			words = append(words, "--dev-bind", o.Source, o.Dest)
-		case mountplan.Dir:
+		case holder.Directory:
 			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
-		case mountplan.File:
+		case holder.File:
 			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: o.Source}), o.Dest)
-		case mountplan.Text:
+		case holder.Text:
 			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: "a text", text: o.Source}), o.Dest)
-		case mountplan.RemountRO:
+		case holder.ReadOnly:
 			words = append(words, "--remount-ro", o.Dest)
-		case mountplan.MaskFile:
+		case holder.HideFile:
 			// bubblewrap binds without device access, so the null device can be neither read nor
 			// written there.
 			words = append(words, "--ro-bind", "/dev/null", o.Dest)
-		case mountplan.MaskDir:
+		case holder.HideDirectory:
 			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
 		}
 		if len(o.Source) > maxArgumentLen || len(o.Dest) > maxArgumentLen {

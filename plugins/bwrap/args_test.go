@@ -7,25 +7,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // oneOfEach is a plan with every kind of step that bubblewrap makes.
-var oneOfEach = []mountplan.Op{
-	{Kind: mountplan.ROBind, Source: "/usr", Dest: "/usr"},
-	{Kind: mountplan.Symlink, Source: "usr/bin", Dest: "/bin"},
-	{Kind: mountplan.File, Source: "/etc/passwd", Dest: "/etc/passwd", Perms: 0o444},
-	{Kind: mountplan.Text, Source: "nameserver 198.18.0.1\n", Dest: "/etc/resolv.conf", Perms: 0o444},
-	{Kind: mountplan.Proc, Dest: "/proc"},
-	{Kind: mountplan.Dev, Dest: "/dev"},
-	{Kind: mountplan.Tmpfs, Dest: "/tmp", Perms: 0o1777, Size: 4096},
-	{Kind: mountplan.RemountRO, Dest: "/dev"},
-	{Kind: mountplan.Dir, Dest: "/run", Perms: 0o755},
-	{Kind: mountplan.Bind, Source: "/w", Dest: "/w", Open: true},
-	{Kind: mountplan.Pin, Source: "/w/d", Dest: "/w/d", Open: true},
-	{Kind: mountplan.MaskFile, Dest: "/w/d/.env"},
-	{Kind: mountplan.MaskDir, Dest: "/w/--secret"},
+var oneOfEach = []holder.Op{
+	{Kind: holder.ReadOnlyBind, Source: "/usr", Dest: "/usr"},
+	{Kind: holder.Symlink, Source: "usr/bin", Dest: "/bin"},
+	{Kind: holder.File, Source: "/etc/passwd", Dest: "/etc/passwd", Perms: 0o444},
+	{Kind: holder.Text, Source: "nameserver 198.18.0.1\n", Dest: "/etc/resolv.conf", Perms: 0o444},
+	{Kind: holder.Processes, Dest: "/proc"},
+	{Kind: holder.Devices, Dest: "/dev"},
+	{Kind: holder.Memory, Dest: "/tmp", Perms: 0o1777, Size: 4096},
+	{Kind: holder.ReadOnly, Dest: "/dev"},
+	{Kind: holder.Directory, Dest: "/run", Perms: 0o755},
+	{Kind: holder.Bind, Source: "/w", Dest: "/w", FromSpec: true},
+	{Kind: holder.Pin, Source: "/w/d", Dest: "/w/d", FromSpec: true},
+	{Kind: holder.HideFile, Dest: "/w/d/.env"},
+	{Kind: holder.HideDirectory, Dest: "/w/--secret"},
 }
 
 func TestArgs(t *testing.T) {
@@ -52,11 +52,11 @@ func TestArgs(t *testing.T) {
 // What bubblewrap does not bear is refused by name.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	for want, ops := range map[string][]mountplan.Op{
-		"which reads the table of all for each": slices.Repeat([]mountplan.Op{{Kind: mountplan.ROBind, Source: "/s", Dest: "/d"}}, 1501),
-		"option words":                          slices.Repeat([]mountplan.Op{{Kind: mountplan.Tmpfs, Dest: "/d"}}, 1490),
-		"descriptors":                           slices.Repeat([]mountplan.Op{{Kind: mountplan.Pin, Source: "/s", Dest: "/d", Open: true}}, 1000),
-		"bind_paths[3]: ":                       {{Kind: mountplan.ROBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
+	for want, ops := range map[string][]holder.Op{
+		"which reads the table of all for each": slices.Repeat([]holder.Op{{Kind: holder.ReadOnlyBind, Source: "/s", Dest: "/d"}}, 1501),
+		"option words":                          slices.Repeat([]holder.Op{{Kind: holder.Memory, Dest: "/d"}}, 1490),
+		"descriptors":                           slices.Repeat([]holder.Op{{Kind: holder.Pin, Source: "/s", Dest: "/d", FromSpec: true}}, 1000),
+		"bind_paths[3]: ":                       {{Kind: holder.ReadOnlyBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
 	} {
 		_, _, err := args(0, ops, 4)
 		e, ok := errors.AsType[*shared.Error](err)
@@ -76,7 +76,7 @@ func FuzzArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, dest string, which uint8) {
 		o := oneOfEach[int(which)%len(oneOfEach)]
 		o.Source, o.Dest = source, dest
-		words, files, err := args(0, []mountplan.Op{o}, 4)
+		words, files, err := args(0, []holder.Op{o}, 4)
 		if err != nil {
 			return
 		}

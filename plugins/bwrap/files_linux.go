@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
@@ -28,18 +29,18 @@ func openRegular(name string) (*os.File, error) {
 
 // mounts are the mounts that the init checks. bubblewrap mounts by path, and follows symlinks
 // before 0.12: another command could lead a mount away, or have it show something else.
-func mounts(ops []mountplan.Op) (list []sandboxinit.Mount, err error) {
+func mounts(ops []holder.Op) (list []sandboxinit.Mount, err error) {
 	for _, o := range ops {
 		if !o.FromSpec {
 			continue
 		}
 		m := sandboxinit.Mount{Path: o.Dest}
 		switch o.Kind {
-		case mountplan.ROBind, mountplan.Bind, mountplan.Pin:
+		case holder.ReadOnlyBind, holder.Bind, holder.Pin:
 			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
 				return nil, err
 			}
-		case mountplan.Tmpfs, mountplan.MountpointTmpfs, mountplan.MaskFile, mountplan.MaskDir:
+		case holder.Memory, holder.MountPoints, holder.HideFile, holder.HideDirectory:
 		default:
 			continue
 		}

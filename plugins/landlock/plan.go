@@ -8,7 +8,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -37,26 +37,26 @@ func accessTo(a access, list ...string) (wants []want) {
 
 // wants are the steps of a mount plan, without mounts: memory does not exist here. It omits a
 // hidden socket: Landlock prevents no connection.
-func wants(ops []mountplan.Op, socket func(path string) bool) []want {
+func wants(ops []holder.Op, socket func(path string) bool) []want {
 	list := slices.Clone(devices)
 	dests := make([]string, len(list)) // nothing covers a device
 	for _, o := range ops {
 		w := want{path: o.Source, why: o.Why, optional: !o.FromSpec}
 		switch o.Kind {
-		case mountplan.ROBind, mountplan.File:
+		case holder.ReadOnlyBind, holder.File:
 			w.access = read
-		case mountplan.Bind:
+		case holder.Bind:
 			w.access = write
-		case mountplan.Proc:
+		case holder.Processes:
 			w.path, w.access = o.Dest, read
-		case mountplan.Tmpfs, mountplan.Home, mountplan.Dir, mountplan.Dev, mountplan.MaskDir, mountplan.MountpointTmpfs:
+		case holder.Memory, holder.Home, holder.Directory, holder.Devices, holder.HideDirectory, holder.MountPoints:
 			w.path, w.dir = o.Dest, true
-		case mountplan.MaskFile:
+		case holder.HideFile:
 			w.path = o.Dest
 		default: // a symlink of the view is the host's; seals and pins do not exist
 			continue
 		}
-		if paths.Inside("/proc", path.Dir(w.path)) || o.Kind == mountplan.MaskFile && socket(w.path) {
+		if paths.Inside("/proc", path.Dir(w.path)) || o.Kind == holder.HideFile && socket(w.path) {
 			continue // /proc is covered only for commands with capabilities
 		}
 		if o.FromSpec { // a later step covers an earlier one, except those of the Spec

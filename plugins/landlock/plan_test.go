@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -29,38 +29,38 @@ func list(dir string) ([]fs.DirEntry, error) {
 }
 
 // base is the view that lies beneath each case, as package mountplan gives it.
-var base = []mountplan.Op{
-	{Kind: mountplan.ROBind, Source: "/usr", Dest: "/usr", Why: "filesystem"},
-	{Kind: mountplan.Symlink, Source: "usr/bin", Dest: "/bin", Why: "filesystem"},
-	{Kind: mountplan.File, Source: "/etc/hosts", Dest: "/etc/hosts", Why: "filesystem"},
-	{Kind: mountplan.Proc, Dest: "/proc"},
-	{Kind: mountplan.MaskFile, Dest: "/proc/kcore", Why: "kernel controls"},
-	{Kind: mountplan.Dev, Dest: "/dev"},
-	{Kind: mountplan.Tmpfs, Dest: "/dev/shm"},
-	{Kind: mountplan.RemountRO, Dest: "/dev"},
+var base = []holder.Op{
+	{Kind: holder.ReadOnlyBind, Source: "/usr", Dest: "/usr", Why: "filesystem"},
+	{Kind: holder.Symlink, Source: "usr/bin", Dest: "/bin", Why: "filesystem"},
+	{Kind: holder.File, Source: "/etc/hosts", Dest: "/etc/hosts", Why: "filesystem"},
+	{Kind: holder.Processes, Dest: "/proc"},
+	{Kind: holder.HideFile, Dest: "/proc/kcore", Why: "kernel controls"},
+	{Kind: holder.Devices, Dest: "/dev"},
+	{Kind: holder.Memory, Dest: "/dev/shm"},
+	{Kind: holder.ReadOnly, Dest: "/dev"},
 }
 
-func asked(k mountplan.Kind, p, why string) mountplan.Op {
-	return mountplan.Op{Kind: k, Source: p, Dest: p, FromSpec: true, Why: why}
+func asked(k holder.Kind, p, why string) holder.Op {
+	return holder.Op{Kind: k, Source: p, Dest: p, FromSpec: true, Why: why}
 }
 
-var hostView = []mountplan.Op{{Kind: mountplan.ROBind, Source: "/", Dest: "/", Why: "filesystem"}, {Kind: mountplan.Tmpfs, Dest: "/tmp", Why: "filesystem"},
-	{Kind: mountplan.Tmpfs, Dest: "/home/u", Why: "home"}}
+var hostView = []holder.Op{{Kind: holder.ReadOnlyBind, Source: "/", Dest: "/", Why: "filesystem"}, {Kind: holder.Memory, Dest: "/tmp", Why: "filesystem"},
+	{Kind: holder.Memory, Dest: "/home/u", Why: "home"}}
 
 var cases = []struct {
 	name string
-	base []mountplan.Op
-	ops  []mountplan.Op
+	base []holder.Op
+	ops  []holder.Op
 }{
-	{"workspace", base, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace")}},
-	{"read-only", base, []mountplan.Op{asked(mountplan.ROBind, "/ws", "workspace"), asked(mountplan.Bind, "/ws/src", "workspace.writable[0]")}},
-	{"protected", base, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.ROBind, "/ws/src", "protect_paths")}},
-	{"hidden file", base, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.MaskFile, "/ws/src/keys/key", `deny_paths "key"`)}},
-	{"hidden directory", base, []mountplan.Op{asked(mountplan.ROBind, "/ws", "workspace"), asked(mountplan.MaskDir, "/ws/dir/secret", `deny_paths "secret"`)}},
-	{"shown in hidden", base, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.MountpointTmpfs, "/ws/dir", `deny_paths "dir"`), asked(mountplan.ROBind, "/ws/dir/file", "bind_paths[0]")}},
-	{"hidden socket", base, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.MaskFile, "/ws/socket", "socket file")}},
-	{"hidden of the system", base, []mountplan.Op{asked(mountplan.MaskFile, "/etc/hosts", `deny_paths "/etc/hosts"`), asked(mountplan.MaskDir, "/usr/bin", `deny_paths "/usr/bin"`)}},
-	{"the host's view", hostView, []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.ROBind, "/home/u/.ssh/id", "bind_paths[0]")}},
+	{"workspace", base, []holder.Op{asked(holder.Bind, "/ws", "workspace")}},
+	{"read-only", base, []holder.Op{asked(holder.ReadOnlyBind, "/ws", "workspace"), asked(holder.Bind, "/ws/src", "workspace.writable[0]")}},
+	{"protected", base, []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.ReadOnlyBind, "/ws/src", "protect_paths")}},
+	{"hidden file", base, []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.HideFile, "/ws/src/keys/key", `deny_paths "key"`)}},
+	{"hidden directory", base, []holder.Op{asked(holder.ReadOnlyBind, "/ws", "workspace"), asked(holder.HideDirectory, "/ws/dir/secret", `deny_paths "secret"`)}},
+	{"shown in hidden", base, []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.MountPoints, "/ws/dir", `deny_paths "dir"`), asked(holder.ReadOnlyBind, "/ws/dir/file", "bind_paths[0]")}},
+	{"hidden socket", base, []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.HideFile, "/ws/socket", "socket file")}},
+	{"hidden of the system", base, []holder.Op{asked(holder.HideFile, "/etc/hosts", `deny_paths "/etc/hosts"`), asked(holder.HideDirectory, "/usr/bin", `deny_paths "/usr/bin"`)}},
+	{"the host's view", hostView, []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.ReadOnlyBind, "/home/u/.ssh/id", "bind_paths[0]")}},
 }
 
 func domainFor(t *testing.T, abi, i int) (*domain, []want) {
@@ -168,7 +168,7 @@ func TestTooManyRules(t *testing.T) {
 	for i := range maxRules + 1 {
 		crowd[fmt.Sprintf("ws/%d", i)] = &fstest.MapFile{}
 	}
-	ops := []mountplan.Op{asked(mountplan.Bind, "/ws", "workspace"), asked(mountplan.MaskFile, "/ws/7", `deny_paths "7"`)}
+	ops := []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.HideFile, "/ws/7", `deny_paths "7"`)}
 	_, err := domainOf(wants(ops, func(string) bool { return false }), 7, func(dir string) ([]fs.DirEntry, error) { return fs.ReadDir(crowd, dir[1:]) })
 	refused, ok := errors.AsType[*shared.Error](err)
 	if !ok || refused.Kind != shared.ErrUnsupported || refused.Attribute != `deny_paths "7"` || !strings.Contains(refused.Message, `to hide "/ws/7" needs more than`) {

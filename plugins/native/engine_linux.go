@@ -128,7 +128,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 		return last, nil
 	}
 	m := &work{drawn: drawn, halves: mountplan.Halve(drawn.Ops, terminal, s.ownOverlays()), rooted: s.rooted, writable: mountplan.Writable(drawn.Ops)}
-	m.tree, m.overlays = holder.NewPlan(m.halves.Shared.Ops), holder.OwnOverlays(m.halves.Command.Ops)
+	m.tree, m.overlays = holder.NewPlan(m.halves.Shared), holder.OwnOverlays(m.halves.Command)
 	spaces, err := holder.OwnNamespaces()
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
@@ -136,7 +136,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 	m.box = holder.Sandbox{
 		Starter:    spaces,
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
-		Steps:      holder.NewPlan(m.halves.Command.Ops),
+		Steps:      holder.NewPlan(m.halves.Command),
 	}
 	if s.spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
@@ -149,7 +149,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 
 // copies reports whether a sandbox has copies of files, which would be old in one that has waited.
 func (m *work) copies() bool {
-	return slices.ContainsFunc(m.halves.Command.Ops, func(o holder.Op) bool { return o.Kind == holder.File })
+	return slices.ContainsFunc(m.halves.Command, func(o holder.Op) bool { return o.Kind == holder.File })
 }
 
 // process is an init after its start.

@@ -322,7 +322,7 @@ func (l *process) Report(emit func(shared.Event)) {
 func (m *work) pathInside(dest string) string {
 	tree, below, _ := strings.Cut(strings.TrimPrefix(dest, "/"), "/")
 	top := ""
-	for _, o := range m.halves.Command.Ops {
+	for _, o := range m.halves.Command {
 		if o.Kind == holder.Move && o.Source == "/"+tree {
 			top = strings.TrimPrefix(o.Dest, "/0")
 		}
@@ -362,15 +362,15 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 }
 
 // explain names the mount that failed.
-func (s *opened) explain(steps mountplan.Steps, failed *holder.MountError) error {
-	if failed.Index < 0 || failed.Index >= len(steps.Ops) {
+func (s *opened) explain(steps []holder.Op, failed *holder.MountError) error {
+	if failed.Index < 0 || failed.Index >= len(steps) {
 		return diagnose(failed, nsengine.LookAtKernel())
 	}
-	step := steps.Ops[failed.Index]
+	step := steps[failed.Index]
 	if step.Kind == holder.Processes || step.Kind == holder.Pseudoterminals {
 		return diagnose(failed, nsengine.LookAtKernel()) // about the machine, not a path
 	}
-	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: steps.Why[failed.Index], Message: fmt.Sprintf("mounting %s: %v", quoteStep(step), failed)}
+	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: step.Why, Message: fmt.Sprintf("mounting %s: %v", quoteStep(step), failed)}
 	switch failed.Errno {
 	case unix.EACCES:
 		e.Kind = shared.ErrDenied

@@ -7,7 +7,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// Kind is the kind of a step that makes a tree.
+// Kind is the kind of a step: of an engine's plan, of a tree, and of a [Sandbox].
 type Kind uint8
 
 const (
@@ -32,7 +32,8 @@ const (
 	Symlink
 	// ReadOnly makes the mount at Dest read-only, but not those beneath.
 	ReadOnly
-	// Pin binds the directory Dest onto itself, so that nobody can rename it.
+	// Pin binds the directory Dest onto itself, so that nobody can rename it. In a plan, Source is
+	// its path on the host.
 	Pin
 	// HideFile and HideDirectory cover Dest with something unreadable.
 	HideFile
@@ -42,8 +43,12 @@ const (
 	Devices
 	// Device shows the device Source, usable.
 	Device
-	// Memory mounts empty memory on Dest; Perms and Size apply. In a tree all commands share it.
+	// Memory mounts empty memory on Dest; Perms and Size apply. MountPoints is Memory in which
+	// nothing but mount points is made, before a later ReadOnly.
 	Memory
+	MountPoints
+	// Processes makes a procfs, of the sandbox's own processes, at Dest.
+	Processes
 
 	// The following steps are only for a [Sandbox].
 
@@ -53,24 +58,40 @@ const (
 	Move
 	// Seal makes Dest and all beneath it read-only, with a mount over it.
 	Seal
-	// Processes makes a procfs, of the sandbox's own processes, at Dest.
-	Processes
 	// Pseudoterminals makes a devpts at Dest.
 	Pseudoterminals
 	// Console shows the terminal that is the init's stdout at Dest.
 	Console
+	// Missing is only for a planner: Dest must be hidden, but does not exist.
+	Missing
 	kinds
 )
 
-// An Op is one step. Source is a path of the host, absolute and without symlinks; Dest is a path in
-// the trees' own space, such as "/0/usr". Perms and Size apply if the Kind says so.
+// String is the kind's name for people.
+func (k Kind) String() string {
+	return [...]string{"root", "bind", "ro-bind", "overlay", "home", "dir", "file", "text", "symlink", "remount-ro", "pin", "mask", "mask", "dev", "device", "tmpfs", "tmpfs", "proc",
+		"own-overlay", "move", "seal", "pts", "console", "hide"}[k]
+}
+
+// An Op is one step. Source is a path of the host, absolute and without symlinks; Dest is a path
+// inside or, for a holder, in the trees' own space, such as "/0/usr". Perms and Size apply if the
+// Kind says so.
 type Op struct {
 	Kind   Kind
 	Source string
 	Dest   string
 	Perms  uint32
 	Size   uint64
+
+	// The rest is the planner's, and not sent.
+
+	Why      string // the attribute or rule that asked for it
+	Ignore   bool   // a path to hide may be missing
+	FromSpec bool   // from the Spec: other commands may be able to change Dest or Source
 }
+
+// Hides reports whether the step hides what is at Dest.
+func (o *Op) Hides() bool { return o.Kind == Missing || o.Kind == HideFile || o.Kind == HideDirectory }
 
 // A Plan is an encoded list of steps.
 type Plan struct{ encoded string }

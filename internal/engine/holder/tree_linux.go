@@ -175,7 +175,7 @@ func (b *builder) step(o Op) *MountError {
 		return b.device(o.Source, dest)
 	case Devices:
 		return b.devices(dest, o.Size > 0)
-	case Memory:
+	case Memory, MountPoints:
 		fd, failed := b.memory(dest, o.Perms, o.Size)
 		if failed == nil {
 			unix.Close(fd)

@@ -3,6 +3,7 @@ package mountplan
 import (
 	"sync/atomic"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -17,7 +18,7 @@ type Table struct {
 
 // Drawn is a plan. Draw returns the same one while it is valid.
 type Drawn struct {
-	Ops  []Op
+	Ops  []holder.Op
 	from memo
 }
 

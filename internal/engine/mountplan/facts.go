@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/curated"
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -15,13 +16,13 @@ type Facts struct {
 	memory uint64 // bytes of RAM; 0 if unknown
 	tree   tree
 
-	roots []Op // system directories of the minimal view
+	roots []holder.Op // system directories of the minimal view
 	// settings are the entries of /etc and /var in the minimal view.
-	settings []Op
-	links    []Op // symlinks in /run that lead to programs
-	sys      []Op // the part of /sys in the minimal view
-	resolv   []Op // what a private /run needs for name resolution, in the host view
-	covers   []Op // hides the kernel's controls in /proc from a root caller
+	settings []holder.Op
+	links    []holder.Op // symlinks in /run that lead to programs
+	sys      []holder.Op // the part of /sys in the minimal view
+	resolv   []holder.Op // what a private /run needs for name resolution, in the host view
+	covers   []holder.Op // hides the kernel's controls in /proc from a root caller
 
 	run, varTmp bool // whether the host has these directories
 }
@@ -41,7 +42,7 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 		}
 		switch e.kind {
 		case directory:
-			f.roots = append(f.roots, Op{Kind: ROBind, Source: p, Dest: p, Why: "filesystem"})
+			f.roots = append(f.roots, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p, Why: "filesystem"})
 		case symlink:
 			real, target := resolve(t, p)
 			if target.kind != directory {
@@ -49,45 +50,45 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 			}
 			if systemPath(real) {
 				// Relative, because bubblewrap makes mount points before the new root is the root.
-				f.roots = append(f.roots, Op{Kind: Symlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
+				f.roots = append(f.roots, holder.Op{Kind: holder.Symlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
 			} else {
-				f.roots = append(f.roots, Op{Kind: ROBind, Source: real, Dest: p, Why: "filesystem"})
+				f.roots = append(f.roots, holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p, Why: "filesystem"})
 			}
 		}
 	}
 	// Binds precede the links to them.
-	slices.SortStableFunc(f.roots, func(a, b Op) int { return int(a.Kind) - int(b.Kind) })
+	slices.SortStableFunc(f.roots, func(a, b holder.Op) int { return int(a.Kind) - int(b.Kind) })
 
 	f.settings = settings(t)
 	for _, p := range sysShown {
 		if e, err := t.lstat(p); err == nil && e.kind == directory {
-			f.sys = append(f.sys, Op{Kind: ROBind, Source: p, Dest: p, Why: "filesystem"})
+			f.sys = append(f.sys, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p, Why: "filesystem"})
 		}
 	}
 	if f.sys != nil {
-		f.sys = slices.Insert(f.sys, 0, Op{Kind: Dir, Dest: "/sys", Perms: 0o755})
+		f.sys = slices.Insert(f.sys, 0, holder.Op{Kind: holder.Directory, Dest: "/sys", Perms: 0o755})
 		// Then lsblk and similar programs find no devices; without the directory they fail.
-		f.sys = append(f.sys, Op{Kind: Dir, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"},
+		f.sys = append(f.sys, holder.Op{Kind: holder.Directory, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"},
 			// For the command's own control group, if one enforces its limits.
-			Op{Kind: Dir, Dest: "/sys/fs/cgroup", Perms: 0o755, Why: "filesystem"})
+			holder.Op{Kind: holder.Directory, Dest: "/sys/fs/cgroup", Perms: 0o755, Why: "filesystem"})
 	}
 	for _, c := range kernelControls {
 		e, err := t.lstat(c.path)
 		switch {
 		case err != nil || e.kind != c.kind:
 		case c.kind == directory:
-			f.covers = append(f.covers, Op{Kind: ROBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
+			f.covers = append(f.covers, holder.Op{Kind: holder.ReadOnlyBind, Source: c.path, Dest: c.path, Why: "kernel controls"})
 		default:
-			f.covers = append(f.covers, Op{Kind: MaskFile, Dest: c.path, Why: "kernel controls"})
+			f.covers = append(f.covers, holder.Op{Kind: holder.HideFile, Dest: c.path, Why: "kernel controls"})
 		}
 	}
 	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	f.run, f.varTmp = isDir("/run"), isDir("/var/tmp")
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
-		f.links = append(f.links, Op{Kind: Symlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
+		f.links = append(f.links, holder.Op{Kind: holder.Symlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
 	}
 	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && paths.Inside("/run", real) {
-		f.resolv = append(f.resolv, Op{Kind: File, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
+		f.resolv = append(f.resolv, holder.Op{Kind: holder.File, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
 	}
 	return f
 }
@@ -119,12 +120,12 @@ var kernelControls = [...]struct {
 
 // settingsEntry decides how one path of /etc or /var gets into the minimal view. A file that not
 // everybody can read stays out: a root caller could read it.
-func settingsEntry(t tree, p string) (Op, bool) {
+func settingsEntry(t tree, p string) (holder.Op, bool) {
 	first, err := t.lstat(p)
 	if err != nil || first.kind == absent {
-		return Op{}, false
+		return holder.Op{}, false
 	}
-	o := Op{Dest: p, Why: "filesystem"}
+	o := holder.Op{Dest: p, Why: "filesystem"}
 	if first.kind == symlink {
 		text := first.target
 		if !strings.HasPrefix(text, "/") {
@@ -132,24 +133,24 @@ func settingsEntry(t tree, p string) (Op, bool) {
 		}
 		if paths.Inside("/proc", path.Clean(text)) {
 			// Not resolved: it would name this very process.
-			o.Kind, o.Source = Symlink, path.Clean(text)
+			o.Kind, o.Source = holder.Symlink, path.Clean(text)
 			return o, true
 		}
 	}
 	real, e := resolve(t, p)
 	if e.kind != absent && first.kind == symlink && systemPath(real) {
-		o.Kind, o.Source = Symlink, real
+		o.Kind, o.Source = holder.Symlink, real
 		return o, true
 	}
 	switch {
 	case e.kind == directory && e.perm&0o005 == 0o005:
-		o.Kind, o.Source = ROBind, real
+		o.Kind, o.Source = holder.ReadOnlyBind, real
 	case e.kind == file && e.perm&0o004 != 0 && e.size <= copyMax:
-		o.Kind, o.Source, o.Perms = File, real, 0o444
+		o.Kind, o.Source, o.Perms = holder.File, real, 0o444
 	case e.kind == file && e.perm&0o004 != 0:
-		o.Kind, o.Source = ROBind, real
+		o.Kind, o.Source = holder.ReadOnlyBind, real
 	default:
-		return Op{}, false
+		return holder.Op{}, false
 	}
 	return o, true
 }
@@ -166,7 +167,7 @@ func relative(link, target string) string {
 }
 
 // settings are the steps for /etc and /var in the minimal view, sorted.
-func settings(t tree) (ops []Op) {
+func settings(t tree) (ops []holder.Op) {
 	there := map[string]bool{} // names in /etc, so that it looks only at these
 	for _, name := range t.names("/etc") {
 		there[name] = true
@@ -182,12 +183,12 @@ func settings(t tree) (ops []Op) {
 				continue
 			}
 			ops = append(ops, o)
-			if o.Kind == ROBind && curated.Selective(p) {
+			if o.Kind == holder.ReadOnlyBind && curated.Selective(p) {
 				ops = append(ops, unselected(t, p)...)
 			}
 		}
 	}
-	slices.SortStableFunc(ops, func(a, b Op) int { return strings.Compare(a.Dest, b.Dest) })
+	slices.SortStableFunc(ops, func(a, b holder.Op) int { return strings.Compare(a.Dest, b.Dest) })
 	return ops
 }
 
@@ -210,17 +211,17 @@ func expand(t tree, pattern string) []string {
 
 // unselected hides the part of a directory that is not shown. A symlink's target shows by its own
 // entry, or not at all.
-func unselected(t tree, dir string) (ops []Op) {
+func unselected(t tree, dir string) (ops []holder.Op) {
 	for _, name := range t.names(dir) {
 		if curated.Selected(name) {
 			continue
 		}
-		o := Op{Kind: MaskFile, Dest: path.Join(dir, name), Why: "filesystem"}
+		o := holder.Op{Kind: holder.HideFile, Dest: path.Join(dir, name), Why: "filesystem"}
 		switch e, err := t.lstat(o.Dest); {
 		case err != nil || e.kind == absent || e.kind == symlink:
 			continue
 		case e.kind == directory:
-			o.Kind = MaskDir
+			o.Kind = holder.HideDirectory
 		}
 		ops = append(ops, o)
 	}

@@ -29,16 +29,11 @@ var sessionHidden = hide("/tmp/above", "/home/u/above", "/home/u/proj/.git", "/h
 
 // flat gives a halved plan as one list again, as a holder and the init carry it out
 // together.
-func flat(t *testing.T, name string, h Halves) []Op {
+func flat(t *testing.T, name string, h Halves) []holder.Op {
 	t.Helper()
-	kinds := map[holder.Kind]Kind{
-		holder.Bind: Bind, holder.ReadOnlyBind: ROBind, holder.Overlay: Overlay, holder.Home: Home, holder.Directory: Dir,
-		holder.File: File, holder.Symlink: Symlink, holder.ReadOnly: RemountRO, holder.Pin: Pin,
-		holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Devices: Dev, holder.Memory: MountpointTmpfs,
-	}
-	var ops []Op
+	var ops []holder.Op
 	tree := func(at, dest string) {
-		for _, s := range h.Shared.Ops {
+		for _, s := range h.Shared {
 			switch {
 			case !paths.Inside(at, s.Dest) || s.Kind == holder.Root:
 			case s.Kind == holder.Directory && strings.HasSuffix(s.Dest, "/pts"): // to mount on
@@ -46,55 +41,54 @@ func flat(t *testing.T, name string, h Halves) []Op {
 				if s.Kind == holder.Devices {
 					s.Size = 0 // the console
 				}
-				ops = append(ops, Op{Kind: kinds[s.Kind], Source: s.Source, Dest: path.Join(dest, strings.TrimPrefix(s.Dest, at)), Perms: s.Perms, Size: s.Size})
+				s.Dest = path.Join(dest, strings.TrimPrefix(s.Dest, at))
+				ops = append(ops, s)
 			}
 		}
 	}
 	tree("/0", "/")
-	own := map[holder.Kind]Kind{
-		holder.Memory: Tmpfs, holder.Processes: Proc, holder.HideFile: MaskFile, holder.HideDirectory: MaskDir, holder.Symlink: Symlink,
-		holder.Directory: Dir, holder.File: File, holder.ReadOnly: RemountRO, holder.Pin: Pin, holder.Seal: ROBind, holder.OwnOverlay: Overlay,
-	}
-	for _, o := range h.Command.Ops {
-		dest := strings.TrimPrefix(o.Dest, "/0")
-		k, known := own[o.Kind]
-		switch {
-		case o.Kind == holder.Move:
-			tree(o.Source, dest)
-		case o.Kind == holder.Pseudoterminals, o.Kind == holder.Console: // in what a plan calls devices
-		case !known:
-			t.Fatalf("%s: a sandbox has a step of kind %d", name, o.Kind)
-		case o.Kind == holder.Seal:
-			ops = append(ops, Op{Kind: k, Source: dest, Dest: dest})
-		default:
-			ops = append(ops, Op{Kind: k, Source: o.Source, Dest: dest, Perms: o.Perms, Size: o.Size})
+	for _, o := range h.Command {
+		o.Dest = strings.TrimPrefix(o.Dest, "/0")
+		switch o.Kind {
+		case holder.Move:
+			tree(o.Source, o.Dest)
+			continue
+		case holder.Pseudoterminals, holder.Console: // in what a plan calls devices
+			continue
+		case holder.Seal:
+			o.Kind, o.Source = holder.ReadOnlyBind, o.Dest
+		case holder.OwnOverlay:
+			o.Kind = holder.Overlay
+		case holder.Bind, holder.ReadOnlyBind, holder.Overlay, holder.Home, holder.Devices, holder.MountPoints:
+			t.Fatalf("%s: a sandbox has a step %v", name, o.Kind)
 		}
+		ops = append(ops, o)
 	}
 	return ops
 }
 
 // lookAt says what is at p inside when ops have been carried out.
-func lookAt(ops []Op, p string) string {
+func lookAt(ops []holder.Op, p string) string {
 	at, what, readOnly := "/", "fresh", false
 	for _, o := range ops {
 		rel := strings.TrimPrefix(p, o.Dest)
 		switch {
-		case o.Kind == RemountRO:
+		case o.Kind == holder.ReadOnly:
 			readOnly = readOnly || at == o.Dest
 		case !paths.Inside(o.Dest, p):
-		case o.Kind == Pin:
+		case o.Kind == holder.Pin:
 			if at != p {
 				what += " pinned at " + o.Dest
 			}
-		case o.container():
-			at, readOnly = o.Dest, o.Kind == ROBind
+		case container(o):
+			at, readOnly = o.Dest, o.Kind == holder.ReadOnlyBind
 			what = fmt.Sprint(o.Kind, o.Perms, o.Size, path.Join(o.Source, rel))
-			if o.Kind == Home {
+			if o.Kind == holder.Home {
 				what = fmt.Sprint(o.Kind, o.Perms, o.Size, rel)
 			}
-		case o.Kind == MaskDir || rel == "":
+		case o.Kind == holder.HideDirectory || rel == "":
 			what = fmt.Sprint(o.Kind, o.Source, o.Perms)
-			if o.Kind == Dir && strings.HasPrefix(at, "/") && o.Perms == 0o755 {
+			if o.Kind == holder.Directory && strings.HasPrefix(at, "/") && o.Perms == 0o755 {
 				what = "fresh" // a place to mount on
 			}
 		}
@@ -127,14 +121,11 @@ func TestHalveShowsTheSame(t *testing.T) {
 	}
 }
 
-func same(t *testing.T, name string, ops []Op) {
+func same(t *testing.T, name string, ops []holder.Op) {
 	t.Helper()
 	for i := range 4 {
 		terminal, own := i&1 != 0, i&2 != 0
 		h := Halve(ops, terminal, own)
-		if len(h.Shared.Why) != len(h.Shared.Ops) || len(h.Command.Why) != len(h.Command.Ops) {
-			t.Fatalf("%s: reasons and steps differ in number", name)
-		}
 		again := flat(t, name, h)
 		for _, o := range ops {
 			for _, at := range []string{o.Dest, path.Join(o.Dest, "below"), path.Dir(o.Dest)} {
@@ -159,47 +150,42 @@ func TestGoldenSession(t *testing.T) {
 }
 
 // showSteps is for people.
-func showSteps(s Steps) string {
+func showSteps(steps []holder.Op) string {
 	var b strings.Builder
-	names := map[holder.Kind]string{
-		holder.Root: "root", holder.Bind: "bind", holder.ReadOnlyBind: "ro-bind", holder.Overlay: "overlay", holder.Home: "home", holder.Directory: "dir",
-		holder.File: "file", holder.Symlink: "symlink", holder.ReadOnly: "remount-ro", holder.Pin: "pin", holder.HideFile: "hide", holder.HideDirectory: "hide-dir",
-		holder.Devices: "devices", holder.Memory: "memory", holder.Move: "graft", holder.Seal: "seal", holder.Processes: "proc", holder.Pseudoterminals: "pts", holder.Console: "console",
-	}
-	for i, o := range s.Ops {
-		fmt.Fprintf(&b, "%-11s %s", names[o.Kind], o.Dest)
+	for _, o := range steps {
+		fmt.Fprintf(&b, "%-11s %s", o.Kind, o.Dest)
 		if o.Source != "" {
 			fmt.Fprintf(&b, " <- %s", o.Source)
 		}
-		fmt.Fprintf(&b, "  # %s\n", s.Why[i])
+		fmt.Fprintf(&b, "  # %s\n", o.Why)
 	}
 	return b.String()
 }
 
 func TestPinsBetweenMountAndMask(t *testing.T) {
 	t.Parallel()
-	ws := Op{Kind: Bind, Source: "/src", Dest: "/ws"}
-	mask := func(p string) Op { return Op{Kind: MaskFile, Dest: p, Why: "deny"} }
+	ws := holder.Op{Kind: holder.Bind, Source: "/src", Dest: "/ws"}
+	mask := func(p string) holder.Op { return holder.Op{Kind: holder.HideFile, Dest: p, Why: "deny"} }
 	for name, tt := range map[string]struct {
-		ops, masks []Op
+		ops, masks []holder.Op
 		want       string
 	}{
-		"none":              {[]Op{ws}, nil, "/ws"},
-		"at the top":        {[]Op{ws}, []Op{mask("/ws/.env")}, "/ws /ws/.env"},
-		"deep":              {[]Op{ws}, []Op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c /ws/a/b/c/.env"},
-		"shared":            {[]Op{ws}, []Op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/.env /ws/a/c<-/src/a/c /ws/a/c/.env"},
-		"read-only":         {[]Op{{Kind: ROBind, Source: "/src", Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
-		"memory":            {[]Op{{Kind: Tmpfs, Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
-		"overlay":           {[]Op{{Kind: Overlay, Source: "/src", Dest: "/ws"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env"},
-		"read-only inside":  {[]Op{ws, {Kind: ROBind, Source: "/x", Dest: "/ws/ro"}}, []Op{mask("/ws/ro/a/.env")}, "/ws /ws/ro /ws/ro/a/.env"},
-		"behind its parent": {[]Op{ws, {Kind: Bind, Source: "/x", Dest: "/ws/a/in"}}, []Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env /ws/a/in"},
-		"memory inside":     {[]Op{ws, {Kind: Tmpfs, Dest: "/ws/a/in"}}, nil, "/ws /ws/a<-/src/a /ws/a/in"},
-		"in what is hidden": {[]Op{ws, {Kind: MaskDir, Dest: "/ws/a"}, {Kind: Bind, Source: "/x", Dest: "/ws/a/b/in"}}, nil, "/ws /ws/a /ws/a/b/in /ws/a"},
+		"none":              {[]holder.Op{ws}, nil, "/ws"},
+		"at the top":        {[]holder.Op{ws}, []holder.Op{mask("/ws/.env")}, "/ws /ws/.env"},
+		"deep":              {[]holder.Op{ws}, []holder.Op{mask("/ws/a/b/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/c<-/src/a/b/c /ws/a/b/c/.env"},
+		"shared":            {[]holder.Op{ws}, []holder.Op{mask("/ws/a/b/.env"), mask("/ws/a/c/.env")}, "/ws /ws/a<-/src/a /ws/a/b<-/src/a/b /ws/a/b/.env /ws/a/c<-/src/a/c /ws/a/c/.env"},
+		"read-only":         {[]holder.Op{{Kind: holder.ReadOnlyBind, Source: "/src", Dest: "/ws"}}, []holder.Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"memory":            {[]holder.Op{{Kind: holder.Memory, Dest: "/ws"}}, []holder.Op{mask("/ws/a/.env")}, "/ws /ws/a/.env"},
+		"overlay":           {[]holder.Op{{Kind: holder.Overlay, Source: "/src", Dest: "/ws"}}, []holder.Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env"},
+		"read-only inside":  {[]holder.Op{ws, {Kind: holder.ReadOnlyBind, Source: "/x", Dest: "/ws/ro"}}, []holder.Op{mask("/ws/ro/a/.env")}, "/ws /ws/ro /ws/ro/a/.env"},
+		"behind its parent": {[]holder.Op{ws, {Kind: holder.Bind, Source: "/x", Dest: "/ws/a/in"}}, []holder.Op{mask("/ws/a/.env")}, "/ws /ws/a<-/src/a /ws/a/.env /ws/a/in"},
+		"memory inside":     {[]holder.Op{ws, {Kind: holder.Memory, Dest: "/ws/a/in"}}, nil, "/ws /ws/a<-/src/a /ws/a/in"},
+		"in what is hidden": {[]holder.Op{ws, {Kind: holder.HideDirectory, Dest: "/ws/a"}, {Kind: holder.Bind, Source: "/x", Dest: "/ws/a/b/in"}}, nil, "/ws /ws/a /ws/a/b/in /ws/a"},
 	} {
 		var got []string
 		for _, o := range pinned(slices.Concat(tt.ops, tt.masks)) {
 			s := o.Dest
-			if o.Kind == Pin {
+			if o.Kind == holder.Pin {
 				s += "<-" + o.Source
 			}
 			got = append(got, s)

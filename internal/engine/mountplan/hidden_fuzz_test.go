@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -80,7 +81,7 @@ func FuzzHidden(f *testing.F) {
 		for p := range hiddenTree {
 			for at := range paths.Up(p) {
 				if hidden[at] {
-					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(MountpointTmpfs, 0o755, shellSize)) {
+					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(holder.MountPoints, 0o755, shellSize)) {
 						t.Errorf("%s shows as %s: %v", p, got, ops)
 					}
 				}
@@ -94,13 +95,13 @@ func FuzzHidden(f *testing.F) {
 
 // leadsTo gives where a path leads in the view that ops make of hiddenTree, name by
 // name, and whether anything of the host is there.
-func leadsTo(ops []Op, p string, links int) (string, bool) {
+func leadsTo(ops []holder.Op, p string, links int) (string, bool) {
 	at := "/"
 	names := strings.Split(p[1:], "/")
 	for i, name := range names {
 		at = path.Join(at, name)
 		j := coverOf(ops, at)
-		if j < 0 || ops[j].Kind == Tmpfs || ops[j].Kind == MountpointTmpfs {
+		if j < 0 || ops[j].Kind == holder.Memory || ops[j].Kind == holder.MountPoints {
 			continue // a directory that leads to mounts, or nothing
 		}
 		e, _ := hiddenTree.lstat(path.Join(ops[j].Source, strings.TrimPrefix(at, ops[j].Dest)))
@@ -116,24 +117,24 @@ func leadsTo(ops []Op, p string, links int) (string, bool) {
 		}
 	}
 	j := coverOf(ops, at)
-	return at, j >= 0 && ops[j].Kind != Tmpfs && ops[j].Kind != MountpointTmpfs
+	return at, j >= 0 && ops[j].Kind != holder.Memory && ops[j].Kind != holder.MountPoints
 }
 
 // fixed wants each directory between a writable mount and what is hidden in it
 // to be mounted on.
-func fixed(t *testing.T, ops []Op, p string) {
+func fixed(t *testing.T, ops []holder.Op, p string) {
 	t.Helper()
 	mounted := map[string]bool{}
 	for _, o := range ops {
-		if o.container() || o.Kind == MaskDir {
+		if container(o) || o.Kind == holder.HideDirectory {
 			mounted[o.Dest] = true
 		}
 	}
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
 		writable := false
 		for _, o := range ops { // the last that is no pin decides
-			if o.container() && o.Kind != Pin && paths.Inside(o.Dest, dir) {
-				writable = (o.Kind == Bind || o.Kind == Overlay) && o.Dest != dir
+			if container(o) && o.Kind != holder.Pin && paths.Inside(o.Dest, dir) {
+				writable = (o.Kind == holder.Bind || o.Kind == holder.Overlay) && o.Dest != dir
 			}
 		}
 		if writable && !mounted[dir] && !hidden(ops, dir) {
@@ -143,9 +144,9 @@ func fixed(t *testing.T, ops []Op, p string) {
 }
 
 // hidden reports whether a path lies beneath something that is hidden.
-func hidden(ops []Op, p string) bool {
+func hidden(ops []holder.Op, p string) bool {
 	for _, o := range ops {
-		if (o.Kind == MaskDir || o.Kind == MaskFile) && paths.Inside(o.Dest, p) {
+		if (o.Kind == holder.HideDirectory || o.Kind == holder.HideFile) && paths.Inside(o.Dest, p) {
 			return true
 		}
 	}
@@ -154,9 +155,9 @@ func hidden(ops []Op, p string) bool {
 
 // coverOf is the step that what lies at p comes from: of those that hold it,
 // the last.
-func coverOf(ops []Op, p string) int {
+func coverOf(ops []holder.Op, p string) int {
 	for i, o := range slices.Backward(ops) {
-		if o.container() && paths.Inside(o.Dest, p) {
+		if container(o) && paths.Inside(o.Dest, p) {
 			return i
 		}
 	}
@@ -164,9 +165,9 @@ func coverOf(ops []Op, p string) int {
 }
 
 // container reports whether o lays a tree over its destination.
-func (o Op) container() bool {
+func container(o holder.Op) bool {
 	switch o.Kind {
-	case ROBind, Bind, Tmpfs, MountpointTmpfs, Proc, Dev, Overlay, Home, Pin:
+	case holder.ReadOnlyBind, holder.Bind, holder.Memory, holder.MountPoints, holder.Processes, holder.Devices, holder.Overlay, holder.Home, holder.Pin:
 		return true
 	}
 	return false

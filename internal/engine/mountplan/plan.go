@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -11,7 +12,7 @@ import (
 
 // Plan returns the steps for the view of a sandbox's commands, in order. It reads the host only
 // through f, often repeatedly, and changes nothing.
-func Plan(f *Facts, h *Held, spec *shared.Spec) ([]Op, error) {
+func Plan(f *Facts, h *Held, spec *shared.Spec) ([]holder.Op, error) {
 	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
@@ -36,7 +37,7 @@ const (
 
 // bounded refuses a plan of too many steps, and names the directory with most of them: a command
 // can make directories faster than anybody finds them.
-func bounded(ops []Op) error {
+func bounded(ops []holder.Op) error {
 	size := 0
 	for _, o := range ops {
 		size += len(o.Source) + len(o.Dest)
@@ -67,29 +68,29 @@ type planner struct {
 const shellSize = 64 << 10
 
 // pinned adds the pins of the directories above a step.
-func pinned(ops []Op) []Op {
+func pinned(ops []holder.Op) []holder.Op {
 	table := make([]shared.Entry, len(ops))
 	for i, o := range ops {
 		table[i] = shared.Entry{Path: o.Dest, Source: o.Source, Access: shared.Private, Why: o.Why}
 		switch o.Kind {
-		case ROBind:
+		case holder.ReadOnlyBind:
 			table[i].Access = shared.ReadOnly
-		case Bind:
+		case holder.Bind:
 			table[i].Access = shared.ReadWrite
-		case Overlay:
+		case holder.Overlay:
 			table[i].Access = shared.Overlay
 		}
 	}
 	for _, pin := range shared.Pins(table) {
-		ops = append(ops, Op{Kind: Pin, Source: pin.Source, Dest: pin.Path, Open: true, Why: pin.Why})
+		ops = append(ops, holder.Op{Kind: holder.Pin, Source: pin.Source, Dest: pin.Path, Why: pin.Why})
 	}
-	slices.SortFunc(ops, func(a, b Op) int { return paths.Compare(a.Dest, b.Dest) })
+	slices.SortFunc(ops, func(a, b holder.Op) int { return paths.Compare(a.Dest, b.Dest) })
 	// What hides a directory cannot have mount points. If there must be some, it is memory that
 	// becomes read-only last.
 	for i, n := 0, len(ops); i+1 < n; i++ {
-		if o := &ops[i]; o.Kind == MaskDir && paths.Inside(o.Dest, ops[i+1].Dest) {
-			o.Kind, o.Perms, o.Size = MountpointTmpfs, 0o755, shellSize
-			ops = append(ops, Op{Kind: RemountRO, Dest: o.Dest, Why: o.Why})
+		if o := &ops[i]; o.Kind == holder.HideDirectory && paths.Inside(o.Dest, ops[i+1].Dest) {
+			o.Kind, o.Perms, o.Size = holder.MountPoints, 0o755, shellSize
+			ops = append(ops, holder.Op{Kind: holder.ReadOnly, Dest: o.Dest, Why: o.Why})
 		}
 	}
 	return ops

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -35,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // show gives a plan one step a line.
-func show(ops []Op) string {
+func show(ops []holder.Op) string {
 	var b strings.Builder
 	for _, o := range ops {
 		fmt.Fprintf(&b, "%-11s %s", o.Kind, o.Dest)
@@ -121,7 +122,7 @@ func TestNoSecretsInAnyLayout(t *testing.T) {
 				}
 			}
 			for _, dir := range []string{"/", "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/tls", "/home", "/run", "/var", "/var/lib", "/etc/php", "/etc/R"} {
-				if o.Kind == ROBind && o.Source == dir {
+				if o.Kind == holder.ReadOnlyBind && o.Source == dir {
 					t.Errorf("%s: binds all of %s", name, dir)
 				}
 			}
@@ -181,7 +182,7 @@ func TestRefusedMounts(t *testing.T) {
 }
 
 // dests gives the destinations of the steps that the test's mounts became.
-func dests(ops []Op) string {
+func dests(ops []holder.Op) string {
 	var out []string
 	for _, o := range ops {
 		if o.Why == "bind_paths[7]" {
@@ -222,7 +223,7 @@ func TestAdmittedMounts(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, o := range ops {
-			if o.Kind != RemountRO && seen[o.Dest] {
+			if o.Kind != holder.ReadOnly && seen[o.Dest] {
 				t.Errorf("%s: two steps at %s", tt.name, o.Dest)
 			}
 			seen[o.Dest] = true
@@ -275,7 +276,7 @@ func TestHiddenPlans(t *testing.T) {
 		}
 		var got []string
 		for _, o := range ops {
-			if o.Why == "deny_paths[0]" && o.Kind != Pin || o.Why == "bind_paths[7]" && o.Dest != ws.Path && paths.Inside(ws.Path, o.Dest) {
+			if o.Why == "deny_paths[0]" && o.Kind != holder.Pin || o.Why == "bind_paths[7]" && o.Dest != ws.Path && paths.Inside(ws.Path, o.Dest) {
 				got = append(got, o.Kind.String()+" "+o.Dest)
 			}
 		}
@@ -302,7 +303,7 @@ func TestMissing(t *testing.T) {
 			if refused && (whole == nil || whole.Kind != shared.ErrInvalidSpec || whole.Attribute != "the entry") || !refused && err != nil {
 				t.Errorf("%+v: %v", e, err)
 			}
-			if slices.ContainsFunc(ops, func(o Op) bool { return o.Why == "the entry" }) {
+			if slices.ContainsFunc(ops, func(o holder.Op) bool { return o.Why == "the entry" }) {
 				t.Errorf("%+v: %v", e, ops)
 			}
 		}
@@ -345,9 +346,9 @@ func TestPlansAreBounded(t *testing.T) {
 func TestView(t *testing.T) {
 	t.Parallel()
 	v := newView(fakeTree{})
-	for _, o := range []Op{
-		{Kind: ROBind, Source: "/h", Dest: "/"}, {Kind: Tmpfs, Dest: "/a"}, {Kind: Bind, Source: "/x", Dest: "/a/b/c"},
-		{Kind: Tmpfs, Dest: "/d/e"}, {Kind: Bind, Source: "/y", Dest: "/d"}, {Kind: Tmpfs, Dest: "/f"},
+	for _, o := range []holder.Op{
+		{Kind: holder.ReadOnlyBind, Source: "/h", Dest: "/"}, {Kind: holder.Memory, Dest: "/a"}, {Kind: holder.Bind, Source: "/x", Dest: "/a/b/c"},
+		{Kind: holder.Memory, Dest: "/d/e"}, {Kind: holder.Bind, Source: "/y", Dest: "/d"}, {Kind: holder.Memory, Dest: "/f"},
 	} {
 		v.add(o)
 	}
@@ -418,7 +419,7 @@ func FuzzPlan(f *testing.F) {
 				t.Fatalf("%+v", o)
 			}
 			for _, later := range ops[i+1:] {
-				if o.Why == "fuzz" && later.Kind != RemountRO && later.Dest != o.Dest && paths.Inside(later.Dest, o.Dest) {
+				if o.Why == "fuzz" && later.Kind != holder.ReadOnly && later.Dest != o.Dest && paths.Inside(later.Dest, o.Dest) {
 					t.Fatalf("%+v hides %+v", later, o)
 				}
 			}

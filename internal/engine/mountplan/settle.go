@@ -6,13 +6,14 @@ import (
 	"path"
 	"slices"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // settle replaces each destination by the place that it leads to, so that no step goes through a
 // symlink, and orders the steps.
-func (p *planner) settle(ops []Op) ([]Op, error) {
+func (p *planner) settle(ops []holder.Op) ([]holder.Op, error) {
 	for _, o := range ops {
 		if err := refuseReserved(o); err != nil {
 			return nil, err
@@ -43,10 +44,10 @@ func (p *planner) settle(ops []Op) ([]Op, error) {
 }
 
 // parentsFirst orders steps; at the same place, what hides comes after what shows.
-func parentsFirst(a, b Op) int {
-	if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.hides() == b.hides() {
+func parentsFirst(a, b holder.Op) int {
+	if order := paths.Compare(a.Dest, b.Dest); order != 0 || a.Hides() == b.Hides() {
 		return order
-	} else if a.hides() {
+	} else if a.Hides() {
 		return 1
 	}
 	return -1
@@ -54,20 +55,20 @@ func parentsFirst(a, b Op) int {
 
 // locateAll replaces each destination by its place in the view of the steps before it, and returns
 // that view. moved says that one has changed.
-func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
+func (p *planner) locateAll(ops []holder.Op) (moved bool, v *view, err error) {
 	// The target of a link in a hidden directory is hidden too, if it is elsewhere: open has none
 	// of the hiding steps.
 	v, open := p.view(), p.view()
 	for i := range ops {
 		o := &ops[i]
-		at, err := v.locate(o.Dest, o.hides())
-		if err == nil && o.hides() && at.kind == absent {
+		at, err := v.locate(o.Dest, o.Hides())
+		if err == nil && o.Hides() && at.kind == absent {
 			at, err = open.locate(o.Dest, true)
 		}
 		if err != nil {
 			return false, nil, placeError(*o, err)
 		}
-		if o.hides() {
+		if o.Hides() {
 			if at.kind == absent && at.host == "" && holdsMore(ops[i+1:], o.Dest) {
 				at.kind = directory // it is made for its contents
 			}
@@ -79,7 +80,7 @@ func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
 			return false, nil, err
 		}
 		v.add(*o)
-		if !o.hides() {
+		if !o.Hides() {
 			open.add(*o)
 		}
 	}
@@ -87,23 +88,23 @@ func (p *planner) locateAll(ops []Op) (moved bool, v *view, err error) {
 }
 
 // maskOf is the step that hides that kind.
-func maskOf(k kind) Kind {
+func maskOf(k kind) holder.Kind {
 	switch k {
 	case directory:
-		return MaskDir
+		return holder.HideDirectory
 	case file:
-		return MaskFile
+		return holder.HideFile
 	}
-	return Hide
+	return holder.Missing
 }
 
 // holdsMore reports whether later steps show something in dir.
-func holdsMore(ops []Op, dir string) bool {
+func holdsMore(ops []holder.Op, dir string) bool {
 	for _, o := range ops {
 		if !paths.Inside(dir, o.Dest) {
 			return false
 		}
-		if !o.hides() {
+		if !o.Hides() {
 			return true
 		}
 	}
@@ -112,17 +113,17 @@ func holdsMore(ops []Op, dir string) bool {
 
 // hide drops steps for paths that are already hidden, and for missing ones: a mount would leave a
 // stub on the host.
-func (v *view) hide(ops []Op) ([]Op, error) {
+func (v *view) hide(ops []holder.Op) ([]holder.Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
-		if o.hides() {
+		if o.Hides() {
 			if v.layers.cover(path.Dir(o.Dest)).of.hides {
 				continue
 			}
-			if o.Kind == Hide && !o.Ignore {
+			if o.Kind == holder.Missing && !o.Ignore {
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which must be hidden, does not exist", o.Dest)}
 			}
-			if o.Kind == Hide {
+			if o.Kind == holder.Missing {
 				continue
 			}
 		}
@@ -132,19 +133,19 @@ func (v *view) hide(ops []Op) ([]Op, error) {
 }
 
 // unique drops a mount that another spelling of its destination has already made.
-func unique(ops []Op) ([]Op, error) {
+func unique(ops []holder.Op) ([]holder.Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
 		if n := len(kept); n > 0 && kept[n-1].Dest == o.Dest {
 			last := &kept[n-1]
 			switch {
-			case o.hides():
-				o.Ignore = o.Ignore && (last.Ignore || !last.hides())
+			case o.Hides():
+				o.Ignore = o.Ignore && (last.Ignore || !last.Hides())
 				*last = o // nothing that it hides shows
 			case last.Kind == o.Kind && last.Source == o.Source:
-			case last.Why == "filesystem" && (last.Kind == Tmpfs || last.Kind == Home):
+			case last.Why == "filesystem" && (last.Kind == holder.Memory || last.Kind == holder.Home):
 				*last = o // a mount replaces the view's own
-			case o.Why == "filesystem" && (o.Kind == Tmpfs || o.Kind == Home):
+			case o.Why == "filesystem" && (o.Kind == holder.Memory || o.Kind == holder.Home):
 			default:
 				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
 					Message: fmt.Sprintf("destination %q is that of %s too", o.Dest, last.Why)}
@@ -158,17 +159,17 @@ func unique(ops []Op) ([]Op, error) {
 
 // check refuses mount points that bubblewrap would have to make in a directory of the host, where
 // it would fail or leave them.
-func (p *planner) check(ops []Op) error {
+func (p *planner) check(ops []holder.Op) error {
 	v := p.view()
 	for _, o := range ops {
-		if o.hides() {
+		if o.Hides() {
 			v.add(o)
 			continue
 		}
 		want := directory
-		if o.Kind == Text {
+		if o.Kind == holder.Text {
 			want = file
-		} else if o.Kind != Tmpfs && o.Kind != Home {
+		} else if o.Kind != holder.Memory && o.Kind != holder.Home {
 			e, err := p.facts.tree.lstat(o.Source)
 			if err != nil {
 				return placeError(o, err)
@@ -187,7 +188,7 @@ func (p *planner) check(ops []Op) error {
 			return placeError(o, err)
 		}
 		switch {
-		case at.kind == absent && at.host != "" && o.Kind == Text:
+		case at.kind == absent && at.host != "" && o.Kind == holder.Text:
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: o.Why,
 				Message: fmt.Sprintf("this machine has no %s on which to mount the sandbox's own", o.Dest),
 				Hint:    `create an empty one, or use filesystem = "minimal"`}
@@ -210,11 +211,11 @@ func (p *planner) check(ops []Op) error {
 }
 
 // refuseReserved refuses destinations that the engine provides.
-func refuseReserved(o Op) error {
+func refuseReserved(o holder.Op) error {
 	reserved, verb := []string{"/proc", "/dev", "/sys"}, "destination %q lies in %s, which the engine provides"
-	if o.hides() {
+	if o.Hides() {
 		reserved, verb = []string{"/proc", "/dev"}, "cannot hide %q, which lies in %s: the engine needs it"
-		if o.Kind == Hide {
+		if o.Kind == holder.Missing {
 			return nil // it does not exist
 		}
 	}
@@ -230,9 +231,9 @@ func refuseReserved(o Op) error {
 	return nil
 }
 
-func placeError(o Op, err error) error {
+func placeError(o holder.Op, err error) error {
 	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("destination %q: %v", o.Dest, err)}
-	if o.hides() {
+	if o.Hides() {
 		e.Message = fmt.Sprintf("cannot hide %q: %v", o.Dest, err)
 	}
 	if _, ok := errors.AsType[*plantedLinkError](err); ok {

@@ -11,8 +11,8 @@ import (
 
 // table turns the Spec's table, the home directory and the private temporary directories into
 // steps, parents first, each at a checked place.
-func (p *planner) table() ([]Op, error) {
-	ops := make([]Op, 0, len(p.spec.Table)+5)
+func (p *planner) table() ([]holder.Op, error) {
+	ops := make([]holder.Op, 0, len(p.spec.Table)+5)
 	taken := map[string]bool{}
 	for _, e := range append(slices.Clip(p.spec.Table), p.sockets()...) {
 		o, err := p.entry(e)
@@ -30,7 +30,7 @@ func (p *planner) table() ([]Op, error) {
 	private := func(dest string, perms uint32, why string) {
 		if !taken[dest] {
 			taken[dest] = true
-			ops = append(ops, Op{Kind: p.temporary(), Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
+			ops = append(ops, holder.Op{Kind: p.temporary(), Dest: dest, Perms: perms, Size: p.tempSize, Why: why})
 		}
 	}
 	private("/tmp", 0o1777, "filesystem")
@@ -40,7 +40,7 @@ func (p *planner) table() ([]Op, error) {
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
 		if last := &ops[len(ops)-1]; p.held.Holder && p.spec.Session.ID != "" && last.Why == "home" {
-			last.Kind = Home
+			last.Kind = holder.Home
 		}
 	}
 	if p.held.Nameserver != "" {
@@ -49,26 +49,26 @@ func (p *planner) table() ([]Op, error) {
 			"/etc/resolv.conf": "nameserver " + p.held.Nameserver + "\n",
 			"/etc/hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 		} {
-			ops = append(ops, Op{Kind: Text, Source: text, Dest: dest, Perms: 0o444, Why: "network"})
+			ops = append(ops, holder.Op{Kind: holder.Text, Source: text, Dest: dest, Perms: 0o444, Why: "network"})
 		}
 	}
 	return p.settle(ops)
 }
 
 // entry is the step of one entry of the table.
-func (p *planner) entry(e shared.Entry) (Op, error) {
-	o := Op{Kind: ROBind, Source: e.Source, Dest: e.Path, Open: true, Why: e.Why}
+func (p *planner) entry(e shared.Entry) (holder.Op, error) {
+	o := holder.Op{Kind: holder.ReadOnlyBind, Source: e.Source, Dest: e.Path, Why: e.Why}
 	switch e.Access {
 	case shared.Hidden:
-		o.Kind, o.Open, o.Ignore = Hide, false, e.Missing == shared.MissingIgnore
+		o.Kind, o.Ignore = holder.Missing, e.Missing == shared.MissingIgnore
 	case shared.ReadWrite:
-		o.Kind = Bind
+		o.Kind = holder.Bind
 	case shared.Private:
-		o.Kind, o.Perms, o.Size, o.Open = Tmpfs, 0o755, p.tempSize, false
+		o.Kind, o.Perms, o.Size = holder.Memory, 0o755, p.tempSize
 	case shared.Overlay:
 		reason := p.held.Overlay(e.Source)
 		if reason == "" {
-			o.Kind, o.Open = Overlay, false
+			o.Kind = holder.Overlay
 		} else if !e.Degradable {
 			return o, &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: "no overlay of " + e.Source + ": " + reason}
 		}
@@ -78,11 +78,11 @@ func (p *planner) entry(e shared.Entry) (Op, error) {
 
 // temporary is the kind of memory that commands write to: commands that share processes meet there,
 // by sockets and pid files.
-func (p *planner) temporary() Kind {
+func (p *planner) temporary() holder.Kind {
 	if p.spec.Session.Processes {
-		return Home
+		return holder.Home
 	}
-	return Tmpfs
+	return holder.Memory
 }
 
 // ownVarTmp reports whether /var/tmp has a mount of its own. The minimal view saves one with a link

@@ -3,6 +3,7 @@ package mountplan
 import (
 	"path"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -77,16 +78,16 @@ const (
 )
 
 // add records what o makes.
-func (v *view) add(o Op) {
-	l := layer{source: o.Source, hides: o.hides()}
+func (v *view) add(o holder.Op) {
+	l := layer{source: o.Source, hides: o.Hides()}
 	switch o.Kind {
-	case ROBind, Bind, Overlay:
+	case holder.ReadOnlyBind, holder.Bind, holder.Overlay:
 		l.kind = bound
-	case Symlink:
+	case holder.Symlink:
 		l.kind = linked
-	case File, Text, MaskFile:
+	case holder.File, holder.Text, holder.HideFile:
 		l.kind = freshDoc
-	case RemountRO, Hide:
+	case holder.ReadOnly, holder.Missing:
 		return
 	}
 	v.layers.put(o.Dest, l)
