@@ -68,7 +68,7 @@ func (d *driver) PluginInfo(context.Context, *baseproto.PluginInfoRequest) (*bas
 }
 
 func (d *driver) ConfigSchema(context.Context, *baseproto.ConfigSchemaRequest) (*baseproto.ConfigSchemaResponse, error) {
-	return &baseproto.ConfigSchemaResponse{Spec: schema(agentAttrs)}, nil
+	return &baseproto.ConfigSchemaResponse{Spec: schema(agentConfig{}, "definitions", "sandboxes")}, nil
 }
 
 func (d *driver) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (*baseproto.SetConfigResponse, error) {
@@ -83,7 +83,7 @@ func (d *driver) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (
 }
 
 func (d *driver) TaskConfigSchema(context.Context, *proto.TaskConfigSchemaRequest) (*proto.TaskConfigSchemaResponse, error) {
-	return &proto.TaskConfigSchemaResponse{Spec: schema(jobAttrs)}, nil
+	return &proto.TaskConfigSchemaResponse{Spec: schema(jobConfig{})}, nil
 }
 
 func (d *driver) Capabilities(context.Context, *proto.CapabilitiesRequest) (*proto.CapabilitiesResponse, error) {

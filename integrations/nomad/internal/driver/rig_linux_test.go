@@ -105,7 +105,7 @@ func (r *rig) startDriver() {
 
 func (r *rig) configure(sandboxes ...string) error {
 	_, err := r.base.SetConfig(r.Context(), &baseproto.SetConfigRequest{PluginApiVersion: apiVersion,
-		MsgpackConfig: encode(r, agentAttrs, map[string]cty.Value{"definitions": cty.StringVal(r.dir + "/sandboxes.hcl"), "sandboxes": words(sandboxes...)})})
+		MsgpackConfig: encode(r, agentConfig{}, map[string]cty.Value{"definitions": cty.StringVal(r.dir + "/sandboxes.hcl"), "sandboxes": words(sandboxes...)})})
 	return err
 }
 
@@ -123,7 +123,7 @@ func (r *rig) task(values map[string]cty.Value) *job {
 	r.Helper()
 	id := rand.Text()
 	alloc := filepath.Join(r.dir, id)
-	j := &job{rig: r, config: &proto.TaskConfig{Id: id, Name: "t", AllocId: id, AllocDir: alloc, MsgpackDriverConfig: encode(r, jobAttrs, values),
+	j := &job{rig: r, config: &proto.TaskConfig{Id: id, Name: "t", AllocId: id, AllocDir: alloc, MsgpackDriverConfig: encode(r, jobConfig{}, values),
 		Env: map[string]string{"NOMAD_TASK_DIR": "/local", "NOMAD_ALLOC_DIR": "/alloc", "NOMAD_SECRETS_DIR": "/secrets"}}}
 	for _, dir := range []string{"alloc/logs", "alloc/data", "t/local", "t/secrets"} {
 		if err := os.MkdirAll(filepath.Join(alloc, dir), 0o777); err != nil {

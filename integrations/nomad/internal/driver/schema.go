@@ -33,36 +33,31 @@ type jobConfig struct {
 	CPUHardLimit *bool `cty:"cpu_hard_limit"`
 }
 
-// An attr is an attribute of one of those blocks.
-type attr struct {
-	name     string
-	of       cty.Type
-	required bool
+// typeOf is the type of a block that is decoded into a struct.
+func typeOf(block any) cty.Type {
+	t, err := gocty.ImpliedType(block)
+	if err != nil {
+		panic(err)
+	}
+	return t
 }
 
-var (
-	agentAttrs = []attr{{"definitions", cty.String, true}, {"sandboxes", cty.List(cty.String), true}, {"publish", cty.Bool, false}}
-	jobAttrs   = []attr{{"sandbox", cty.String, false}, {"command", cty.String, false}, {"args", cty.List(cty.String), false},
-		{"script", cty.String, false}, {"network", cty.List(cty.String), false}, {"cpu_hard_limit", cty.Bool, false}}
-	typeNames = map[string]string{"string": "string", "bool": "bool", "list of string": "list(string)"}
-)
-
-// schema returns the attributes for Nomad.
-func schema(attrs []attr) *hclspec.Spec {
+// schema returns the attributes of a block for Nomad.
+func schema(block any, required ...string) *hclspec.Spec {
 	object := map[string]*hclspec.Spec{}
-	for _, a := range attrs {
-		object[a.name] = hclspec.AttrSpec(&hclspec.Attr{Name: a.name, Type: typeNames[a.of.FriendlyName()], Required: a.required})
+	for name, of := range typeOf(block).AttributeTypes() {
+		kind := of.FriendlyName()
+		if of.IsListType() {
+			kind = "list(" + of.ElementType().FriendlyName() + ")"
+		}
+		object[name] = hclspec.AttrSpec(&hclspec.Attr{Name: name, Type: kind, Required: slices.Contains(required, name)})
 	}
 	return hclspec.ObjectSpec(&hclspec.Object{Attributes: object})
 }
 
 // decode reads a block that Nomad has parsed by its schema.
-func decode(data []byte, attrs []attr, into any) error {
-	types := map[string]cty.Type{}
-	for _, a := range attrs {
-		types[a.name] = a.of
-	}
-	value, err := msgpack.Unmarshal(data, cty.Object(types))
+func decode(data []byte, into any) error {
+	value, err := msgpack.Unmarshal(data, typeOf(into))
 	if err == nil && (!value.IsKnown() || value.IsNull()) {
 		err = fmt.Errorf("it is empty")
 	}
@@ -76,7 +71,7 @@ func decode(data []byte, attrs []attr, into any) error {
 }
 
 func decodeAgent(data []byte) (c agentConfig, err error) {
-	if err := decode(data, agentAttrs, &c); err != nil {
+	if err := decode(data, &c); err != nil {
 		return c, err
 	}
 	switch {

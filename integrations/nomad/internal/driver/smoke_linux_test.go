@@ -226,7 +226,7 @@ func TestPublish(t *testing.T) {
 	if err := j.tryStart(); err == nil || !strings.Contains(err.Error(), `network.port "web"`) {
 		t.Errorf("a port that the operator does not allow: %v", err)
 	}
-	if _, err := r.base.SetConfig(t.Context(), &baseproto.SetConfigRequest{MsgpackConfig: encode(t, agentAttrs,
+	if _, err := r.base.SetConfig(t.Context(), &baseproto.SetConfigRequest{MsgpackConfig: encode(t, agentConfig{},
 		map[string]cty.Value{"definitions": cty.StringVal(r.dir + "/sandboxes.hcl"), "sandboxes": words("plain"), "publish": cty.True})}); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type plan struct {
 // name in the job.
 func translate(agent agentConfig, definitions map[string]host.Definition, processors int, task *proto.TaskConfig) (p plan, err error) {
 	var job jobConfig
-	if err := decode(task.MsgpackDriverConfig, jobAttrs, &job); err != nil {
+	if err := decode(task.MsgpackDriverConfig, &job); err != nil {
 		return p, err
 	}
 	p.Sandbox = agent.Sandboxes[0]

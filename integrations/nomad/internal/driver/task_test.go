@@ -17,16 +17,16 @@ import (
 )
 
 // encode gives a block as Nomad sends it: what is left out is null.
-func encode(t testing.TB, attrs []attr, values map[string]cty.Value) []byte {
+func encode(t testing.TB, block any, values map[string]cty.Value) []byte {
 	t.Helper()
-	types, all := map[string]cty.Type{}, map[string]cty.Value{}
-	for _, a := range attrs {
-		types[a.name], all[a.name] = a.of, cty.NullVal(a.of)
-		if v, ok := values[a.name]; ok {
-			all[a.name] = v
+	all := map[string]cty.Value{}
+	for name, of := range typeOf(block).AttributeTypes() {
+		all[name] = cty.NullVal(of)
+		if v, ok := values[name]; ok {
+			all[name] = v
 		}
 	}
-	data, err := msgpack.Marshal(cty.ObjectVal(all), cty.Object(types))
+	data, err := msgpack.Marshal(cty.ObjectVal(all), typeOf(block))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestAgentConfig(t *testing.T) {
 		`definitions: "sbx.hcl" is not an abs`: {"definitions": cty.StringVal("sbx.hcl"), "sandboxes": words("a")},
 		"sandboxes: list the names":            {"definitions": cty.StringVal("/etc/sbx.hcl"), "sandboxes": words()},
 	} {
-		c, err := decodeAgent(encode(t, agentAttrs, block))
+		c, err := decodeAgent(encode(t, agentConfig{}, block))
 		switch {
 		case want == "" && (err != nil || c.Definitions != "/etc/sbx.hcl" || !slices.Equal(c.Sandboxes, []string{"a", "b"}) || !*c.Publish):
 			t.Errorf("%+v, %v", c, err)
@@ -59,7 +59,7 @@ func TestAgentConfig(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	for _, data := range [][]byte{nil, {0xc0}, []byte("text"), encode(t, jobAttrs, nil)} {
+	for _, data := range [][]byte{nil, {0xc0}, []byte("text"), encode(t, jobConfig{}, nil)} {
 		if c, err := decodeAgent(data); err == nil {
 			t.Errorf("%q is %+v", data, c)
 		}
@@ -68,15 +68,15 @@ func TestAgentConfig(t *testing.T) {
 
 // Nothing that comes of the wire panics, and what is read is a config.
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(f, jobAttrs, map[string]cty.Value{"command": cty.StringVal("ls"), "args": words("-l")}))
-	f.Add(encode(f, agentAttrs, map[string]cty.Value{"definitions": cty.StringVal("/x"), "sandboxes": words("a")}))
+	f.Add(encode(f, jobConfig{}, map[string]cty.Value{"command": cty.StringVal("ls"), "args": words("-l")}))
+	f.Add(encode(f, agentConfig{}, map[string]cty.Value{"definitions": cty.StringVal("/x"), "sandboxes": words("a")}))
 	f.Add([]byte{0xc0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if c, err := decodeAgent(data); err == nil && (c.Definitions[0] != '/' || len(c.Sandboxes) == 0) {
 			t.Errorf("%+v", c)
 		}
 		var job jobConfig
-		decode(data, jobAttrs, &job)
+		decode(data, &job)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestTranslate(t *testing.T) {
 			}
 			task := &tt.task
 			task.AllocDir, task.Name = "/a", "t"
-			task.MsgpackDriverConfig = encode(t, jobAttrs, tt.job)
+			task.MsgpackDriverConfig = encode(t, jobConfig{}, tt.job)
 			got, err := translate(agent, definitions, 4, task)
 			if tt.refused != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tt.refused) {
