@@ -60,9 +60,9 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 	for name, def := range o.Sandboxes {
 		if !slices.Contains(p.sandboxes, name) {
 			o.OtherBinds = append(o.OtherBinds, def.BindPaths...)
+			delete(o.Sandboxes, name)
 		}
 	}
-	o.Sandboxes = keep(o.Sandboxes, p.sandboxes)
 	o.DefaultSandbox = p.sandboxes[0]
 	// Nothing runs without isolation: neither by a fallback, nor by an approval, nor by name.
 	o.Approvals.Mode, o.Approvals.ModeOrigin, o.Approvals.AllowBypass, o.Approver = policy.ModeDeny, "the server for agents", false, nil
@@ -87,14 +87,6 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
 	}
 	return p, p.findRoots(ctx, says.Directories, c.Dir)
-}
-
-func keep(all map[string]host.Definition, names []string) map[string]host.Definition {
-	kept := make(map[string]host.Definition, len(names))
-	for _, name := range names {
-		kept[name] = all[name]
-	}
-	return kept
 }
 
 // findRoots finds the workspaces that commands may use.
