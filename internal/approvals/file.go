@@ -50,7 +50,7 @@ func (d document) openDir() (*os.File, error) {
 	}
 	if reason := foreign(&st); reason != "" {
 		dir.Close()
-		return nil, &TamperedError{Path: d.dir, Reason: reason}
+		return nil, tampered(d.dir, reason)
 	}
 	return dir, nil
 }

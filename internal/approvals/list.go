@@ -13,17 +13,9 @@ import (
 // have written it, or because it is invalid.
 var ErrTampered = errors.New("counts as empty and is left as it is")
 
-// TamperedError says which file counts as empty, and why. It unwraps to ErrTampered.
-type TamperedError struct {
-	Path   string
-	Reason string
+func tampered(path, reason string) error {
+	return fmt.Errorf("%s %s: it %w; look at it, and remove or repair it", path, reason, ErrTampered)
 }
-
-func (e *TamperedError) Error() string {
-	return fmt.Sprintf("%s %s: it %v; look at it, and remove or repair it", e.Path, e.Reason, ErrTampered)
-}
-
-func (e *TamperedError) Unwrap() error { return ErrTampered }
 
 // document is one file of a store.
 type document struct {
@@ -33,7 +25,7 @@ type document struct {
 func (d document) path() string { return filepath.Join(d.dir, d.name) }
 
 func (d document) tampered(format string, args ...any) error {
-	return &TamperedError{Path: d.path(), Reason: fmt.Sprintf(format, args...)}
+	return tampered(d.path(), fmt.Sprintf(format, args...))
 }
 
 // listFile is a document that holds a list of T under a name.

@@ -110,7 +110,7 @@ func (s *Store) approvals() listFile[Approval, *Approval] {
 }
 
 // Find returns the approval for a command in a session; nil if there is none. It uses up an
-// approval of the scope once. If the error is a TamperedError, there is no approval, and the user
+// approval of the scope once. If the error wraps ErrTampered, there is no approval, and the user
 // should see the error.
 func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, error) {
 	found, err := s.Peek(key, session)
