@@ -62,7 +62,7 @@ var rules = []rule{
 	{packages: "internal/audit", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/frame", others: []string{"golang.org/x/sys"}},
 	{packages: "internal/proc", others: []string{"golang.org/x/sys"}},
-	{packages: "internal/engine/holder", ours: []string{"internal/frame", "internal/proc"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/engine/holder", ours: []string{"internal/frame", "internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/containerinit", ours: []string{"internal/frame", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/orphans", ours: []string{"internal/proc", "internal/engine/sandboxinit"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/sandboxinit/confine", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},

@@ -10,17 +10,22 @@ import (
 // symlink. os.Root and RESOLVE_BENEATH are not enough: they follow symlinks that stay below the
 // root, and these can lead into a read-only root nested in it or to a sensitive name.
 func OpenNoSymlinks(path string, flag int, perm uint32) (int, error) {
+	return OpenNoSymlinksAt(unix.AT_FDCWD, path, flag, perm)
+}
+
+// OpenNoSymlinksAt is OpenNoSymlinks for a clean path beneath dir, too.
+func OpenNoSymlinksAt(dir int, path string, flag int, perm uint32) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flag), Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	if flag&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm)
 	}
 	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+		fd, err := unix.Openat2(dir, path, &how)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err == unix.ENOSYS || err == unix.EPERM && !openat2Works():
-			return openStepwise(path, flag, perm)
+			return openStepwise(dir, path, flag, perm)
 		}
 		return fd, err
 	}

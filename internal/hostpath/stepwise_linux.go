@@ -6,14 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openStepwise is OpenNoSymlinks without openat2: one openat for each component, and each refuses a
-// symlink.
-func openStepwise(path string, flag int, perm uint32) (int, error) {
-	dir, err := unix.Open("/", LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// openStepwise is OpenNoSymlinksAt without openat2: one openat for each component, and each refuses
+// a symlink.
+func openStepwise(dir int, path string, flag int, perm uint32) (int, error) {
+	rest, absolute := strings.CutPrefix(path, "/")
+	top := "."
+	if absolute {
+		top = "/"
+	}
+	dir, err := unix.Openat(dir, top, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	rest := strings.TrimPrefix(path, "/")
 	for {
 		name, tail, more := strings.Cut(rest, "/")
 		if name == "" {

@@ -7,8 +7,8 @@
 // mounts; see [Make].
 //
 // Both ends are here: [Connect] for an engine, [Main] for the process, which is a program that
-// called sandboxinit.Hook, executed again. The package uses only the standard library and x/sys: it
-// is part of the init's lean binary.
+// called sandboxinit.Hook, executed again. Of other libraries, the package uses only x/sys: it is
+// part of the init's lean binary.
 //
 // # The files
 //

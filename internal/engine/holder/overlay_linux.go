@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // An overlay is one kernel mount for a session, for all its definitions and commands: two mounts of
@@ -220,44 +222,18 @@ func makeDirs(dir int, names ...string) (int, *MountError) {
 // openSource opens a path of the host. No component may be a symlink: the path was resolved before,
 // so a symlink was planted since.
 func openSource(path string) (int, error) {
-	relative := path[1:]
-	relative = cmp.Or(relative, ".")
 	host, err := unix.Open(Host, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(host)
-	return openBeneath(host, relative)
+	return openBeneath(host, cmp.Or(path[1:], "."))
 }
 
-// openBeneath walks from dir and goes neither up nor through a link.
+// openBeneath walks from dir and goes neither up nor through a link. It may return a link itself.
 func openBeneath(dir int, relative string) (int, error) {
-	const flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
-	for {
-		fd, err := unix.Openat2(dir, relative, &unix.OpenHow{
-			Flags:   flags,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		})
-		if err == unix.ENOSYS {
-			break // as in another sandbox, whose filter sees no flags there
-		}
-		if err != unix.EINTR && err != unix.EAGAIN {
-			return fd, err
-		}
+	if !filepath.IsLocal(relative) {
+		return -1, unix.EXDEV
 	}
-	at, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	for name := range strings.SplitSeq(relative, "/") {
-		if err != nil || name == ".." {
-			return -1, cmp.Or(err, error(unix.EXDEV))
-		}
-		var st unix.Stat_t
-		above := at
-		at, err = unix.Openat(above, name, flags, 0)
-		unix.Close(above)
-		if err == nil && unix.Fstat(at, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			unix.Close(at)
-			err = unix.ELOOP
-		}
-	}
-	return at, err
+	return hostpath.OpenNoSymlinksAt(dir, relative, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
