@@ -213,7 +213,7 @@ func (s *Solitude) build(plan Plan, sources []string) (overlays []int, failed *M
 	if s.failed != nil {
 		return nil, s.failed
 	}
-	ops, err := decodePlan([]byte(plan.encoded))
+	ops, err := plan.ops()
 	if err != nil {
 		return nil, mountError("reading the plan", err)
 	}

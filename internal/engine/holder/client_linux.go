@@ -147,7 +147,7 @@ type Start struct {
 }
 
 func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
-	m := &run{plan: s.Plan.encoded, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
+	m := &run{plan: s.Plan, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
 		umask: c.umask, grouped: s.Group != nil}
 	if s.Joins != nil && s.Joins.client != c {
 		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)

@@ -19,7 +19,6 @@ import (
 type covers struct {
 	server  *server
 	tree    *tree
-	ops     []Op
 	changes *os.File // of the directories, by inotify
 
 	// For the tree's thread.
@@ -43,15 +42,10 @@ func (t *tree) follow(s *server, g *group) *MountError {
 		if err != nil {
 			return mountError("watching the mounts of a tree", err)
 		}
-		ops, err := decodePlan([]byte(t.plan))
-		if err != nil {
-			unix.Close(fd)
-			return mountError("reading the plan", err)
-		}
-		t.covers = &covers{server: s, tree: t, ops: ops, changes: os.NewFile(uintptr(fd), "changes"), watched: map[int32]map[string][]int{}, groups: map[*group]bool{}}
-		for i := range ops {
+		t.covers = &covers{server: s, tree: t, changes: os.NewFile(uintptr(fd), "changes"), watched: map[int32]map[string][]int{}, groups: map[*group]bool{}}
+		for i := range t.ops {
 			if err := t.covers.watch(i); err != nil {
-				g.report(ops[i].Dest, mountError("watching", err))
+				g.report(t.ops[i].Dest, mountError("watching", err))
 				break // too many for this user
 			}
 		}
@@ -80,7 +74,7 @@ func covering(o Op) bool {
 
 // watch watches the directory of a step's path.
 func (c *covers) watch(step int) error {
-	o, b := c.ops[step], c.tree.built
+	o, b := c.tree.ops[step], c.tree.built
 	if !covering(o) {
 		return nil
 	}
@@ -146,7 +140,7 @@ func (c *covers) putBack(events []byte) {
 		}
 		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:size], "\x00")
 		for _, step := range c.watched[wd][string(name)] {
-			places[c.ops[step].Dest] = true
+			places[c.tree.ops[step].Dest] = true
 		}
 		if mask&unix.IN_Q_OVERFLOW != 0 {
 			places["/"] = true // it may be any path
@@ -156,7 +150,7 @@ func (c *covers) putBack(events []byte) {
 	if len(places) == 0 {
 		return
 	}
-	for i, o := range c.ops {
+	for i, o := range c.tree.ops {
 		if !covering(o) || !inPlaces(places, o.Dest) {
 			continue
 		}

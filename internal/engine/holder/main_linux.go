@@ -31,7 +31,7 @@ func Main(args []string) int {
 		return proc.Failed
 	}
 	failed := apart(args[3:])
-	s := &server{clients: map[*client]bool{}, trees: map[string]*tree{}, over: make(chan struct{})}
+	s := &server{clients: map[*client]bool{}, trees: map[Plan]*tree{}, over: make(chan struct{})}
 	switch {
 	case failed != nil:
 	case args[2] == alone:

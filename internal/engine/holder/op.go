@@ -93,14 +93,22 @@ type Op struct {
 // Hides reports whether the step hides what is at Dest.
 func (o *Op) Hides() bool { return o.Kind == Missing || o.Kind == HideFile || o.Kind == HideDirectory }
 
-// A Plan is an encoded list of steps.
-type Plan struct{ encoded string }
+// A Plan is an encoded list of steps. Equal ones are one prepared tree.
+type Plan string
 
-// NewPlan encodes steps. Equal steps are one prepared tree.
-func NewPlan(ops []Op) Plan { return Plan{string(encodePlan(ops))} }
+// NewPlan encodes steps.
+func NewPlan(ops []Op) Plan { return Plan(frame.Payload((*steps)(&ops))) }
+
+// ops decodes them; an empty plan has none.
+func (p Plan) ops() (ops []Op, err error) {
+	if p != "" {
+		err = frame.Decode([]byte(p), (*steps)(&ops))
+	}
+	return ops, err
+}
 
 // Fields implements [frame.Message]; the steps are checked when they are made.
-func (p *Plan) Fields(c *frame.Codec) { c.Text(&p.encoded) }
+func (p *Plan) Fields(c *frame.Codec) { c.Text((*string)(p)) }
 
 // A Sandbox is what an init has for itself; see [Make].
 type Sandbox struct {
@@ -126,8 +134,8 @@ type Sandbox struct {
 func (b *Sandbox) Fields(c *frame.Codec) {
 	c.Texts(&b.Starter)
 	frame.Int(c, &b.Namespaces)
-	c.Text(&b.Steps.encoded)
-	c.Text(&b.Tree.encoded)
+	b.Steps.Fields(c)
+	b.Tree.Fields(c)
 	c.Flag(&b.Member)
 	c.Flag(&b.Resets)
 	c.Texts(&b.Groups)

@@ -26,7 +26,7 @@ func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, 
 	if failed := apart(box.Starter); failed != nil {
 		return -1, failed
 	}
-	steps, err := decodePlan([]byte(box.Steps.encoded))
+	steps, err := box.Steps.ops()
 	if err != nil {
 		return -1, mountError("reading the steps of a sandbox", err)
 	}

@@ -26,7 +26,7 @@ type server struct {
 
 	mu      sync.Mutex
 	clients map[*client]bool
-	trees   map[string]*tree // by plan
+	trees   map[Plan]*tree // by plan
 	clock   uint64
 	closed  bool
 }
@@ -140,7 +140,7 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 	var m frame.Message
 	switch {
 	case kind == msgTree && about == nil:
-		m = &Plan{}
+		m = new(Plan)
 	case kind == msgOverlay && about == nil:
 		m = &overlayOf{}
 	case kind == msgSame && about != nil:
@@ -156,7 +156,7 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 	if m, ok := m.(*Plan); ok {
 		c.alive.Go(func() {
 			// A failure repeats for the starter of an init in it, who receives it.
-			if t, failed := c.server.enter(m.encoded, false); failed == nil {
+			if t, failed := c.server.enter(*m, false); failed == nil {
 				c.server.exit(t)
 			}
 		})
@@ -329,7 +329,7 @@ func reap(pid int) (status syscall.WaitStatus) {
 
 // enter returns the tree of a plan, a new or an existing one, and counts one more user. With look,
 // it checks an existing one.
-func (s *server) enter(plan string, look bool) (*tree, *MountError) {
+func (s *server) enter(plan Plan, look bool) (*tree, *MountError) {
 	for {
 		t, fresh := s.take(plan)
 		<-t.ready
@@ -351,7 +351,7 @@ func (s *server) enter(plan string, look bool) (*tree, *MountError) {
 	}
 }
 
-func (s *server) take(plan string) (t *tree, fresh bool) {
+func (s *server) take(plan Plan) (t *tree, fresh bool) {
 	s.mu.Lock()
 	if s.space.watch.changed() {
 		for _, old := range s.trees {

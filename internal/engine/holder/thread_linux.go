@@ -9,7 +9,8 @@ import (
 // tree is one prepared tree: an OS thread with a mount namespace of its own. It forks inits, so
 // that they see this tree, and die with it.
 type tree struct {
-	plan   string
+	plan   Plan
+	ops    []Op
 	thread *proc.Thread // nil if failed is not
 	built  *builder
 	// covers restores mounts that the host removes, if sandboxes follow the tree; for its thread.
@@ -25,15 +26,15 @@ type tree struct {
 
 // make builds the tree.
 func (t *tree) make(s *space) (failed *MountError) {
-	ops, err := decodePlan([]byte(t.plan))
-	if err != nil {
+	var err error
+	if t.ops, err = t.plan.ops(); err != nil {
 		return mountError("reading the plan", err)
 	}
-	if failed = s.prepare(ops); failed != nil {
+	if failed = s.prepare(t.ops); failed != nil {
 		return failed
 	}
 	t.thread, failed = newThread(unix.CLONE_NEWNS, func() (failed *MountError) {
-		t.built, failed = s.build(ops)
+		t.built, failed = s.build(t.ops)
 		return failed
 	})
 	return failed

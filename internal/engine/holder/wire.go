@@ -50,16 +50,6 @@ func (s *steps) Fields(c *frame.Codec) {
 	}
 }
 
-func encodePlan(ops []Op) []byte { return frame.Payload((*steps)(&ops)) }
-
-// decodePlan decodes a plan; an empty one has no steps.
-func decodePlan(b []byte) (ops []Op, err error) {
-	if len(b) > 0 {
-		err = frame.Decode(b, (*steps)(&ops))
-	}
-	return ops, err
-}
-
 // A number is in the first message, and after a proof, the version, in done the pid or 0, in exit the wait status.
 type number struct{ value uint32 }
 
@@ -74,7 +64,7 @@ func (m *proof) Fields(c *frame.Codec) { c.Text(&m.secret) }
 // A run is the request to start an init.
 type run struct {
 	umask uint32 // of the init, and so of the command
-	plan  string // encoded: equal plans are equal strings
+	plan  Plan
 	argv  []string
 
 	namespaces uint32   // of its sandbox
@@ -92,7 +82,7 @@ func (m *run) Fields(c *frame.Codec) {
 	c.Flag(&m.grouped)
 	c.Flag(&m.first)
 	c.Flag(&m.ahead)
-	c.Text(&m.plan)
+	m.plan.Fields(c)
 	c.Texts(&m.argv)
 	c.Texts(&m.overlays)
 	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files >= frame.MaxFiles || m.grouped && m.files == 0 {

@@ -14,7 +14,7 @@ import (
 func TestWire(t *testing.T) {
 	t.Parallel()
 	ops := []Op{{}, {Kind: Bind, Source: "/a\nb", Dest: "/0/\xff", Perms: 0o755, Size: 1 << 40}, {Kind: HideDirectory, Dest: strings.Repeat("x", 70000)}}
-	got, err := decodePlan(encodePlan(ops))
+	got, err := NewPlan(ops).ops()
 	if err != nil || !slices.Equal(got, ops) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -38,7 +38,7 @@ func TestWire(t *testing.T) {
 // messages are one of each kind.
 func messages(ops []Op) []frame.Message {
 	return []frame.Message{
-		&run{umask: 0o27, plan: string(encodePlan(ops)), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
+		&run{umask: 0o27, plan: NewPlan(ops), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
 		&run{argv: []string{"init"}, ahead: true},
 		&MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true},
 		&overlayOf{"/s", true},
@@ -53,7 +53,7 @@ func messages(ops []Op) []frame.Message {
 
 func FuzzDecode(f *testing.F) {
 	ops := []Op{{Kind: Root, Dest: "/0"}, {Kind: File, Source: "/etc/passwd", Dest: "/0/etc/passwd", Perms: 0o444}}
-	f.Add(encodePlan(ops))
+	f.Add([]byte(NewPlan(ops)))
 	for _, m := range messages(ops) {
 		f.Add(frame.Payload(m))
 	}
