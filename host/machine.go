@@ -72,7 +72,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		root, dir = discovered, o.Dir
 	}
 	roots := workspace.Options{Root: root, Dir: dir, Readable: o.Workspace.Readable, Writable: o.Workspace.Writable,
-		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, DenySensitive: o.HideSensitive, Written: h.writableDir}
+		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, Written: h.writableDir}
 	ws, err := workspace.New(roots)
 	if err != nil {
 		return fmt.Errorf("workspace.%w", err)
@@ -152,9 +152,8 @@ func (h *Host) openRecords() (records []view.HostPath, err error) {
 	return records, nil
 }
 
-// Workspace resolves paths as commands see them: with WorkspaceOptions.Temp, ResolveForRead("/tmp/x")
-// finds the file that a command calls /tmp/x. For a path in an overlay, such as an extra readable
-// root or a toolchain, it finds the host's file; a command may have changed it for its session.
+// Workspace has the roots of the workspace. With WorkspaceOptions.Temp, its TempAlias is the
+// directory that commands call /tmp.
 func (h *Host) Workspace() *workspace.Workspace { return h.machine.Workspace }
 
 // Root is the resolved directory of the workspace.

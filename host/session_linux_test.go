@@ -39,18 +39,14 @@ func TestTempLastsForTheSession(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir() + "/sessions"
 	h := newHost(t, withTemp(base, ""))
-	if inside, err := h.Workspace().ResolveForWrite("/tmp/given"); err != nil {
-		t.Error(err)
-	} else if err := os.WriteFile(inside, []byte("from outside"), 0o644); err != nil {
+	temp := h.Workspace().TempAlias()
+	if err := os.WriteFile(temp+"/given", []byte("from outside"), 0o644); err != nil {
 		t.Error(err)
 	}
 	if got := output(t, h, "fast", "cat /tmp/given; mkdir /tmp/d; echo made >/tmp/d/f"); got != "from outside" {
 		t.Errorf("got %q", got)
 	}
-	made, err := h.Workspace().ResolveForRead("/tmp/d/f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := temp + "/d/f"
 	if text, err := os.ReadFile(made); err != nil || string(text) != "made\n" {
 		t.Errorf("%s: %q, %v", made, text, err)
 	}
@@ -66,9 +62,6 @@ func TestTempLastsForTheSession(t *testing.T) {
 	report := cmd.Report()
 	if report.Session.Name != "" || filepath.Dir(report.Session.Dir) != base || len(report.Degraded) != 0 {
 		t.Errorf("%+v", report)
-	}
-	if _, err := h.Workspace().ResolveForRead("/tmp/../etc/passwd"); err == nil {
-		t.Error("a path out of /tmp is found")
 	}
 	if err := h.Close(); err != nil {
 		t.Error(err)
@@ -360,10 +353,7 @@ func TestSessionOfTheOwner(t *testing.T) {
 	if got := output(t, h, "fast", "echo x >/tmp/f; id -u; stat -c %u /tmp /tmp/f"); got != strings.Repeat(fmt.Sprintln(uid), 3) {
 		t.Errorf("got %q", got)
 	}
-	dir, err := h.Workspace().ResolveForRead("/tmp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := h.Workspace().TempAlias()
 	for path, want := range map[string]uint32{dir: uid, filepath.Dir(dir): 0, filepath.Dir(dir) + "/lock": 0} {
 		if info, err := os.Lstat(path); err != nil || info.Sys().(*syscall.Stat_t).Uid != want {
 			t.Errorf("%s: %v, %v, want owner %d", path, info, err, want)

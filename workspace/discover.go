@@ -22,11 +22,8 @@ import (
 // nor root, because anybody can put one in a shared directory and so widen the project; and one in
 // a directory that New refuses as a root, because a home kept in git is not a project.
 func Discover(dir, home string) (string, error) {
-	if err := checkSpelling(dir); err != nil {
-		return "", fmt.Errorf("discover: %w", err)
-	}
-	if !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("discover: %q is not absolute: %w", dir, ErrInvalidPath)
+	if !filepath.IsAbs(dir) || strings.IndexByte(dir, 0) >= 0 {
+		return "", fmt.Errorf("discover: %q is not an absolute path: %w", dir, ErrInvalidPath)
 	}
 	start, err := filepath.EvalSymlinks(dir)
 	if err != nil {

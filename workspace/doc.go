@@ -3,15 +3,9 @@
 // # What it promises
 //
 // A [Workspace] has a project root and any number of further roots, read-only or read-write, all
-// resolved once by [New]. [Workspace.ResolveForRead] and [Workspace.ResolveForWrite] return the
-// absolute path without symlinks, and refuse a path that leaves every root, by "..", symlinks,
-// dangling symlinks, chains of them, or components that do not exist yet. They compare components,
-// so /a/b-evil is not inside /a/b.
-//
-// Their results are true only at the moment of the call: other programs in a workspace may swap a
-// directory for a symlink at any time. To stay in the roots, use [Workspace.Open] or
-// [Workspace.OpenFile], in which the kernel follows no symlink, and do not give a resolved path to
-// package os.
+// resolved once by [New]. [Workspace.ResolveDir] refuses a directory that leaves every root. It
+// compares components, so /a/b-evil is not inside /a/b. Its result is true only at the moment of the
+// call: to open files in a root that commands write to, use [os.Root].
 //
 // [GitDirs] finds the git directories of a worktree or submodule, [Workspace.GitControls] what a
 // git on the host obeys there, and [Workspace.Identity] the git identity at the root.
@@ -25,7 +19,6 @@
 //
 // # What it does not promise
 //
-// A hard link looks like the file itself: a second name, inside a root, of a file outside passes.
 // Mount points inside a root are part of it. On a case-insensitive file system a path must spell
 // its root as the root was given; other spellings are refused.
 //

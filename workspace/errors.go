@@ -6,21 +6,11 @@ import "errors"
 var (
 	// ErrOutside: the path leads to no root.
 	ErrOutside = errors.New("outside the workspace's roots")
-	// ErrReadOnlyRoot: a write to a path whose innermost root is read-only.
-	ErrReadOnlyRoot = errors.New("in a read-only root")
-	// ErrSensitive: the path, or a link in it, has a sensitive name (.env, .env.*) and
-	// Options.DenySensitive is set.
-	ErrSensitive = errors.New("sensitive file")
 	// ErrInvalidPath: an empty path or one with a NUL byte.
 	ErrInvalidPath = errors.New("invalid path")
-	// ErrNameTooLong: a component over 255 bytes or a path over 4095.
-	ErrNameTooLong = errors.New("name too long")
-	// ErrLoop: the path has more than 40 symlinks. It comes with syscall.ELOOP.
-	ErrLoop = errors.New("too many symlinks")
-	// ErrChanged: a symlink appeared in the path between check and open.
-	ErrChanged = errors.New("path changed while it was being opened")
-	// ErrNotRegular: neither a regular file nor a directory. To open a fifo or a device that a
-	// workspace has planted may block or have side effects.
+	// ErrChanged: a file changed again and again while it was read.
+	ErrChanged = errors.New("path changed while it was read")
+	// ErrNotRegular: a root is neither a regular file nor a directory.
 	ErrNotRegular = errors.New("not a regular file or directory")
 	// ErrRefusedRoot: the directory is too broad, or belongs to the system, so it cannot be a
 	// project root or a writable root.

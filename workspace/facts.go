@@ -1,6 +1,9 @@
 package workspace
 
-import "strings"
+import (
+	"runtime"
+	"strings"
+)
 
 // RootDir describes one root of a workspace.
 type RootDir struct {
@@ -54,7 +57,10 @@ const SelfCommonDir = ".\n"
 // Sensitive reports whether a file of this name probably has secrets: .env and names that begin
 // with ".env.".
 func Sensitive(name string) bool {
-	return foldName(name) == ".env" || strings.HasPrefix(foldName(name), ".env.")
+	if runtime.GOOS == "darwin" { // the file system folds case
+		name = strings.ToLower(name)
+	}
+	return name == ".env" || strings.HasPrefix(name, ".env.")
 }
 
 // Settings are the system's and the user's git settings for commands: those that run no program,

@@ -390,7 +390,7 @@ func split(command string) (words []string) {
 func wordPaths(home string, bases, fixed []string, word string) (list []string) {
 	rest, tilde := strings.CutPrefix(word, "~/")
 	switch {
-	case word == "" || len(word) > maxPath || strings.Contains(word, "://"):
+	case word == "" || len(word) >= unix.PathMax || strings.Contains(word, "://"):
 	case tilde && home != "":
 		list = append(list, tidy(home+"/"+rest, fixed...))
 	case filepath.IsAbs(word):

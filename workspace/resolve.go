@@ -6,107 +6,80 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// ResolveForRead returns the absolute path without symlinks that path leads to, in one of the
-// roots. path may be relative to the project root, or begin with "~/", or with /tmp/ if there is a
-// TempAlias; a root below /tmp wins over the alias. "~name" is an ordinary file name. A path that
-// does not exist yet resolves too, through symlinks that do.
-//
-// The result is true only at the moment of the call; see Open.
-//
-// Errors wrap ErrOutside, ErrSensitive, ErrInvalidPath, ErrNameTooLong or ErrLoop, or come from the
-// file system (a parent is a file, or cannot be searched).
-func (w *Workspace) ResolveForRead(path string) (string, error) {
-	got, err := w.resolve(path, false)
-	return got.path, err
-}
-
-// ResolveForWrite is ResolveForRead for a path to write or create. It also refuses, with
-// ErrReadOnlyRoot, a path in a read-only root.
-func (w *Workspace) ResolveForWrite(path string) (string, error) {
-	got, err := w.resolve(path, true)
-	return got.path, err
-}
-
 // ResolveDir returns the resolved path of an existing directory in a root, to be a working
-// directory. An empty dir is the project root. Errors are those of ResolveForRead, and wrap
-// fs.ErrNotExist or syscall.ENOTDIR for a path that is not a directory.
+// directory. dir may be relative to the project root, or begin with "~/", or with /tmp/ if there is
+// a TempAlias; a root below /tmp wins over the alias. An empty dir is the project root.
 func (w *Workspace) ResolveDir(dir string) (string, error) {
 	if dir == "" {
 		return w.project.Path, nil
 	}
-	got, err := w.follow(dir)
+	p, err := w.absolute(dir)
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.contained(dir, got.path); err != nil {
+	resolved, err := filepath.EvalSymlinks(w.aliased(p))
+	if err != nil {
 		return "", err
 	}
-	fi, err := os.Lstat(got.path)
+	if innermost(w.roots, resolved) == nil {
+		leads := "is"
+		if resolved != dir {
+			leads = fmt.Sprintf("resolves to %q, which is", resolved)
+		}
+		return "", fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", dir, leads, ErrOutside, w.project.Path)
+	}
+	fi, err := os.Lstat(resolved)
 	if err != nil {
 		return "", err
 	}
 	if !fi.IsDir() {
-		return "", &fs.PathError{Op: "chdir", Path: got.path, Err: syscall.ENOTDIR}
+		return "", &fs.PathError{Op: "chdir", Path: resolved, Err: syscall.ENOTDIR}
 	}
-	return got.path, nil
+	return resolved, nil
 }
 
-func (w *Workspace) resolve(path string, write bool) (walked, error) {
-	got, err := w.follow(path)
-	if err != nil {
-		return walked{}, err
+// absolute makes a path absolute, without other changes.
+func (w *Workspace) absolute(p string) (string, error) {
+	switch {
+	case p == "" || strings.IndexByte(p, 0) >= 0:
+		return "", fmt.Errorf("path %.80q is empty or holds a NUL byte: %w", p, ErrInvalidPath)
+	case filepath.IsAbs(p):
+		return p, nil
+	case p != "~" && !strings.HasPrefix(p, "~/"):
+		return w.project.Path + "/" + p, nil // not Join: ".." after a symlink is not lexical
+	case w.home == "":
+		return "", fmt.Errorf("path %q: no home directory is known; set home: %w", p, ErrInvalidPath)
 	}
-	r, err := w.contained(path, got.path)
-	if err != nil {
-		return walked{}, err
-	}
-	if write && !r.Writable {
-		return walked{}, fmt.Errorf("path %q: %q is %w (%s, %q); write elsewhere or declare it writable", path, got.path, ErrReadOnlyRoot, r.Field, r.Path)
-	}
-	if w.deny {
-		// A link's name counts like its target's: rules for files use names, and ".env -> secrets"
-		// is as secret as "notes -> .env".
-		for _, name := range got.finals {
-			if Sensitive(name) {
-				return walked{}, fmt.Errorf("path %q: %w: %q is refused in this mode", path, ErrSensitive, name)
-			}
-		}
-	}
-	return got, nil
+	return w.home + p[1:], nil
 }
 
-// follow finds where path leads, inside or outside of the roots.
-func (w *Workspace) follow(path string) (walked, error) {
-	if err := checkSpelling(path); err != nil {
-		return walked{}, err
+// aliased is the host's path of an absolute one inside.
+func (w *Workspace) aliased(p string) string {
+	clean, tmp := filepath.Clean(p), "/tmp"
+	if runtime.GOOS == "darwin" && paths.Inside("/private/tmp", clean) {
+		tmp = "/private/tmp"
 	}
-	if w.project.Path == "" {
-		return walked{}, fmt.Errorf("path %q: workspace has no root: %w", path, ErrOutside)
+	ofRoot := func(r RootDir) bool {
+		return slices.ContainsFunc([]string{r.Declared, r.Path}, func(root string) bool { return root != tmp && paths.Inside(tmp, root) && paths.Inside(root, clean) })
 	}
-	start, rest := w.project.Path, path
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		if w.home == "" {
-			return walked{}, fmt.Errorf("path %q: no home directory is known; set home: %w", path, ErrInvalidPath)
-		}
-		// "." keeps "~//etc" from becoming an absolute path.
-		start, rest = w.home, "."+path[1:]
+	if w.alias == "" || !paths.Inside(tmp, clean) || slices.ContainsFunc(w.roots, ofRoot) {
+		return p
 	}
-	return w.walk(start, rest)
+	return w.alias + strings.TrimPrefix(clean, tmp)
 }
 
-// contained returns the root that contains resolved.
-func (w *Workspace) contained(path, resolved string) (*RootDir, error) {
-	r := innermost(w.roots, resolved)
-	if r == nil {
-		leads := "is"
-		if resolved != path {
-			leads = fmt.Sprintf("resolves to %q, which is", resolved)
-		}
-		return r, fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", path, leads, ErrOutside, w.project.Path)
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
 	}
-	return r, nil
+	return dir + "/" + name
 }

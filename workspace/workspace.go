@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -39,8 +39,6 @@ type Options struct {
 	// directory can be made on first use. Empty: /tmp is the host's, and outside, unless another
 	// root contains it.
 	TempAlias string
-	// DenySensitive refuses files named .env or .env.*.
-	DenySensitive bool
 	// LookupEnv reads the caller's environment, which finds git and which git obeys. Nil: empty.
 	LookupEnv func(string) (string, bool)
 	// Written returns the directory outside of the roots that contains path and that commands can
@@ -55,7 +53,6 @@ type Workspace struct {
 	roots    []RootDir
 	home     string // resolved if it exists; "" if unknown
 	alias    string // resolved TempAlias
-	deny     bool
 	uid, gid uint32
 
 	lookupEnv func(string) (string, bool)
@@ -77,7 +74,6 @@ func innermost(roots []RootDir, p string) (best *RootDir) {
 // New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
 func New(o Options) (*Workspace, error) {
 	w := &Workspace{
-		deny:      o.DenySensitive,
 		lookupEnv: o.LookupEnv,
 		written:   o.Written,
 	}
@@ -147,43 +143,32 @@ func New(o Options) (*Workspace, error) {
 
 // declare resolves a declared root.
 func (w *Workspace) declare(r *RootDir) error {
-	p, mustBeDir := r.Declared, r.Field == "root" || r.Field == "temp_alias"
-	if err := checkSpelling(p); err != nil {
+	mustBeDir := r.Field == "root" || r.Field == "temp_alias"
+	p, err := w.absolute(r.Declared)
+	if err != nil {
 		return err
 	}
-	switch {
-	case p == "~" || strings.HasPrefix(p, "~/"):
-		if w.home == "" {
-			return fmt.Errorf("%q: no home directory is known; set home: %w", p, ErrInvalidPath)
-		}
-		p = filepath.Join(w.home, p[1:])
-	case filepath.IsAbs(p):
-	case mustBeDir:
-		return fmt.Errorf("%q is not absolute: %w", p, ErrInvalidPath)
-	default:
-		p = filepath.Join(w.project.Path, p)
+	if mustBeDir && p != r.Declared && r.Declared[0] != '~' {
+		return fmt.Errorf("%q is not absolute: %w", r.Declared, ErrInvalidPath)
 	}
 	r.Declared = filepath.Clean(p)
-	resolved, err := filepath.EvalSymlinks(p)
+	r.Path, err = filepath.EvalSymlinks(p)
 	if r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
-		// It does not exist yet. Resolve the existing part now; we will make the rest, in a
-		// directory that is ours alone.
-		got, err := (&Workspace{}).walk("/", p)
-		r.Path = got.path
+		// Resolve the existing part now; we will make the rest, in a directory that is ours alone.
+		r.Path, _, err = hostpath.Follow("/", p, func(string) {})
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	r.Path = resolved
-	fi, err := os.Stat(resolved)
+	fi, err := os.Stat(r.Path)
 	switch {
 	case err != nil:
 		return err
 	case mustBeDir && !fi.IsDir():
-		return &fs.PathError{Op: "open", Path: resolved, Err: syscall.ENOTDIR}
+		return &fs.PathError{Op: "open", Path: r.Path, Err: syscall.ENOTDIR}
 	case !fi.IsDir() && !fi.Mode().IsRegular():
-		return fmt.Errorf("%q: %w", resolved, ErrNotRegular)
+		return fmt.Errorf("%q: %w", r.Path, ErrNotRegular)
 	}
 	return nil
 }

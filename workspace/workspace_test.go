@@ -79,9 +79,6 @@ func TestRoots(t *testing.T) {
 	if w.Root() != base+"/proj" || w.home != base+"/home" || w.TempAlias() != base+"/tmp" {
 		t.Error(w.Root(), w.home, w.TempAlias())
 	}
-	if got, err := w.ResolveForRead("~/file"); err != nil || got != base+"/home/file" {
-		t.Errorf("file as a root: %q, %v", got, err)
-	}
 }
 
 func TestOwner(t *testing.T) {
