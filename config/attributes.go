@@ -228,12 +228,7 @@ var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[
 	aList("writable", func(x *host.Options) *[]string { return &x.Workspace.Writable }, (*decoder).hostPaths),
 	aBool("temp", func(x *host.Options) *bool { return &x.Workspace.Temp }),
 	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
-	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, func(env map[string]string) string {
-		if env == nil {
-			return "the git identity"
-		}
-		return namesOf(env)
-	}),
+	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, namesOf),
 })
 
 var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[host.Options]{

@@ -213,10 +213,7 @@ type WorkspaceOptions struct {
 	// Toolchains shows the directories of well-known toolchains and caches as readable roots,
 	// without those that hold credentials, and passes on the variables that lead to them.
 	Toolchains bool
-	// Env are variables for every command. Nil means GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL,
-	// GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL of the git identity at Root, with conditional
-	// includes, if Root is in a repository. The first command that needs them makes the Host look
-	// them up.
+	// Env are variables for every command.
 	Env map[string]string
 }
 

@@ -57,7 +57,7 @@ func TestRepositoryChangesBetweenCommands(t *testing.T) {
 	}
 }
 
-// Explain gives the identity's variables their origin, and says where a caller
+// Explain gives the workspace's variables their origin, and says where a caller
 // from elsewhere would be.
 func TestExplainSaysWhereAndWho(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@
 // compares components, so /a/b-evil is not inside /a/b. Its result is true only at the moment of the
 // call: to open files in a root that commands write to, use [os.Root].
 //
-// [GitDirs] finds the git directories of a worktree or submodule, [Workspace.GitControls] what a
-// git on the host obeys there, and [Workspace.Identity] the git identity at the root.
+// [GitDirs] finds the git directories of a worktree or submodule, and [Workspace.GitControls] what a
+// git on the host obeys there.
 // [Workspace.Inspect] and [Workspace.GitActions] find what git would act on in a repository that a
 // command has made or changed. None runs a program that the workspace controls: git is only asked
 // for its configuration.

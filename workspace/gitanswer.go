@@ -31,8 +31,6 @@ const (
 // An answer is all that git says about a repository to one user, with the files that it depends on.
 type answer struct {
 	settings    []setting // under any condition
-	holding     []setting // in force now
-	unheld      error     // why they are unknown
 	hasIncludes bool      // some settings come from included files
 	controls    GitControls
 	stamps      map[string]stamp
@@ -225,15 +223,15 @@ func (q *question) gather() {
 			q.configFile(s.file)
 		}
 	}
-	q.holding = q.settings
+	holding := q.settings // in force now
 	q.followIncludes()
 	if q.controls.Failed != nil {
 		return
 	}
 	if q.hasIncludes {
-		q.holding, q.unheld = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
+		holding, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
 	}
-	q.controls.Settings = settingsOf(q.git, q.expand, q.holding)
+	q.controls.Settings = settingsOf(q.git, q.expand, holding)
 	if q.layout.GitDir != "" {
 		q.obey()
 	}

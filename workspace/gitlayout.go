@@ -390,6 +390,14 @@ func (l *GitLayout) protect(gitDir string) {
 	}
 }
 
+// configurations are the files of the repository's own configuration.
+func (l *GitLayout) configurations() []string {
+	if l.GitDir == "" {
+		return nil
+	}
+	return []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
+}
+
 // submodules adds the repositories of cloned submodules in a git directory, recursively. Those
 // beyond maxModules are as protected as the directory around them.
 func (l *GitLayout) submodules(gitDir string, commandDirs []string) {

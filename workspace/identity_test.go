@@ -1,12 +1,9 @@
 package workspace
 
 import (
-	"context"
-	"errors"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,76 +12,19 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 	return func(k string) (string, bool) { v, ok := env[k]; return v, ok }
 }
 
-func TestIdentity(t *testing.T) {
-	t.Parallel()
-	need(t, "git")
-	base := tempDir(t)
-	tree(t, base, map[string]string{
-		"home/.gitconfig": "[user]\n\tname = Home Body\n\temail = home@example.com\n[includeIf \"gitdir:" + base + "/work/\"]\n\tpath = work.inc\n",
-		"home/work.inc":   "[user]\n\temail = work@example.com\n",
-		"none":            "dir", "work": "dir", "nohome": "dir",
-	})
-	repo(t, base+"/work/proj")
-	repo(t, base+"/play")
-	git(t, base+"/work/proj", "worktree", "add", "-q", "--detach", base+"/wt")
-	tree(t, base, map[string]string{"work/proj/deep/er": "dir"})
-	repo(t, base+"/local")
-	git(t, base+"/local", "config", "user.name", "Lo=cal \"Q\"")
-	git(t, base+"/local", "config", "author.email", "author@example.com")
-	repo(t, base+"/broken")
-	tree(t, base, map[string]string{"newline/x": "x"})
-	repo(t, base+"/newline")
-	git(t, base+"/newline", "config", "user.name", "two\nlines")
-	if err := os.WriteFile(base+"/broken/.git/config", []byte("[user\nname = x"), 0o644); err != nil {
+// controls are those of the workspace's root.
+func controls(t *testing.T, w *Workspace, as *User) GitControls {
+	t.Helper()
+	l, err := GitDirs(w.Root())
+	if err != nil {
 		t.Fatal(err)
 	}
-	path := os.Getenv("PATH")
-	both := func(name, email string) string {
-		return "GIT_AUTHOR_NAME=" + name + " GIT_AUTHOR_EMAIL=" + email + " GIT_COMMITTER_NAME=" + name + " GIT_COMMITTER_EMAIL=" + email
-	}
-	home := both("Home Body", "home@example.com")
-	work := both("Home Body", "work@example.com")
-	for _, tt := range []struct {
-		name, root, home string
-		env              map[string]string
-		want             string
-		fails            bool
-	}{
-		{name: "home", root: "play", home: "home", want: home},
-		{name: "no repository", root: "none", home: "home", want: home},
-		{name: "includeIf", root: "work/proj", home: "home", want: work},
-		{name: "includeIf, below the top level", root: "work/proj/deep/er", home: "home", want: work},
-		{name: "includeIf, worktree elsewhere", root: "wt", home: "home", want: work},
-		{name: "local", root: "local", home: "home", want: "GIT_AUTHOR_NAME=Lo=cal \"Q\" GIT_AUTHOR_EMAIL=author@example.com GIT_COMMITTER_NAME=Lo=cal \"Q\" GIT_COMMITTER_EMAIL=home@example.com"},
-		{name: "nothing configured", root: "play", home: "nohome", want: ""},
-		{name: "value with a line end", root: "newline", home: "home", want: home},
-		{name: "caller's variables", root: "play", home: "home", env: map[string]string{"GIT_AUTHOR_NAME": "Caller", "GIT_COMMITTER_EMAIL": "c@example.com"},
-			want: "GIT_AUTHOR_NAME=Caller GIT_AUTHOR_EMAIL=home@example.com GIT_COMMITTER_NAME=Home Body GIT_COMMITTER_EMAIL=c@example.com"},
-		{name: "caller's config", root: "play", home: "home", env: map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null"}, want: ""},
-		{name: "caller's config variables", root: "play", home: "home",
-			env:  map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Counted"},
-			want: both("Counted", "home@example.com")},
-		{name: "caller's GIT_DIR is another repository", root: "play", home: "home", env: map[string]string{"GIT_DIR": base + "/local/.git"}, want: home},
-		{name: "EMAIL", root: "play", home: "nohome", env: map[string]string{"EMAIL": "e@example.com"}, want: "GIT_AUTHOR_EMAIL=e@example.com GIT_COMMITTER_EMAIL=e@example.com"},
-		{name: "no git", root: "play", home: "home", env: map[string]string{"PATH": "/nonexistent:relative:"}, want: ""},
-		{name: "broken config", root: "broken", home: "home", env: map[string]string{"GIT_AUTHOR_NAME": "Caller"}, want: "GIT_AUTHOR_NAME=Caller", fails: true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			env := map[string]string{"PATH": path, "GIT_CONFIG_NOSYSTEM": "1"}
-			maps.Copy(env, tt.env)
-			w := mustNew(t, Options{Root: base + "/" + tt.root, Home: base + "/" + tt.home, LookupEnv: lookupIn(env)})
-			got, err := w.Identity(t.Context(), nil)
-			if strings.Join(got, " ") != tt.want || (err != nil) != tt.fails {
-				t.Errorf("got %q, %v; want %q", got, err, tt.want)
-			}
-		})
-	}
+	return w.GitControls(t.Context(), w.Root(), l, as)
 }
 
 // The workspace's config names a program in every key that could run one while
-// its identity is looked up. None runs, and a git of its own is not used.
-func TestIdentityRunsNothingOfTheWorkspace(t *testing.T) {
+// its settings are looked up. None runs, and a git of its own is not used.
+func TestAskingRunsNothingOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	need(t, "git")
 	base := tempDir(t)
@@ -121,34 +61,11 @@ func TestIdentityRunsNothingOfTheWorkspace(t *testing.T) {
 		"PATH": root + "/bin:" + base + "/bin:bin:" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1",
 		"GIT_TRACE": base + "/trace", "GIT_TRACE2": base + "/trace", "GIT_EXEC_PATH": root + "/bin", "GIT_PAGER": evil,
 	})})
-	got, err := w.Identity(t.Context(), nil)
-	if strings.Join(got, " ") != "GIT_AUTHOR_NAME=Work Space GIT_COMMITTER_NAME=Work Space" || err != nil {
-		t.Errorf("got %q, %v", got, err)
+	if got := controls(t, w, nil); got.Failed != nil || !slices.Contains(got.NamedFiles, evil) {
+		t.Errorf("%+v", got)
 	}
 	if exists(ran) || exists(base+"/trace") {
 		t.Error("a program of the workspace ran, or git traced")
-	}
-}
-
-// A caller that is root need not declare another user's repository safe.
-func TestIdentityOfAnotherUsersRepository(t *testing.T) {
-	t.Parallel()
-	need(t, "git")
-	if os.Geteuid() != 0 {
-		t.Log("only root can give a repository away; root's run shows that it is read")
-		return
-	}
-	base := tempDir(t)
-	root := repo(t, base+"/proj")
-	git(t, root, "config", "user.name", "Owner")
-	for _, p := range []string{root, root + "/.git", root + "/.git/config"} {
-		if err := os.Chown(p, 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := mustNew(t, Options{Root: root, LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
-	if got, err := w.Identity(t.Context(), nil); len(got) != 2 || got[0] != "GIT_AUTHOR_NAME=Owner" || err != nil {
-		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -188,12 +105,9 @@ func TestIdentityAsOwner(t *testing.T) {
 	}{
 		{nil, "Root"}, {owner, "Owner"}, {&User{UID: uid, GID: uid}, ""},
 	} {
-		got, err := w.Identity(t.Context(), tt.as)
-		if tt.want == "" && len(got) == 0 && err == nil {
-			continue
-		}
-		if len(got) != 4 || got[0] != "GIT_AUTHOR_NAME="+tt.want || err != nil {
-			t.Errorf("as %+v: %q, %v", tt.as, got, err)
+		got := controls(t, w, tt.as).Settings.Config
+		if name := "name = \"" + tt.want + "\"\n"; (tt.want != "" || got != "") && !strings.Contains(got, name) {
+			t.Errorf("as %+v: %q", tt.as, got)
 		}
 	}
 	// What the user's configuration includes is read with the owner's rights.
@@ -207,11 +121,11 @@ func TestIdentityAsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := w.Identity(t.Context(), nil); len(got) != 4 && got[0] != "GIT_AUTHOR_NAME=Secret" || err != nil {
-		t.Errorf("control: %q, %v", got, err)
+	if got := controls(t, w, nil).Settings.Config; !strings.Contains(got, "Secret") {
+		t.Errorf("control: %q", got)
 	}
-	if got, err := w.Identity(t.Context(), owner); strings.Contains(strings.Join(got, " "), "Secret") {
-		t.Errorf("a file of root's was read: %q, %v", got, err)
+	if got := controls(t, w, owner).Settings.Config; strings.Contains(got, "Secret") {
+		t.Errorf("a file of root's was read: %q", got)
 	}
 }
 
@@ -248,54 +162,19 @@ func TestIdentityIsNoWayToReadAFile(t *testing.T) {
 		root := repo(t, base+"/"+strings.ReplaceAll(name, " ", "-"))
 		change(root)
 		w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
-		if got, err := w.Identity(t.Context(), nil); len(got) != 0 || err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %q, %v", name, got, err)
+		if got := controls(t, w, nil); got.Settings.Config != "" || got.Failed != nil && strings.Contains(got.Failed.Error(), "hunter2") {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	// The control: it is the identity where the user's own configuration says so.
 	root := repo(t, base+"/control")
 	w := mustNew(t, Options{Root: root, Home: base + "/other", LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
-	if got, err := w.Identity(t.Context(), nil); len(got) != 4 || got[0] != "GIT_AUTHOR_NAME=hunter2" || err != nil {
-		t.Errorf("control: %q, %v", got, err)
+	if got := controls(t, w, nil); !strings.Contains(got.Settings.Config, "hunter2") || got.Failed != nil {
+		t.Errorf("control: %+v", got)
 	}
 }
 
-func TestIdentityCutShort(t *testing.T) {
-	t.Parallel()
-	base := tempDir(t)
-	tree(t, base, map[string]string{"proj": "dir"})
-	// Not written by this process: a child that another test forks meanwhile
-	// would hold the file open, and it could not be executed.
-	script := exec.Command("sh", "-c", `cat >"$1" && chmod 755 "$1"`, "sh", base+"/git")
-	script.Stdin = strings.NewReader("#!/bin/sh\nprintf 'global\\0file:/x\\0user.name\\nFake\\0'\n")
-	if err := script.Run(); err != nil {
-		t.Fatal(err)
-	}
-	w := mustNew(t, Options{Root: base + "/proj", LookupEnv: lookupIn(map[string]string{"PATH": base})})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got, err := w.Identity(ctx, nil); !errors.Is(err, context.Canceled) || len(got) != 0 {
-		t.Errorf("cancelled: %q, %v", got, err)
-	}
-	if got, err := w.Identity(t.Context(), nil); len(got) != 2 || err != nil {
-		t.Errorf("then: %q, %v", got, err)
-	}
-}
-
-func TestRepository(t *testing.T) {
-	t.Parallel()
-	need(t, "git")
-	base := tempDir(t)
-	repo(t, base+"/proj")
-	tree(t, base, map[string]string{"proj/deep/er": "dir", "none": "dir"})
-	for root, want := range map[string]string{"proj": base + "/proj", "proj/deep/er": base + "/proj", "none": ""} {
-		if got := mustNew(t, Options{Root: base + "/" + root}).Repository(); got != want {
-			t.Errorf("%s: %q, want %q", root, got, want)
-		}
-	}
-}
-
-func TestIdentityBoundsOutput(t *testing.T) {
+func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	c := capped{limit: 4}
 	for _, s := range []string{"ab", "cde", "f"} {
@@ -305,8 +184,5 @@ func TestIdentityBoundsOutput(t *testing.T) {
 	}
 	if c.buf.String() != "abcd" || !c.over {
 		t.Errorf("%q, %v", c.buf.String(), c.over)
-	}
-	if plausible(strings.Repeat("n", maxIdentity+1)) || !plausible("n") {
-		t.Error("a name of any length is one")
 	}
 }

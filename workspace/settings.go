@@ -27,14 +27,18 @@ var passedSettings = []string{
 	"rebase.abbreviatecommands", "rebase.autosquash", "rebase.autostash", "rebase.missingcommitscheck", "rebase.stat", "rebase.updaterefs",
 	"rerere.autoupdate", "rerere.enabled", "stash.showpatch", "stash.showstat",
 	"status.aheadbehind", "status.branch", "status.renames", "status.short", "status.showstash", "status.showuntrackedfiles",
+	"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email",
 	"versionsort.suffix",
 }
+
+// maxValue bounds one value.
+const maxValue = 1 << 10
 
 // passes reports whether commands get a setting. An alias that begins with "!" is a command.
 func (s *setting) passes() bool {
 	section, name, _ := strings.Cut(s.key, ".")
 	switch {
-	case s.scope != "system" && s.scope != "global", s.value == "", len(s.value) > maxIdentity, strings.ContainsAny(s.key, "\n\"\\"):
+	case s.scope == "local" || s.scope == "worktree", s.value == "", len(s.value) > maxValue, strings.ContainsAny(s.key, "\n\"\\"):
 		return false
 	case section == "alias":
 		return !strings.Contains(name, ".") && !strings.HasPrefix(strings.TrimSpace(s.value), "!")

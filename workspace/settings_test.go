@@ -21,6 +21,8 @@ func TestSettings(t *testing.T) {
 		key, value string
 		passed     bool
 	}{
+		{"user.name", "Some Body", true},
+		{"author.email", "some@example.com", true},
 		{"init.defaultBranch", "trunk", true},
 		{"pull.rebase", "merges", true},
 		{"color.branch.current", "yellow \"bold\"", true},
@@ -48,6 +50,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	git(t, base+"/top", "config", "push.default", "nothing")
+	git(t, base+"/top", "config", "user.email", "own@example.com")
 	w := mustNew(t, Options{Root: base + "/top", Home: base + "/home", LookupEnv: lookupIn(map[string]string{"PATH": os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1"})})
 	layout, err := GitDirs(base + "/top")
 	if err != nil {

@@ -210,7 +210,3 @@ func (w *Workspace) Roots() []RootDir { return slices.Clone(w.roots) }
 // Owner returns the owner of the project root at the time of New, so that a caller that is root can
 // run commands as that user.
 func (w *Workspace) Owner() (uid, gid uint32) { return w.uid, w.gid }
-
-// Repository returns the current top level of the git repository around the project root, or "". It
-// may be above the root. It runs no git.
-func (w *Workspace) Repository() string { return gitTop(w.project.Path, w.uid) }

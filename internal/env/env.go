@@ -15,7 +15,8 @@ import (
 )
 
 // builtin are the variables that every command gets from its caller.
-var builtin = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "CI", "NODE_ENV", "TMPDIR"}
+var builtin = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "CI", "NODE_ENV", "TMPDIR",
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"}
 
 // injectors make a loader, shell, interpreter, pager, editor or git run code that the variable
 // names, or read settings that do so. No glob passes them: only their exact name in `env` or -env
@@ -75,8 +76,7 @@ type Input struct {
 	Caller      []string          // the caller's environment, "name=value"
 	Toolchains  []string          // names of variables with paths of visible toolchains
 	Passthrough []string          // the definition's names and globs
-	Identity    []string          // the git identity in force at the workspace's root, "name=value"
-	Workspace   map[string]string // the workspace's env, which replaces the identity
+	Workspace   map[string]string // the workspace's env
 	User        map[string]string // HOME, USER and LOGNAME of another user, "" for unknown; or nil
 	Home        string            // HOME, if it is not the caller's directory; or ""
 	Sandbox     string            // the name of the sandbox; "" without one
@@ -147,10 +147,6 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	}
 	if in.GitConfig != "" {
 		e.set("GIT_CONFIG_SYSTEM", in.GitConfig, "git: your settings")
-	}
-	for _, entry := range in.Identity {
-		name, value, _ := strings.Cut(entry, "=")
-		e.set(name, value, "git identity")
 	}
 	if err := e.setAll(in.Workspace, "workspace.env"); err != nil {
 		return nil, nil, err

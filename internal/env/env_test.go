@@ -56,16 +56,16 @@ func TestCompute(t *testing.T) {
 			from: map[string]string{"TERM": "command", "PATH": "env", "HOME": "run as the workspace's owner"},
 		},
 		{
-			name: "the git identity, unless it is set by name",
+			name: "the workspace's, unless it is set by name",
 			in: Input{
 				Passthrough: []string{"GIT_*"}, UsablePath: usable, UsableTemp: func(string) bool { return false },
-				Identity:   []string{"GIT_AUTHOR_NAME=Some = Body", "GIT_AUTHOR_EMAIL=b@example.com", "GIT_COMMITTER_EMAIL=c@example.com"},
+				Workspace:  map[string]string{"GIT_AUTHOR_NAME": "Some = Body", "GIT_AUTHOR_EMAIL": "b@example.com", "GIT_COMMITTER_EMAIL": "c@example.com"},
 				Definition: map[string]string{"GIT_AUTHOR_EMAIL": "d@example.com"},
 				Command:    []string{"GIT_COMMITTER_EMAIL=e@example.com"},
 			},
 			want: []string{"GIT_AUTHOR_EMAIL=d@example.com", "GIT_AUTHOR_NAME=Some = Body", "GIT_COMMITTER_EMAIL=e@example.com",
 				"HOME=/home/u", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", "TERM=xterm"},
-			from: map[string]string{"GIT_AUTHOR_NAME": "git identity", "GIT_AUTHOR_EMAIL": "env", "GIT_COMMITTER_EMAIL": "command"},
+			from: map[string]string{"GIT_AUTHOR_NAME": "workspace.env", "GIT_AUTHOR_EMAIL": "env", "GIT_COMMITTER_EMAIL": "command"},
 		},
 		{
 			name: "a PATH with nothing usable becomes the system's",

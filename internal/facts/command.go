@@ -58,7 +58,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	spec := &r.Spec
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
-		Identity: m.Identity(ctx), Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
+		Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
 		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
 		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
 	}
@@ -93,18 +93,6 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		in.User = map[string]string{"HOME": o.Home, "USER": o.Name, "LOGNAME": o.Name}
 	}
 	return in, notes
-}
-
-// Identity returns the variables of the git identity at the workspace's root, "name=value".
-func (m *Machine) Identity(ctx context.Context) []string {
-	if m.Env != nil || m.Workspace.Repository() == "" {
-		return nil
-	}
-	env, err := m.Workspace.Identity(ctx, m.Owner.gitUser())
-	if err != nil && ctx.Err() == nil {
-		m.Logger.Warn("commands get no git identity", "error", err)
-	}
-	return env
 }
 
 // DirNotes says why a command runs in another directory than its caller; see HostDir.

@@ -375,33 +375,13 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
 }
 
-func TestIdentityIsLookedUpForRepositories(t *testing.T) {
-	t.Parallel()
-	base := newRepositories(t)
-	runs := fakeGit(t, base, `printf 'global\0file:/x\0user.name\nFake\0'`)
-	open := func(root string, env map[string]string) *Machine {
-		return machineAt(t, base+"/"+root, env, "PATH="+base+"/bin:/usr/bin:/bin", "HOME="+base)
-	}
-	h := open("main", nil)
-	for _, env := range []map[string]string{{}, {"GIT_AUTHOR_NAME": "Given"}} {
-		if got := open("main", env).Identity(t.Context()); got != nil {
-			t.Errorf("with env %v: %q", env, got)
-		}
-	}
-	write(t, base, "later/file")
-	later := open("later", nil)
-	if got := later.Identity(t.Context()); got != nil || runs() != 0 {
-		t.Errorf("outside of repositories: %q, git ran %d times", got, runs())
-	}
-	want := []string{"GIT_AUTHOR_NAME=Fake", "GIT_COMMITTER_NAME=Fake"}
-	if got := h.Identity(t.Context()); !slices.Equal(got, want) || runs() != 1 {
-		t.Errorf("got %q, git ran %d times", got, runs())
-	}
-	runGit(t, base+"/later", "init", "-q")
-	if got := later.Identity(t.Context()); !slices.Equal(got, want) {
-		t.Errorf("in a repository that was made since: %q", got)
-	}
+// settingsAt is the text of the settings for commands at a workspace.
+func (m *Machine) settingsAt(ctx context.Context) string {
+	look := newLookup(ctx, m)
+	return look.Repository(m.Workspace.Root(), nil).Settings.Config
 }
+
+const fakeUser = "[user]\n\tname = \"Fake\"\n"
 
 // A git that others can replace is not run with the caller's rights.
 func TestGitOfOthersIsNotRun(t *testing.T) {
@@ -413,15 +393,15 @@ func TestGitOfOthersIsNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := machineAt(t, base+"/main", nil, "PATH="+base+"/bin", "HOME="+base)
-		got := h.Identity(t.Context())
-		if ran := runs() > 0; ran != (mode == 0o755) || ran != (len(got) == 2) {
+		got := h.settingsAt(t.Context())
+		if ran := runs() > 0; ran != (mode == 0o755) || ran != (got == fakeUser) {
 			t.Errorf("in a directory of mode %o: ran %v, %q", mode, ran, got)
 		}
 	}
 }
 
 // A git that does not answer holds up nothing for longer than it is asked to.
-func TestIdentityEndsWithItsContext(t *testing.T) {
+func TestGitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
 	if err := exec.Command("mkfifo", base+"/pid").Run(); err != nil {
@@ -445,7 +425,7 @@ func TestIdentityEndsWithItsContext(t *testing.T) {
 		pids <- pid
 		cancel()
 	}()
-	if got := h.Identity(ctx); got != nil {
+	if got := h.settingsAt(ctx); got != "" {
 		t.Errorf("got %q", got)
 	}
 	pid := <-pids
@@ -454,7 +434,7 @@ func TestIdentityEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The lookup reads what belongs to the caller, not to this process.
+// The lookup reads what belongs to the caller, not to this process, with conditional includes.
 func TestIdentityOfTheCaller(t *testing.T) {
 	t.Parallel()
 	base := newRepositories(t)
@@ -466,97 +446,10 @@ func TestIdentityOfTheCaller(t *testing.T) {
 		}
 	}
 	for root, want := range map[string]string{"main": "work", "wt": "work", "super": "play"} {
-		h := machineAt(t, base+"/"+root, nil, "PATH="+os.Getenv("PATH"), "HOME="+base+"/home", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Caller")
-		got := h.Identity(t.Context())
-		if !slices.Equal(got, []string{"GIT_AUTHOR_NAME=Caller", "GIT_AUTHOR_EMAIL=" + want + "@example.com", "GIT_COMMITTER_EMAIL=" + want + "@example.com"}) {
+		h := machineAt(t, base+"/"+root, nil, "PATH="+os.Getenv("PATH"), "HOME="+base+"/home", "GIT_CONFIG_NOSYSTEM=1")
+		got := h.settingsAt(t.Context()) // git takes the last one
+		if !strings.HasSuffix(got, "email = \""+want+"@example.com\"\n") {
 			t.Errorf("%s: %q", root, got)
-		}
-	}
-}
-
-// By the records of a repository what belongs to it is found, guarded and told of where nothing else is looked for.
-func TestSubmodulesAtAnyDepth(t *testing.T) {
-	t.Parallel()
-	base := newRepositories(t)
-	top, deep := base+"/super", base+"/super/a/b/c/d/lib"
-	runGit(t, top, "submodule", "--quiet", "add", base+"/main", "a/b/c/d/lib")
-	tr := tree{base: base, project: top}
-	m := tr.machine(t)
-	out, err := m.resolve(t.Context(), "fast", view.Definition{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := out.searchAgain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if told, _, _ := out.reportable(found, out.baseline.Submodules); !slices.Contains(out.GuardedRepositories, deep) || !slices.Contains(told, deep) || !slices.Contains(out.baseline.Repositories, deep) {
-		t.Errorf("guarded are %q, told of %q, before %q", out.GuardedRepositories, told, out.baseline.Repositories)
-	}
-}
-
-// Git goes by itself into what an index has as a submodule, and acts there. It is told of first, wherever that lies,
-// and also if what it acts on was there before.
-func TestNewSubmodules(t *testing.T) {
-	t.Parallel()
-	base := newRepositories(t)
-	top := base + "/super"
-	tr := tree{base: base, project: top}
-	m := tr.machine(t)
-	evil := func(dir string) {
-		runGit(t, top, "init", "-q", dir)
-		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
-		runGit(t, top+"/"+dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
-	}
-	if err := os.WriteFile(top+"/.gitignore", []byte("ignored/\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	evil("there")
-	evil("a/b/c/d/deep")
-	evil("lib/inner")
-	runGit(t, top, "update-index", "--add", "--cacheinfo", "160000,1234567890123456789012345678901234567890,empty")
-	for _, tt := range []struct {
-		name, path string
-		command    func()
-		from       string
-	}{
-		{"a repository that is none", "aside", func() { evil("aside") }, ""},
-		{"one that was there", "there", func() { evil("about"); runGit(t, top, "add", "there") }, top},
-		{"a deep one", "a/b/c/d/deep", func() { runGit(t, top, "add", "a/b/c/d/deep") }, top},
-		{"one that git ignores", "ignored/new", func() { evil("ignored/new"); runGit(t, top, "add", "-f", "ignored/new") }, top},
-		{"in a submodule", "lib/inner", func() { runGit(t, top+"/lib", "add", "inner") }, top},
-		{"a .git for a gitlink", "empty", func() { evil("empty") }, top},
-		{"one that looks like the git directory of a worktree, too", "worktrees/x", func() {
-			for name, text := range map[string]string{"objects/x": "", "refs/x": "", "HEAD": "ref: refs/heads/main\n", "worktrees/x/HEAD": "ref: refs/heads/main\n", "worktrees/x/commondir": "../..\n"} {
-				writeFile(t, top+"/"+name, text)
-			}
-			evil("worktrees/x")
-			runGit(t, top, "add", "worktrees/x")
-		}, top},
-		{"another .git file", "lib", func() {
-			if err := os.WriteFile(top+"/lib/.git", []byte("gitdir: "+top+"/aside/.git\n"), 0o644); err != nil {
-				t.Error(err)
-			}
-		}, top},
-	} {
-		os.Remove(base + "/ran")
-		out, err := m.resolve(t.Context(), "fast", view.Definition{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tt.command()
-		made := m.Changes(out).Repositories
-		if len(made) == 0 || made[0].Path != top+"/"+tt.path || made[0].Superproject != tt.from || !made[0].Executes() {
-			t.Errorf("%s: %+v", tt.name, made)
-		}
-		runGit(t, top, "status")
-		if _, err := os.Lstat(base + "/ran"); (err == nil) != (tt.from != "") {
-			t.Errorf("%s: git status: %v", tt.name, err)
-		}
-		if tt.from != "" { // git acts no more on it
-			if err := os.RemoveAll(top + "/" + tt.path + "/.git"); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 }

@@ -94,7 +94,7 @@ type Config struct {
 	// Toolchains shows directories of well-known tools.
 	Toolchains    bool
 	HideSensitive bool
-	// Env is the workspace's; nil means the git identity.
+	// Env is the workspace's.
 	Env map[string]string
 	// Credentials are sets that are not built in, by name.
 	Credentials map[string]view.Credential
