@@ -25,13 +25,8 @@ func readDir(path string, now time.Time) (l listing, err error) {
 		return l, err
 	}
 	defer unix.Close(fd)
-	if l.id = identifyAt(fd, ""); l.id == (identity{}) {
-		// Something forbids statx. Then identify never returns this identity.
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			return l, err
-		}
-		l.id.dev, l.id.ino = uint64(st.Dev), st.Ino
+	if l.id, err = identityBy(func(st *unix.Stat_t) error { return unix.Fstat(fd, st) }); err != nil {
+		return l, err
 	}
 	l.timesReliable = timesReliable(l.id, now)
 	buf := buffers.Get().(*[]byte)
@@ -89,4 +84,26 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 }
 
 // identify returns the identity of the file at path now, or zero.
-func identify(path string) identity { return identifyAt(unix.AT_FDCWD, path) }
+func identify(path string) identity {
+	id, _ := identityBy(func(st *unix.Stat_t) error { return unix.Lstat(path, st) })
+	return id
+}
+
+func identityBy(stat func(*unix.Stat_t) error) (id identity, err error) {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return stat(&st) }); err != nil {
+		return id, err
+	}
+	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}, nil
+}
+
+// began is any time.
+var began = time.Now()
+
+// clockLead is the lead of the wall clock over the time that the machine has run since began. It
+// changes when somebody sets the clock, and when the machine sleeps, but not when the clock is
+// slowed down.
+func clockLead() time.Duration {
+	now := time.Now()
+	return now.Round(0).Sub(began.Round(0)) - now.Sub(began)
+}

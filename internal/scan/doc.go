@@ -1,10 +1,10 @@
 // Package scan searches file trees repeatedly for paths that match patterns, other hard links to
 // them, socket files, and repositories.
 //
-// A Scanner remembers each directory by its identity - device, inode, mount, times - and reads the
+// A Scanner remembers each directory by its identity - device, inode, times - and reads the
 // directory again when any of these has changed. Each scan looks at every directory, and at no
 // file: the result depends on names, types and inode numbers, which do not change without the
-// directory's times. So the result is true at the time of the call. It costs one statx for each
+// directory's times. So the result is true at the time of the call. It costs one lstat for each
 // directory, one or two microseconds, plus the changes; to read a directory costs about ten times
 // that.
 //
@@ -18,11 +18,11 @@
 //   - The time is at least two seconds older than the look at the directory. Two seconds is the
 //     coarsest clock of a file system in use. The next scan reads a directory again if it changed
 //     during the read or just after it, or if its time is in the future.
-//   - Nobody has set the clock since. If the lead of the wall clock over the time since boot has
-//     changed, the Scanner forgets everything.
+//   - Nobody has set the clock since. If the lead of the wall clock over the time that the machine
+//     ran has changed, the Scanner forgets everything.
 //   - Nothing in the answer depends on another place. Each scan looks at the targets of symlinks.
 //
-// Another directory at the same path has another device, inode, birth time or mount.
+// Another directory at the same path has another device, inode or change time.
 //
 // # Limits
 //

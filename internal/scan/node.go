@@ -60,12 +60,11 @@ func (n *node) files(yield func(inode uint64) bool) {
 	}
 }
 
-// identity changes with each change to a directory. It has the change time because nobody can set
-// that, and the mount and the birth time because inode numbers are used again. A field is zero if
-// the system does not report it.
+// identity changes with each change to a directory, and is another one for another directory: nobody
+// can set a change time, so it differs also where an inode number is used again.
 type identity struct {
-	dev, ino, mount     uint64
-	btime, mtime, ctime int64
+	dev, ino     uint64
+	mtime, ctime int64
 }
 
 // A link is a symlink to follow if it leads to a directory.
@@ -109,7 +108,7 @@ func timesReliable(id identity, now time.Time) bool {
 
 // stepped is a change of clockLead that is too large for an inaccurate reading of two clocks:
 // somebody has set the wall clock, and a change to a directory can have an old time again.
-const stepped = int64(settling / 2)
+const stepped = settling / 2
 
 // look updates the content of n itself.
 func (w *walk) look(n *node, path string, last bool) error {

@@ -49,7 +49,7 @@ type Scanner struct {
 	now   func() time.Time
 
 	mu    sync.Mutex
-	lead  int64 // see clockLead; after a change of it, all older state is forgotten
+	lead  time.Duration // see clockLead; after a change of it, all older state is forgotten
 	trees map[string]*tree
 }
 

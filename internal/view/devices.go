@@ -10,36 +10,32 @@ import (
 
 // A Device is a path in a definition's devices.
 type Device struct {
-	Path         string // of the host, resolved
-	Err          error  // why nothing is known about it
-	Character    bool   // it is a character device
-	Major, Minor uint32
-	// Driver is the kernel's name for the owner of the major number, such as "drm": many numbers
-	// differ from machine to machine.
+	Path string // of the host, resolved
+	Err  error  // why nothing is known about it
+	// Driver is the kernel's name for the owner of the major number of a character device, such as
+	// "drm": many numbers differ from machine to machine. It is "misc" for devices with one minor
+	// number each.
 	Driver string
+	Minor  uint32
 }
 
-// misc is the major number of devices with one minor number each.
-const misc = 10
-
-// deviceKinds are the devices that commands may have, by number, and what each gives. Others are
+// deviceKinds are the devices that commands may have, and what each gives. Others are
 // refused: input and uinput devices read and make key strokes, hidraw and usb reach attached
 // hardware, and block devices and mem reach all stored data.
 var deviceKinds = [...]struct {
-	driver   string // empty means misc, with a minor number
-	minor    uint32
-	from, to uint32 // minor numbers of a driver
+	driver   string
+	from, to uint32 // minor numbers
 	gives    string
 }{
-	{minor: 229, gives: "file systems that a command serves itself; to mount one takes nested_userns as well"},
-	{minor: 232, gives: "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
-	{minor: 200, gives: "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
-	{driver: "drm", from: 128, to: 191, gives: "rendering and computing by a graphics processor: its driver in the kernel, and memory that other users of it may not have cleared"},
-	{driver: "nvidia", to: 255, gives: nvidia},
-	{driver: "nvidia-frontend", to: 255, gives: nvidia},
-	{driver: "nvidia-uvm", to: 255, gives: nvidia},
-	{driver: "nvidia-caps", to: 255, gives: nvidia},
-	{driver: "kfd", to: 255, gives: "computing by a graphics processor of AMD: its driver in the kernel"},
+	{"misc", 229, 229, "file systems that a command serves itself; to mount one takes nested_userns as well"},
+	{"misc", 232, 232, "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
+	{"misc", 200, 200, "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
+	{"drm", 128, 191, "rendering and computing by a graphics processor: its driver in the kernel, and memory that other users of it may not have cleared"},
+	{"nvidia", 0, 255, nvidia},
+	{"nvidia-frontend", 0, 255, nvidia},
+	{"nvidia-uvm", 0, 255, nvidia},
+	{"nvidia-caps", 0, 255, nvidia},
+	{"kfd", 0, 255, "computing by a graphics processor of AMD: its driver in the kernel"},
 }
 
 const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
@@ -47,7 +43,7 @@ const nvidia = "computing by a graphics processor of NVIDIA: its driver, which i
 // gives is what a device gives to a command; "" for a forbidden device.
 func (d *Device) gives() string {
 	for _, k := range deviceKinds {
-		if d.Character && (k.driver == "" && d.Major == misc && d.Minor == k.minor || k.driver != "" && d.Driver == k.driver && d.Minor >= k.from && d.Minor <= k.to) {
+		if d.Driver == k.driver && d.Minor >= k.from && d.Minor <= k.to {
 			return k.gives
 		}
 	}

@@ -13,22 +13,22 @@ func TestDevices(t *testing.T) {
 		d    Device
 		want string // of the error
 	}{
-		{"/dev/fuse", Device{Character: true, Major: 10, Minor: 229, Driver: "misc"}, ""},
-		{"/dev/kvm", Device{Character: true, Major: 10, Minor: 232, Driver: "misc"}, ""},
-		{"/dev/net/tun", Device{Character: true, Major: 10, Minor: 200, Driver: "misc"}, ""},
-		{"/dev/dri/renderD128", Device{Character: true, Major: 226, Minor: 128, Driver: "drm"}, ""},
-		{"/dev/nvidia0", Device{Character: true, Major: 195, Driver: "nvidia"}, ""},
-		{"/dev/nvidia-uvm", Device{Character: true, Major: 511, Driver: "nvidia-uvm"}, ""},
-		{"/dev/kfd", Device{Character: true, Major: 240, Driver: "kfd"}, ""},
-		{"/dev/dri/card0", Device{Character: true, Major: 226, Driver: "drm"}, "no command gets"},
-		{"/dev/uinput", Device{Character: true, Major: 10, Minor: 223, Driver: "misc"}, "no command gets"},
-		{"/dev/input/event0", Device{Character: true, Major: 13, Minor: 64, Driver: "input"}, "no command gets"},
-		{"/dev/mem", Device{Character: true, Major: 1, Minor: 1, Driver: "mem"}, "no command gets"},
-		{"/dev/hidraw0", Device{Character: true, Major: 244, Driver: "hidraw"}, "no command gets"},
-		{"/dev/loop-control", Device{Character: true, Major: 10, Minor: 237, Driver: "misc"}, "no command gets"},
-		{"/dev/sda", Device{Major: 10, Minor: 229}, "no command gets"}, // a block device of the same number
+		{"/dev/fuse", Device{Minor: 229, Driver: "misc"}, ""},
+		{"/dev/kvm", Device{Minor: 232, Driver: "misc"}, ""},
+		{"/dev/net/tun", Device{Minor: 200, Driver: "misc"}, ""},
+		{"/dev/dri/renderD128", Device{Minor: 128, Driver: "drm"}, ""},
+		{"/dev/nvidia0", Device{Driver: "nvidia"}, ""},
+		{"/dev/nvidia-uvm", Device{Driver: "nvidia-uvm"}, ""},
+		{"/dev/kfd", Device{Driver: "kfd"}, ""},
+		{"/dev/dri/card0", Device{Driver: "drm"}, "no command gets"},
+		{"/dev/uinput", Device{Minor: 223, Driver: "misc"}, "no command gets"},
+		{"/dev/input/event0", Device{Minor: 64, Driver: "input"}, "no command gets"},
+		{"/dev/mem", Device{Minor: 1, Driver: "mem"}, "no command gets"},
+		{"/dev/hidraw0", Device{Driver: "hidraw"}, "no command gets"},
+		{"/dev/loop-control", Device{Minor: 237, Driver: "misc"}, "no command gets"},
+		{"/dev/sda", Device{Minor: 229}, "no command gets"}, // a block device
 		{"/dev/absent", Device{Err: errors.New("no such file or directory")}, "no such file"},
-		{"/dev/link", Device{Path: "/w/fuse", Character: true, Major: 10, Minor: 229}, "not a device of this machine"},
+		{"/dev/link", Device{Path: "/w/fuse", Minor: 229}, "not a device of this machine"},
 		{"/dev/../w", Device{}, `".."`},
 	} {
 		if tt.d.Path == "" {

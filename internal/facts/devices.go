@@ -1,3 +1,5 @@
+//go:build unix
+
 package facts
 
 import (
@@ -20,8 +22,7 @@ func device(p string) (d view.Device) {
 	if d.Err = unix.Lstat(way.End, &st); d.Err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return d
 	}
-	d.Character, d.Major, d.Minor = true, unix.Major(st.Rdev), unix.Minor(st.Rdev)
-	d.Driver = driverOf(d.Major)
+	d.Driver, d.Minor = driverOf(unix.Major(uint64(st.Rdev))), unix.Minor(uint64(st.Rdev))
 	return d
 }
 

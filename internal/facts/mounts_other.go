@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package facts
-
-func (m *Machine) mountsBeneath() []string { return nil }
