@@ -17,8 +17,6 @@ var (
 	ErrRefusedRoot = errors.New("refused as a workspace root")
 	// ErrRootConflict: one directory is declared both read-only and writable.
 	ErrRootConflict = errors.New("conflicting roots")
-	// ErrUnresponsive: the file system of a root did not answer in time.
-	ErrUnresponsive = errors.New("file system does not respond")
 	// ErrGitLayout: .git is not that of a repository, worktree or submodule at this root.
 	ErrGitLayout = errors.New("not a git layout that can be trusted")
 )

@@ -323,11 +323,7 @@ func (a *answer) configFile(p string) (there bool) {
 	return true
 }
 
-func isDevNull(p string) bool {
-	fi, err := os.Stat(p)
-	null, nullErr := os.Stat(os.DevNull)
-	return err == nil && nullErr == nil && os.SameFile(fi, null)
-}
+func isDevNull(p string) bool { return sameFile(p, os.DevNull) }
 
 // tidy cleans an absolute path if that changes nothing, now and later: ".." after a symlink is not
 // lexical, and a command can replace any directory by one, except those above fixed.

@@ -418,27 +418,26 @@ func FuzzParseSettings(f *testing.F) {
 	})
 }
 
-func TestMayHave(t *testing.T) {
+func TestMayFindAndName(t *testing.T) {
 	t.Parallel()
-	counts := func(key, line string) bool { return key == "core.hookspath" || key == "a.b.c" }
-	for text, want := range map[string]bool{
-		"": false,
-		"[core]\n\tbare = false\n# c\n; c\n\n[branch \"x]y\"]\n":  true, // not understood
-		"[core]\r\n\tbare = false\r\n[branch \"a/b\"]\n\tx = y\n": false,
-		"[user]\n\thookspath = x\n":                               false,
-		"[Core]\nHooksPath = x\n":                                 true,
-		"[core]\n\thooksPath\n":                                   true,
-		"[core \"a\"]\nhooksPath=x\n":                             true,
-		"[core\t\"a\"]\nhooksPath=x\n":                            true,
-		"[core] hooksPath = x\n":                                  true,
-		"[core]\nx = \\\nhooksPath = x\n":                         true,
-		"\xef\xbb\xbf[core]\n":                                    true,
-		"[a.b]\nc = d\n":                                          true,
-		"[a \"b\"]\nc = d\n":                                      true,
-		"[":                                                       true,
-		"\x00":                                                    true,
+	for text, want := range map[string][2]bool{
+		"": {},
+		"[core]\n\tbare = false\n\tlogallrefupdates = true\n[remote \"origin\"]\n\turl = https://x/cmd/path\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n": {},
+		"[filter \"lfs\"]\n\tclean = git-lfs clean\n": {},
+		"[Core]\nHooksPath = x\n":                     {true, false},
+		"[core] hooksPath = x\n":                      {true, false},
+		"[core]\nx = \\\nhooksPath = x\n":             {true, false},
+		"[includeIf \"x\"]\n\tpath = y\n":             {true, false},
+		"\xef\xbb\xbf[core]hooksPath=x\n":             {true, false},
+		"[filter \"x\"]\n\tclean = bin/x\n":           {false, true},
+		"[filter \"x]y\"] Clean = bin/x\r\n":          {false, true},
+		"[filter.x]clean=\\\r\nbin/x\n":               {false, true},
+		"[core]\n\tattributesFile = x\n":              {false, true},
+		"[alias]\n\tx = !bin/x\n":                     {false, true},
+		"[pager]\n\tlog = bin/x\n":                    {false, true},
+		"[lfs \"customtransfer.x\"]\npath = bin/x\n":  {false, true},
 	} {
-		if got := mayHave([]byte(text), counts); got != want {
+		if got := [2]bool{mayFind(text), mayName(text)}; got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -127,58 +127,24 @@ func parseCoreWorktree(data []byte) (value string) {
 }
 
 // configValues returns the values of a key in some sections of a git config. It follows no
-// includes, because git writes these keys into the file itself. It skips what it cannot read; at
-// worst a submodule is refused.
+// includes, because git writes these keys into the file itself, and knows what git writes; at worst a
+// submodule is refused.
 func configValues(data []byte, key string, of func(section string) bool) (values []string) {
-	if bytes.IndexByte(data, 0) >= 0 {
-		return nil
-	}
 	in := false
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			section, rest, ok := strings.Cut(line[1:], "]")
 			in = ok && of(strings.TrimSpace(section))
-			line = strings.TrimSpace(rest)
+			line = rest
 		}
 		k, v, ok := strings.Cut(line, "=")
-		if !in || !ok || !strings.EqualFold(strings.TrimSpace(k), key) {
-			continue
-		}
-		if v, ok = unquoteConfig(strings.TrimSpace(v)); ok {
-			values = append(values, v)
+		if in && ok && strings.EqualFold(strings.TrimSpace(k), key) {
+			values = append(values, configQuotes.Replace(strings.TrimSpace(v)))
 		}
 	}
 	return values
 }
 
-// unquoteConfig undoes the quoting of a git config value on one line.
-func unquoteConfig(v string) (string, bool) {
-	var out []byte
-	quoted := false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\':
-			if i++; i == len(v) {
-				return "", false // continued on the next line, which git never writes
-			}
-			switch v[i] {
-			case '\\', '"':
-				out = append(out, v[i])
-			case 't':
-				out = append(out, '\t')
-			case 'n':
-				out = append(out, '\n')
-			default:
-				return "", false
-			}
-		case !quoted && (c == '#' || c == ';'):
-			return strings.TrimRight(string(out), " \t"), true
-		default:
-			out = append(out, c)
-		}
-	}
-	return string(out), !quoted
-}
+// configQuotes undoes the quoting of a value.
+var configQuotes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\t`, "\t", `\n`, "\n", `"`, "")

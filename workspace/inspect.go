@@ -51,8 +51,8 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 		return i
 	}
 	now := w.gitActions(ctx, dir, l, as)
-	maps.DeleteFunc(now.Hooks, func(name, _ string) bool { return filepath.IsAbs(name) }) // the user's settings or keys name those
-	i = now.since(&Acts{}, false)
+	maps.DeleteFunc(now.On, func(what, _ string) bool { return strings.HasPrefix(what, actsOnHook+"/") }) // the user's settings or keys name those
+	i, _ = now.since(nil, false)
 	for _, file := range l.configurations() {
 		if _, err := ReadNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
 			i.unclear(err)
@@ -61,14 +61,13 @@ func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspec
 	return i
 }
 
-// cap keeps the first of each list.
-func (i *Inspection) cap() {
-	for _, list := range []*[]string{&i.Hooks, &i.Keys} {
-		if n := len(*list); n > maxNamed {
-			i.More += n - maxNamed
-			*list = slices.Clone((*list)[:maxNamed])
-		}
+// name adds a name to one of the lists, and counts it if the list is full.
+func (i *Inspection) name(list *[]string, name string) {
+	if len(*list) >= maxNamed {
+		i.More++
+		return
 	}
+	*list = append(*list, clip(name, maxKey))
 }
 
 func (i *Inspection) unclear(err error) {
@@ -91,11 +90,17 @@ type GitActions map[string]Acts
 
 // Acts is what git acts on in one repository.
 type Acts struct {
-	Path                string            // of its work tree, or of the git directory of a submodule without one
-	Hooks               map[string]string // and other files and directories that settings name
-	Keys                map[string]string // settings and includes, with their values
-	Alternates, Unclear string
+	Path string // of its work tree, or of the git directory of a submodule without one
+	// On has the state of each thing. Its name has one of these beginnings.
+	On map[string]string
 }
+
+const (
+	actsOnHook       = "hook "       // and other files and directories that settings name
+	actsOnKey        = "key "        // settings and includes, with their values
+	actsOnAlternates = "alternates " // is the whole name
+	actsUnclear      = "unclear "    // with the reason
+)
 
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
@@ -114,7 +119,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 		switch l, err := layout(dir); {
 		case err != nil && isGone(dir): // a command has removed it
 		case err != nil:
-			found[dir] = Acts{Path: dir, Unclear: err.Error()}
+			found[dir] = Acts{dir, map[string]string{actsUnclear + err.Error(): ""}}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)
@@ -134,10 +139,13 @@ func isGone(p string) bool {
 }
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User) Acts {
-	found := Acts{Path: path, Hooks: map[string]string{}, Keys: map[string]string{}, Alternates: Looks(join(l.CommonDir, Alternates))}
+	found := Acts{path, map[string]string{}}
+	if alternates := Looks(join(l.CommonDir, Alternates)); alternates != "" {
+		found.On[actsOnAlternates] = alternates
+	}
 	look := func(name, p string) {
 		if s := stampOf(p); s.regular() || s.directory() {
-			found.Hooks[name] = Looks(p)
+			found.On[actsOnHook+name] = Looks(p)
 		}
 	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
@@ -147,18 +155,18 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
 		if a.controls.Failed != nil {
-			found.Unclear = a.controls.Failed.Error()
+			found.On[actsUnclear+a.controls.Failed.Error()] = ""
 		}
 		for _, s := range a.settings {
 			// Commands can write the repository's settings and included files.
 			if useOf(s.key) == 0 || slices.Contains([]string{"system", "global", "command"}, s.scope) {
 				continue
 			}
-			name := s.key
+			name := actsOnKey + s.key
 			if !slices.Contains(own, s.file) {
-				name = s.file // commands may not be able to read it
+				name = actsOnKey + s.file // commands may not be able to read it
 			}
-			found.Keys[name] = digest(found.Keys[name] + s.key + "\x00" + s.value)
+			found.On[name] = digest(found.On[name] + s.key + "\x00" + s.value)
 		}
 		for _, dir := range a.controls.Hooks {
 			s, own := stampOf(dir), dir == join(l.CommonDir, "hooks")
@@ -167,7 +175,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 				names, _ := hookNames(dir) // Failed says why not
 				for _, name := range names {
 					if s := stampOf(join(dir, name)); s.regular() && s.target().Mode&0o111 != 0 {
-						found.Hooks[name] = Looks(join(dir, name))
+						found.On[actsOnHook+name] = Looks(join(dir, name))
 					}
 				}
 			case own: // names in it may come from files that commands cannot read
@@ -183,31 +191,10 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	return found
 }
 
-// changed lists what is new or different.
-func changed[Look comparable](now, before map[string]Look) (names []string) {
-	for name, look := range now {
-		if was, ok := before[name]; !ok || was != look {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Both returns what is the same in both.
 func (a Acts) Both(other Acts) Acts {
-	same := func(mine, others map[string]string) map[string]string {
-		mine = maps.Clone(mine)
-		maps.DeleteFunc(mine, func(name, look string) bool { was, ok := others[name]; return !ok || was != look })
-		return mine
-	}
-	a.Hooks, a.Keys = same(a.Hooks, other.Hooks), same(a.Keys, other.Keys)
-	if a.Alternates != other.Alternates {
-		a.Alternates = ""
-	}
-	if a.Unclear != other.Unclear {
-		a.Unclear = ""
-	}
+	a.On = maps.Clone(a.On)
+	maps.DeleteFunc(a.On, func(what, look string) bool { was, ok := other.On[what]; return !ok || was != look })
 	return a
 }
 
@@ -216,26 +203,32 @@ func (a Acts) Both(other Acts) Acts {
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {
 	since := map[string]Inspection{}
 	for dir, now := range a {
-		was := before[dir]
-		if i := now.since(&was, unclear); len(i.Hooks)+len(i.Keys) > 0 || i.Alternates || i.Unclear != "" {
+		if i, any := now.since(before[dir].On, unclear); any {
 			since[now.Path] = i
 		}
 	}
 	return since
 }
 
-func (now *Acts) since(was *Acts, unclear bool) Inspection {
-	i := Inspection{Hooks: changed(now.Hooks, was.Hooks), Keys: changed(now.Keys, was.Keys), Alternates: now.Alternates != "" && now.Alternates != was.Alternates}
-	if now.Unclear != "" && (unclear || now.Unclear != was.Unclear) {
-		i.unclear(errors.New(now.Unclear))
-	}
-	i.cap()
-	for _, list := range [...][]string{i.Hooks, i.Keys} {
-		for n, name := range list {
-			list[n] = clip(name, maxKey)
+func (a Acts) since(before map[string]string, unclear bool) (i Inspection, any bool) {
+	for _, what := range slices.Sorted(maps.Keys(a.On)) {
+		kind, name, _ := strings.Cut(what, " ")
+		kind += " "
+		if was, ok := before[what]; ok && was == a.On[what] && !(unclear && kind == actsUnclear) {
+			continue
+		}
+		switch any = true; kind {
+		case actsOnHook:
+			i.name(&i.Hooks, name)
+		case actsOnKey:
+			i.name(&i.Keys, name)
+		case actsOnAlternates:
+			i.Alternates = true
+		case actsUnclear:
+			i.unclear(errors.New(name))
 		}
 	}
-	return i
+	return i, any
 }
 
 // Alternates is the file of a git directory that names directories with further objects.
@@ -326,8 +319,14 @@ func (p Pending) add(path string) {
 }
 
 // Since lists what is in progress now, and was not, or not in this state, before.
-func (p Pending) Since(before Pending) []string {
-	return slices.DeleteFunc(changed(p, before), func(path string) bool { return p[path].Common != "" })
+func (p Pending) Since(before Pending) (list []string) {
+	for path, now := range p {
+		if now.Common == "" && now != before[path] {
+			list = append(list, path)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 const (

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -95,10 +97,9 @@ func (q *question) unlisted() bool {
 	if err := q.controls.Failed; !q.controls.repeatable() && !errors.Is(err, errNoGit) && !errors.Is(err, fs.ErrPermission) {
 		return true // a lack of time or processes
 	}
-	finds := func(key string) bool { return key == "core.hookspath" || strings.HasPrefix(key, "include") }
 	for _, v := range q.git.env {
 		name, key, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, "GIT_CONFIG_KEY_") && finds(strings.ToLower(key)) {
+		if strings.HasPrefix(name, "GIT_CONFIG_KEY_") && mayFind(key) {
 			return true
 		}
 	}
@@ -109,42 +110,32 @@ func (q *question) unlisted() bool {
 			continue
 		}
 		data, err := readRegular(fd, err, file, maxGitConfig)
-		ofRepository := slices.Contains(own, file)
-		if err != nil || mayHave(data, func(key, line string) bool {
-			use := useOf(key)
-			return finds(key) || ofRepository && (use&isFile != 0 || use&isCommand != 0 && strings.Contains(line, "/"))
-		}) {
+		if err != nil || mayFind(string(data)) || slices.Contains(own, file) && mayName(string(data)) {
 			return true
 		}
 	}
 	return false
 }
 
-// mayHave reports whether a configuration may have a setting that counts. It understands what git
-// itself writes on one line; everything else may be one.
-func mayHave(data []byte, counts func(key, line string) bool) bool {
-	section, subsection := "", ""
-	word := func(s string) string {
-		return s[:len(s)-len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz0123456789-."))]
+// mayFind reports whether a configuration may name hooks or further configuration.
+func mayFind(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "hookspath") || strings.Contains(text, "include")
+}
+
+// mayName reports whether a configuration may name a file that git runs or reads. It looks for keys
+// at the beginning of a line, or behind a section, with a slash in their lines or in the next.
+func mayName(text string) bool {
+	var files, commands []string
+	for _, key := range keyUses[isFile] {
+		files = append(files, key[strings.IndexByte(key, '.')+1:])
 	}
-	for line := range strings.Lines(string(data)) {
-		line = strings.ToLower(strings.TrimSpace(line))
-		if rest, ok := strings.CutPrefix(line, "["); ok {
-			name, rest, ok := strings.Cut(rest, "]")
-			if section = word(name); !ok || section == "" || rest != "" {
-				return true
-			}
-			subsection = strings.Trim(name[len(section):], " \t\"") + "."
-			continue
-		}
-		key := word(line)
-		switch {
-		case line == "" || line[0] == '#' || line[0] == ';':
-		case key == "" || strings.HasSuffix(line, "\\"), counts(section+"."+key, line), counts(section+"."+subsection+key, line):
-			return true
+	for _, key := range keyUses[isCommand] {
+		if _, name, _ := strings.Cut(key, "."); name != "*" {
+			commands = append(commands, name)
 		}
 	}
-	return false
+	return regexp.MustCompile(`(?im)\[(pager|alias|lfs)\b|^(.*\])?\s*((` + strings.Join(files, "|") + `)\b|(` + strings.Join(commands, "|") + `)\b.*(/|\\\r?$))`).MatchString(text)
 }
 
 // obey finds the hooks and other files that the settings name.
@@ -347,38 +338,24 @@ func commandWords(key, value string) []string {
 	return words
 }
 
+// shellWord is a word of a command. Quotes may be open at the end.
+var shellWord = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)(\\.|'[^']*'?|"(\\.|[^"\\])*"?|[^'"\\` + regexp.QuoteMeta(shellSeparators) + `])+`)
+})
+
+const shellSeparators = " \t\r\n\x00`;|&<>(){}=,$"
+
 // split splits a command as a shell might. Quoted text is one word, and also the words in it,
 // because it may be a script.
 func split(command string) (words []string) {
-	const separators = " \t\r\n\x00`;|&<>(){}=,$"
-	var word, quoted []byte
-	var quote byte
-	end := func() {
-		if len(word) > 0 {
-			words = append(words, string(word))
+	var inner []string
+	for _, word := range shellWord().FindAllString(command, -1) {
+		if strings.ContainsAny(word, `'"`) {
+			inner = append(inner, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(shellSeparators+`'"`, r) })...)
 		}
-		word = word[:0]
+		words = append(words, strings.NewReplacer(`\`, "", `'`, "", `"`, "").Replace(word))
 	}
-	for i := 0; i < len(command); i++ {
-		c := command[i]
-		switch {
-		case c == '\\' && quote != '\'' && i+1 < len(command):
-			i++
-			word = append(word, command[i])
-		case c == quote:
-			quote = 0
-			quoted = append(append(quoted, word...), ' ')
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case quote == 0 && strings.IndexByte(separators, c) >= 0:
-			end()
-		default:
-			word = append(word, c)
-		}
-	}
-	end()
-	inner := func(r rune) bool { return r == '\'' || r == '"' || strings.ContainsRune(separators, r) }
-	for _, w := range strings.FieldsFunc(string(quoted), inner) {
+	for _, w := range inner {
 		if !slices.Contains(words, w) {
 			words = append(words, w)
 		}

@@ -3,11 +3,11 @@
 package workspace
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -28,37 +28,26 @@ func refusedRoots(goos string) []string {
 	return list
 }
 
-// homeParents are the directories whose direct children are homes.
-func homeParents(goos string) []string {
-	if goos == "darwin" {
-		return []string{"/home", "/Users"}
+// refusal says why p cannot be a project root, or returns "". same says whether two paths are one
+// directory, as a bind mount or a merged /usr (where /lib is /usr/lib) make them. p and home are
+// absolute and clean.
+func refusal(goos, p, home string, same func(p, q string) bool) string {
+	fold, parents := func(q string) string { return q }, []string{"/home"} // of homes
+	if goos == "darwin" {                                                  // the file system folds case
+		fold, parents = func(q string) string { return strings.ToLower(foldDarwin(q)) }, []string{"/home", "/Users"}
 	}
-	return []string{"/home"}
-}
-
-// refusal says why p cannot be a project root, or returns "". It looks only at its arguments. p and
-// home are absolute and clean.
-func refusal(goos, p, home string) string {
-	fold := func(q string) string { return q }
-	if goos == "darwin" { // the file system folds case
-		fold = func(q string) string { return strings.ToLower(foldDarwin(q)) }
-	}
-	p, home = fold(p), fold(home)
-	for _, d := range refusedRoots(goos) {
-		if p == fold(d) {
-			return "it is a system or shared directory"
-		}
-	}
-	for _, d := range homeParents(goos) {
-		if filepath.Dir(p) == fold(d) {
-			return "it is a home directory"
-		}
+	is := func(p string) func(string) bool {
+		return func(q string) bool { return fold(p) == fold(q) || same(p, q) }
 	}
 	switch {
+	case slices.ContainsFunc(refusedRoots(goos), is(p)):
+		return "it is a system or shared directory"
+	case slices.ContainsFunc(parents, is(filepath.Dir(p))):
+		return "it is a home directory"
 	case home == "":
-	case p == home:
+	case is(p)(home):
 		return "it is your home directory"
-	case paths.Inside(p, home):
+	case paths.Inside(fold(p), fold(home)):
 		return "it holds your home directory"
 	}
 	return ""
@@ -82,34 +71,17 @@ func foldDarwin(p string) string {
 	return p
 }
 
-// refuseRoot is refusal that also compares identities, so that a bind mount or a merged /usr (where
-// /lib is /usr/lib) cannot evade the list.
-func refuseRoot(field, raw, resolved, rawHome, home string) error {
-	why := cmp.Or(refusal(runtime.GOOS, resolved, home), refusal(runtime.GOOS, raw, home), refusal(runtime.GOOS, raw, rawHome), refusedIdentity(resolved, home))
-	if why == "" {
-		return nil
+// refuseRoot is the error for a root that cannot be one.
+func refuseRoot(resolved, home string) error {
+	if why := refusal(runtime.GOOS, resolved, home, sameFile); why != "" {
+		return fmt.Errorf("%q: %w: %s; name a project directory below it", resolved, ErrRefusedRoot, why)
 	}
-	return fmt.Errorf("%s: %q: %w: %s; name a project directory below it", field, resolved, ErrRefusedRoot, why)
+	return nil
 }
 
-func refusedIdentity(p, home string) string {
-	same := func(p, q string) bool { // not for missing ones, which New reports
-		a, err := os.Stat(p)
-		b, otherErr := os.Stat(q)
-		return err == nil && otherErr == nil && os.SameFile(a, b)
-	}
-	for _, d := range refusedRoots(runtime.GOOS) {
-		if same(p, d) {
-			return "it is " + d + " under another name"
-		}
-	}
-	for _, d := range homeParents(runtime.GOOS) {
-		if same(filepath.Dir(p), d) {
-			return "it is a home directory"
-		}
-	}
-	if home != "" && same(p, home) {
-		return "it is your home directory under another name"
-	}
-	return ""
+// sameFile reports whether two paths lead to one file. New reports missing ones.
+func sameFile(p, q string) bool {
+	a, err := os.Stat(p)
+	b, otherErr := os.Stat(q)
+	return err == nil && otherErr == nil && os.SameFile(a, b)
 }

@@ -10,15 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
-
-// preflight bounds how long New waits for one root. A dead network mount blocks stat for minutes; a
-// healthy one answers in milliseconds.
-const preflight = 5 * time.Second
 
 // Options declare a workspace. The zero value of every field except Root is the stricter choice.
 type Options struct {
@@ -84,17 +79,9 @@ func New(o Options) (*Workspace, error) {
 		}
 		home = filepath.Clean(home)
 	}
-	err := withTimeout("home", preflight, func() error {
-		w.home = home
-		if home != "" {
-			if r, err := filepath.EvalSymlinks(home); err == nil {
-				w.home = r
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	w.home = home
+	if r, err := filepath.EvalSymlinks(home); home != "" && err == nil {
+		w.home = r
 	}
 
 	list := []RootDir{{Field: "root", Declared: o.Root, Writable: true}}
@@ -108,23 +95,18 @@ func New(o Options) (*Workspace, error) {
 		list = append(list, RootDir{Field: "temp_alias", Declared: o.TempAlias, Writable: true})
 	}
 	for _, r := range list {
-		err := withTimeout(r.Field, preflight, func() error {
-			if err := w.declare(&r); err != nil {
-				return fmt.Errorf("%s: %w", r.Field, err)
-			}
-			if r.Field == "root" && o.Dir != "" {
-				r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
-			}
-			if r.Writable {
-				return refuseRoot(r.Field, r.Declared, r.Path, home, w.home)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		err := w.declare(&r)
+		if err == nil && r.Field == "root" && o.Dir != "" {
+			r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 		}
-		if err := w.add(r); err != nil {
-			return nil, err
+		if err == nil && r.Writable {
+			err = refuseRoot(r.Path, w.home)
+		}
+		if err == nil {
+			err = w.add(r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Field, err)
 		}
 		switch r.Field {
 		case "root":
@@ -178,24 +160,11 @@ func (w *Workspace) declare(r *RootDir) error {
 func (w *Workspace) add(r RootDir) error {
 	for _, have := range w.roots {
 		if have.Path == r.Path && have.Writable != r.Writable {
-			return fmt.Errorf("%s: %q is already declared by %s with the other access; remove one: %w", r.Field, r.Path, have.Field, ErrRootConflict)
+			return fmt.Errorf("%q is already declared by %s with the other access; remove one: %w", r.Path, have.Field, ErrRootConflict)
 		}
 	}
 	w.roots = append(w.roots, r)
 	return nil
-}
-
-// withTimeout runs f, and gives up after d. Nothing can interrupt a stat of a dead network mount,
-// so its goroutine stays until it answers.
-func withTimeout(field string, d time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(d):
-		return fmt.Errorf("%s: no answer in %v; is it on a dead network mount?: %w", field, d, ErrUnresponsive)
-	}
 }
 
 // Root returns the resolved project root.
