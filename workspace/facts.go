@@ -63,6 +63,24 @@ func Sensitive(name string) bool {
 	return name == ".env" || strings.HasPrefix(name, ".env.")
 }
 
+// A GitControl is a file or directory that decides what git runs.
+type GitControl struct {
+	// Path is absolute and in git's spelling, so it can lead through symlinks or contain "..":
+	// whoever can replace such a link decides too. It may not exist.
+	Path        string
+	Description string
+	File        bool // its stub is a file
+}
+
+const (
+	// The files of the system, the user, the repository and the worktree, and all that they include
+	// under any condition.
+	controlConfig  = "configuration"
+	controlHooks   = "hooks"   // directories in which git looks for hooks, and symlinks in them
+	controlHook    = "hook"    // hard links in them: a command may write them by another name
+	controlProgram = "program" // files that a setting names: programs, attributes, templates
+)
+
 // Settings are the system's and the user's git settings for commands: those that run no program,
 // name no file or host, and are not secret.
 type Settings struct {

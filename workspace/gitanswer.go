@@ -306,10 +306,9 @@ func (q *question) included(settings []setting) (files []string) {
 // configFile records a configuration file, and reports whether it exists. It refuses one that would
 // block git, or take long to read.
 func (a *answer) configFile(p string) (there bool) {
-	if slices.Contains(a.controls.Config, p) {
+	if !a.add(p, controlConfig, true) {
 		return false
 	}
-	a.add(&a.controls.Config, p)
 	switch s := a.look(p); {
 	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
 		return false

@@ -3,7 +3,6 @@ package workspace
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -61,7 +60,7 @@ func TestAskingRunsNothingOfTheWorkspace(t *testing.T) {
 		"PATH": root + "/bin:" + base + "/bin:bin:" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM": "1",
 		"GIT_TRACE": base + "/trace", "GIT_TRACE2": base + "/trace", "GIT_EXEC_PATH": root + "/bin", "GIT_PAGER": evil,
 	})})
-	if got := controls(t, w, nil); got.Failed != nil || !slices.Contains(got.NamedFiles, evil) {
+	if got := controls(t, w, nil); got.Failed != nil || !got.has(controlProgram, evil) {
 		t.Errorf("%+v", got)
 	}
 	if exists(ran) || exists(base+"/trace") {

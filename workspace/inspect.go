@@ -168,24 +168,22 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			}
 			found.On[name] = digest(found.On[name] + s.key + "\x00" + s.value)
 		}
-		for _, dir := range a.controls.Hooks {
-			s, own := stampOf(dir), dir == join(l.CommonDir, "hooks")
+		for _, c := range a.controls.Files {
+			s, own := stampOf(c.Path), c.Path == join(l.CommonDir, "hooks")
 			switch {
+			case c.Description == controlConfig || c.Description == controlHook:
 			case own && s.directory() && !s.symlink():
-				names, _ := hookNames(dir) // Failed says why not
+				names, _ := hookNames(c.Path) // Failed says why not
 				for _, name := range names {
-					if s := stampOf(join(dir, name)); s.regular() && s.target().Mode&0o111 != 0 {
-						found.On[actsOnHook+name] = Looks(join(dir, name))
+					if s := stampOf(join(c.Path, name)); s.regular() && s.target().Mode&0o111 != 0 {
+						found.On[actsOnHook+name] = Looks(join(c.Path, name))
 					}
 				}
 			case own: // names in it may come from files that commands cannot read
-				look("hooks", dir)
+				look("hooks", c.Path)
 			default:
-				look(dir, dir)
+				look(c.Path, c.Path)
 			}
-		}
-		for _, p := range a.controls.NamedFiles {
-			look(p, p)
 		}
 	}
 	return found

@@ -20,36 +20,24 @@ import (
 )
 
 const (
-	maxControls    = 256  // paths in each list of GitControls
+	maxControls    = 512  // paths in GitControls
 	maxHookEntries = 1000 // names in a hooks directory
 	maxWords       = 512  // words with a slash in settings with commands
 )
 
 // GitControls is what a git on the host obeys for one repository, as git reports it: whoever can
 // write it decides what git does, or executes.
-//
-// Paths are absolute and in git's spelling, so they can lead through symlinks or contain "..":
-// whoever can replace such a link decides too. They may not exist.
 type GitControls struct {
-	// Config are the configuration files of the system, the user, the repository and the worktree,
-	// and all that they include under any condition.
-	Config []string
-	// Hooks are the directories in which git looks for hooks, and the symlinks in them.
-	Hooks []string
-	// NamedFiles are files that a setting names: programs, attributes, templates.
-	NamedFiles []string
-	// Linked are the hard links among all these files and hooks: a command may write them by
-	// another, unknown name.
-	Linked []string
+	Files []GitControl
 	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
 	Shared bool
 	// Settings are those in force here of the user as, or of the caller if as is nil.
 	Settings Settings
-	// Failed says why the lists are not complete: git is missing, fails or does not answer, or
-	// there is too much. It quotes and shortens paths, and shows nothing else of the configuration.
+	// Failed says why Files is not complete: git is missing, fails or does not answer, or there is
+	// too much. It quotes and shortens paths, and shows nothing else of the configuration.
 	Failed error
-	// Unlisted says, after a failure, that git may obey files outside of the git directory that the
-	// lists lack: the configuration names some, or is not simple, or asking again may help.
+	// Unlisted says, after a failure, that git may obey files outside of the git directory that
+	// Files lacks: the configuration names some, or is not simple, or asking again may help.
 	Unlisted bool
 }
 
@@ -61,28 +49,20 @@ type GitControls struct {
 // the git directory, where git runs the hooks of a push.
 func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) GitControls {
 	o := w.ask(ctx, top, l, nil).controls
-	if as == nil {
-		return o.union(&GitControls{Settings: o.Settings})
+	if o.Files = slices.Clip(o.Files); as == nil {
+		return o
 	}
-	return o.union(&w.ask(ctx, top, l, as).controls)
-}
-
-// union returns the items of both, in new lists.
-func (o *GitControls) union(p *GitControls) GitControls {
-	union := func(a, b []string) []string {
-		list := slices.Clone(a)
-		for _, s := range b {
-			if !slices.Contains(a, s) {
-				list = append(list, s)
-			}
+	p := w.ask(ctx, top, l, as).controls
+	for _, c := range p.Files {
+		if !slices.Contains(o.Files, c) {
+			o.Files = append(o.Files, c)
 		}
-		return list
 	}
-	failed := o.Failed
-	if failed == nil {
-		failed = p.Failed
+	if o.Failed == nil {
+		o.Failed = p.Failed
 	}
-	return GitControls{union(o.Config, p.Config), union(o.Hooks, p.Hooks), union(o.NamedFiles, p.NamedFiles), union(o.Linked, p.Linked), o.Shared || p.Shared, p.Settings, failed, o.Unlisted || p.Unlisted}
+	o.Shared, o.Settings, o.Unlisted = o.Shared || p.Shared, p.Settings, o.Unlisted || p.Unlisted
+	return o
 }
 
 // repeatable reports whether the same question would get the same answer: a failure from a lack of
@@ -156,17 +136,17 @@ func (q *question) obey() {
 			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
 		case use&isFile != 0:
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
-				q.otherFile(p)
+				q.add(p, controlProgram, true)
 			}
 		case use&isCommand != 0:
 			q.command(s)
 		}
 	}
 	if p := q.git.xdg("attributes"); filepath.IsAbs(p) {
-		q.otherFile(p)
+		q.add(p, controlProgram, true)
 	}
 	for _, dir := range q.hooks {
-		if q.controls.Failed == nil && !slices.Contains(q.controls.Hooks, dir) {
+		if q.controls.Failed == nil {
 			q.hooksIn(dir)
 		}
 	}
@@ -213,36 +193,33 @@ func (q *question) command(s setting) {
 			// A command could still create a missing program; of the other words only some are
 			// files.
 			if s := q.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
-				q.otherFile(p)
+				q.add(p, controlProgram, true)
 			}
 		}
 	}
 }
 
-// add adds p to a list of the answer, if it is new.
-func (a *answer) add(list *[]string, p string) {
-	switch {
-	case slices.Contains(*list, p):
-		return
-	case len(*list) >= maxControls:
+// add adds a path to the answer, and reports whether it is new.
+func (a *answer) add(p, what string, file bool) bool {
+	switch c := (GitControl{p, what, file}); {
+	case slices.Contains(a.controls.Files, c):
+		return false
+	case len(a.controls.Files) >= maxControls:
 		a.fail(fmt.Errorf("git: obeys more than %d files: %w", maxControls, ErrGitLayout))
-		return
+		return false
+	default:
+		a.controls.Files = append(a.controls.Files, c)
 	}
-	*list = append(*list, p)
-	if s := a.look(p); s.regular() && s.target().Nlink > 1 {
-		a.add(&a.controls.Linked, p)
-	}
+	a.look(p)
+	return true
 }
-
-func (a *answer) otherFile(p string) { a.add(&a.controls.NamedFiles, p) }
 
 // hooksIn adds a hooks directory, and those of its files that can be written elsewhere.
 func (a *answer) hooksIn(dir string) {
-	a.add(&a.controls.Hooks, dir)
 	if around, ok := strings.CutSuffix(dir, "husky/_"); ok { // each hook in it runs the file of its name beside it
 		a.hooksIn(around + "husky")
 	}
-	if s := a.look(dir); !s.directory() {
+	if !a.add(dir, controlHooks, false) || !a.look(dir).directory() {
 		return
 	}
 	names, err := hookNames(dir)
@@ -250,9 +227,9 @@ func (a *answer) hooksIn(dir string) {
 	for _, name := range names {
 		switch p, s := join(dir, name), a.look(join(dir, name)); {
 		case s.symlink():
-			a.add(&a.controls.Hooks, p)
+			a.add(p, controlHooks, true)
 		case s.regular() && s.link.Nlink > 1:
-			a.add(&a.controls.Linked, p)
+			a.add(p, controlHook, true)
 		}
 	}
 }

@@ -270,19 +270,8 @@ func (l *layouts) linksIn(layout *workspace.GitLayout) []string {
 // askGit asks what git obeys besides the layout of a repository.
 func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
-	r.Shared, r.Settings, r.AskError, r.Unlisted = o.Shared, o.Settings, o.Failed, o.Unlisted
-	for _, paths := range [...]struct {
-		what string
-		list []string
-		file bool
-	}{{"hooks", o.Hooks, false}, {"configuration", o.Config, true}, {"program", o.NamedFiles, true}, {"hook", o.Linked, true}} {
-		for _, p := range paths.list {
-			// git fails at a hook that is a directory.
-			ofHooks := slices.Contains(o.Hooks, filepath.Dir(p))
-			r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: paths.what, File: paths.file || ofHooks})
-		}
-	}
+	r.GitControls, r.Shared, r.Settings, r.AskError, r.Unlisted = o.Files, o.Shared, o.Settings, o.Failed, o.Unlisted
 	if p := filepath.Join(r.Layout.CommonDir, workspace.Alternates); Follow(p).Kind == view.File {
-		r.GitControls = append(r.GitControls, view.GitControl{Path: p, Description: workspace.Alternates, File: true})
+		r.GitControls = append(r.GitControls, workspace.GitControl{Path: p, Description: workspace.Alternates, File: true})
 	}
 }

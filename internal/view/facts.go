@@ -68,7 +68,7 @@ type Repository struct {
 	// GitDirs are then those of workspace.PointedGitDirs.
 	GitDirs []string
 	// GitControls are what git obeys besides the layout, as git reports it.
-	GitControls []GitControl
+	GitControls []workspace.GitControl
 	// AskError says why git could not be asked, so that the repository is read-only; else nil.
 	AskError error
 	// Unlisted says that GitControls may then lack files outside of the git directory.
@@ -76,13 +76,6 @@ type Repository struct {
 	// Shared and Settings are those of workspace.GitControls.
 	Shared   bool
 	Settings workspace.Settings
-}
-
-// GitControl is a file or directory that decides what git runs.
-type GitControl struct {
-	Path        string // absolute, as spelled
-	Description string // for people: "core.hooksPath"
-	File        bool   // its stub is a file
 }
 
 // Input is the input for a table.

@@ -66,7 +66,7 @@ var linkPlaces = []string{
 func linked(lines ...string) (*machine, *View, error) {
 	m := newMachine(append([]string{"/w/src/main.go file", "/w/.git/objects", "/w/n/.git/objects", "/s/file file", "/b/file file", "/o/file file", "/home/u/file file"}, lines...)...)
 	m.workTrees = []string{"/w/n"}
-	m.obeyed = map[string][]GitControl{"/w": {{"/w/hk", "hooks", false}}, "/w/n": {{"/w/n/hk", "hooks", false}}}
+	m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/hk", "hooks", false)}, "/w/n": {control("/w/n/hk", "hooks", false)}}
 	in := input(Definition{ProtectPaths: []string{"**/*.lock"}, BindPaths: []Bind{{Host: "/b", Writable: true}, {Host: "/home/u", Container: "/h", Writable: true}}})
 	in.Roots = append(in.Roots, workspace.RootDir{Path: "/s", Declared: "/s", Field: "writable[0]", Writable: true})
 	v, err := m.table(in)

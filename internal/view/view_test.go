@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type machine struct {
 	at        map[string]string
 	closed    []string // directories that the commands' user cannot search
-	obeyed    map[string][]GitControl
+	obeyed    map[string][]workspace.GitControl
 	failed    map[string]error
 	unlisted  bool
 	workTrees []string // that belong to a repository
@@ -215,6 +215,10 @@ func input(d Definition) *Input {
 		Homes: []string{"/root", "/home/u"}}
 }
 
+func control(path, what string, file bool) workspace.GitControl {
+	return workspace.GitControl{Path: path, Description: what, File: file}
+}
+
 // TestTables compares the tables of ten definitions on fabricated machines with
 // testdata/tables.txt; -update writes it.
 func TestTables(t *testing.T) {
@@ -232,7 +236,7 @@ func TestTables(t *testing.T) {
 		{name: "an empty directory", m: newMachine("/w"), in: input(Definition{})},
 		{name: "a project", m: newMachine(project...), in: input(Definition{})},
 		{name: "a repository", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/../ci.inc", "configuration", true}, {"/w/hooks", "hooks", false}, {"/w/absent.inc", "configuration", true}, {"/etc/gitconfig", "configuration", true}}}
+			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../ci.inc", "configuration", true), control("/w/hooks", "hooks", false), control("/w/absent.inc", "configuration", true), control("/etc/gitconfig", "configuration", true)}}
 		}},
 		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
 		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
@@ -263,11 +267,11 @@ func TestTables(t *testing.T) {
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
 		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/../src/../ci.inc", "configuration", true}}}
+			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../src/../ci.inc", "configuration", true)}}
 		}},
 		{name: "hooks that are a link", m: newMachine("/w/.git/config file", "/w/hk of/pre-commit file", "/w/.git/hooks -> ../hk of"), in: input(Definition{})},
 		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.obeyed = map[string][]GitControl{"/w": {{"/w/.git/hooks/pre-commit", "hooks", true}}}
+			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/hooks/pre-commit", "hooks", true)}}
 		}},
 		{name: "hooks behind a way back", m: newMachine("/w/.git/x/config file", "/w/hk/pre-commit file", "/w/.git/hooks -> x/../../hk"), in: input(Definition{})},
 	} {
