@@ -7,11 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -36,28 +37,18 @@ func (m *Machine) useCopies(out *Resolved) {
 }
 
 // copies returns the directory of the copies, or "". The commands' user must be able to search it,
-// and another user may neither list nor write it.
+// and another user may neither list nor write it: nobody can name a copy without its content.
 func (m *Machine) copies() string {
-	if m.Owner != nil {
-		gid := int(m.Owner.User.GID)
-		dir := sessiondir.SystemBase()
-		for _, name := range []string{"", "git", strconv.Itoa(gid)} {
-			dir = filepath.Join(dir, name)
-			if os.Mkdir(dir, 0o700) == nil && os.Chmod(dir, 0o711) != nil {
-				return ""
-			}
-		}
-		if os.Chown(dir, 0, gid) != nil || os.Chmod(dir, 0o710) != nil {
+	base, mode := sessiondir.SystemBase(), fs.FileMode(0o711)
+	if m.Owner == nil {
+		sessions, err := sessiondir.UserBase(m.Caller.LookupEnv)
+		if err != nil {
 			return ""
 		}
-		return dir
+		base, mode = filepath.Dir(sessions), 0o700
 	}
-	sessions, err := sessiondir.UserBase(m.Caller.LookupEnv)
-	if err != nil {
-		return ""
-	}
-	way := Follow(filepath.Join(filepath.Dir(sessions), "git"))
-	if way.Err != nil || os.MkdirAll(way.End, 0o700) != nil {
+	way := Follow(filepath.Join(base, "git"))
+	if way.Err != nil || hostpath.MakePrivate(way.End, mode) != nil {
 		return ""
 	}
 	return way.End

@@ -197,20 +197,18 @@ func (v *View) hideOfHost(found *Found) {
 	for _, p := range found.Trees.Linked {
 		v.note("%q is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p)
 	}
+	hide := func(p, why string, kind Kind) {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.granted, way.End) {
+			v.hideAt(way.End, why, nil)
+		}
+	}
 	for _, s := range v.in.Control {
 		if way := v.facts.Follow(s.Path); way.Err == nil && way.Kind == Socket && !v.shown(way.End) {
 			v.hideAt(way.End, "control socket", nil)
 		}
 	}
 	for _, p := range found.Sockets {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == Socket && v.inHostView(way.End) && !slices.Contains(v.granted, way.End) {
-			v.hideAt(way.End, OriginSocket, nil)
-		}
-	}
-	hide := func(p, why string, kind Kind) {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) {
-			v.hideAt(way.End, why, nil)
-		}
+		hide(p, OriginSocket, Socket)
 	}
 	for _, p := range [...]string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		hide(p, "filesystem: the identity of this machine", File)
