@@ -429,6 +429,7 @@ func TestMayFindAndName(t *testing.T) {
 		"": {},
 		"[core]\n\tbare = false\n\tlogallrefupdates = true\n[remote \"origin\"]\n\turl = https://x/cmd/path\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n": {},
 		"[filter \"lfs\"]\n\tclean = git-lfs clean\n": {},
+		"[alias]\n\tst = status\n\tx = !x\n":          {},
 		"[Core]\nHooksPath = x\n":                     {true, false},
 		"[core] hooksPath = x\n":                      {true, false},
 		"[core]\nx = \\\nhooksPath = x\n":             {true, false},

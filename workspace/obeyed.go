@@ -104,7 +104,8 @@ func mayFind(text string) bool {
 }
 
 // mayName reports whether a configuration may name a file that git runs or reads. It looks for keys
-// at the beginning of a line, or behind a section, with a slash in their lines or in the next.
+// at the beginning of a line, or behind a section, with a slash in their lines or in the next; and for
+// any slash behind sections in which each key is a command.
 func mayName(text string) bool {
 	var files, commands []string
 	for _, key := range keyUses[isFile] {
@@ -115,7 +116,7 @@ func mayName(text string) bool {
 			commands = append(commands, name)
 		}
 	}
-	return regexp.MustCompile(`(?im)\[(pager|alias|lfs)\b|^(.*\])?\s*((` + strings.Join(files, "|") + `)\b|(` + strings.Join(commands, "|") + `)\b.*(/|\\\r?$))`).MatchString(text)
+	return regexp.MustCompile(`(?im)\[(pager|alias|lfs)\b(?s:.*)(/|\\\r?$)|^(.*\])?\s*((` + strings.Join(files, "|") + `)\b|(` + strings.Join(commands, "|") + `)\b.*(/|\\\r?$))`).MatchString(text)
 }
 
 // obey finds the hooks and other files that the settings name.
