@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -108,8 +109,25 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	}
 	if origin == config.OriginWorkspace {
 		options.TrustChecked = true
+		options.Protected = append(options.Protected, c.trustedBelow(filepath.Dir(path))...)
 	}
 	return &Config{file, origin, options}, nil
+}
+
+// trustedBelow lists the trusted files in the subdirectories of a directory. A command that could
+// remove one would take what it says out of force there.
+func (c *Caller) trustedBelow(dir string) (files []string) {
+	store, err := c.Store()
+	if err != nil {
+		return nil
+	}
+	list, _ := store.TrustList() // Load has just read it
+	for _, t := range list {
+		if info, err := os.Lstat(t.Path); err == nil && info.Mode().IsRegular() && filepath.Dir(t.Path) != dir && paths.Inside(dir, t.Path) {
+			files = append(files, t.Path)
+		}
+	}
+	return files
 }
 
 // Read finds and parses the configuration that would be in force, trusted or not: for callers that
