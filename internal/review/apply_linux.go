@@ -142,6 +142,12 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		carried := set.carried(i, chosen)
 		taken[i], dirs[i].gone = dirs[i].takesObjects(carried), dirs[i].goes(carried)
 	}
+	unpacked := map[Place]bool{} // packed-refs that stay as they are
+	for i, c := range set.Changes {
+		if !chosen[i] && c.git == "packed-refs" {
+			unpacked[c.host()] = true
+		}
+	}
 	return func(c *Change) string {
 		source, one := r.trees[c.Layer].source, *c
 		if c.New.Kind == Symlink {
@@ -151,6 +157,9 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		}
 		if taken[c.Layer](c) {
 			return "without the other changes it takes objects from a repository that stays"
+		}
+		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.Layer, c.packedRefs()}] {
+			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
 		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {

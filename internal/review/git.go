@@ -10,6 +10,9 @@ import (
 // objects reports whether a path in a git directory is one of git's objects, or a directory of them.
 func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "objects/") }
 
+// packedRefs is where the repository that a change belongs to keeps the refs that git pack-refs moves.
+func (c *Change) packedRefs() name { return name(strings.TrimSuffix(c.Path, c.git) + "packed-refs") }
+
 // indexEntries returns an index's text about its files.
 func indexEntries(b []byte, hash int) (string, bool) {
 	i, ok := gitindex.Read(b, hash)

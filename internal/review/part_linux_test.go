@@ -162,6 +162,46 @@ func TestApplyPartOfRepository(t *testing.T) {
 	}
 }
 
+// What git pack-refs moved stays where the file it moved it to is not applied.
+func TestApplyPartOfPackedRefs(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{".git/", "deep/r.git/", ""} {
+		for _, tt := range []struct {
+			paths, ours []string
+			ok          bool
+		}{
+			{nil, nil, true},
+			{nil, []string{"packed-refs"}, false},
+			{nil, []string{"packed-refs", "refs/heads"}, true},
+			{[]string{"refs/heads"}, nil, false},
+			{[]string{"refs/heads/main"}, nil, false},
+			{[]string{"refs/heads/was"}, nil, false},
+			{[]string{"refs/heads/main", "packed-refs"}, nil, true},
+			{[]string{"refs/heads/new"}, nil, true},
+		} {
+			w := newWorkspace(t, dir+"HEAD ref: refs/heads/main", dir+"objects/", dir+"refs/heads/main 1", dir+"refs/heads/was 1", dir+"refs/heads/new 1")
+			for _, line := range []string{"refs/heads/main -", "refs/heads/was/in 2", "refs/heads/new 2", "packed-refs main was"} {
+				w.write(w.upper, dir+line)
+			}
+			var choice Choice
+			for _, p := range tt.paths {
+				choice.Paths = append(choice.Paths, dir+p)
+			}
+			for _, p := range tt.ours {
+				choice.Ours = append(choice.Ours, dir+p)
+			}
+			out, err := w.apply(choice)
+			if (err == nil) != tt.ok {
+				t.Errorf("%+v: %v", choice, err)
+			}
+			why := func(c Change) bool { return strings.HasPrefix(c.Refused, "without the change of packed-refs") }
+			if _, err := os.Stat(filepath.Join(w.root, dir, "refs/heads/main")); !tt.ok && (err != nil || !slices.ContainsFunc(out.Refused, why)) {
+				t.Errorf("%+v: %+v, %v", choice, out, err)
+			}
+		}
+	}
+}
+
 // A directory that goes away as a whole makes no repository of what is beside it.
 func TestApplyPartOfNoRepository(t *testing.T) {
 	t.Parallel()
