@@ -124,6 +124,9 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err := r.forget(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.knowModes(set, chosen); err != nil {
+		return nil, err
+	}
 	if err := r.carryOut(ctx, plan, out, whole); err != nil {
 		return nil, err
 	}
@@ -337,7 +340,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		if c.Op == Deleted && n.Ino == c.Old.Ino {
 			continue // a directory that stays with the rest of its entries
 		}
-		one.CTime, one.Ino = n.CTime, n.Ino
+		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
 		if one.Kind == File && isIndex(c.git) {
 			if one.Index, err = t.index(c.Path); err != nil {
 				return nil, err
@@ -363,6 +366,25 @@ func (t *tree) unmark(p string) error {
 		}
 	}
 	return nil
+}
+
+// knowModes records the permissions of directories whose change is left in the review: an apply
+// changes the times of those in which it changes names.
+func (r *Review) knowModes(set *Set, chosen []bool) error {
+	list, err := r.known()
+	if err != nil {
+		return err
+	}
+	before := len(list)
+	for i, c := range set.Changes {
+		if !chosen[i] && c.Op == Mode && c.Old.Kind == Directory && c.Conflict == "" {
+			list = append(list, appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: Directory, Ino: c.Old.Ino, Mode: c.Old.Mode})
+		}
+	}
+	if len(list) == before {
+		return nil
+	}
+	return r.store.write(r.dir, knownFile, list)
 }
 
 // known lists what the review itself has put into the workspace, removed or restored; the last

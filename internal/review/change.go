@@ -502,13 +502,16 @@ func (c *Comparison) changed(p string, l *Node) bool {
 }
 
 // conflict says what the host did to the file that a change replaces. A directory that stays one,
-// or goes, is no conflict: its contents have their own changes.
+// or goes, is no conflict, because its contents have their own changes, except for its permissions:
+// the review copied them before somebody took some away.
 func (c *Comparison) conflict(one *Change) string {
-	switch old := &one.Old; {
-	case old.Kind == Absent && c.Known[one.Path].Kind != Absent:
+	switch old, known := &one.Old, c.Known[one.Path]; {
+	case old.Kind == Absent && known.Kind != Absent:
 		return "it was removed from the workspace after the review began"
 	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.Path, old):
 		return "it was changed in the workspace after the review began"
+	case old.Kind == Directory && old.Mode != one.New.Mode && one.Op == Mode && old.CTime > c.Begun && (known.Ino != old.Ino || known.Mode != old.Mode):
+		return "its permissions or names were changed in the workspace after the review began"
 	}
 	return ""
 }

@@ -300,3 +300,62 @@ func (s seen) lost(now, after seen, begun int64) string {
 	}
 	return ""
 }
+
+// What somebody takes away of a directory's permissions while a review has a copy of it stays away.
+func TestDirectoryMadePrivate(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first    Choice
+		host     os.FileMode // what the workspace's directory becomes
+		review   os.FileMode // what the review's becomes
+		conflict bool
+	}{
+		"made private":                          {Choice{}, 0o700, 0, true},
+		"made private, and by the review":       {Choice{}, 0o700, 0o700, false},
+		"made public":                           {Choice{}, 0o777, 0, true},
+		"by the review alone":                   {Choice{}, 0, 0o700, false},
+		"beside what was applied of it":         {Choice{Paths: []string{"d/new"}}, 0, 0o700, false},
+		"after that":                            {Choice{Paths: []string{"d/new"}}, 0o750, 0o700, true},
+		"after that, where it came of a review": {Choice{Paths: []string{"made/new"}}, 0o700, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := "d"
+			w := newWorkspace(t, "d/old 1", "other 1")
+			for _, line := range []string{"d/new 2", "d/more 2", "made/new 2", "made/more 2", "other 2"} {
+				w.write(w.upper, line)
+			}
+			chmod := func(root string, mode os.FileMode) {
+				if mode != 0 {
+					w.check(os.Chmod(filepath.Join(root, dir), mode))
+				}
+			}
+			after := tt.first.Paths != nil
+			if after {
+				dir = filepath.Dir(tt.first.Paths[0])
+				chmod(w.upper, tt.review)
+				_, err := w.apply(tt.first)
+				w.check(err)
+			} else {
+				chmod(w.upper, tt.review)
+			}
+			chmod(w.root, tt.host)
+			before := w.state(w.root)
+			out, err := w.apply(Choice{})
+			switch {
+			case !tt.conflict && err != nil:
+				t.Errorf("%v: %+v", err, out)
+			case tt.conflict && (!errors.Is(err, ErrBlocked) || out == nil || len(out.Conflicts) != 1 || out.Conflicts[0].Path != dir || w.state(w.root) != before):
+				t.Errorf("%v: %+v", err, out)
+			}
+			if !tt.conflict {
+				return
+			}
+			_, err = w.apply(Choice{Ours: []string{dir}})
+			w.check(err)
+			if info, err := os.Stat(filepath.Join(w.root, dir)); err != nil || info.Mode().Perm() != tt.host {
+				t.Errorf("%v, %v", info, err)
+			}
+		})
+	}
+}

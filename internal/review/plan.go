@@ -43,6 +43,7 @@ type appliedPath struct {
 	Kind  Kind   `json:"k"`           // Absent: removed
 	CTime int64  `json:"c,omitempty"` // after the apply
 	Ino   uint64 `json:"i,omitempty"`
+	Mode  uint32 `json:"m,omitempty"`
 	New   bool   `json:"n,omitempty"` // a new directory
 	// Index is the text of an index of git; after git status wrote it again, its text is the same.
 	Index []byte `json:"x,omitempty"`

@@ -245,7 +245,7 @@ func (r *Review) knowBack(j *journal) error {
 			return err
 		}
 		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
-			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino})
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
 		}
 	}
 	return r.store.write(r.dir, knownFile, known)
