@@ -326,7 +326,7 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		r.trees[i].lower.ofGit = 0 // it will read the same files again
 	}
 	for _, c := range out.Applied {
-		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, New: c.Old.Kind != Directory && c.New.Kind == Directory}
+		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, Object: c.object, New: c.Old.Kind != Directory && c.New.Kind == Directory}
 		t := r.trees[c.Layer].lower
 		if c.New.Kind == File || c.New.Kind == Directory {
 			if err := t.unmark(c.Path); err != nil {

@@ -104,6 +104,8 @@ type Change struct {
 
 	top uint32 // the permissions of its layer's directory on the host
 	git string // its path in its git directory; may be empty
+	// object says that it adds objects, or a directory of them, to a repository of the host.
+	object bool
 }
 
 // Line describes the change on one line, with the path as given.

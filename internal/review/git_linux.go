@@ -55,6 +55,8 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 	for _, c := range changes {
 		full := path.Join(source, c.Path)
 		c.git = dirs.pathIn(full)
+		store := dirs.store(full)
+		c.object = c.Op == Added && store != "" && dirs.lower(store)
 		var err error
 		keep := true
 		switch dirs.settle(&c, full); {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a review changes in a git directory is told or refused, whatever that is called and however it came to be one.
@@ -183,5 +187,89 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s: branches %q, want %q", name, got, tt.ref)
 			}
 		}
+	}
+}
+
+// Objects stay when an apply is taken back, because new refs of the host may need them. The review has them, too: git
+// on the host removes what nothing there needs.
+func TestUndoKeepsObjects(t *testing.T) {
+	t.Parallel()
+	for _, repository := range []string{".git", "r.git", "."} {
+		for name, choice := range map[string][]string{"all": nil, "a part": {"objects", "refs/heads"}} {
+			t.Run(repository+" "+name, func(t *testing.T) {
+				t.Parallel()
+				in := func(line string) string { return path.Join(repository, line) }
+				w := newWorkspace(t, in("HEAD ref: refs/heads/main"), in("refs/heads/main 1"), in("objects/ab/old 1"), in("objects/info/packs 1"), "f 1")
+				for _, line := range []string{"refs/heads/main 2", "objects/ab/one 2", "objects/ee/two 3", "objects/pack/p 4", "objects/shut/no 5", "objects/info/packs 2", "more 6"} {
+					w.write(w.upper, in(line))
+				}
+				w.check(os.Link(filepath.Join(w.upper, in("objects/pack/p")), filepath.Join(w.upper, in("q")))) // a part makes a copy
+				shut := in("objects/shut/no")
+				w.check(os.Chmod(filepath.Join(w.upper, shut), 0))
+				var paths []string
+				for _, p := range choice {
+					paths = append(paths, in(p))
+				}
+				_, err := w.apply(Choice{Paths: paths})
+				w.check(err)
+				w.check(os.Chmod(filepath.Join(w.root, shut), 0o444))
+				w.write(w.root, in("refs/tags/v1 2"))
+				w.write(w.root, in("objects/ee/ours 3"))
+				w.check(os.Chmod(filepath.Join(w.root, shut), 0))
+				if _, told, err := w.shelf.Undo(t.Context()); err != nil || len(told) > 0 {
+					t.Fatalf("%v, %q", err, told)
+				}
+				has := func(root, p, text string) {
+					t.Helper()
+					if b, err := os.ReadFile(filepath.Join(root, in(p))); err != nil || string(b) != text {
+						t.Errorf("%s has %q: %v", p, b, err)
+					}
+				}
+				has(w.root, "refs/heads/main", "1")
+				has(w.root, "objects/info/packs", "1")
+				has(w.upper, "refs/heads/main", "2")
+				for p, text := range map[string]string{"objects/ab/one": "2", "objects/ee/two": "3", "objects/pack/p": "4"} {
+					has(w.root, p, text)
+					has(w.upper, p, text)
+					var a, b unix.Stat_t
+					w.check(errors.Join(unix.Stat(filepath.Join(w.root, in(p)), &a), unix.Stat(filepath.Join(w.upper, in(p)), &b)))
+					if a.Ino == b.Ino || a.Mode != b.Mode {
+						t.Errorf("%s: %+v, %+v", p, a, b)
+					}
+				}
+				if _, err := os.Lstat(filepath.Join(w.root, shut)); err != nil {
+					t.Error(err)
+				}
+				for range 2 { // and again
+					_, err = w.apply(Choice{})
+					w.check(err)
+					has(w.root, "refs/heads/main", "2")
+					_, _, err := w.shelf.Undo(t.Context())
+					w.check(err)
+				}
+			})
+		}
+	}
+}
+
+// Nothing is taken back if git has packed an object since. A repository that came with the review goes with its objects.
+func TestUndoOfObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, ".git/HEAD ref: refs/heads/main", ".git/refs/", ".git/objects/")
+	for _, line := range []string{".git/objects/ab/one 2", "new/.git/HEAD ref: refs/heads/main", "new/.git/refs/", "new/.git/objects/ab/two 2", "shut/.git/HEAD x", "shut/.git/refs/", "shut/.git/objects/ab/three 3"} {
+		w.write(w.upper, line)
+	}
+	w.check(os.Link(filepath.Join(w.upper, "shut/.git/objects/ab/three"), filepath.Join(w.shelf.dir, "r", "elsewhere"))) // so that it is made anew
+	_, err := w.apply(Choice{})
+	w.check(err)
+	w.check(os.Rename(filepath.Join(w.root, ".git/objects/ab/one"), filepath.Join(w.root, "one")))
+	if _, changed, err := w.shelf.Undo(t.Context()); !errors.Is(err, ErrUndo) || !slices.Equal(changed, []string{".git/objects/ab/one"}) {
+		t.Errorf("%v, %q", err, changed)
+	}
+	w.check(os.Rename(filepath.Join(w.root, "one"), filepath.Join(w.root, ".git/objects/ab/one")))
+	_, _, err = w.shelf.Undo(t.Context())
+	w.check(err)
+	if got, want := w.list(w.root), ".git/ .git/HEAD=ref: refs/heads/main .git/objects/ .git/objects/ab/ .git/objects/ab/one=2 .git/refs/"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -45,6 +45,8 @@ type appliedPath struct {
 	Ino   uint64 `json:"i,omitempty"`
 	Mode  uint32 `json:"m,omitempty"`
 	New   bool   `json:"n,omitempty"` // a new directory
+	// Object is that of a Step.
+	Object bool `json:"o,omitempty"`
 	// Index is the text of an index of git; after git status wrote it again, its text is the same.
 	Index []byte `json:"x,omitempty"`
 }
@@ -67,6 +69,9 @@ type Step struct {
 	// Sum is the [tree.sum] of what the step puts into the workspace: what somebody has edited there
 	// is not taken back.
 	Sum uint64 `json:"n,omitempty"`
+	// Object says that the step adds git's objects to a repository that was there before. Once all is
+	// applied, they stay: new refs of the host may need them.
+	Object bool `json:"g,omitempty"`
 
 	// The file that must be at To before a swap, or at From before a move from the workspace.
 	old Node
@@ -238,9 +243,9 @@ func (p *planner) makeDirectory(c *Change) {
 	p.madeDirs[c.host()] = true
 	slot, mode := p.slot(), c.New.Mode|0o700
 	p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: mode, Gid: c.New.Gid, Like: c.upper()})
-	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum(".")})
+	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum("."), Object: c.object})
 	if c.New.Mode != mode {
-		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode})
+		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode, Object: c.object})
 	}
 }
 
@@ -262,7 +267,7 @@ func (p *planner) put(changes []Change, contents map[string]Node) error {
 		return err
 	}
 	if c.Old.Kind == Absent {
-		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino, Sum: sum})
+		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino, Sum: sum, Object: c.object})
 		return nil
 	}
 	p.takesAway(c)
