@@ -519,6 +519,34 @@ func TestEditedMeanwhile(t *testing.T) {
 	}
 }
 
+// A new directory that somebody has shut since an apply was killed stays, and the review can be used.
+func TestShutMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "edit old")
+	for _, line := range []string{"edit new", "dir/in/file d"} {
+		w.write(w.upper, line)
+	}
+	_, err := w.apply(Choice{})
+	w.check(err)
+	dir := filepath.Join(w.shelf.dir, "r")
+	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), dir))
+	w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile)))
+	in := filepath.Join(w.root, "dir/in")
+	w.check(os.Chmod(in, 0o300))
+	t.Cleanup(func() { os.Chmod(in, 0o700) })
+	_, told, err := w.shelf.Undo(t.Context())
+	w.check(err)
+	os.Chmod(in, 0o700)
+	want, left := "edit=old", 0
+	if os.Geteuid() != 0 { // root can read it
+		want, left = "dir/ dir/in/ dir/in/file=d edit=old", 1
+	}
+	if got := w.list(w.root); got != want || len(told) != left {
+		t.Errorf("%q, told %q", got, told)
+	}
+	w.open().Close()
+}
+
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"os"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -271,5 +273,44 @@ func TestUndoOfObjects(t *testing.T) {
 	w.check(err)
 	if got, want := w.list(w.root), ".git/ .git/HEAD=ref: refs/heads/main .git/objects/ .git/objects/ab/ .git/objects/ab/one=2 .git/refs/"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// git status writes an index again, also one that came with its repository.
+func TestUndoAfterStatus(t *testing.T) {
+	t.Parallel()
+	entries := "DIRC\x00\x00\x00\x02\x00\x00\x00\x00"
+	sum := sha1.Sum([]byte(entries))
+	index := entries + string(sum[:])
+	for name, made := range map[string]bool{"moved as a whole": false, "made anew": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t, "here/.git/HEAD x", "here/.git/refs/", "here/.git/objects/", "here/.git/index x")
+			for _, line := range []string{"HEAD ref: refs/heads/main", "refs/", "objects/", "index " + index} {
+				w.write(w.upper, "new/.git/"+line)
+			}
+			w.write(w.upper, "here/.git/index "+index)
+			if made {
+				w.write(w.upper, "new/.git/linked 1")
+				w.check(os.Link(filepath.Join(w.upper, "new/.git/linked"), filepath.Join(w.shelf.dir, "r", "elsewhere")))
+			}
+			before := w.list(w.root)
+			if out, err := w.apply(Choice{}); err != nil {
+				t.Fatalf("%v: %+v %+v", err, out.Refused, out.Conflicts)
+			}
+			for _, dir := range []string{"new", "here"} {
+				at := filepath.Join(w.root, dir, ".git/index")
+				w.write(w.root, filepath.Join(dir, ".git/index.lock")+" "+index)
+				w.check(os.Chtimes(at+".lock", time.Time{}, time.Unix(1, 0)))
+				w.check(os.Rename(at+".lock", at))
+			}
+			if _, told, err := w.shelf.Undo(t.Context()); err != nil || len(told) > 0 || w.list(w.root) != before {
+				t.Errorf("%v, %q: %q", err, told, w.list(w.root))
+			}
+			w.open().Close()
+			if _, err := w.apply(Choice{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

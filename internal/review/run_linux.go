@@ -252,9 +252,9 @@ func (r *Review) undo(s *Step) error {
 		return errEdited
 	}
 	if s.To.Side == Host && s.Do != "mode" {
-		if sum, err := to.sum(string(s.To.Path), "."); err != nil {
+		if sum, err := to.sum(string(s.To.Path), "."); isShortage(err) {
 			return err
-		} else if sum != s.Sum {
+		} else if err != nil || sum != s.Sum { // somebody has shut a directory, or mounted something there
 			return errEdited
 		}
 	}

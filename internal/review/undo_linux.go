@@ -247,9 +247,18 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 	if err != nil || !bytes.Equal(now, one.Index) {
 		return false, err
 	}
+	at := Place{Host, one.Layer, one.Path}
 	for i := range j.Steps {
-		if s := &j.Steps[i]; s.Ino == one.Ino {
-			s.Ino, s.Sum = n.Ino, n.sum(".")
+		s := &j.Steps[i]
+		if s.To == at || s.From == (Place{Upper, at.Layer, at.Path}) {
+			s.Ino = n.Ino
+		}
+		// It can be in a new directory that was moved as a whole. One that was made is moved back empty.
+		moved := s.Do == "swap" || s.Do == "move" && (s.From.Side == Upper || s.To == at)
+		if moved && s.To.Side == Host && s.To.Layer == at.Layer && under(string(s.To.Path), string(at.Path)) {
+			if s.Sum, err = t.sum(string(s.To.Path), "."); err != nil {
+				return false, err
+			}
 		}
 	}
 	return true, nil
