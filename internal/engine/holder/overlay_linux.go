@@ -14,19 +14,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// An overlay is one kernel mount for a session, for all its definitions and commands: two mounts of
-// one upper directory are undefined.
-type overlay struct {
-	at     string // the holder's path for it
-	failed *MountError
-}
-
-// overlay returns the path of the overlay of source.
+// overlay returns the path of the overlay of source: one kernel mount for a session, for all its
+// definitions and commands, because two mounts of one upper directory are undefined.
 func (s *space) overlay(source string) (string, *MountError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o, ok := s.overlays[source]; ok && o.failed == nil {
-		return o.at, nil
+	if at, ok := s.overlays[source]; ok {
+		return at, nil
 	}
 	if failed := s.prove(); failed != nil {
 		return "", failed
@@ -34,12 +28,12 @@ func (s *space) overlay(source string) (string, *MountError) {
 	if len(s.overlays) >= maxShared {
 		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there are too many in this session"}
 	}
-	o := &overlay{at: overlaysDir + "/" + strconv.Itoa(len(s.overlays))}
-	if o.failed = s.mountOverlay(source, o.at); o.failed != nil {
-		return "", o.failed
+	at := overlaysDir + "/" + strconv.Itoa(len(s.overlays))
+	if failed := s.mountOverlay(source, at); failed != nil {
+		return "", failed
 	}
-	s.overlays[source] = o
-	return o.at, nil
+	s.overlays[source] = at
+	return at, nil
 }
 
 // prove makes sure that overlays work in the session's directory. The caller holds s.mu.

@@ -18,9 +18,9 @@ type space struct {
 	watch *watch
 
 	mu       sync.Mutex
-	overlays map[string]*overlay
-	proven   bool // overlays work on the session's file system
-	homes    map[home]string
+	overlays map[string]string // the path of each, by source
+	proven   bool              // overlays work on the session's file system
+	homes    map[Op]string     // by Source, Perms and Size
 }
 
 const (
@@ -31,12 +31,6 @@ const (
 
 // maxShared bounds overlays and homes: a session has a handful.
 const maxShared = 256
-
-type home struct {
-	name  string
-	perms uint32
-	size  uint64
-}
 
 func mountError(call string, err error) *MountError {
 	return &MountError{Index: -1, Call: call, Reason: err.Error(), Errno: errnoOf(err)}
@@ -104,7 +98,7 @@ func newSpace(dir int) (*space, *MountError) {
 	if err != nil {
 		return nil, mountError("watching the host's mounts", err)
 	}
-	return &space{dir: dir, watch: watch, overlays: map[string]*overlay{}, homes: map[home]string{}}, nil
+	return &space{dir: dir, watch: watch, overlays: map[string]string{}, homes: map[Op]string{}}, nil
 }
 
 func topLevel() ([]string, error) {
@@ -175,17 +169,17 @@ func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
 }
 
 // home returns the path of memory that lives as long as the holder.
-func (s *space) home(name string, perms uint32, size uint64) (string, *MountError) {
+func (s *space) home(o Op) (string, *MountError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := home{name, perms, size}
+	key := Op{Source: o.Source, Perms: o.Perms, Size: o.Size}
 	if at, ok := s.homes[key]; ok {
 		return at, nil
 	}
 	if len(s.homes) >= maxShared {
 		return "", &MountError{Index: -1, Call: "making a home", Reason: "there are too many in this session"}
 	}
-	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+	fd, failed := memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
 	if failed != nil {
 		return "", failed
 	}
@@ -203,8 +197,8 @@ func (s *space) home(name string, perms uint32, size uint64) (string, *MountErro
 func (s *space) detachShared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.overlays {
-		unix.Unmount(o.at, unix.MNT_DETACH)
+	for _, at := range s.overlays {
+		unix.Unmount(at, unix.MNT_DETACH)
 	}
 	for _, at := range s.homes {
 		unix.Unmount(at, unix.MNT_DETACH)

@@ -37,7 +37,7 @@ func (s *space) prepare(ops []Op) *MountError {
 		case Overlay:
 			_, failed = s.overlay(o.Source)
 		case Home:
-			_, failed = s.home(o.Source, o.Perms, o.Size)
+			_, failed = s.home(o)
 		}
 		if failed != nil {
 			return at(failed, i)
@@ -190,7 +190,7 @@ func (b *builder) step(o Op) *MountError {
 }
 
 func (b *builder) home(o Op, dest string) *MountError {
-	from, failed := b.space.home(o.Source, o.Perms, o.Size)
+	from, failed := b.space.home(o)
 	if failed != nil {
 		return failed
 	}

@@ -59,32 +59,26 @@ func Overlap(spec *shared.Spec) map[string]string {
 	return refused
 }
 
-// sessionEvents report what a command gets less than its session promises.
-func sessionEvents(h *Held, spec *shared.Spec) []shared.Event {
-	var out []shared.Event
-	degraded := func(mechanism, attribute, path, format string, args ...any) {
-		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...),
-			Details: map[string]string{"mechanism": mechanism, "attribute": attribute, "path": path}})
-	}
+// Events report what a command gets less than asked for, and what enforces the limits of this
+// engine itself.
+func Events(h *Held, spec *shared.Spec) (out []shared.Event) {
 	for _, m := range spec.Table {
 		if m.Access != shared.Overlay {
 			continue
 		}
+		message := ""
 		if reason := h.Overlay(m.Source); reason != "" && reason == h.Reason {
 			continue // package cmdengine reports what an engine does not claim
 		} else if reason != "" {
-			degraded("overlay", m.Why, m.Path, "%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
+			message = fmt.Sprintf("%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
 		} else if h.Foreign[m.Source] {
-			degraded("overlay", m.Why, m.Path, "%s: %s belongs to another user: its overlay accepts new files only at its top", m.Why, m.Path)
+			message = fmt.Sprintf("%s: %s belongs to another user: its overlay accepts new files only at its top", m.Why, m.Path)
+		} else {
+			continue
 		}
+		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: message,
+			Details: map[string]string{"mechanism": "overlay", "attribute": m.Why, "path": m.Path}})
 	}
-	return out
-}
-
-// Events report what a command gets less than asked for, and what enforces the limits of this
-// engine itself.
-func Events(h *Held, spec *shared.Spec) []shared.Event {
-	out := sessionEvents(h, spec)
 	limit := func(set bool, name, mechanism string) {
 		if set {
 			out = append(out, shared.Event{Kind: shared.EventLimit, Message: fmt.Sprintf("limits.%s is held by %s", name, mechanism),
