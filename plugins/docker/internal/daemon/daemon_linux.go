@@ -66,42 +66,27 @@ func askDaemon(ctx context.Context, c *client.Client) (facts Facts, err error) {
 	if i.OSType != "" && i.OSType != "linux" {
 		return facts, &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("the Docker daemon runs containers of %s, and the init needs Linux", i.OSType)}
 	}
-	own, err := askPodman(ctx, c)
-	if err != nil {
-		return facts, err
-	}
 	has := func(option string) bool {
 		return slices.ContainsFunc(i.SecurityOptions, func(s string) bool { return s == "name="+option || strings.HasPrefix(s, "name="+option+",") })
 	}
 	facts = Facts{
-		Version: i.ServerVersion, Podman: own != nil, Rootless: has("rootless"), Remapped: has("userns"),
+		Version: i.ServerVersion, Rootless: has("rootless"), Remapped: has("userns"),
 		RecursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
 		LimitsMemory: i.MemoryLimit, LimitsCPUs: i.CPUCfsQuota, LimitsPIDs: i.PidsLimit,
 		Cgroup: i.CgroupVersion, CPUs: i.NCPU,
 	}
-	if own != nil {
-		facts.Rootless = own.rootless
-		facts.LimitsMemory = facts.LimitsMemory && own.limitsMemory
-		facts.LimitsCPUs = facts.LimitsCPUs && own.limitsCPUs
-		facts.LimitsPIDs = facts.LimitsPIDs && own.limitsPIDs
-	}
-	return facts, nil
-}
-
-// askPodman returns what only Podman says about itself; nil for another daemon.
-func askPodman(ctx context.Context, c *client.Client) (*podmanFacts, error) {
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return nil, err
+		return facts, err
 	}
-	components := map[string]string{}
-	for _, c := range v.Components {
-		components[c.Name] = c.Version
+	for _, component := range v.Components {
+		if facts.Podman, err = isPodman(component.Name, component.Version); err != nil {
+			return facts, err
+		} else if facts.Podman {
+			return facts, askPodman(ctx, c, &facts)
+		}
 	}
-	if podman, err := podmanVersion(components); podman == "" || err != nil {
-		return nil, err
-	}
-	return askPodmanInfo(ctx, c)
+	return facts, nil
 }
 
 // recursiveReadOnly reports whether a kernel can make a tree of mounts read-only, since Linux 5.12.

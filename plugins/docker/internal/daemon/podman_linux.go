@@ -15,14 +15,13 @@ import (
 // podmanInfoMax bounds an answer, which is usually a few kilobytes.
 const podmanInfoMax = 1 << 20
 
-// askPodmanInfo asks Podman for its own facts.
-func askPodmanInfo(ctx context.Context, c *client.Client) (*podmanFacts, error) {
+// askPodman asks Podman for its own facts.
+func askPodman(ctx context.Context, c *client.Client, facts *Facts) error {
 	raw, err := podmanInfo(ctx, c)
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "Podman's own API: " + FirstLine(err.Error())}
 	}
-	facts, err := parsePodmanInfo(raw)
-	return &facts, err
+	return facts.takePodman(raw)
 }
 
 // podmanInfo asks in Podman's own API, which Docker's client does not know.
