@@ -196,18 +196,8 @@ func StartError(ctx context.Context, err error) error {
 	case client.IsErrConnectionFailed(err):
 		e.Message = daemon.FirstLine(text)
 		e.Hint = "make sure that the daemon runs"
-	case strings.Contains(text, "network bridge not found"), strings.Contains(text, `could not find network`) && strings.Contains(text, "bridge"):
-		e.Attribute = "network"
-		e.Message = "the Docker daemon has no bridge network"
-		e.Hint = "let the daemon make its bridge, or say network = false"
-	case strings.Contains(text, "slirp4netns"), strings.Contains(text, "pasta failed"), strings.Contains(text, "could not find pasta"):
-		e.Attribute = "network"
-		e.Message = "the rootless daemon cannot give containers a network: " + daemon.FirstLine(text)
-		e.Hint = "install slirp4netns (or pasta) and let your user open /dev/net/tun, or say network = false"
 	case strings.Contains(text, "unable to find user"):
 		e.Kind, e.Attribute = shared.ErrInvalidSpec, "config.user"
-	case strings.Contains(text, "bind source path does not exist"):
-		e.Hint = "the daemon does not see this machine's files, or the source has gone: use a daemon that runs on this machine itself"
 	case strings.Contains(text, plan.InitInside) && strings.Contains(text, "permission denied"):
 		e.Hint = "the init, sbxhost-init or sbxhost itself, must be executable by everybody and lie on a file system that allows it"
 	case cerrdefs.IsNotFound(err):
