@@ -83,7 +83,7 @@ func TestCaches(t *testing.T) {
 			t.Errorf("volumes: %q", names)
 		}
 		// Somebody has removed it behind the engine's back.
-		gone := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}}, self().UID, inside, projects[1])[0].Name
+		gone := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}, Lasting: time.Hour}, self().UID, inside, projects[1])[0].Name
 		if _, err := daemonFor(t).Client.VolumeRemove(t.Context(), gone, client.VolumeRemoveOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestForeignVolume(t *testing.T) {
 	t.Parallel()
 	project := dir(t)
 	user, inside := them()
-	name := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}}, self().UID, inside, project)[0].Name
+	name := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}, Lasting: 720 * time.Hour}, self().UID, inside, project)[0].Name
 	d := daemonFor(t)
 	if _, err := d.Client.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: name}); err != nil {
 		t.Fatal(err)

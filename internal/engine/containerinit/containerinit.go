@@ -6,7 +6,6 @@ package containerinit
 import (
 	"encoding/binary"
 	"os"
-	"strconv"
 	"syscall"
 )
 
@@ -77,27 +76,11 @@ func Settlement(listener, file *os.File) (message, rights []byte) {
 	return binary.BigEndian.AppendUint64(nil, 0), syscall.UnixRights(int(listener.Fd()), int(file.Fd()))
 }
 
-// An Owner is the user to whom [OwnArgv] gives directories.
-type Owner struct {
-	UID, GID uint32 // as the init sees them
-	// Unknown says that the numbers are unknown: everybody may write there.
-	Unknown bool
-}
+// Anybody, in place of an owner, lets everybody write.
+const Anybody = "anybody"
 
 // OwnArgv is the command line after the executable's name of a process that gives directories
-// inside to owner and exits, with 0 if it could. A daemon's new volume belongs to root, and an
-// image may have no program that changes that. It needs CAP_CHOWN, and root for Unknown. It does
-// not change the directories' contents.
-func OwnArgv(owner Owner, dirs ...string) []string {
-	return append([]string{ownArg, owner.String()}, dirs...)
-}
-
-const anybody = "anybody"
-
-// String is its form on a command line.
-func (o Owner) String() string {
-	if o.Unknown {
-		return anybody
-	}
-	return strconv.FormatUint(uint64(o.UID), 10) + ":" + strconv.FormatUint(uint64(o.GID), 10)
-}
+// inside to an owner, "UID:GID" as the init sees them, and exits, with 0 if it could. A daemon's new
+// volume belongs to root, and an image may have no program that changes that. It needs CAP_CHOWN,
+// and root for [Anybody]. It does not change the directories' contents.
+func OwnArgv(owner string, dirs ...string) []string { return append([]string{ownArg, owner}, dirs...) }

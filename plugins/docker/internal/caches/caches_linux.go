@@ -113,7 +113,7 @@ func (c *Keeper) make(ctx context.Context, now time.Time) error {
 // makeOne makes a volume, unless it exists and belongs to its owner.
 func (c *Keeper) makeOne(ctx context.Context, v *plan.Cache, now time.Time) (there bool, err error) {
 	record := filepath.Join(c.records, v.Name)
-	if expired(record, now) {
+	if unused(record, "", c.plans.Options.Cache.Lasting, now) {
 		if err := removeCache(ctx, c.docker, v.Name, record); err != nil && !cerrdefs.IsConflict(err) {
 			return false, cacheError(ctx, v, err)
 		}
@@ -178,25 +178,21 @@ func (c *Keeper) give(ctx context.Context, fresh []plan.Cache) error {
 
 // note writes a new record of a volume.
 func (c *Keeper) note(name string, now time.Time) error {
-	record, ttl := filepath.Join(c.records, name), c.plans.Options.Cache.Lasting
-	if err := errors.Join(os.WriteFile(record, []byte(ttl.String()+"\n"), 0o600), os.Chtimes(record, now, now)); err != nil {
+	record := filepath.Join(c.records, name)
+	if err := errors.Join(os.WriteFile(record, nil, 0o600), os.Chtimes(record, now, now)); err != nil {
 		return definition.Error("cache", "%v", err)
 	}
 	return nil
 }
 
-// expired reports whether nobody has used a record's volume for its whole lifetime.
-func expired(record string, now time.Time) bool {
-	info, err := os.Lstat(record)
-	if err != nil {
-		return false
+// unused reports whether nobody has used a volume for its whole lifetime. The modification time of
+// its record, a file of the caller, is the last use; without a record, that was when it was made.
+func unused(record, made string, lasting time.Duration, now time.Time) bool {
+	used, err := time.Parse(time.RFC3339, made)
+	if info, missing := os.Lstat(record); missing == nil {
+		used, err = info.ModTime(), nil
 	}
-	raw, err := os.ReadFile(record)
-	if err != nil {
-		return false
-	}
-	ttl, ok := plan.RecordedTTL(string(raw))
-	return ok && now.Sub(info.ModTime()) > ttl
+	return err == nil && now.Sub(used) > lasting
 }
 
 // removeCache removes a volume, unless a container has it, and then its record.
@@ -211,7 +207,7 @@ func removeCache(ctx context.Context, docker *client.Client, name, record string
 }
 
 // sweepCaches removes the caller's expired volumes, of all projects, and records of missing ones.
-// It finds volumes by label; one without a record was last used when it was made.
+// It finds volumes by label.
 func sweepCaches(ctx context.Context, docker *client.Client, records string, uid uint32, now time.Time) {
 	mine := plan.CacheLabel + "=" + strconv.FormatUint(uint64(uid), 10)
 	list, err := docker.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", mine)})
@@ -222,11 +218,7 @@ func sweepCaches(ctx context.Context, docker *client.Client, records string, uid
 	for _, v := range list.Items {
 		record := filepath.Join(records, v.Name)
 		there[v.Name] = true
-		_, err := os.Lstat(record)
-		made, bad := time.Parse(time.RFC3339, v.CreatedAt)
-		ttl, ok := plan.RecordedTTL(v.Labels[plan.CacheLasting])
-		forgotten := errors.Is(err, fs.ErrNotExist) && bad == nil && ok && now.Sub(made) > ttl
-		if forgotten || expired(record, now) {
+		if ttl, err := time.ParseDuration(v.Labels[plan.CacheLasting]); err == nil && unused(record, v.CreatedAt, ttl, now) {
 			removeCache(ctx, docker, v.Name, record)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/moby/moby/api/types/mount"
 
@@ -16,7 +15,7 @@ import (
 )
 
 // The labels of a cache's volume: the user's number on this machine, what the cache is for, and its
-// lifetime without use at its creation.
+// lifetime without use.
 const (
 	CacheLabel   = "org.sbxhost.cache"
 	CacheProject = "org.sbxhost.project"
@@ -33,12 +32,13 @@ type Cache struct {
 }
 
 // Caches are those of a definition: of one project, or, if project is empty, of one caller.
-// Commands of different users share none, because a volume has one owner.
+// Commands of different users share none, because a volume has one owner. Nor do definitions with
+// different lifetimes, because its labels cannot change.
 func Caches(o *definition.CacheOptions, caller uint32, user, project string) []Cache {
 	var out []Cache
 	for i, inside := range o.Paths {
 		whose := strconv.FormatUint(uint64(caller), 10)
-		sum := sha256.Sum256([]byte(strings.Join([]string{whose, user, project, inside}, "\x00")))
+		sum := sha256.Sum256([]byte(strings.Join([]string{whose, user, project, inside, o.Lasting.String()}, "\x00")))
 		out = append(out, Cache{
 			Name: "sbxhost-cache-" + hex.EncodeToString(sum[:16]), Inside: inside, Origin: fmt.Sprintf("config.cache.paths[%d]", i),
 			Labels: map[string]string{CacheLabel: whose, CacheProject: strings.ToValidUTF8(project, "?"), cachePath: inside, CacheLasting: o.Lasting.String()},
@@ -65,14 +65,14 @@ func (c *Cache) Ours(labels map[string]string) bool {
 
 // cacheOwner is the commands' user, who owns the caches. The number of a user of the image is not
 // known here.
-func (p *Planner) cacheOwner() containerinit.Owner {
+func (p *Planner) cacheOwner() string {
 	uid, gid, _ := strings.Cut(p.User(), ":")
-	u, err := strconv.ParseUint(uid, 10, 31)
-	g, err2 := strconv.ParseUint(gid, 10, 31)
-	if err != nil || err2 != nil {
-		return containerinit.Owner{Unknown: true}
+	for _, number := range []string{uid, gid} {
+		if _, err := strconv.ParseUint(number, 10, 31); err != nil {
+			return containerinit.Anybody
+		}
 	}
-	return containerinit.Owner{UID: uint32(u), GID: uint32(g)}
+	return p.User()
 }
 
 // CacheSetUp is the container that gives new volumes to their owner. No program of the image runs
@@ -87,12 +87,4 @@ func (p *Planner) CacheSetUp(fresh []Cache) (*Plan, error) {
 		dirs[i] = c.Inside
 	}
 	return set.Container(containerinit.OwnArgv(p.cacheOwner(), dirs...))
-}
-
-// RecordedTTL reads the text of a record, the lifetime without use; the record's modification time
-// is the last use. A volume's labels cannot change after its creation, so it is a file of the
-// caller.
-func RecordedTTL(text string) (ttl time.Duration, ok bool) {
-	ttl, err := time.ParseDuration(strings.TrimSpace(text))
-	return ttl, err == nil && ttl > 0
 }
