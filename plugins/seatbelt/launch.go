@@ -157,7 +157,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 			out.close()
 		}
 	}()
-	s.proxy = out.port()
+	s.proxy = out.port
 	env, err := environment(p, out.environment(cmd.Env), s.places)
 	if err != nil {
 		return nil, err

@@ -13,11 +13,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// An outlet is the proxy through which one command reaches the names in its Spec; nil means none.
+// An outlet is the proxy through which one command reaches the names in its Spec. The zero value has
+// none.
 type outlet struct {
 	network *gated.Network
 	gate    *gated.Gate
-	at      uint16
+	port    uint16
 	// taken is the same port for IPv6, which a profile cannot distinguish: it keeps others from
 	// using it.
 	taken net.Listener
@@ -30,10 +31,10 @@ type outlet struct {
 // newOutlet begins it.
 func newOutlet(spec *shared.Spec) (*outlet, error) {
 	n, err := gated.Read(spec)
-	if n == nil || err != nil {
-		return nil, err
-	}
 	o := &outlet{network: n}
+	if n == nil || err != nil {
+		return o, err
+	}
 	l, err := o.listen()
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: "a port for the proxy: " + err.Error()}
@@ -60,7 +61,7 @@ func (o *outlet) listen() (*net.TCPListener, error) {
 			o.taken = nil
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			o.at = uint16(port)
+			o.port = uint16(port)
 			return l, nil
 		}
 		l.Close()
@@ -68,15 +69,8 @@ func (o *outlet) listen() (*net.TCPListener, error) {
 	return nil, syscall.EADDRINUSE
 }
 
-func (o *outlet) port() uint16 {
-	if o == nil {
-		return 0
-	}
-	return o.at
-}
-
 func (o *outlet) environment(env []string) []string {
-	if o == nil {
+	if o.network == nil {
 		return env
 	}
 	return o.network.Environment(env, o.gate)
@@ -95,7 +89,7 @@ func (o *outlet) send(e shared.Event) {
 
 // emitAll sends the events to emit, which is nil before the command begins.
 func (o *outlet) emitAll(emit func(shared.Event)) {
-	if o == nil || emit == nil {
+	if emit == nil {
 		return
 	}
 	o.mu.Lock()
@@ -107,9 +101,6 @@ func (o *outlet) emitAll(emit func(shared.Event)) {
 }
 
 func (o *outlet) close() {
-	if o == nil {
-		return
-	}
 	if o.gate != nil {
 		o.gate.Close()
 	}

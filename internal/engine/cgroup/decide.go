@@ -56,14 +56,8 @@ type Host struct {
 // Decision says what enforces which limits of a command.
 type Decision struct {
 	limits Limits
-	parts  []part
+	parts  []Place // with the controllers that enforce something
 	via    *Manager
-}
-
-// part is the part of one place.
-type part struct {
-	place Place
-	hold  []Controller
 }
 
 // Decide finds what enforces most of the limits. It changes nothing.
@@ -81,7 +75,7 @@ func (h Host) Decide(l Limits) Decision {
 			return has
 		})
 		if len(hold) > 0 {
-			d.parts = append(d.parts, part{p, hold})
+			d.parts = append(d.parts, Place{p.Version, p.Dir, hold})
 		}
 	}
 	if h.Manager == nil || len(left) == 0 {
@@ -116,8 +110,8 @@ func (d Decision) Mechanism(c Controller) string {
 		return "systemd scope"
 	}
 	for _, p := range d.parts {
-		if slices.Contains(p.hold, c) {
-			if p.place.Version == 1 {
+		if slices.Contains(p.Controllers, c) {
+			if p.Version == 1 {
 				return "cgroup v1"
 			}
 			return "cgroup v2"

@@ -26,7 +26,7 @@ type Group struct {
 
 // member is the group's directory in one hierarchy. It is locked while it is open.
 type member struct {
-	part part
+	Place
 	dir  string
 	lock *os.File
 }
@@ -47,8 +47,8 @@ func (d Decision) New() (*Group, error) {
 			return nil, err
 		}
 		g.members = append(g.members, m)
-		for _, c := range p.hold {
-			if err := d.limits.write(p.place.Version, m.dir, c); err != nil {
+		for _, c := range p.Controllers {
+			if err := d.limits.write(p.Version, m.dir, c); err != nil {
 				g.Remove()
 				return nil, err
 			}
@@ -59,9 +59,9 @@ func (d Decision) New() (*Group, error) {
 
 // newMember makes a directory and locks it. If another engine removes it before the lock, it tries
 // the next one.
-func newMember(p part) (member, error) {
+func newMember(p Place) (member, error) {
 	for range 64 { // many may sweep at this moment
-		m := member{part: p, dir: filepath.Join(p.place.Dir, newName())}
+		m := member{Place: p, dir: filepath.Join(p.Dir, newName())}
 		err := os.Mkdir(m.dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -74,7 +74,7 @@ func newMember(p part) (member, error) {
 		}
 		unix.Rmdir(m.dir)
 	}
-	return member{}, fmt.Errorf("no group could be kept in %s", p.place.Dir)
+	return member{}, fmt.Errorf("no group could be kept in %s", p.Dir)
 }
 
 // lock opens and locks dir, so that nobody takes it for abandoned.
@@ -145,7 +145,7 @@ func (l Limits) write(version int, dir string, c Controller) error {
 func (g *Group) Directory() *os.File {
 	if g != nil {
 		for _, m := range g.members {
-			if m.part.place.Version == 2 {
+			if m.Version == 2 {
 				return m.lock
 			}
 		}
@@ -162,11 +162,11 @@ func (g *Group) Hierarchies() (names []string) {
 	}
 	first := false
 	for _, m := range g.members {
-		if m.part.place.Version != 1 {
+		if m.Version != 1 {
 			continue
 		}
 		first = true
-		if name, _, _ := strings.Cut(strings.TrimPrefix(m.part.place.Dir, "/sys/fs/cgroup/"), "/"); name != "" {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(m.Dir, "/sys/fs/cgroup/"), "/"); name != "" {
 			names = append(names, name)
 		}
 	}
@@ -223,7 +223,7 @@ func (g *Group) Add(pid int) error {
 
 // has reports whether pid is in the group. A new one of version 1 is empty.
 func (m member) has(pid int) bool {
-	if m.part.place.Version != 2 {
+	if m.Version != 2 {
 		return false
 	}
 	text, _ := os.ReadFile(filepath.Join(m.dir, "cgroup.procs"))
@@ -271,12 +271,12 @@ func (g *Group) Killed() uint64 {
 		return oomKills(string(text[:n]))
 	}
 	for _, m := range g.members {
-		for _, c := range m.part.hold {
+		for _, c := range m.Controllers {
 			if c != Memory {
 				continue
 			}
 			name := "memory.events"
-			if m.part.place.Version == 1 {
+			if m.Version == 1 {
 				name = "memory.oom_control"
 			}
 			text, err := os.ReadFile(filepath.Join(m.dir, name))
@@ -302,7 +302,7 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 			n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 			return n
 		}
-		if m.part.place.Version == 1 {
+		if m.Version == 1 {
 			cpu = max(cpu, time.Duration(number("cpuacct.usage")))
 			memory = max(memory, number("memory.max_usage_in_bytes"))
 			continue

@@ -129,8 +129,8 @@ func TestLimitsAreWritten(t *testing.T) {
 	want := map[string]string{"memory.limit_in_bytes": "67108864", "memory.max": "67108864", "pids.max": "42",
 		"cpu.max": "150000 100000", "cpu.cfs_quota_us": "150000"}
 	for _, m := range g.members {
-		for _, c := range m.part.hold {
-			name := Limits{}.settings(m.part.place.Version, c)[0].file
+		for _, c := range m.Controllers {
+			name := Limits{}.settings(m.Version, c)[0].file
 			text, err := os.ReadFile(filepath.Join(m.dir, name))
 			if err != nil || strings.TrimSpace(string(text)) != want[name] {
 				t.Errorf("%s: %q, %v; want %s", name, text, err, want[name])
@@ -148,7 +148,7 @@ func TestLessTimeAround(t *testing.T) {
 	}
 	defer g.Remove()
 	for _, m := range g.members {
-		if err := (Limits{CPUs: 0.5}).write(m.part.place.Version, m.dir, CPU); err != nil {
+		if err := (Limits{CPUs: 0.5}).write(m.Version, m.dir, CPU); err != nil {
 			t.Fatal(err)
 		}
 		inner := filepath.Join(m.dir, "inner")
@@ -156,10 +156,10 @@ func TestLessTimeAround(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Rmdir(inner)
-		if _, err := os.Lstat(filepath.Join(inner, Limits{}.settings(m.part.place.Version, CPU)[0].file)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(inner, Limits{}.settings(m.Version, CPU)[0].file)); errors.Is(err, fs.ErrNotExist) {
 			continue // version 2 has nothing there until it is asked for
 		}
-		if err := (Limits{CPUs: 1.5}).write(m.part.place.Version, inner, CPU); err != nil {
+		if err := (Limits{CPUs: 1.5}).write(m.Version, inner, CPU); err != nil {
 			t.Error(err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestBornInside(t *testing.T) {
 	if dir == "" {
 		t.Skip("no group of version 2 is this process's to divide")
 	}
-	d := Decision{parts: []part{{place: Place{Version: 2, Dir: dir}}}}
+	d := Decision{parts: []Place{{Version: 2, Dir: dir}}}
 	g, err := d.New()
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestVersion2Files(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	g := &Group{members: []member{{part: part{place: Place{Version: 2}}, dir: dir}}}
+	g := &Group{members: []member{{Place: Place{Version: 2}, dir: dir}}}
 	if cpu, memory := g.Usage(); cpu != 0 || memory != 0 {
 		t.Errorf("usage of a group that tells nothing: %v, %d", cpu, memory)
 	}
@@ -318,7 +318,7 @@ func TestGroupsHierarchies(t *testing.T) {
 	group := func(places ...Place) *Group {
 		g := &Group{}
 		for _, place := range places {
-			g.members = append(g.members, member{part: part{place: place}})
+			g.members = append(g.members, member{Place: place})
 		}
 		return g
 	}

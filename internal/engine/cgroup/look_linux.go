@@ -47,7 +47,7 @@ func try(version int, dir string) []Controller {
 		return nil
 	}
 	// Another process may sweep meanwhile, and would take a group without a lock for abandoned.
-	m, err := newMember(part{place: Place{Version: version, Dir: dir}})
+	m, err := newMember(Place{Version: version, Dir: dir})
 	if err != nil {
 		return nil
 	}
