@@ -246,6 +246,16 @@ func (d *driver) get(id string) (*task, error) {
 	return nil, status.Errorf(codes.NotFound, "task not found for given id") // the agent looks for these words
 }
 
+// forward calls the executor of a request's task.
+func forward[Request interface{ GetTaskId() string }, Answer any](ctx context.Context, d *driver, req Request,
+	call func(*task, context.Context, Request, ...grpc.CallOption) (Answer, error)) (answer Answer, err error) {
+	t, err := d.get(req.GetTaskId())
+	if err == nil {
+		answer, err = call(t, ctx, req)
+	}
+	return answer, err
+}
+
 func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest) (*proto.RecoverTaskResponse, error) {
 	id := req.GetHandle().GetConfig().GetId()
 	if _, err := d.get(id); err == nil {
@@ -363,27 +373,15 @@ func (h handle) kill() error {
 }
 
 func (d *driver) InspectTask(ctx context.Context, req *proto.InspectTaskRequest) (*proto.InspectTaskResponse, error) {
-	t, err := d.get(req.TaskId)
-	if err != nil {
-		return nil, err
-	}
-	return t.InspectTask(ctx, req)
+	return forward(ctx, d, req, (*task).InspectTask)
 }
 
 func (d *driver) SignalTask(ctx context.Context, req *proto.SignalTaskRequest) (*proto.SignalTaskResponse, error) {
-	t, err := d.get(req.TaskId)
-	if err != nil {
-		return nil, err
-	}
-	return t.SignalTask(ctx, req)
+	return forward(ctx, d, req, (*task).SignalTask)
 }
 
 func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*proto.ExecTaskResponse, error) {
-	t, err := d.get(req.TaskId)
-	if err != nil {
-		return nil, err
-	}
-	return t.ExecTask(ctx, req)
+	return forward(ctx, d, req, (*task).ExecTask)
 }
 
 func (d *driver) TaskStats(req *proto.TaskStatsRequest, to proto.Driver_TaskStatsServer) error {
