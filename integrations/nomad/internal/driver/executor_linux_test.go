@@ -51,9 +51,9 @@ func TestEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := r.task(script("cat /var/lib/dpkg/status")).start()
+	j := r.task(script("cat /etc/shadow")).start()
 	m, err := stream.Recv()
-	if err != nil || m.TaskId != j.config.Id || m.AllocId != j.config.AllocId || m.TaskName != "t" || !strings.Contains(m.Message, "/var/lib/dpkg/status") {
+	if err != nil || m.TaskId != j.config.Id || m.AllocId != j.config.AllocId || m.TaskName != "t" || !strings.Contains(m.Message, "/etc/shadow") {
 		t.Errorf("%v, %v", m, err)
 	}
 }
