@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func Parse(raw json.RawMessage) (*Options, error) {
 	if len(raw) > 0 {
 		err := json.Unmarshal(raw, o)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return nil, Error(wrong.Field, "is a %s, and must be a %s", wrong.Value, kinds[wrong.Type.Kind()])
+			return nil, Error(wrong.Field, "cannot be a %s", wrong.Value)
 		}
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "must be an object"}
@@ -68,11 +67,6 @@ func Parse(raw json.RawMessage) (*Options, error) {
 		}
 	}
 	return o, nil
-}
-
-// kinds are JSON's names for the types of options.
-var kinds = map[reflect.Kind]string{
-	reflect.String: "string", reflect.Bool: "bool, true or false", reflect.Slice: "list of strings", reflect.Struct: "block",
 }
 
 func (o *Options) setPlatform() error {
