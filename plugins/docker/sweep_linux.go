@@ -20,12 +20,11 @@ func sweep(docker *client.Client) {
 	if err != nil {
 		return
 	}
-	boot, namespace := owner.Boot(), owner.PidNamespace()
 	for _, c := range list.Items {
 		o, ok := owner.Parse(c.Labels[owner.Label])
-		useless := ok && o.Gone(boot, namespace, owner.StartTime)
+		useless := ok && o.Gone()
 		if ok && c.Labels[kept.SessionLabel] != "" {
-			useless = kept.Orphaned(&c, o, useless, namespace)
+			useless = kept.Orphaned(&c, o, useless)
 		}
 		if useless {
 			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})

@@ -4,15 +4,13 @@ import (
 	"context"
 
 	"github.com/moby/moby/client"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 )
 
 // SweepProjects removes the rest of Compose projects whose engine is gone.
 func SweepProjects(ctx context.Context, docker *client.Client) {
-	boot, namespace := owner.Boot(), owner.PidNamespace()
 	orphaned := func(labels map[string]string) bool {
 		o, ok := projectOwner(labels[ProjectLabel])
-		return ok && o.Gone(boot, namespace, owner.StartTime)
+		return ok && o.Gone()
 	}
 	labelled := make(client.Filters).Add("label", ProjectLabel)
 	if list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled}); err == nil {

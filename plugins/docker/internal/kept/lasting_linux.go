@@ -184,11 +184,11 @@ func (l *SessionContainer) Settle(launch func() (*vessel.Vessel, error)) (*vesse
 
 // Orphaned reports whether a session's container has lost its session, or its maker never started
 // it.
-func Orphaned(c *container.Summary, maker owner.Owner, makerGone bool, namespace string) bool {
+func Orphaned(c *container.Summary, maker owner.Owner, makerGone bool) bool {
 	if makerGone && (c.State == container.StateCreated || maker.Boot != owner.Boot()) {
 		return true
 	}
 	// In another namespace the path is another file.
 	_, err := os.Lstat(c.Labels[whileLabel])
-	return maker.Namespace == namespace && errors.Is(err, fs.ErrNotExist)
+	return maker.Namespace == owner.PidNamespace() && errors.Is(err, fs.ErrNotExist)
 }

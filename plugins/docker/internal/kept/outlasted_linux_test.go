@@ -29,7 +29,7 @@ func TestSweepLasting(t *testing.T) {
 		"of a session yet to come": {container.StateCreated, there, stranger, false, false},
 	} {
 		c := container.Summary{State: tt.state, Labels: map[string]string{whileLabel: tt.while}}
-		if got := Orphaned(&c, tt.maker, tt.makerGone, me.Namespace); got != tt.want {
+		if got := Orphaned(&c, tt.maker, tt.makerGone); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

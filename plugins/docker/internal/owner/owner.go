@@ -30,12 +30,3 @@ func Parse(s string) (Owner, bool) {
 	}
 	return Owner{parts[0], parts[1], pid, parts[3]}, true
 }
-
-// Gone reports whether the process certainly does not run any more. One in another pid namespace
-// cannot be seen from here.
-func (o Owner) Gone(boot, namespace string, started func(pid int) string) bool {
-	if o.Boot != boot {
-		return boot != ""
-	}
-	return o.Namespace == namespace && started(o.PID) != o.Started
-}

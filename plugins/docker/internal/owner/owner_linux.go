@@ -18,7 +18,16 @@ const Label = "org.sbxhost.owner"
 // This is this process, so that another can see when it is gone: a process number alone can become
 // another process's.
 func This() Owner {
-	return Owner{Boot: Boot(), Namespace: PidNamespace(), PID: os.Getpid(), Started: StartTime(os.Getpid())}
+	return Owner{Boot: Boot(), Namespace: PidNamespace(), PID: os.Getpid(), Started: startTime(os.Getpid())}
+}
+
+// Gone reports whether the process certainly does not run any more. One in another pid namespace
+// cannot be seen from here.
+func (o Owner) Gone() bool {
+	if boot := Boot(); o.Boot != boot {
+		return boot != ""
+	}
+	return o.Namespace == PidNamespace() && startTime(o.PID) != o.Started
 }
 
 func Boot() string {
@@ -31,8 +40,8 @@ func PidNamespace() string {
 	return strings.Trim(name, "pid:[]")
 }
 
-// StartTime is a process's in ticks since the boot, empty if there is none.
-func StartTime(pid int) string {
+// startTime is a process's in ticks since the boot, empty if there is none.
+func startTime(pid int) string {
 	return proc.Stat(pid, proc.StatStart)
 }
 

@@ -16,22 +16,19 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%q is taken for an owner", bad)
 		}
 	}
-	started := func(pid int) string { return map[int]string{12: "345", 13: "1"}[pid] }
+	me := This()
+	another, none, elsewhere, before := me, me, me, me
+	another.Started, none.PID, elsewhere.Namespace, before.Boot = "0", 1<<30, "1", "before"
+	elsewhere.PID = none.PID
 	for name, tt := range map[string]struct {
 		o    Owner
 		gone bool
-	}{
-		"alive":             {o, false},
-		"another process":   {Owner{"boot", "4026531836", 13, "345"}, true},
-		"no process":        {Owner{"boot", "4026531836", 14, "345"}, true},
-		"another namespace": {Owner{"boot", "1", 14, "345"}, false},
-		"an earlier boot":   {Owner{"before", "1", 14, "345"}, true},
-	} {
-		if got := tt.o.Gone("boot", "4026531836", started); got != tt.gone {
+	}{"alive": {me, false}, "another process": {another, true}, "no process": {none, true}, "another namespace": {elsewhere, false}, "an earlier boot": {before, true}} {
+		if got := tt.o.Gone(); got != tt.gone {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if StartTime(os.Getpid()) == "" || Boot() == "" || PidNamespace() == "" {
+	if startTime(os.Getpid()) == "" || Boot() == "" || PidNamespace() == "" {
 		t.Error("this process does not know who it is")
 	}
 }
