@@ -5,6 +5,7 @@ package facts
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +29,13 @@ type Request struct {
 	Unisolated bool
 	// Planning says to execute no program; see Machine.Credentials.
 	Planning bool
+	// OnDemand says that Session can have a directory: if the definition wants one, the error is
+	// [ErrWantsSession], before the search.
+	OnDemand bool
 }
+
+// ErrWantsSession says to resolve again, with a directory for the session.
+var ErrWantsSession = errors.New("the definition wants a session")
 
 // Resolved is a definition with absolute paths.
 type Resolved struct {
@@ -95,7 +102,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 		notes = append(notes, more...)
 		in.Substitutes = append(in.Substitutes, m.showAccounts(ctx, q.Planning)...)
 	}
-	err := m.table(in, look, out)
+	err := m.table(in, look, out, q.OnDemand)
 	if out.View != nil {
 		out.Notes = append(out.Notes, notes...)
 	}
@@ -103,9 +110,12 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 }
 
 // table makes the table of a definition.
-func (m *Machine) table(in *view.Input, look *lookup, out *Resolved) (err error) {
+func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bool) (err error) {
 	if out.View, err = view.Show(in, look); err != nil {
 		return err
+	}
+	if onDemand && out.WantsSession {
+		return ErrWantsSession
 	}
 	for _, name := range m.refusedToolchains {
 		out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")

@@ -191,9 +191,10 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 			request.Session.Dir, request.Session.ID = reviewed.Dir, session.ID(reviewed.Dir)
 		}
 		SetStage(ctx, "the workspace was searched")
+		request.OnDemand = state.Dir == "" && !write
 		out, err := p.Machine.Resolve(ctx, request)
-		if err == nil && out.WantsSession && state.Dir == "" && !write {
-			continue // one that is made on demand
+		if errors.Is(err, facts.ErrWantsSession) {
+			continue
 		}
 		if err == nil {
 			err = session.Prepare(&out.Spec)
