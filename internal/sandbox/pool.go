@@ -218,11 +218,14 @@ func (p *Pool) Close(patience time.Duration) error {
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
 	p.forgetProcesses()
-	p.linger.Close() // no command runs any more, and engines take a moment to end
-	p.Machine.Stubs.Close()
+	// No command runs any more, and engines take a moment to end. To remove a session can wait for a disk.
+	var meanwhile sync.WaitGroup
 	if p.OneShot && p.Session != nil && p.Session.Name() == "" {
-		errs = append(errs, p.Session.Close()) // a later Host finds nothing of this session either
+		meanwhile.Go(func() { errs = append(errs, p.Session.Close()) }) // a later Host finds nothing of this session either
 	}
+	p.linger.Close()
+	p.Machine.Stubs.Close()
+	meanwhile.Wait()
 	ended()
 	return errors.Join(errs...)
 }
