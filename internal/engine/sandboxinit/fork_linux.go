@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -154,12 +155,13 @@ func (u *unborn) fork() *ExecError {
 	if u.pid = pid; !u.locked {
 		return nil
 	}
-	err := u.identity("uid_map", os.Geteuid())
+	maps := identityMaps()
+	err := u.write("uid_map", maps[0])
 	if err == nil {
 		// Without it an ordinary user cannot write the other map; with it a command cannot drop a
 		// group that denies it a file.
 		if err = u.write("setgroups", "deny"); err == nil || err == syscall.ENOENT {
-			err = u.identity("gid_map", os.Getegid())
+			err = u.write("gid_map", maps[1])
 		}
 	}
 	if err != nil {
@@ -169,18 +171,21 @@ func (u *unborn) fork() *ExecError {
 	return nil
 }
 
-// identity maps the contents of a file of /proc, or one number alone, to itself.
-func (u *unborn) identity(file string, own int) error {
-	list, err := holder.IdentityMap("/proc/self/" + file)
-	if err != nil {
-		list = []syscall.SysProcIDMap{{ContainerID: own, HostID: own, Size: 1}}
+// identityMaps are the maps of users and groups that map the contents of this process's own, which do
+// not change, or its own number alone, to itself.
+var identityMaps = sync.OnceValue(func() (maps [2]string) {
+	own := [...]int{os.Geteuid(), os.Getegid()}
+	for i, file := range [...]string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		list, err := holder.IdentityMap(file)
+		if err != nil {
+			list = []syscall.SysProcIDMap{{ContainerID: own[i], HostID: own[i], Size: 1}}
+		}
+		for _, m := range list {
+			maps[i] += fmt.Sprintln(m.ContainerID, m.HostID, m.Size)
+		}
 	}
-	var text []byte
-	for _, m := range list {
-		text = fmt.Appendln(text, m.ContainerID, m.HostID, m.Size)
-	}
-	return u.write(file, string(text))
-}
+	return maps
+})
 
 // write writes a file of the child in /proc, with one call.
 func (u *unborn) write(file, text string) error {

@@ -161,13 +161,14 @@ func runAlone(starter []string) int {
 	// A program that this process executes may gain no capability. A holder's thread would empty
 	// the bounding set for that; here each thread has one, and to empty them all takes 2 ms.
 	err := onEachThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
-	runtime.LockOSThread() // which dropByExec takes with it
 	if err == syscall.ENOTSUP {
+		runtime.LockOSThread() // dropByExec takes it with it
 		err = confine.NoNewPrivileges()
 	}
 	if err != nil {
 		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
 	}
+	identityMaps() // now, while nobody waits for it
 	alone, words := holder.Settle(starter)
 	fds := descriptors(words)
 	if len(fds) != 1 || words[1] != initRole {
