@@ -116,12 +116,6 @@ func serve(engine Engine, log hclog.Logger) error {
 	if signal.Ignored(syscall.SIGHUP) { // as nohup does
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	if p, ok := engine.(EarlyStarter); ok {
-		var ctx context.Context
-		ctx, s.enough = context.WithCancel(context.Background())
-		early.Go(func() { p.StartEarly(ctx) })
-		runtime.Gosched() // StartEarly comes first: its fork costs more, the more this process has written before
-	}
 	go func() {
 		if err := s.inbox.receive(channel); err != nil {
 			log.Warn("the channel to the host broke", "error", err)
@@ -137,6 +131,12 @@ func serve(engine Engine, log hclog.Logger) error {
 	os.Stdout = os.Stderr
 	if err := l.announce(stdout); err != nil {
 		return err
+	}
+	if p, ok := engine.(EarlyStarter); ok {
+		var ctx context.Context
+		ctx, s.enough = context.WithCancel(context.Background())
+		early.Go(func() { p.StartEarly(ctx) })
+		runtime.Gosched() // StartEarly forks while the host connects, and has begun before the first call
 	}
 	if err := l.serve(); err != nil {
 		log.Error("the connection to the host broke", "error", err)
