@@ -70,6 +70,7 @@ func (s *server) panicked(method string, value any) error {
 
 func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
 	defer s.settle("Info", &err)
+	defer func() { go pb.Warm() }() // the host sends more only after the reply
 	info, err := s.engine.Info(ctx)
 	if err != nil {
 		return nil, err

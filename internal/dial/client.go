@@ -40,6 +40,7 @@ type client struct {
 }
 
 func (c *client) Info(ctx context.Context) (shared.Info, error) {
+	go pb.Warm()
 	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
 	if err != nil {
 		return shared.Info{}, errorFromStatus(err)
