@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,6 +246,9 @@ func TestResolveToolchains(t *testing.T) {
 		}
 	}
 
+	if _, err = r.Resolve(t.Context(), Request{Name: "fast", OnDemand: true}); !errors.Is(err, ErrWantsSession) {
+		t.Errorf("a session that can have a directory: %v", err)
+	}
 	// Without a directory for the session nothing of it can be written.
 	out, err = r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil || !out.WantsSession {
