@@ -40,9 +40,12 @@ func capsetAll(kept int) error {
 	return onEachThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have[0])))
 }
 
-// dropLocking gives up the capabilities for a command's namespaces. In a program with C in it the
-// init keeps them.
+// dropLocking gives up the capabilities for a command's namespaces, if there are any: every thread
+// has the same. In a program with C in it the init keeps them.
 func dropLocking() error {
+	if have, err := capabilities(); err == nil && have[0].Permitted|have[1].Permitted == 0 {
+		return nil
+	}
 	if err := capsetAll(0); err != syscall.ENOTSUP {
 		return err
 	}
@@ -69,13 +72,15 @@ func dropByExec(kept, control, resets int) error {
 	return syscall.Exec(self, words, []string{"GOMAXPROCS=1"})
 }
 
+// capabilities are those of this thread.
+func capabilities() (have [2]unix.CapUserData, err error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return have, unix.Capget(&header, &have[0])
+}
+
 // lockingCaps are this process's capabilities for a command's namespaces.
 func lockingCaps() (list []uintptr) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var have [2]unix.CapUserData
-	if unix.Capget(&header, &have[0]) != nil {
-		return nil
-	}
+	have, _ := capabilities()
 	for _, c := range holder.LockingCaps {
 		if have[0].Permitted&(1<<c) != 0 {
 			list = append(list, c)

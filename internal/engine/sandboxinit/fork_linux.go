@@ -187,6 +187,18 @@ var identityMaps = sync.OnceValue(func() (maps [2]string) {
 	return maps
 })
 
+// mapsOneUser reports whether this user namespace has only one user, not root, and one group. Then
+// no capability is necessary to write the child's maps.
+func mapsOneUser() bool {
+	for _, file := range [...]string{"uid_map", "gid_map"} {
+		list, err := holder.IdentityMap("/proc/self/" + file)
+		if err != nil || len(list) != 1 || list[0].Size != 1 || list[0].HostID == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // write writes a file of the child in /proc, with one call.
 func (u *unborn) write(file, text string) error {
 	fd, err := syscall.Open("/proc/"+strconv.Itoa(u.pid)+"/"+file, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)

@@ -99,7 +99,7 @@ func (s *supervisor) prepare(alone *holder.Solitude) error {
 	}
 }
 
-// makeSandbox makes the sandbox, and keeps only the capabilities for the command's namespaces.
+// makeSandbox makes the sandbox, and keeps only the capabilities that the command's namespaces need.
 func (s *supervisor) makeSandbox(payload []byte, alone *holder.Solitude) error {
 	var box holder.Sandbox
 	if err := frame.Decode(payload, &box); err != nil {
@@ -111,8 +111,10 @@ func (s *supervisor) makeSandbox(payload []byte, alone *holder.Solitude) error {
 	}
 	s.resets = resets
 	kept := 0
-	for _, c := range holder.LockingCaps {
-		kept |= 1 << c
+	if !mapsOneUser() {
+		for _, c := range holder.LockingCaps {
+			kept |= 1 << c
+		}
 	}
 	if err := dropCapabilities(kept, int(s.control), resets); err != nil {
 		return &holder.MountError{Index: -1, Call: "dropping capabilities", Reason: err.Error(), Errno: errnoOf(err)}
