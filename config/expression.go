@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 )
 
 // EvalInput is all that the expressions of a file can see of the machine. The zero value has no
@@ -49,9 +48,8 @@ func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
 
 // evaluator evaluates the expressions of one file. It looks up only the values that they use.
 type evaluator struct {
-	input     EvalInput
-	root      string // workspace.root if the file sets it
-	functions map[string]function.Function
+	input EvalInput
+	root  string // workspace.root if the file sets it
 }
 
 func roots() []string { return []string{"env", "home", "platform", "workspace"} }
@@ -100,10 +98,7 @@ func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
 	if env != nil {
 		ctx.Variables["env"] = cty.ObjectVal(env)
 	}
-	if e.functions == nil {
-		e.functions = functions()
-	}
-	ctx.Functions = e.functions
+	ctx.Functions = functions()
 
 	val, diags := expr.Value(ctx)
 	for _, d := range diags {

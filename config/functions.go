@@ -1,6 +1,8 @@
 package config
 
 import (
+	"sync"
+
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -8,7 +10,7 @@ import (
 
 // functions are the functions of expressions. They are pure: none reads a file, the clock or the
 // network.
-func functions() map[string]function.Function {
+var functions = sync.OnceValue(func() map[string]function.Function {
 	return map[string]function.Function{
 		"chunklist":       stdlib.ChunklistFunc,
 		"coalesce":        stdlib.CoalesceFunc,
@@ -59,4 +61,4 @@ func functions() map[string]function.Function {
 		"values":          stdlib.ValuesFunc,
 		"zipmap":          stdlib.ZipmapFunc,
 	}
-}
+})

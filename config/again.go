@@ -1,0 +1,59 @@
+package config
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
+
+// uses is what the expressions of a file have used of an EvalInput.
+type uses struct {
+	env   map[string]variable
+	other bool // functions whose results are not compared
+}
+
+type variable struct {
+	value string
+	set   bool
+}
+
+// recorded returns an input that records what is used of it.
+func (u *uses) recorded(in EvalInput) EvalInput {
+	lookupEnv, root, engines := in.LookupEnv, in.Root, in.Engines
+	if lookupEnv != nil {
+		in.LookupEnv = func(name string) (string, bool) {
+			value, set := lookupEnv(name)
+			u.env[name] = variable{value, set}
+			return value, set
+		}
+	}
+	if root != nil {
+		in.Root = func() (string, error) { u.other = true; return root() }
+	}
+	if engines != nil {
+		in.Engines = func() []string { u.other = true; return engines() }
+	}
+	return in
+}
+
+// Again returns f for another input if that and src mean the same for the file as what f was parsed
+// from; else nil. The two share what is in their Options' maps: do not change it.
+func (f *File) Again(src []byte, input EvalInput) *File {
+	was := &f.eval.input
+	same := len(f.diags) == 0 && f.body != nil && !f.uses.other && bytes.Equal(src, f.source.Bytes) &&
+		input.LookupEnv != nil && input.Home == was.Home && input.OS == was.OS && input.Arch == was.Arch
+	if !same {
+		return nil
+	}
+	for name, used := range f.uses.env {
+		if value, set := input.LookupEnv(name); used != (variable{value, set}) {
+			return nil
+		}
+	}
+	again := *f
+	again.eval = &evaluator{input: input, root: f.eval.root}
+	o := &again.options
+	o.Protected, o.Sandboxes = slices.Clone(o.Protected), maps.Clone(o.Sandboxes)
+	o.Engines, o.Credentials = maps.Clone(o.Engines), maps.Clone(o.Credentials)
+	return &again
+}
