@@ -82,9 +82,8 @@ func (c *Cmd) beginInTime() error {
 			begun <- b
 		}()
 		if b.err = ctx.Err(); b.err == nil {
-			b.err = c.begin(ctx)
-			if other := c.checkCaller(); b.err != nil && other != nil {
-				b.err = other // the variable may be the cause of the first error
+			if b.err = c.begin(ctx); b.err != nil {
+				b.err = cmp.Or(c.checkCaller(), b.err) // a variable may be the cause of the first error
 			}
 		}
 		elsewhere := c.Caller != nil && (errors.Is(b.err, facts.ErrOtherCaller) || errors.Is(b.err, policy.ErrAsks) || errors.Is(b.err, session.ErrNoSession))

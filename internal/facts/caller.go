@@ -2,7 +2,6 @@ package facts
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -45,17 +44,17 @@ func (e *Environment) Lookup(name string) (string, bool) {
 	return valueIn(e.list, name)
 }
 
-// Differs returns a variable that was read and has another value in list, or "".
-func (e *Environment) Differs(list []string) string {
+// Differs returns the first variable, by name, that was read and has another value in list, or "".
+func (e *Environment) Differs(list []string) (first string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(e.read)) {
+	for name := range e.read {
 		was, had := valueIn(e.list, name)
-		if is, has := valueIn(list, name); is != was || has != had {
-			return name
+		if is, has := valueIn(list, name); (is != was || has != had) && (first == "" || name < first) {
+			first = name
 		}
 	}
-	return ""
+	return first
 }
 
 // ErrOtherCaller is wrapped by the error for a command whose caller has another value of a variable that
