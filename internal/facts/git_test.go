@@ -453,3 +453,90 @@ func TestIdentityOfTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// By the records of a repository what belongs to it is found, guarded and told of where nothing else is looked for.
+func TestSubmodulesAtAnyDepth(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top, deep := base+"/super", base+"/super/a/b/c/d/lib"
+	runGit(t, top, "submodule", "--quiet", "add", base+"/main", "a/b/c/d/lib")
+	tr := tree{base: base, project: top}
+	m := tr.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := out.searchAgain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, _, _ := out.reportable(found, out.baseline.Submodules); !slices.Contains(out.GuardedRepositories, deep) || !slices.Contains(told, deep) || !slices.Contains(out.baseline.Repositories, deep) {
+		t.Errorf("guarded are %q, told of %q, before %q", out.GuardedRepositories, told, out.baseline.Repositories)
+	}
+}
+
+// Git goes by itself into what an index has as a submodule, and acts there. It is told of first, wherever that lies,
+// and also if what it acts on was there before.
+func TestNewSubmodules(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	tr := tree{base: base, project: top}
+	m := tr.machine(t)
+	evil := func(dir string) {
+		runGit(t, top, "init", "-q", dir)
+		runGit(t, top+"/"+dir, "commit", "-q", "--allow-empty", "-m", "one")
+		runGit(t, top+"/"+dir, "config", "core.fsmonitor", "touch "+base+"/ran; false")
+	}
+	if err := os.WriteFile(top+"/.gitignore", []byte("ignored/\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	evil("there")
+	evil("a/b/c/d/deep")
+	evil("lib/inner")
+	runGit(t, top, "update-index", "--add", "--cacheinfo", "160000,1234567890123456789012345678901234567890,empty")
+	for _, tt := range []struct {
+		name, path string
+		command    func()
+		from       string
+	}{
+		{"a repository that is none", "aside", func() { evil("aside") }, ""},
+		{"one that was there", "there", func() { evil("about"); runGit(t, top, "add", "there") }, top},
+		{"a deep one", "a/b/c/d/deep", func() { runGit(t, top, "add", "a/b/c/d/deep") }, top},
+		{"one that git ignores", "ignored/new", func() { evil("ignored/new"); runGit(t, top, "add", "-f", "ignored/new") }, top},
+		{"in a submodule", "lib/inner", func() { runGit(t, top+"/lib", "add", "inner") }, top},
+		{"a .git for a gitlink", "empty", func() { evil("empty") }, top},
+		{"one that looks like the git directory of a worktree, too", "worktrees/x", func() {
+			for name, text := range map[string]string{"objects/x": "", "refs/x": "", "HEAD": "ref: refs/heads/main\n", "worktrees/x/HEAD": "ref: refs/heads/main\n", "worktrees/x/commondir": "../..\n"} {
+				writeFile(t, top+"/"+name, text)
+			}
+			evil("worktrees/x")
+			runGit(t, top, "add", "worktrees/x")
+		}, top},
+		{"another .git file", "lib", func() {
+			if err := os.WriteFile(top+"/lib/.git", []byte("gitdir: "+top+"/aside/.git\n"), 0o644); err != nil {
+				t.Error(err)
+			}
+		}, top},
+	} {
+		os.Remove(base + "/ran")
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.command()
+		made := m.Changes(out).Repositories
+		if len(made) == 0 || made[0].Path != top+"/"+tt.path || made[0].Superproject != tt.from || !made[0].Executes() {
+			t.Errorf("%s: %+v", tt.name, made)
+		}
+		runGit(t, top, "status")
+		if _, err := os.Lstat(base + "/ran"); (err == nil) != (tt.from != "") {
+			t.Errorf("%s: git status: %v", tt.name, err)
+		}
+		if tt.from != "" { // git acts no more on it
+			if err := os.RemoveAll(top + "/" + tt.path + "/.git"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
