@@ -26,54 +26,47 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// pending finds the operations in progress in the writable repositories. odd are other reasons why
-// git may act there on something else: links, and an invalid git directory, instead of which git
-// uses another one.
-func (l *layouts) pending(repositories []string) (p workspace.Pending, odd []string) {
-	p = workspace.Pending{}
-	for _, top := range repositories {
-		layout, err := l.of(top)
-		if err != nil {
-			odd = append(odd, err.Error())
-		}
-		if said := workspace.BesideGitDir(top); said != "" {
-			odd = append(odd, said)
-		}
-		if err != nil {
-			continue
-		}
-		p.Add(layout)
-		odd = append(odd, l.linksIn(&layout)...)
-	}
-	return p, odd
+// repository is the state of one repository.
+type repository struct {
+	Taken   string            // which one git uses there
+	Pending workspace.Pending // the operations in progress
+	// Odd are other reasons why git may act there on something else: links, and an invalid git
+	// directory, instead of which git uses another one.
+	Odd []string
 }
 
-// taken describes the repository that git uses in a directory.
-func (l *layouts) taken(top string) string {
+// at returns the state of the repository in a directory.
+func (l *layouts) at(top string) repository {
+	r := repository{Taken: "one that is not understood", Pending: workspace.Pending{}}
 	layout, err := l.of(top)
 	if err != nil {
-		return "one that is not understood"
+		r.Odd = append(r.Odd, err.Error())
 	}
-	return fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
+	if said := workspace.BesideGitDir(top); said != "" {
+		r.Odd = append(r.Odd, said)
+	}
+	if err == nil {
+		r.Taken = fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
+		r.Pending.Add(layout)
+		r.Odd = append(r.Odd, l.linksIn(&layout)...)
+	}
+	return r
 }
 
-// baseline is the state, before a command, of everything whose changes the host reports. A mark
-// keeps it until that report.
+// baseline is the state of everything whose changes the host reports: it reports how two of them
+// differ. A mark keeps the one from before a command until that report.
 type baseline struct {
 	Began               time.Time
 	Tops                []string // where commands can write
 	UserRepositories    []string // repositories whose submodules git enters
 	GuardedRepositories []string // the user's among them
-	Repositories        []string
-	Pending             workspace.Pending // the operations in progress
-	Odd                 []string          // other odd facts about them
+	Repositories        map[string]repository
 	Instructions        []string
 	Unread              []string // directories that cannot be listed
 	Unprotected         []unprotected
 	Submodules          map[string]submodule
 	Open                []string             // repositories in which a command may change what git acts on
 	Actions             workspace.GitActions // what git acts on in those
-	Layouts             map[string]string    // the repository that git uses in each of Repositories
 	HeadLogSize         int64                // math.MaxInt64 if no commit would be signed
 	Lost                []string             // paths of recorded worktrees that are missing
 	writable            []string             // where commands can write, to judge git's answers
@@ -86,12 +79,12 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	nested, _, _ := out.reportable(found, nil)
 	b.UserRepositories = slices.Concat(out.Tops(), out.userRepositories(), nested)
 	b.Submodules = look.submodules(b.UserRepositories)
-	b.Repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
+	var repositories []string
+	repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
-	b.Pending, b.Odd = look.layouts.pending(b.Repositories)
-	b.Layouts = map[string]string{}
-	for _, top := range b.Repositories {
-		b.Layouts[top] = look.layouts.taken(top)
+	b.Repositories = map[string]repository{}
+	for _, top := range repositories {
+		b.Repositories[top] = look.layouts.at(top)
 	}
 	b.writable = look.layouts.writable
 	for _, l := range out.Loose {
@@ -103,7 +96,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 		u.LookedUp = u.looks()
 		b.Unprotected = append(b.Unprotected, u)
 	}
-	for _, top := range b.Repositories {
+	for _, top := range repositories {
 		if !slices.Contains(out.userRepositories(), top) {
 			b.Open = append(b.Open, top)
 			b.leaveUnprotected(&look.layouts, top)
@@ -120,11 +113,15 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 		b.HeadLogSize = info.Size()
 	}
 	if out.allOpen {
-		b.Open = b.Repositories
+		b.Open = repositories
 	}
 	b.Lost = m.lostWorktrees(&look.layouts)
-	b.Actions = m.Workspace.GitActions(look.ctx, look.layouts.of, b.Open, m.Owner.gitUser())
 	return b
+}
+
+// acts returns what git acts on in some repositories.
+func (m *Machine) acts(look *lookup, open []string) workspace.GitActions {
+	return m.Workspace.GitActions(look.ctx, look.layouts.of, open, m.Owner.gitUser())
 }
 
 // since removes from b what an earlier look did not find in the same state: a command has made it,
@@ -139,15 +136,19 @@ func (b *baseline) since(earlier *baseline) {
 		known := oneOf(was)
 		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !known(s) })
 	}
-	b.Repositories, b.Instructions, b.Unread = same(b.Repositories, earlier.Repositories), same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread)
-	b.Odd, b.Lost = both(b.Odd, earlier.Odd), both(b.Lost, earlier.Lost)
-	maps.DeleteFunc(b.Pending, func(p string, _ workspace.Operation) bool { return looked(p) && b.Pending[p] != earlier.Pending[p] })
-	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
-	for top, taken := range b.Layouts {
-		if was := earlier.Layouts[top]; looked(top) && was != taken {
-			b.Layouts[top] = was
+	b.Instructions, b.Unread, b.Lost = same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread), both(b.Lost, earlier.Lost)
+	for top, now := range b.Repositories {
+		was, known := earlier.Repositories[top]
+		switch {
+		case !looked(top):
+		case !known:
+			delete(b.Repositories, top)
+		default:
+			maps.DeleteFunc(now.Pending, func(p string, o workspace.Operation) bool { return o != was.Pending[p] })
+			b.Repositories[top] = repository{was.Taken, now.Pending, both(now.Odd, was.Odd)}
 		}
 	}
+	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
 	for dir, acts := range b.Actions {
 		if looked(acts.Path) {
 			b.Actions[dir] = acts.Both(earlier.Actions[dir])
@@ -203,7 +204,7 @@ func (out *Resolved) ContinueFrom(last *Resolved) {
 	}
 	out.baseline.since(last.lastLook)
 	out.wereOwn(nil, last.GuardedRepositories)
-	out.baseline.Repositories = slices.DeleteFunc(slices.Clone(out.baseline.Repositories), oneOf(out.lost))
+	maps.DeleteFunc(out.baseline.Repositories, func(p string, _ repository) bool { return slices.Contains(out.lost, p) })
 	out.leaveUntold()
 }
 
@@ -231,7 +232,7 @@ func (b *baseline) leaveUnprotected(look *layouts, top string) {
 		return
 	}
 	for _, dir := range workspace.PointedGitDirs(top) {
-		if slices.Contains(b.Repositories, dir) {
+		if _, ok := b.Repositories[dir]; ok {
 			continue // git can be asked about it
 		}
 		for _, name := range view.ObeyedNames() {
@@ -315,15 +316,15 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 }
 
 // ignored returns those of some paths that git ignored before the command.
-func (m *Machine) ignored(ctx context.Context, out *Resolved, look *layouts, list []string) (ignored []string) {
+func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored []string) {
 	for _, root := range m.Workspace.Roots() {
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
 			name := view.ActingName(p)
 			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.ReportTops(), strings.TrimSuffix(p, "/"+name))
 		})
-		if l, err := look.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
-			ignored = append(ignored, m.Workspace.Ignored(ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
+		if l, err := look.layouts.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
+			ignored = append(ignored, m.Workspace.Ignored(look.ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
 		}
 	}
 	return ignored
@@ -380,62 +381,51 @@ func holdsPlace(p string) bool {
 func (m *Machine) Changes(out *Resolved) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
-	lookAnew := func() *lookup {
-		now := newLookup(ctx, m)
-		now.layouts.writable = out.baseline.writable
-		return now
-	}
-	now := lookAnew()
-	for _, place := range m.lostWorktrees(&now.layouts) { // where a command made them, what it writes ends with it
-		if !slices.Contains(out.baseline.Lost, place) && !slices.Contains(made.LostWorktrees, place) && len(made.LostWorktrees) < maxChanges {
-			made.LostWorktrees = append(made.LostWorktrees, place)
-		}
-	}
-	made.Unsigned = out.committed()
+	look := newLookup(ctx, m)
+	look.layouts.writable = out.baseline.writable
 	found, err := out.searchAgain()
-	if err == nil && out.Spec.Session.Processes { // first: a change in between is reported twice, not never
-		after := m.look(out, now, found)
-		out.lastLook = &after
-		var unmarked error
-		if out.afterMark, unmarked = m.newMark(&after); unmarked != nil {
-			made.Notes = append(made.Notes, "if its host is killed, nothing reports what the processes that still run make: "+unmarked.Error())
-		}
-		now = lookAnew()
-		found, err = out.searchAgain()
-	}
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
 		out.unreported = nil   // their marks stay
 		found = &scan.Result{} // the unprotected files have known paths
 	}
-	m.changesOf(ctx, out, now, found, &made)
+	now := m.look(out, look, found)
+	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
+		now.Actions, out.lastLook = m.acts(look, now.Open), &now
+		var unmarked error
+		if out.afterMark, unmarked = m.newMark(&now); unmarked != nil {
+			made.Notes = append(made.Notes, "if its host is killed, nothing reports what the processes that still run make: "+unmarked.Error())
+		}
+	}
+	made.Unsigned = out.committed()
+	m.changesOf(out, look, &now, &made)
 	return made
 }
 
-// changesOf adds what is new of what a search has found, and of what git acts on.
-func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, found *scan.Result, made *Changes) {
-	look := &now.layouts
-	submodules := now.submodules(out.baseline.UserRepositories)
-	repositories, instructions, unread := out.reportable(found, submodules)
-	made.Instructions = out.newInstructions(instructions)
-	changed := m.Workspace.GitActions(ctx, look.of, out.baseline.Open, m.Owner.gitUser()).Since(out.baseline.Actions, out.allOpen)
-	existing := oneOf(out.baseline.Repositories)
+// changesOf finds how the state now differs from that before the command.
+func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Changes) {
+	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
+	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
+	made.Instructions = out.newInstructions(now.Instructions)
+	changed := m.acts(look, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
-	for _, p := range slices.Concat(repositories, slices.Collect(maps.Keys(changed))) {
+	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
-		if submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !existing(p)) {
+		_, existing := out.baseline.Repositories[p]
+		if now.Submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !existing) {
 			loose = append(loose, p)
 		}
 	}
-	isIgnored := oneOf(m.ignored(ctx, out, look, slices.Concat(made.Instructions, loose)))
-	made.Instructions, repositories = slices.DeleteFunc(made.Instructions, isIgnored), slices.DeleteFunc(repositories, isIgnored)
+	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, loose)))
+	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
+	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
 
 	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxChanges))
 	}
-	unread = slices.DeleteFunc(unread, oneOf(out.baseline.Unread))
+	unread := slices.DeleteFunc(slices.Clone(now.Unread), oneOf(out.baseline.Unread))
 	for _, dir := range unread[:min(len(unread), maxChanges)] {
 		made.unclear(dir, "it cannot be listed, so what a command put there is not known")
 	}
@@ -446,10 +436,10 @@ func (m *Machine) changesOf(ctx context.Context, out *Resolved, now *lookup, fou
 	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
 	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(now, out.userRepositories()), out.lost)))) {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(look, out.userRepositories()), out.lost)))) {
 		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")
 	}
-	reports, more := m.repositoryReports(ctx, out, look, repositories, submodules, changed)
+	reports, more := m.repositoryReports(out, look, now, repositories, changed)
 	if len(more) > 0 {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d more repositories were made or changed in writable directories", len(more)))
 		made.Truncated = append(made.Truncated, more...)
@@ -465,13 +455,16 @@ func (made *Changes) unclear(dir, why string) {
 // repositoryReports returns the reports of repositories that were made, and of those that existed
 // and are others now. changed has, by repository, what git acts on now and did not before. more are
 // the repositories for which there is no space left.
-func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *layouts, list []string, submodules map[string]submodule, changed map[string]workspace.Inspection) (reports []RepositoryReport, more []string) {
-	before := workspace.Pending{}
-	maps.Copy(before, out.baseline.Pending)
+func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, list []string, changed map[string]workspace.Inspection) (reports []RepositoryReport, more []string) {
+	before := repository{Pending: workspace.Pending{}} // of all: a worktree's is in the main repository too
+	for _, r := range out.baseline.Repositories {
+		maps.Copy(before.Pending, r.Pending)
+		before.Odd = append(before.Odd, r.Odd...)
+	}
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
-		return strings.Compare(submodules[b].From, submodules[a].From)
+		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
 	})
-	n, found, existing := len(list), oneOf(list), oneOf(out.baseline.Repositories)
+	n, found := len(list), oneOf(list)
 	for dir := range changed {
 		if !found(dir) {
 			list = append(list, dir) // of a submodule that is not checked out
@@ -479,26 +472,28 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 	}
 	slices.Sort(list[n:])
 	for i, p := range list {
-		from := submodules[p].From
-		joined := from != "" && submodules[p] != out.baseline.Submodules[p]
-		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (i >= n || existing(p))}
+		sub := now.Submodules[p]
+		joined := sub.From != "" && sub != out.baseline.Submodules[p]
+		was, existing := out.baseline.Repositories[p]
+		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (i >= n || existing)}
 		if len(reports) < maxChanges || report.Existing {
-			now, odd := look.pending([]string{p})
-			odd = append(odd, now.Misplaced(before)...)
-			report.Pending = now.Since(before)
+			is, ok := now.Repositories[p]
+			if !ok {
+				is = look.layouts.at(p)
+			}
+			report.Pending = is.Pending.Since(before.Pending)
 			if !report.Existing { // its Alternates say it
 				report.Pending = slices.DeleteFunc(report.Pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })
 			}
-			for _, said := range odd {
-				if report.Unclear == "" && !slices.Contains(out.baseline.Odd, said) {
+			for _, said := range slices.Concat(is.Odd, is.Pending.Misplaced(before.Pending)) {
+				if report.Unclear == "" && !slices.Contains(before.Odd, said) {
 					report.Unclear = said
 				}
 			}
-			was, known := out.baseline.Layouts[p]
-			if is := look.taken(p); known && report.Existing && was != is && report.Unclear == "" {
-				report.Unclear = fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is, was)
+			if existing && report.Existing && was.Taken != is.Taken && report.Unclear == "" {
+				report.Unclear = fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken)
 			}
-			maps.Copy(before, now) // a worktree's is in the main repository too
+			maps.Copy(before.Pending, is.Pending)
 		}
 		acting, acts := changed[p]
 		switch {
@@ -508,7 +503,7 @@ func (m *Machine) repositoryReports(ctx context.Context, out *Resolved, look *la
 			more = append(more, p)
 			continue
 		case !report.Existing:
-			acting = m.Workspace.Inspect(ctx, p, m.Owner.gitUser())
+			acting = m.Workspace.Inspect(look.ctx, p, m.Owner.gitUser())
 		}
 		report.Hooks, report.Keys, report.More, report.Alternates = acting.Hooks, acting.Keys, acting.More, acting.Alternates
 		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)

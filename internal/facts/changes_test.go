@@ -112,9 +112,14 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 	if err := os.WriteFile(tasks, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := &Resolved{View: new(view.View), baseline: baseline{Unprotected: []unprotected{{Path: tasks, LookedUp: "otherwise"}}}}
+	m := tr.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.baseline.Unprotected = []unprotected{{Path: tasks, LookedUp: "otherwise"}}
 	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
-	if made := tr.machine(t).Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
+	if made := m.Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
 	}
 }

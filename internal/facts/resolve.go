@@ -142,6 +142,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 			out.wereOwn(look, k.GuardedRepositories)
 		}
 		out.baseline = m.look(out, look, told)
+		out.baseline.Actions = m.acts(look, out.baseline.Open)
 		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Devices = out.Table(), out.Devices
