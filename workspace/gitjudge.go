@@ -25,26 +25,9 @@ const (
 	takenByAll                // everybody who can read it uses it as one
 )
 
-// judge is git's own test: a valid HEAD, and objects and refs in the common directory. why says
-// what is wrong, if not everybody's git accepts it.
-func judge(gitDir, common string) (v verdict, why string) {
-	var st unix.Stat_t
-	if err := unix.Stat(gitDir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return missingVerdict(err), "it is not a searchable directory"
-	}
-	v, why = takenByAll, ""
-	if st.Mode&unix.S_IXUSR == 0 {
-		v, why = mayBeOne, "its owner cannot search it"
-	}
-	if head := judgeHead(join(gitDir, "HEAD")); head < takenByAll {
-		v, why = min(v, head), "not everybody reads a ref or a hash in its HEAD"
-	}
-	for _, name := range [...]string{"objects", "refs"} {
-		if part := judgePart(join(common, name)); part < takenByAll {
-			v, why = min(v, part), "not everybody finds a directory "+name+" for it"
-		}
-	}
-	return v, why
+// judge is git's own test: a valid HEAD, and objects and refs in the common directory.
+func judge(gitDir, common string) verdict {
+	return min(judgePart(gitDir), judgeHead(join(gitDir, "HEAD")), judgePart(join(common, "objects")), judgePart(join(common, "refs")))
 }
 
 // judgeHead is git's validate_headref.
@@ -82,7 +65,7 @@ func judgeHead(path string) verdict {
 	return takenByAll
 }
 
-// judgePart judges objects or refs. Git asks access(2) for X_OK: it also accepts an executable
+// judgePart judges a directory, such as objects or refs. Git asks access(2) for X_OK: it also accepts an executable
 // file, and ignores a directory that its user cannot search.
 func judgePart(path string) verdict {
 	var st unix.Stat_t
@@ -108,8 +91,7 @@ func missingVerdict(err error) verdict {
 // judgeTop judges a directory itself, as git does if it has no valid .git: by its commondir.
 func judgeTop(dir string) verdict {
 	if !hasCommonDir(dir) {
-		v, _ := judge(dir, dir)
-		return v
+		return judge(dir, dir)
 	}
 	if judgeHead(join(dir, "HEAD")) == noGitDir {
 		return noGitDir
@@ -121,8 +103,7 @@ func judgeTop(dir string) verdict {
 	if err != nil {
 		return mayBeOne // git fails there
 	}
-	v, _ := judge(dir, common)
-	return v
+	return judge(dir, common)
 }
 
 // hasCommonDir reports whether a git directory has another common directory.
@@ -156,8 +137,8 @@ func passedOver(dotGit string) bool {
 // isGitDir returns an error for a git directory that not everybody's git accepts. A common
 // directory must not have a common directory.
 func isGitDir(gitDir, common string) error {
-	if v, why := judge(gitDir, common); v != takenByAll {
-		return fmt.Errorf("%q is not a git directory: %s: %w", gitDir, why, ErrGitLayout)
+	if judge(gitDir, common) != takenByAll {
+		return fmt.Errorf("%q is not a git directory for everybody: it needs a readable HEAD with a ref or a hash, and searchable directories objects and refs: %w", gitDir, ErrGitLayout)
 	}
 	if gitDir == common && hasCommonDir(common) {
 		return fmt.Errorf("%q has a commondir, but is not a worktree's git directory: %w", common, ErrGitLayout)

@@ -72,20 +72,17 @@ func ActingName(p string) string {
 // MayAct reports whether a path with that last name can have an ActingName: a search asks about each
 // file.
 func MayAct(base string) bool {
-	acting.once.Do(func() {
-		acting.bases = map[string]bool{}
-		for _, name := range ActingNames() {
-			acting.bases[path.Base(name)] = true
-		}
-	})
-	return strings.HasSuffix(base, workspaceFile) || acting.bases[base]
+	return strings.HasSuffix(base, workspaceFile) || actingBases()[base]
 }
 
-// acting has the last names of ActingNames.
-var acting struct {
-	once  sync.Once
-	bases map[string]bool
-}
+// actingBases are the last names of ActingNames.
+var actingBases = sync.OnceValue(func() map[string]bool {
+	bases := map[string]bool{}
+	for _, name := range ActingNames() {
+		bases[path.Base(name)] = true
+	}
+	return bases
+})
 
 // actingDir is the directory in which a tool finds a path by its ActingName.
 func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, ActingName(p))) }
