@@ -4,17 +4,12 @@ package facts
 
 import (
 	"bytes"
-	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -75,18 +70,9 @@ func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) string {
 
 // committed reports whether a commit was made since.
 func (out *Resolved) committed() bool {
-	if out.headLog == "" {
-		return false
-	}
-	fd, err := hostpath.OpenNoSymlinks(out.headLog, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	log := os.NewFile(uintptr(fd), out.headLog)
-	defer log.Close()
-	const most = 1 << 20
-	text, _ := io.ReadAll(io.NewSectionReader(log, out.baseline.HeadLogSize, most))
-	return bytes.Contains(text, []byte("\tcommit"))
+	const most = 64 << 20
+	log, err := workspace.ReadNoSymlinks(out.headLog, most)
+	return err == nil && int64(len(log)) > out.baseline.HeadLogSize && bytes.Contains(log[out.baseline.HeadLogSize:], []byte("\tcommit"))
 }
 
 // showCopy keeps a copy of a text and returns its path, or "".
