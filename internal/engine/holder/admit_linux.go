@@ -117,6 +117,11 @@ const (
 // join admits a client that is confined like the holder's starter. Its later requests come over
 // connections that it sends, and which nobody else can make.
 func (s *server) join(conn *frame.Conn, pid int, network string) {
+	if s.orphan { // about to end: the client then starts another holder
+		conn.Close()
+		conn.Discard()
+		return
+	}
 	late := time.AfterFunc(joinPatience, func() { conn.Close() })
 	err := s.check(conn, pid, network)
 	if late.Stop() && err == nil {

@@ -1,6 +1,8 @@
 package holder
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -64,9 +66,11 @@ func (s *server) begin() *MountError {
 		return mountError("opening the session's directory", err)
 	}
 	unix.CloseOnExec(lockFD)
-	if pid, network, err := peerOf(clientFD); err == nil {
-		s.starter, _ = look(pid, network, statusFD)
+	pid, network, err := peerOf(clientFD)
+	if err == nil {
+		s.starter, err = look(pid, network, statusFD)
 	}
+	s.orphan = errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 	fd, err := listen(dir)
 	if err != nil {
 		return mountError("listening", err)

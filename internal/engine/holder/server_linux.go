@@ -19,6 +19,7 @@ const maxTrees = 4
 // server is the holder's side of all connections.
 type server struct {
 	starter  caller   // nil if nobody else may join
+	orphan   bool     // the starter ended before this process saw it
 	secret   string   // see keepSecret
 	listener *os.File // nil for a holder with one client
 	space    *space
