@@ -346,7 +346,7 @@ func (out *Resolved) newInstructions(files []string) (made []string) {
 	known := oneOf(out.baseline.Instructions)
 	for _, p := range files {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
-		if !held && !known(p) && !listed[p] {
+		if !held && !known(p) && !listed[p] && !holdsPlace(p) {
 			add(p)
 		}
 	}
