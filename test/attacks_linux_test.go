@@ -246,6 +246,9 @@ const another = `git init -q ../lib && git -C ../lib commit -q --allow-empty -m 
 // ofLoss reports the loss of a file.
 func ofLoss(file string) string { return "test -e " + file + " || echo the secret is lost" }
 
+// inSub makes a subdirectory of a repository the workspace.
+const inSub = "workspace {\n  root = \"$B/k/sub\"\n}\n"
+
 // Scripts that have git take another repository.
 const (
 	// bareParts make the directory itself one.
@@ -384,6 +387,38 @@ func gitAttacks() []attack {
 			commands: []string{"for i in $(seq 40); do git init -q --template= ign/$i; done; git init -q z; cd z; " + hookIn(".git/hooks")}, act: "cd z; " + commit},
 		{name: "hooks of a submodule", setup: initial + "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib && git -C lib config core.hooksPath \"$W/lib/own\"",
 			commands: []string{"cd lib; " + hookIn("own")}, act: "cd lib; " + commit, allowed: "git -C lib commit -q --allow-empty -m inside"},
+		// What repositories elsewhere obey in the workspace.
+		{name: "hooks of the repository around", root: "k/sub", top: inSub, setup: "cd .. && " + initial + "git config core.hooksPath sub/own",
+			commands: []string{hookIn("own")}, act: "cd ..; " + commit, allowed: "echo x >other"},
+		{name: "an included file of the repository around", root: "k/sub", top: inSub, setup: "cd .. && " + initial + "git config include.path ../sub/ci.inc",
+			commands: []string{fsmon + " >ci.inc"}, act: "git status"},
+		{name: "a hook of the repository around that is a symlink", root: "k/sub", top: inSub, setup: "cd .. && " + initial + "ln -s ../../sub/check .git/hooks/pre-commit",
+			commands: []string{hook + " >check; chmod +x check"}, act: "cd ..; " + commit},
+		{name: "a git directory of the repository around", root: "k/sub", top: inSub, setup: "cd .. && mkdir -p sub/a/b/c && git init -q --separate-git-dir sub/a/b/c/git . && git commit -q --allow-empty -m one",
+			commands: []string{fsmon + " >>a/b/c/git/config", hookIn("a/b/c/git/hooks")}, act: "cd ..; git status; " + commit},
+		{name: "hooks of the repository around a bind", definition: `bind_paths = [{ host = "$B/k/sub", read_only = false }]`,
+			setup:    "mkdir ../k && cd ../k && " + initial + "git config core.hooksPath sub/own",
+			commands: []string{"cd ../k/sub; " + hookIn("own")}, act: "cd ../k; " + commit},
+		{name: "hooks of the repository around a clone", root: "k/sub", setup: "git init -q . && git commit -q --allow-empty -m one && cd .. && git init -q . && git config core.hooksPath sub/own",
+			commands: []string{hookIn("own")}, act: "cd ..; " + commit, allowed: commit},
+		{name: "hooks of a superproject", root: "k/lib", setup: "git init -q ../../lib && git -C ../../lib commit -q --allow-empty -m l && cd .. && " + initial + "rmdir lib && git submodule --quiet add ../lib lib && git config core.hooksPath lib/own",
+			commands: []string{hookIn("own")}, act: "cd ..; " + commit, allowed: commit},
+		{name: "hooks of a submodule of the repository around", root: "k/sub", top: inSub,
+			setup:    "git init -q ../../lib && git -C ../../lib commit -q --allow-empty -m l && cd .. && " + initial + "git submodule --quiet add ../lib sub/1/2/3/lib && git -C sub/1/2/3/lib config core.hooksPath own",
+			commands: []string{"cd 1/2/3/lib; " + hookIn("own")}, act: "cd 1/2/3/lib; " + commit},
+		{name: "a submodule of the repository around that is not checked out", root: "k/sub", top: inSub, told: true, reported: `the next git status in "`,
+			setup:    "git init -q ../../lib && git -C ../../lib commit -q --allow-empty -m l && cd .. && " + initial + "git submodule --quiet add ../lib sub/1/2/3/4/un && git submodule --quiet deinit -f sub/1/2/3/4/un",
+			commands: []string{"mkdir -p 1/2/3/4/un; cd 1/2/3/4/un; git init -q .; git commit -q --allow-empty -m one; " + fsmon + " >>.git/config"}, act: "cd ..; git status"},
+		{name: "hooks that another worktree names", setup: initial + `git config extensions.worktreeConfig true && git worktree add -q ../wt2 && git -C ../wt2 config --worktree core.hooksPath "$W/own"`,
+			commands: []string{hookIn("own")}, act: "cd ../wt2; " + commit, allowed: commit},
+		{name: "hooks that the main worktree names", root: "wt", setup: "cd .. && rmdir wt && mkdir main && cd main && " + initial +
+			`git config extensions.worktreeConfig true && git worktree add -q ../wt && git config --worktree core.hooksPath "$W/own"`,
+			commands: []string{hookIn("own")}, act: "cd ../main; " + commit, allowed: commit},
+		{name: "hooks that a worktree of the repository around names", root: "k/sub", top: inSub, setup: "cd .. && " + initial +
+			`git config extensions.worktreeConfig true && git worktree add -q ../wt2 && git -C ../wt2 config --worktree core.hooksPath "$W/own"`,
+			commands: []string{hookIn("own")}, act: "cd ../../wt2; " + commit},
+		{name: "hooks of the repository around, without git", root: "k/sub", top: inSub, git: "none", setup: "cd .. && " + initial + "git config core.hooksPath sub/own",
+			commands: []string{hookIn("own")}, act: "cd ..; " + commit, refused: "does not list them"},
 		{name: ".git/remotes", setup: initial + "true", commands: []string{`mkdir -p .git/remotes; echo "URL: ext::$B/tools/evil" >.git/remotes/origin`},
 			act: "git fetch -q origin"},
 		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},

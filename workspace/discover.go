@@ -63,6 +63,17 @@ func SpellingOf(dir, root string) (spelled, of string) {
 	return dir, resolved
 }
 
+// Around returns the directories above dir, a resolved path, with a .git that Discover would take:
+// a git that runs in one may obey files in dir, also if dir is another file system.
+func (w *Workspace) Around(dir string) (tops []string) {
+	for dir != "/" && dir != "" {
+		if dir = gitTop(filepath.Dir(dir), w.uid); dir != "" {
+			tops = append(tops, dir)
+		}
+	}
+	return tops
+}
+
 // gitTop returns the nearest directory at or above the resolved dir with a .git of owner, the
 // caller or root, or "". It ends at /: a resolved path has no loops.
 func gitTop(dir string, owner uint32) string {

@@ -42,6 +42,9 @@ type GitLayout struct {
 	// OtherWorktrees are the git directories of other worktrees in Protected. git gc cannot lock
 	// the refs in them to expire their reflogs.
 	OtherWorktrees []string
+	// Configured are the tops of worktrees elsewhere that have a configuration of their own, which
+	// can name files in this one.
+	Configured []string
 	// FixedContents are the configurations of submodules that commands must see: git submodule
 	// update rewrites core.worktree if it is set, even to the same value. Without it, git finds the
 	// work tree by the .git file there.

@@ -312,6 +312,7 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
 		l.protect(common)
 		if main := mainTop(common); !paths.InsideAny(commandDirs, main) {
+			l.configured(main, common)
 			l.present(common, worktreeState[:]...)
 			shared, _ := sharedIndexes(common)
 			l.Present = append(l.Present, shared...)
@@ -466,9 +467,18 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 		default:
 			l.Protected = append(l.Protected, other)
 			l.OtherWorktrees = append(l.OtherWorktrees, other)
+			l.configured(top, other)
 		}
 	}
 	return err
+}
+
+// configured adds the top of a worktree to Configured, if its configuration is not empty, as a stub
+// is.
+func (l *GitLayout) configured(top, gitDir string) {
+	if fi, err := os.Lstat(join(gitDir, "config.worktree")); top != "" && err == nil && fi.Size() > 0 {
+		l.Configured = append(l.Configured, top)
+	}
 }
 
 // WorkTrees returns the other directories with a .git whose git directories belong to the

@@ -77,8 +77,8 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	b.Began, b.Tops, b.GuardedRepositories = time.Now().Add(-tick), out.ReportTops(), out.userRepositories()
 	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found, nil)
-	b.UserRepositories = slices.Concat(out.Tops(), out.userRepositories(), nested)
-	b.Submodules = look.submodules(b.UserRepositories)
+	b.UserRepositories = slices.Concat(out.Superprojects(), out.userRepositories(), nested)
+	b.Submodules = look.submodules(b.UserRepositories, b.Tops)
 	var repositories []string
 	repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -180,6 +181,8 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 	return r
 }
 
+func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
+
 func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
 	known, ok := f.workTrees[top]
 	if !ok {
@@ -201,8 +204,8 @@ type submodule struct {
 	DotGit string // where its .git leads, and its text if it is a file
 }
 
-// submodules returns the submodules of some repositories, recursively.
-func (f *lookup) submodules(own []string) map[string]submodule {
+// submodules returns the submodules of some repositories, recursively, that lie in some directories.
+func (f *lookup) submodules(own, within []string) map[string]submodule {
 	found := map[string]submodule{}
 	var enter func(dir, from string)
 	enter = func(dir, from string) {
@@ -212,7 +215,7 @@ func (f *lookup) submodules(own []string) map[string]submodule {
 		}
 		f.WorkTrees(dir, &layout)
 		for _, p := range f.workTrees[dir].submodules {
-			if _, known := found[p]; known {
+			if _, known := found[p]; known || !paths.InsideAny(within, p) {
 				continue
 			}
 			way := Follow(filepath.Join(p, ".git"))

@@ -23,6 +23,8 @@ type Facts interface {
 	LinksIn(dir string) Links
 	// Repository describes git's files in a directory, while commands can write to others.
 	Repository(dir string, writable []string) Repository
+	// Around is Workspace.Around.
+	Around(dir string) []string
 	// WorkTrees is GitLayout.WorkTrees.
 	WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool)
 }

@@ -98,13 +98,41 @@ func (v *View) Tops() (tops []string) {
 	return tops
 }
 
+// outer are the tops of the repositories elsewhere that may obey what commands write: those around a
+// writable directory, and worktrees with a configuration of their own. No command could make one.
+func (v *View) outer() []string {
+	if v.outerTops != nil {
+		return v.outerTops
+	}
+	tops := v.Tops()
+	v.outerTops = []string{}
+	add := func(list []string) {
+		for _, p := range list {
+			if !paths.InsideAny(tops, p) && !slices.Contains(v.outerTops, p) && len(v.outerTops) < maxNested {
+				v.outerTops = append(v.outerTops, p)
+			}
+		}
+	}
+	for _, top := range tops {
+		add(v.facts.Around(top))
+	}
+	for _, p := range slices.Concat(tops, v.outerTops) {
+		r := v.repository(p)
+		add(r.Layout.Configured)
+	}
+	return v.outerTops
+}
+
+// Superprojects are the repositories whose git enters the submodules that commands can make.
+func (v *View) Superprojects() []string { return slices.Concat(v.Tops(), v.outer()) }
+
 // ReportTops are the directories in which the host reports what commands make.
 func (v *View) ReportTops() []string { return slices.Concat(v.Tops(), v.UnreportedDirs) }
 
-// repositories are the writable directories with working repositories: those of tops, and the first
-// ones from the search.
+// repositories are the tops of repositories that obey what commands write: the writable directories,
+// outer ones, and the first ones from the search, which work as repositories inside.
 func (v *View) repositories(trees *scan.Result) []string {
-	list := v.Tops()
+	list := v.Superprojects()
 	n := 0
 	for _, f := range trees.Found {
 		if n < maxNested && v.nested(&f, list) && v.facts.Unsearchable(f.Path) == "" {
@@ -166,7 +194,7 @@ func (v *View) Dropped(now Facts, own []string) (lost []string) {
 		then.facts = now
 	}
 	for _, p := range own {
-		tops, belongs := v.ReportTops(), func(top string) bool { return top != p && then.belongs(p, top) }
+		tops, belongs := slices.Concat(v.ReportTops(), v.outer()), func(top string) bool { return top != p && then.belongs(p, top) }
 		if !slices.Contains(tops, p) && then.facts.Follow(p).Kind == Directory && !slices.ContainsFunc(append(tops, own...), belongs) {
 			lost = append(lost, p)
 		}
@@ -237,8 +265,9 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unrea
 func (v *View) gitProtections(found *Found) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
-		if more := v.repositoryProtections(top); len(more) > 0 {
-			list, v.GuardedRepositories = append(list, more...), append(v.GuardedRepositories, top)
+		more := v.repositoryProtections(top)
+		if list = append(list, more...); len(more) > 0 && !slices.Contains(v.outer(), top) {
+			v.GuardedRepositories = append(v.GuardedRepositories, top)
 		}
 	}
 	if v.in.Review != "" { // the review reports what would act outside
@@ -274,8 +303,14 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 func (v *View) refuseUnlisted() error {
 	for _, top := range v.Tops() {
 		dotGit := path.Join(top, ".git")
-		if by := v.writer(dotGit); by != nil && v.repository(top).Unlisted && !v.gitWritable && v.Creatable(dotGit) {
-			return invalidf(by.Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, v.repository(top).AskError)
+		by := v.writer(dotGit)
+		if by == nil || v.gitWritable || !v.Creatable(dotGit) {
+			continue
+		}
+		for _, asked := range append(slices.Clone(v.outer()), top) {
+			if r := v.repository(asked); r.Unlisted {
+				return invalidf(by.Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
+			}
 		}
 	}
 	return nil
@@ -290,8 +325,15 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	// The host reported what a command made of a repository in a subdirectory. That must not block
 	// all other commands.
-	mustHold := slices.Contains(v.Tops(), top)
-	if r.Err != nil {
+	outer := slices.Contains(v.outer(), top)
+	mustHold := outer || slices.Contains(v.Tops(), top)
+	switch {
+	case outer && r.Err != nil:
+		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
+		return nil
+	case outer && r.AskError != nil:
+		return nil // refuseUnlisted has refused what it may obey
+	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		like := protection{why: "git, not understood", mustHold: mustHold, repository: top}
 		list = v.behindLinks(dotGit, like)
@@ -324,11 +366,13 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 		return list
 	}
-	v.openSubmodules(&r.Layout)
-	maps.Copy(v.FixedContents, r.Layout.FixedContents)
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
-	v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
-	v.Shared = v.Shared || r.Shared
+	if !outer {
+		v.openSubmodules(&r.Layout)
+		maps.Copy(v.FixedContents, r.Layout.FixedContents)
+		v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
+		v.Shared = v.Shared || r.Shared
+	}
 	if top == v.in.Roots[0].Path {
 		v.Settings = r.Settings
 	}

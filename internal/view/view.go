@@ -24,6 +24,7 @@ type View struct {
 	byPath          map[string]int   // index of an entry, by path inside
 	bySource        map[string][]int // indexes of entries, by path of the host
 	writableSources []string         // for repository
+	outerTops       []string         // for outer
 	held            map[string]bool  // paths of Holds, and whether they hide
 	hostPaths       []string         // protected paths that the host would obey or run
 	claims          []string         // notes that claim a protection

@@ -28,6 +28,7 @@ type machine struct {
 	failed    map[string]error
 	unlisted  bool
 	workTrees []string // that belong to a repository
+	around    []string
 }
 
 func newMachine(lines ...string) *machine {
@@ -120,6 +121,8 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 	r.Unlisted = m.unlisted && r.AskError != nil
 	return r
 }
+
+func (m *machine) Around(string) []string { return m.around }
 
 func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs []string, all bool) {
 	return m.workTrees, true
