@@ -26,6 +26,7 @@ type attack struct {
 	env        []string // of everybody
 	commands   []string // one after another, each in a sandbox of its own
 	act        string   // what the user does then
+	waits      string   // the git that runs each of commands, $COMMAND, and then goes on
 	// refused is what is said when nothing may run, reported what is said of what
 	// runs, and allowed a command that must work.
 	refused, reported, allowed string
@@ -129,8 +130,12 @@ func (p *attackPlace) inside(script string) (string, error) {
 		name, value, _ := strings.Cut(v, "=")
 		set += name + "='" + value + "'\n"
 	}
-	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "-config", p.base+"/tools/sandbox.hcl", "-sandbox", "fast", "--", "/bin/sh", "-c", set+script)
-	cmd.Dir, cmd.Env = p.workspace(), append([]string{"PATH=" + p.bin + ":" + p.path}, p.env...)
+	const command = `exec sbxhost exec -config "$B/tools/sandbox.hcl" -sandbox fast -- /bin/sh -c "$SCRIPT"`
+	cmd := exec.Command("/bin/sh", "-c", command)
+	if p.a.waits != "" {
+		cmd = exec.Command("/bin/sh", "-c", p.a.waits)
+	}
+	cmd.Dir, cmd.Env = p.workspace(), append([]string{"PATH=" + p.bin + ":" + p.path, "COMMAND=" + command, "SCRIPT=" + set + script}, p.env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -195,6 +200,9 @@ func tryAttack(t *testing.T, a *attack, commands []string, bin, who string) {
 	free := newAttackPlace(t, a, bin, who)
 	said := ""
 	for _, c := range commands {
+		if a.waits != "" {
+			c = "export COMMAND='" + c + "'; " + a.waits
+		}
 		out, _ := free.outside(c)
 		said += out
 	}
@@ -245,6 +253,11 @@ const another = `git init -q ../lib && git -C ../lib commit -q --allow-empty -m 
 
 // ofLoss reports the loss of a file.
 func ofLoss(file string) string { return "test -e " + file + " || echo the secret is lost" }
+
+// waitingHook makes a hook of the user's that runs the command.
+func waitingHook(name string) string {
+	return "printf '#!/bin/sh\nsh -c \"$COMMAND\"\n' >.git/hooks/" + name + " && chmod +x .git/hooks/" + name
+}
 
 // inSub makes a subdirectory of a repository the workspace.
 const inSub = "workspace {\n  root = \"$B/k/sub\"\n}\n"
@@ -419,6 +432,20 @@ func gitAttacks() []attack {
 			commands: []string{hookIn("own")}, act: "cd ../../wt2; " + commit},
 		{name: "hooks of the repository around, without git", root: "k/sub", top: inSub, git: "none", setup: "cd .. && " + initial + "git config core.hooksPath sub/own",
 			commands: []string{hookIn("own")}, act: "cd ..; " + commit, refused: "does not list them"},
+		// What a git that waits for the command does next.
+		{name: "resolved conflicts, from a hook", setup: initial + waitingHook("pre-commit"), waits: commit,
+			commands: []string{`cd .git; id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
+				{ cat config; printf "[core]\n\tfsmonitor = \"$B/tools/evil; :\"\n"; } >rr-cache/$id/postimage; printf "$id.-1\t.git/config\000" >MERGE_RR`}, act: "git status"},
+		{name: "resolved conflicts, from a hook whose status counts for nothing", setup: initial + waitingHook("post-commit"), waits: commit,
+			commands: []string{`cd .git; id=$(printf %040d 1); mkdir -p rr-cache/$id; cp config rr-cache/$id/preimage
+				{ cat config; printf "[core]\n\tfsmonitor = \"$B/tools/evil; :\"\n"; } >rr-cache/$id/postimage; printf "$id.-1\t.git/config\000" >MERGE_RR`}, act: commit + "; git status"},
+		{name: "a step of the rebase that runs the command", setup: initial + commit, waits: `git rebase -q -x "sh -c \"\$COMMAND\"" HEAD~1`,
+			commands: []string{`echo "exec $B/tools/evil" >>.git/rebase-merge/git-rebase-todo; true`}},
+		{name: "the message of the commit that waits", setup: initial + "echo : >$B/home/.profile; " + waitingHook("pre-commit"), waits: "GIT_EDITOR=true git commit -q --allow-empty",
+			commands: []string{`ln -sf $B/home/.profile .git/COMMIT_EDITMSG; echo "$B/tools/evil" >.git/MERGE_MSG; true`}, act: "sh $B/home/.profile"},
+		{name: "a submodule that the commit that waits enters", waits: "GIT_EDITOR=true git commit -q --allow-empty",
+			setup:    "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && " + initial + "git submodule --quiet add ../lib lib && git commit -qm lib && git submodule --quiet deinit -f lib; " + waitingHook("pre-commit"),
+			commands: []string{`cd lib; git init -q .; git commit -q --allow-empty -m one; printf "[core]\n\tfsmonitor = \"$B/tools/evil; :\"\n" >>.git/config; true`}},
 		{name: ".git/remotes", setup: initial + "true", commands: []string{`mkdir -p .git/remotes; echo "URL: ext::$B/tools/evil" >.git/remotes/origin`},
 			act: "git fetch -q origin"},
 		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},

@@ -26,7 +26,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
-		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.outer, Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.outer, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// If the workspace's own user cannot write to it, leave it: a command could change that, and no
 	// stub could hold what it would then create.

@@ -183,13 +183,13 @@ func (f *lookup) Repository(dir string, writable []string) view.Repository {
 
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
-func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool) {
+func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs, submodules []string, all bool) {
 	known, ok := f.workTrees[top]
 	if !ok {
 		known.dirs, known.submodules, known.all = layout.WorkTrees(top, &f.indexes)
 		f.workTrees[top] = known
 	}
-	return known.dirs, known.all
+	return known.dirs, known.submodules, known.all
 }
 
 type workTrees struct {
@@ -213,8 +213,8 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 		if err != nil || layout.GitDir == "" {
 			return
 		}
-		f.WorkTrees(dir, &layout)
-		for _, p := range f.workTrees[dir].submodules {
+		_, submodules, _ := f.WorkTrees(dir, &layout)
+		for _, p := range submodules {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) {
 				continue
 			}

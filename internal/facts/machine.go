@@ -114,6 +114,7 @@ type Config struct {
 type Machine struct {
 	Config
 	outer             []string // other roots of the workspace, without a .git below
+	gitWaits          bool     // git has started this program
 	toolchains        []view.ToolDir
 	refusedToolchains []string // their refused variables
 	// addOns are directories of additional programs and data, with settings and sockets, in the
@@ -163,6 +164,8 @@ func (m *Machine) token(name string) string {
 // New makes a Machine, and looks for what is the same for all commands.
 func New(c Config) *Machine {
 	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
+	path, _ := c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
+	m.gitWaits = path != ""
 	if c.Discovered {
 		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
 	}

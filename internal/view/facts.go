@@ -26,7 +26,7 @@ type Facts interface {
 	// Around is Workspace.Around.
 	Around(dir string) []string
 	// WorkTrees is GitLayout.WorkTrees.
-	WorkTrees(top string, layout *workspace.GitLayout) (dirs []string, all bool)
+	WorkTrees(top string, layout *workspace.GitLayout) (dirs, submodules []string, all bool)
 }
 
 // A Way is where a path of the host leads.
@@ -104,6 +104,9 @@ type Input struct {
 
 	HostPaths []HostPath
 	Control   []ControlSocket
+	// GitWaits says that git has started this program, as a hook for example, and goes on when the
+	// command ends.
+	GitWaits bool
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
 }

@@ -27,7 +27,7 @@ func (v *View) ShowGit() {
 		r := v.repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
-		if r.AskError != nil && !v.gitWritable || !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if v.readOnlyGit(&r) || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -52,6 +52,13 @@ func (v *View) repository(dir string) Repository {
 		}
 	}
 	return v.facts.Repository(dir, v.writableSources)
+}
+
+// readOnlyGit reports whether the git directories of a repository are read-only. A git that waits for
+// the command acts on them before anybody can look at them: on lists of steps, links, MERGE_RR. Stubs of
+// those could confuse it.
+func (v *View) readOnlyGit(r *Repository) bool {
+	return !v.gitWritable && (r.AskError != nil || v.in.GitWaits)
 }
 
 // openSubmodules makes the repositories of submodules writable, in a read-only modules directory,
@@ -159,7 +166,7 @@ func (v *View) belongs(p, top string) bool {
 		return false
 	}
 	if r := v.repository(top); r.Err == nil && r.Layout.CommonDir != "" {
-		dirs, all := v.facts.WorkTrees(top, &r.Layout)
+		dirs, _, all := v.facts.WorkTrees(top, &r.Layout)
 		return !all || slices.Contains(dirs, p)
 	}
 	return slices.Contains(v.ReportTops(), top) && depth(top, p) <= ownDepth
@@ -174,7 +181,7 @@ func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all b
 		if r.Err != nil || r.Layout.CommonDir == "" {
 			continue
 		}
-		dirs, complete := v.facts.WorkTrees(list[0], &r.Layout)
+		dirs, _, complete := v.facts.WorkTrees(list[0], &r.Layout)
 		all = all && complete
 		for _, p := range dirs {
 			f := scan.Found{Path: p, Reason: scan.Repository, Dir: true, Pattern: -1}
@@ -367,8 +374,21 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		return list
 	}
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
-	if !outer {
+	if v.readOnlyGit(&r) {
+		const why = "git, which waits for this command and would act on changes"
+		for _, p := range append(slices.Clone(keep), dotGit) {
+			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
+				list = append(list, protection{path: p, why: why})
+			}
+		}
+		_, submodules, _ := v.facts.WorkTrees(top, &r.Layout)
+		for _, p := range submodules { // git status enters them
+			list = append(list, protection{path: path.Join(p, ".git"), why: why, hold: &Hold{}})
+		}
+	} else if !outer {
 		v.openSubmodules(&r.Layout)
+	}
+	if !outer {
 		maps.Copy(v.FixedContents, r.Layout.FixedContents)
 		v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
 		v.Shared = v.Shared || r.Shared

@@ -124,8 +124,8 @@ func (m *machine) Repository(dir string, _ []string) (r Repository) {
 
 func (m *machine) Around(string) []string { return m.around }
 
-func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs []string, all bool) {
-	return m.workTrees, true
+func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs, submodules []string, all bool) {
+	return m.workTrees, nil, true
 }
 
 // search finds in the machine what the host's search finds.
@@ -240,6 +240,10 @@ func TestTables(t *testing.T) {
 		{name: "a project", m: newMachine(project...), in: input(Definition{})},
 		{name: "a repository", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../ci.inc", "configuration", true), control("/w/hooks", "hooks", false), control("/w/absent.inc", "configuration", true), control("/etc/gitconfig", "configuration", true)}}
+		}},
+		{name: "a repository whose git waits", m: newMachine(repository...), in: input(Definition{}), change: func(in *Input, _ *machine) { in.GitWaits = true }},
+		{name: "a repository around", m: newMachine("/w", "/.git"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.around, m.obeyed = []string{"/"}, map[string][]GitControl{"/": {{"/w/hooks", "hooks", false}, {"/etc/gitconfig", "configuration", true}}}
 		}},
 		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
 		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
