@@ -243,7 +243,7 @@ func TestTables(t *testing.T) {
 		}},
 		{name: "a repository whose git waits", m: newMachine(repository...), in: input(Definition{}), change: func(in *Input, _ *machine) { in.GitWaits = true }},
 		{name: "a repository around", m: newMachine("/w", "/.git"), in: input(Definition{}), change: func(_ *Input, m *machine) {
-			m.around, m.obeyed = []string{"/"}, map[string][]GitControl{"/": {{"/w/hooks", "hooks", false}, {"/etc/gitconfig", "configuration", true}}}
+			m.around, m.obeyed = []string{"/"}, map[string][]workspace.GitControl{"/": {control("/w/hooks", "hooks", false), control("/etc/gitconfig", "configuration", true)}}
 		}},
 		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
 		{name: "a directory of clones", m: newMachine("/w/a/.git/config file", "/w/a/.mcp.json file", "/w/a/.vscode/x file", "/w/a/b/.git/config file", "/w/a/b/c/.git/config file", "/w/d/.mcp.json file"), in: input(Definition{})},
