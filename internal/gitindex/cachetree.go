@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -76,7 +75,7 @@ type cursor struct {
 func (c *cursor) next() {
 	c.b = c.b[c.n:]
 	if c.left--; c.left > 0 {
-		c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name, io.Discard)
+		c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name)
 	}
 }
 
@@ -102,7 +101,7 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 			continue
 		}
 		flags := binary.BigEndian.Uint16(c.b[40+c.size:])
-		const stage, extended, intended = 0x3000, 0x4000, 0x2000
+		const stage, intended = 0x3000, 0x2000
 		if flags&stage != 0 || flags&extended != 0 && binary.BigEndian.Uint16(c.b[42+c.size:])&intended != 0 {
 			whole = false
 		}

@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 )
@@ -86,9 +85,19 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	var starts []int
 	for range count {
 		shared, n := 0, 0
-		if name, shared, n = readEntry(b[at:], version, size, name, sum); n == 0 {
+		if name, shared, n = readEntry(b[at:], version, size, name); n == 0 {
 			return i, false
 		}
+		entry := b[at:]
+		flags := 2
+		if binary.BigEndian.Uint16(entry[40+size:])&extended != 0 {
+			flags = 4
+		}
+		sum.Write(entry[24:28])                // type and permissions
+		sum.Write(entry[40 : 40+size])         // the object
+		sum.Write([]byte{entry[40+size] >> 4}) // the flags without the length of the name
+		sum.Write(entry[42+size : 40+size+flags])
+		fmt.Fprintf(sum, "%d %s", len(name), name)
 		if names += len(name); len(name) > maxName || names > maxNames*len(b) || len(i.Links) > maxLinks {
 			return i, false
 		}
@@ -180,23 +189,22 @@ func misplaced(name string) bool {
 	return false
 }
 
-// readEntry adds an entry of an index to a sum, and returns its name and its length: 0 if it cannot
-// read the entry. before is the name of the entry before it: version 4 leaves out the common part.
-func readEntry(b []byte, version uint32, size int, before string, sum io.Writer) (name string, shared, n int) {
+// extended says in an entry's flags that there are more of them.
+const extended = 0x4000
+
+// readEntry returns the name and the length of an entry of an index: 0 if it cannot read the entry.
+// before is the name of the entry before it: version 4 leaves out the common part.
+func readEntry(b []byte, version uint32, size int, before string) (name string, shared, n int) {
 	at := 40 + size
 	if at+2 > len(b) {
 		return "", 0, 0
 	}
-	sum.Write(b[24:28]) // type and permissions
-	sum.Write(b[40:at]) // the object
 	flags := binary.BigEndian.Uint16(b[at:])
-	sum.Write([]byte{byte(flags >> 12)})
 	at += 2
-	if flags&0x4000 != 0 {
+	if flags&extended != 0 {
 		if version < 3 || at+2 > len(b) {
 			return "", 0, 0
 		}
-		sum.Write(b[at : at+2])
 		at += 2
 	}
 	if version == 4 {
@@ -216,7 +224,6 @@ func readEntry(b []byte, version uint32, size int, before string, sum io.Writer)
 	if told := int(flags & 0xfff); told != 0xfff && told != len(name) {
 		return "", 0, 0 // git would use that length
 	}
-	fmt.Fprintf(sum, "%d %s", len(name), name)
 	if at += i + 1; version < 4 {
 		at = (at-1)/8*8 + 8
 	}
