@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The server runs the command of who has its identity, and nobody else's.
@@ -164,6 +165,77 @@ func TestServeHoldsSessions(t *testing.T) {
 	if stat := procFile(confined, "stat"); stat == "" {
 		t.Error("the session of another server has ended")
 	}
+}
+
+// The end of a login removes the directory of the user's server, which goes on. Its sessions can be
+// joined and ended still, also while another server listens there.
+func TestServeWithoutRuntimeDir(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	sbxhost := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), args...)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v, %s", args, err, out)
+		}
+		return string(out)
+	}
+	keep := []string{"exec", "-config", s.dir + "/c.hcl", "-session", "s", "-keep", "--", "sh", "-c"}
+	sbxhost(append(keep, "sleep 1000 </dev/null >/dev/null 2>&1 & echo $$ >/run/first")...)
+	first := s.server
+	if err := os.RemoveAll(s.dir + "/run/sbxhost"); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+	if out := sbxhost(append(keep, "test -s /run/first && echo again")...); out != "again\n" {
+		t.Errorf("%q", out)
+	}
+	sbxhost("sessions", "rm", "s")
+	late := time.AfterFunc(time.Minute, func() { first.Process.Kill() })
+	defer late.Stop()
+	if err := first.Wait(); err != nil {
+		t.Error(err)
+	}
+	if out, err := s.sbx("", "--", "echo", "served").CombinedOutput(); err != nil || string(out) != "served\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+	if status := sbxhost("serve", "-status"); servedBy(status) != strconv.Itoa(s.server.Process.Pid) {
+		t.Errorf("its end has taken the other one's socket: %s", status)
+	}
+}
+
+// The server beside the sessions does not keep out who is confined otherwise once it holds nothing,
+// and says meanwhile how to end it.
+func TestServeSecondIsForAnybody(t *testing.T) {
+	t.Parallel()
+	s, _ := newUnserved(t)
+	keep := func(before, session string) (string, error) {
+		args := []string{"-c", before + "\nexec \"$0\" \"$@\"", filepath.Join(s.bin, "sbxhost"), "exec", "-config", s.dir + "/c.hcl", "-session", session, "-keep", "--", "echo", "kept"}
+		cmd := exec.Command("/bin/sh", args...)
+		cmd.Dir, cmd.Env = s.dir+"/project", append(s.env, "SBX_SERVE=off")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	rm := func(session string) {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "sessions", "rm", session)
+		cmd.Env = s.env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v, %s", err, out)
+		}
+	}
+	if out, err := keep("exec setpriv --no-new-privs \"$0\" \"$@\"", "one"); err != nil || out != "kept\n" {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if out, err := keep("", "two"); err == nil || !strings.Contains(out, "sbxhost serve -stop -dir ") {
+		t.Errorf("%v, %s", err, out)
+	}
+	rm("one")
+	if out, err := keep("", "two"); err != nil || out != "kept\n" {
+		t.Errorf("%v, %s", err, out)
+	}
+	rm("two")
 }
 
 func procText(t *testing.T, path string) string {

@@ -239,7 +239,9 @@ func (s socket) welcome(limit time.Duration) (challenge Number, err error) {
 	switch {
 	case err == ErrSilent:
 		return 0, err
-	case err != nil || kind != KindWelcome || frame.Decode(payload, &challenge) != nil:
+	case err != nil: // it ended, or gave up the session, before it accepted this client
+		return 0, ErrAbsent
+	case kind != KindWelcome || frame.Decode(payload, &challenge) != nil:
 		return 0, declined(payload)
 	}
 	return challenge, s.readWithin(0)

@@ -1,8 +1,8 @@
 package serve
 
 import (
-	"cmp"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,48 +14,93 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// lockName is the file in a directory that a server locks while the socket or session there belongs
-// to it. For a session, the file has the path of the server's socket.
+// lockName is the file in a directory that a server locks while the socket there, and the session
+// if the directory is one of a session, belongs to it.
 const lockName = "lock"
 
-// A Lock is held until Release, or until its process ends.
-type Lock struct{ file *os.File }
+// A Lock is a locked directory with a socket for clients. It is held until Release, or until its
+// process ends.
+type Lock struct {
+	*net.UnixListener
+	fd     int
+	socket string
+	made   string // the socket's stamp
+}
 
-// Hold takes the lock of a directory, and writes there where this process listens. The error is
-// ErrServed if another process has the lock.
-func Hold(dir, socket string) (*Lock, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+// lock takes the lock of a directory. The error is ErrServed if another process has it.
+func lock(dir string) (fd int, err error) {
+	fd, err = hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, filepath.Join(dir, lockName), unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrServed
+	}
+	return fd, err
+}
+
+// Hold takes the lock of a directory, and listens there. The error is ErrServed if another process
+// has the lock.
+func Hold(dir string) (*Lock, error) {
+	fd, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := hostpath.TryLock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		file.Close()
-		if err == unix.EWOULDBLOCK {
-			return nil, ErrServed
-		}
-		return nil, &os.PathError{Op: "lock", Path: file.Name(), Err: err}
+	l := &Lock{fd: fd, socket: filepath.Join(dir, Socket)}
+	if err = l.listen(dir); err == nil {
+		l.made, err = StampOf(l.socket)
 	}
-	l := &Lock{file}
-	if err := l.Listen(socket); err != nil {
+	if err != nil {
 		l.Release()
 		return nil, err
 	}
 	return l, nil
 }
 
-// Listen records that this process listens at another socket.
-func (l *Lock) Listen(socket string) error {
-	_, err := l.file.WriteAt([]byte(socket), 0)
-	if err == nil {
-		err = l.file.Truncate(int64(len(socket)))
+func (l *Lock) listen(dir string) error {
+	at, err := os.Open(dir)
+	if err != nil {
+		return err
 	}
-	return err
+	defer at.Close()
+	path := Address(at, Socket)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of a killed server
+		return err
+	}
+	if l.UnixListener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false) // it may be another server's by then
+	return os.Chmod(path, 0o600)
 }
 
-// Release releases the lock.
+// Lost reports whether no client can find this process any more: somebody removed the directory, as
+// the end of a login does, and another server may have made it again.
+func (l *Lock) Lost() bool {
+	now, err := StampOf(l.socket)
+	return err != nil || now != l.made
+}
+
+// Release ends the listening, and then releases the lock.
 func (l *Lock) Release() {
-	unix.Flock(int(l.file.Fd()), unix.LOCK_UN) // a process that is being started has the file, too
-	l.file.Close()
+	if !l.Lost() {
+		os.Remove(l.socket)
+	}
+	if l.UnixListener != nil {
+		l.Close()
+	}
+	hostpath.Unlock(l.fd)
+}
+
+// Remove removes the directory of a session that no process holds. The error is ErrServed if one
+// does.
+func Remove(dir string) error {
+	fd, err := lock(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer hostpath.Unlock(fd)
+	return os.RemoveAll(dir)
 }
 
 // A Holder is the process that has a Lock.
@@ -66,10 +111,8 @@ type Holder struct {
 	pidfd  int
 }
 
-// HolderOf finds the process that has the lock of a directory: the one that listens at the socket.
-// Nothing that the file says is believed of a process: a command can write the file where the
-// directory lies in its workspace. The error is ErrAbsent if no process has the lock, or it is about
-// to begin or end.
+// HolderOf finds the process that has the lock of a directory: the one that listens there. The error
+// is ErrAbsent if no process has the lock, or it is about to begin or end.
 func HolderOf(dir string) (*Holder, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -82,9 +125,7 @@ func HolderOf(dir string) (*Holder, error) {
 	if hostpath.TryLock(int(lock.Fd()), unix.LOCK_SH) != unix.EWOULDBLOCK {
 		return nil, ErrAbsent
 	}
-	text := make([]byte, unix.PathMax)
-	n, _ := lock.ReadAt(text, 0)
-	h := &Holder{Socket: cmp.Or(string(text[:n]), filepath.Join(dir, Socket)), dir: dir}
+	h := &Holder{Socket: filepath.Join(dir, Socket), dir: dir}
 	s, err := dial(h.Socket, "")
 	if err != nil {
 		return nil, err

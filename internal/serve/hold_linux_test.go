@@ -5,8 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -66,38 +64,65 @@ func TestConnectInDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// A lock's file names whom its writer likes. Only the process that listens has the lock.
-func TestHolderOfForgedLock(t *testing.T) {
+// The process that listens has the lock, and whoever has the lock listens.
+func TestHolderOf(t *testing.T) {
 	t.Parallel()
-	victim, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		victim.Kill()
-		victim.Wait()
-	}()
 	dir := private(t)
-	lock, err := Hold(dir, "")
+	listenAt(t, dir)
+	if h, err := HolderOf(dir); err != ErrAbsent {
+		t.Errorf("without a lock: %+v, %v", h, err)
+	}
+	l, err := Hold(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Release()
-	if err := lock.Listen(strconv.Itoa(victim.Pid)); err != nil {
-		t.Fatal(err)
-	}
-	if h, err := HolderOf(dir); err == nil {
-		h.Close()
-		t.Errorf("process %d has the lock", h.PID)
-	}
-	lock.Listen("")
-	listenAt(t, dir)
 	h, err := HolderOf(dir)
 	if err != nil || h.PID != os.Getpid() || h.Socket != filepath.Join(dir, Socket) {
 		t.Fatalf("got %+v, %v", h, err)
 	}
 	h.Close()
-	if err := victim.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the victim: %v", err)
+	if _, err := Hold(dir); err != ErrServed {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := Remove(dir); err != ErrServed {
+		t.Errorf("it is removed while it is held: %v", err)
+	}
+	l.Release()
+	if h, err := HolderOf(dir); err != ErrAbsent {
+		t.Errorf("after its release: %+v, %v", h, err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its removal: %v", err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// The directory of a server goes with a login, and another server makes it again.
+func TestLostLock(t *testing.T) {
+	t.Parallel()
+	dir := private(t)
+	first, err := Hold(dir)
+	if err != nil || first.Lost() {
+		t.Fatalf("it is lost at first, or %v", err)
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Release()
+	if !first.Lost() {
+		t.Error("it is not lost")
+	}
+	first.Release()
+	if second.Lost() {
+		t.Error("it has removed the other's socket")
 	}
 }

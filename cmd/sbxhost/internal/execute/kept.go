@@ -85,11 +85,11 @@ func (e *Execution) runInServer() error {
 	if err != nil {
 		return err
 	}
-	held := false
+	held, second := false, filepath.Join(filepath.Dir(dir), ".serve")
 	for range serverTries {
 		h, failed := serve.HolderOf(dir)
 		held = failed == nil
-		sockets := []string{filepath.Join(filepath.Dir(dir), ".serve", serve.Socket)}
+		sockets := []string{filepath.Join(second, serve.Socket)}
 		if held {
 			sockets = []string{h.Socket}
 			h.Close()
@@ -119,8 +119,11 @@ func (e *Execution) runInServer() error {
 		break
 	}
 	err = fmt.Errorf("session %q: %w", name, err)
-	if held {
+	switch {
+	case held:
 		err = cli.Hint(err, "sbxhost sessions rm "+name+" ends it")
+	case errors.Is(err, serve.ErrDeclined):
+		err = cli.Hint(err, "sbxhost serve -stop -dir "+cli.Quote(second)+" ends the server that refused it, and the sessions that this one holds")
 	}
 	return err
 }

@@ -79,15 +79,16 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	case k != nil:
 	case apart != nil && !s.servesAnyone:
 		return nil, apart
-	case s.retired:
-		return nil, errReplaced
+	case s.closed:
+		return nil, errClosed
 	default:
-		lock, err := serve.Hold(dir, s.socket)
+		lock, err := serve.Hold(dir)
 		if err != nil {
 			return nil, err
 		}
 		k = &keeper{name: name, dir: dir, log: &sessionLog{path: filepath.Join(dir, sessionLogName)}, lock: lock}
 		s.keepers[dir] = k
+		s.all.Go(func() { s.accept(lock) })
 	}
 	if k.clients++; !processes {
 		k.otherClients++
@@ -100,9 +101,12 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 
 // exit removes a client.
 func (s *server) exit(k *keeper, processes bool) {
-	idle := max(k.idle(), s.hosts.idle(k.dir))
+	idle, hosts := k.idle(), s.hosts.idle(k.dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.closed {
+		idle = max(idle, hosts)
+	}
 	if !processes {
 		k.otherClients--
 	}

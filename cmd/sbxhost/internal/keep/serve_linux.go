@@ -56,7 +56,7 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 				return err
 			}
 		}
-		s := server{App: a, idle: *idle, dir: *dir, socket: filepath.Join(*dir, serve.Socket), servesAnyone: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
+		s := server{App: a, idle: *idle, dir: *dir, servesAnyone: anybody, keepers: map[string]*keeper{}, running: map[*client]bool{}}
 		if err := s.identify(); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func Serve(a *cli.App, fs *flag.FlagSet) func() error {
 		if err := s.listen(); err != nil {
 			return err
 		}
-		a.Say("serving " + cli.Quote(s.socket))
+		a.Say("serving " + cli.Quote(filepath.Join(s.dir, serve.Socket)))
 		if *detached {
 			if err := leaveCaller(); err != nil {
 				return err
@@ -117,7 +117,7 @@ func showServer(a *cli.App, dir string) error {
 	return a.Print(cli.Printable(text))
 }
 
-// listen opens the socket, under a lock that lasts as long as this process.
+// listen locks the server's directory, and opens its socket.
 func (s *server) listen() (err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
@@ -129,68 +129,25 @@ func (s *server) listen() (err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
 		return fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", cli.Quote(s.dir))
 	}
-	if s.lock, err = serve.Hold(s.dir, ""); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			s.lock.Release()
-		}
-	}()
-	at, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	defer at.Close()
-	path := serve.Address(at, serve.Socket)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of a killed server
-		return err
-	}
-	if s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
-		return err
-	}
-	s.listener.SetUnlinkOnClose(false) // another server may have replaced it by then
-	return os.Chmod(path, 0o600)
+	s.lock, err = serve.Hold(s.dir)
+	return err
 }
 
-// close stops accepting clients. The caller holds s.mu.
+// close stops accepting clients, except for the sessions that the server holds: another server may
+// begin. The caller holds s.mu.
 func (s *server) close() {
 	if !s.closed {
 		s.closed = true
-		os.Remove(s.socket)
-		s.listener.Close()
+		s.lock.Release()
 	}
 }
 
-// retire lets another server begin after the executable was replaced. This server keeps its
-// sessions.
-func (s *server) retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.retired || s.closed {
-		return
-	}
-	s.retired = true
-	if len(s.keepers) == 0 {
-		s.close()
-		return
-	}
-	path := fmt.Sprintf("%s.%d", s.socket, os.Getpid())
-	if os.Rename(s.socket, path) == nil {
-		s.socket = path
-	}
-	for _, k := range s.keepers {
-		k.lock.Listen(s.socket) // otherwise the end of the session would end this whole process
-	}
-	s.lock.Release()
-}
-
-// rest is for a server without sessions and clients: it waits for a client, unless the server has
-// lost its owner. The caller holds s.mu.
+// rest is for a server without sessions and clients: it waits for a client, unless none can come, or
+// the next one may need another server. The caller holds s.mu.
 func (s *server) rest() {
 	switch {
 	case s.clients > 0 || len(s.keepers) > 0:
-	case s.retired:
+	case s.lock.Lost(), s.servesAnyone:
 		s.close()
 	default:
 		s.quiet.Reset(s.idle)
@@ -207,22 +164,20 @@ type server struct {
 	dir          string
 	servesAnyone bool // it starts sessions for clients that it does not serve otherwise
 	lock         *serve.Lock
-	listener     *net.UnixListener
 	quiet        *time.Timer
 	hosts        hostCache
+	all          sync.WaitGroup // of clients, and of those who accept them
 
 	mu       sync.Mutex
-	socket   string // its path
-	closed   bool   // it accepts no more clients
-	retired  bool   // it starts nothing new
+	closed   bool // it begins nothing new, and accepts clients only for sessions that it holds
 	clients  int
 	keepers  map[string]*keeper // by the directories of their sessions
 	running  map[*client]bool
 	declined []string // the latest clients that it did not serve, and why
 }
 
-// errReplaced is why a server serves no new client.
-var errReplaced = errors.New("the server's program was replaced")
+// errClosed is why a server serves no new client.
+var errClosed = errors.New("the server ends, or its program was replaced")
 
 // maxDeclined is how many of those status shows.
 const maxDeclined = 10
@@ -300,24 +255,28 @@ func (s *server) run() error {
 			}
 		}
 	}()
-	var all sync.WaitGroup
+	s.all.Go(func() { s.accept(s.lock) })
+	s.all.Wait()
+	s.endKeepers()
+	return s.hosts.close()
+}
+
+// accept attends the clients of a socket until it is closed.
+func (s *server) accept(l *serve.Lock) {
 	for {
-		conn, err := s.listener.AcceptUnix()
+		conn, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			break
+			return
 		}
-		switch {
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ECONNABORTED):
+		if err != nil {
 			time.Sleep(execute.FullDelay) // while commands run, there are as many files
 			continue
-		case err != nil:
-			return err
 		}
 		s.mu.Lock()
 		s.clients++
 		s.quiet.Stop()
 		s.mu.Unlock()
-		all.Go(func() {
+		s.all.Go(func() {
 			defer func() {
 				conn.Close()
 				s.mu.Lock()
@@ -328,9 +287,6 @@ func (s *server) run() error {
 			s.attend(conn)
 		})
 	}
-	all.Wait()
-	s.endKeepers()
-	return s.hosts.close()
 }
 
 // pass passes a signal to all commands except those of sessions, which end with their sessions.
@@ -369,7 +325,9 @@ func (s *server) attend(conn *net.UnixConn) {
 func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
 	// First of all: a client that finds another program here leaves, and may be gone by now.
 	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
-		s.retire()
+		s.mu.Lock()
+		s.close()
+		s.mu.Unlock()
 	}
 	var peer serve.Peer
 	var other error
@@ -398,7 +356,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	conn.SetReadDeadline(time.Time{})
 	r.args = hello.Args
 	s.mu.Lock()
-	retired := s.retired
+	closed := s.closed
 	s.mu.Unlock()
 	switch {
 	case peer.Confined != nil:
@@ -407,8 +365,8 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, challenge.Unmet(hello)
 	case hello.Program != s.stamp:
 		return 0, "the server is another program"
-	case !hello.Keep && retired:
-		return 0, errReplaced.Error()
+	case !hello.Keep && closed:
+		return 0, errClosed.Error()
 	}
 	e, fs := r.execution(s, hello)
 	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {

@@ -197,18 +197,27 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 	} else if err != nil {
 		return false, fmt.Errorf("session %q: %w", name, err)
 	}
-	h, err := serve.HolderOf(dir)
-	if err == nil {
-		held, err = true, h.EndSession()
-		h.Close()
+	for begin := time.Now(); ; time.Sleep(endPoll) {
+		h, err := serve.HolderOf(dir)
+		if err == nil {
+			held, err = true, h.EndSession()
+			h.Close()
+		}
+		switch {
+		case errors.Is(err, serve.ErrDeclined): // a command that shares no processes runs there
+			return false, nil
+		case err == nil, errors.Is(err, serve.ErrAbsent):
+			err = serve.Remove(dir) // unless a server holds it, which is about to begin or end
+		}
+		switch {
+		case err == nil:
+			return held, nil
+		case !errors.Is(err, serve.ErrServed):
+			return false, fmt.Errorf("session %q: %w", name, err)
+		case time.Since(begin) > endPatience:
+			return false, cli.Hint(fmt.Errorf("session %q: a server that holds it does not answer", name), "sbxhost sessions list says which process; end that with kill")
+		}
 	}
-	switch {
-	case errors.Is(err, serve.ErrDeclined): // a command that shares no processes runs there
-		return false, nil
-	case err != nil && !errors.Is(err, serve.ErrAbsent):
-		return false, fmt.Errorf("session %q: %w", name, err)
-	}
-	return held, os.RemoveAll(dir)
 }
 
 // heldSession is a server's answer about a session that it has.
