@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,7 +82,7 @@ func TestServeKilled(t *testing.T) {
 	}
 }
 
-// A server that nobody wants ends by itself, and so does one whose executable was replaced.
+// A server that nobody wants ends by itself, and so does one of whose programs one was replaced.
 func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	s := newServing(t, "-idle", "1s")
@@ -90,19 +92,32 @@ func TestServeEnds(t *testing.T) {
 	if err := s.server.Wait(); err != nil {
 		t.Error(err)
 	}
-	s.start(t)
-	program := filepath.Join(s.bin, "sbxhost")
-	// Not by this process: one that another test starts then could have the program open to write.
-	if out, err := exec.Command("sh", "-c", `cp "$0" "$0.new" && mv "$0.new" "$0"`, program).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	// Whoever asks it tells it, also who is confined otherwise, or gone before it looks.
-	confined := s.sbx("", "--", "echo", "x")
-	confined.Path, confined.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 500; exec "$0" "$@"`, confined.Path}, confined.Args[1:]...)
-	if out, err := confined.Output(); err != nil || string(out) != "x\n" {
-		t.Errorf("%q, %v", out, err)
-	}
-	if err := s.server.Wait(); err != nil {
-		t.Error(err)
+	for _, name := range []string{"sbxhost", "sbxhost-engine-native", "sbxhost-init"} {
+		s.start(t)
+		// What else lies there is not its concern.
+		if err := os.WriteFile(filepath.Join(s.bin, "other-"+name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.sbx("", "--", "true").Run()
+		status := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve", "-status")
+		status.Env = s.env
+		if out, err := status.Output(); err != nil || servedBy(string(out)) != strconv.Itoa(s.server.Process.Pid) {
+			t.Errorf("after another file: %v, %s", err, out)
+		}
+		// Not by this process: one that another test starts then could have the program open to write.
+		if out, err := exec.Command("sh", "-c", `cp "$0" "$0.new" && mv "$0.new" "$0"`, filepath.Join(s.bin, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		// Whoever asks it tells it, also who is confined otherwise, or gone before it looks.
+		confined := s.sbx("", "--", "echo", "x")
+		confined.Path, confined.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 500; exec "$0" "$@"`, confined.Path}, confined.Args[1:]...)
+		if out, err := confined.Output(); err != nil || string(out) != "x\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+		late := time.AfterFunc(time.Minute, func() { s.server.Process.Kill() })
+		if err := s.server.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		late.Stop()
 	}
 }

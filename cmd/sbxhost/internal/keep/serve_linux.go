@@ -159,8 +159,8 @@ type server struct {
 	*cli.App
 	idle         time.Duration
 	identity     serve.Identity
-	program      string // the path of this executable, and its stamp at the start
-	stamp        string
+	stamp        string // of this executable
+	beside       programs
 	dir          string
 	servesAnyone bool // it starts sessions for clients that it does not serve otherwise
 	lock         *serve.Lock
@@ -177,7 +177,7 @@ type server struct {
 }
 
 // errClosed is why a server serves no new client.
-var errClosed = errors.New("the server ends, or its program was replaced")
+var errClosed = errors.New("the server ends, or its programs were replaced")
 
 // maxDeclined is how many of those status shows.
 const maxDeclined = 10
@@ -224,8 +224,43 @@ func (s *server) identify() (err error) {
 	if s.stamp, err = serve.StampOf("/proc/self/exe"); err != nil {
 		return err
 	}
-	s.program, err = os.Executable()
+	program, err := os.Executable()
+	if err == nil {
+		s.beside.dir = filepath.Dir(program)
+		s.beside.replaced()
+	}
 	return err
+}
+
+// programs are this project's programs in the directory of this one: hosts go on with an engine that
+// was replaced, as this process with its own executable.
+type programs struct {
+	dir string
+
+	mu     sync.Mutex
+	stamp  string // of the directory
+	stamps []string
+}
+
+// replaced reports whether one of them is another one than at the last call. It looks at them only
+// if something in the directory has changed: a running program cannot be written in place.
+func (p *programs) replaced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stamp, err := serve.StampOf(p.dir)
+	if err == nil && stamp == p.stamp {
+		return false
+	}
+	before := p.stamps
+	p.stamp, p.stamps = stamp, nil
+	files, _ := os.ReadDir(p.dir) // otherwise they are all gone
+	for _, file := range files {
+		if strings.HasPrefix(file.Name(), "sbxhost") {
+			stamp, _ := serve.StampOf(filepath.Join(p.dir, file.Name()))
+			p.stamps = append(p.stamps, file.Name()+" "+stamp)
+		}
+	}
+	return !slices.Equal(p.stamps, before)
 }
 
 // run serves until there was no client for some time, somebody replaced the executable, or a signal
@@ -324,7 +359,7 @@ func (s *server) attend(conn *net.UnixConn) {
 // serveOne runs the command of a client, or says why it does not.
 func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
 	// First of all: a client that finds another program here leaves, and may be gone by now.
-	if now, err := serve.StampOf(s.program); err != nil || now != s.stamp {
+	if s.beside.replaced() {
 		s.mu.Lock()
 		s.close()
 		s.mu.Unlock()
