@@ -30,7 +30,7 @@ func diagnose(err error, k nsengine.Kernel) error {
 	failed, _ := errors.AsType[*holder.MountError](err)
 	if failed != nil && failed.Call == holder.CallJoin {
 		e.Message = "a process that is confined differently holds the session: " + failed.Reason
-		e.Hint = "use another session, or wait until the session's commands have ended; `sbxhost serve -status` lists those of a server"
+		e.Hint = "use another session, or end this one: sbxhost sessions rm NAME; sbxhost serve -status lists the commands in it"
 		return e
 	}
 	if failed == nil || !failed.OfMachine() {
