@@ -234,7 +234,7 @@ func (out *Resolved) leaveUntold() {
 	for _, k := range out.unreported { // the oldest counts
 		out.baseline.since(&k.baseline)
 	}
-	if note := fmt.Sprintf("an earlier sbxhost was killed before it could report: changes since %s are reported after this command", out.baseline.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
+	if note := fmt.Sprintf("an earlier command ended without a report: changes since %s are reported after this command", out.baseline.Began.Format(time.DateTime)); !slices.Contains(out.Notes, note) {
 		out.Notes = append(out.Notes, note)
 	}
 }
