@@ -206,6 +206,30 @@ func TestServeWithoutRuntimeDir(t *testing.T) {
 	}
 }
 
+// Whoever is not served learns why, and which server it was that is another program.
+func TestServeSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	other := t.TempDir()
+	build(t, other, append(engineBinaries[:], "cmd/sbxhost", "cmd/sbx")...)
+	for _, c := range []struct {
+		program string
+		args    []string
+		want    string
+	}{
+		{s.bin + "/sbx", []string{"-v", "-config", s.dir + "/c.hcl", "-session", "s", "-keep", "--", "true"}, "it is in a kept session, which sbxhost exec asks for by itself"},
+		{other + "/sbx", []string{"-v", "-config", s.dir + "/c.hcl", "--", "true"}, "sbxhost serve -stop -dir \"" + s.dir + "/run/sbxhost\" ends it"},
+		{other + "/sbxhost", []string{"serve", "-status"}, "process " + strconv.Itoa(s.server.Process.Pid) + " of " + s.bin + "/sbxhost serves"},
+		{s.bin + "/sbxhost", []string{"sessions", "rm", "s"}, ""},
+	} {
+		cmd := exec.Command(c.program, c.args...)
+		cmd.Dir, cmd.Env = s.dir+"/project", s.env
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: %v, %s", c.args, err, out)
+		}
+	}
+}
+
 // The server beside the sessions does not keep out who is confined otherwise once it holds nothing,
 // and says meanwhile how to end it.
 func TestServeSecondIsForAnybody(t *testing.T) {

@@ -171,6 +171,9 @@ func dial(path, program string) (socket, error) {
 	}
 	if err := Genuine(fd, program); err != nil {
 		unix.Close(fd)
+		if errors.Is(err, ErrOther) {
+			err = fmt.Errorf("%w; sbxhost serve -stop -dir %s ends it", err, hostpath.Quote(filepath.Dir(path)))
+		}
 		return -1, err
 	}
 	return socket(fd), nil

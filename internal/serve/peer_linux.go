@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -191,7 +192,8 @@ func Genuine(socket int, program string) error {
 		return err
 	}
 	if its, err := StampOf(proc + "/exe"); err != nil || its != want {
-		return errors.New("it runs another program")
+		other, _ := os.Readlink(proc + "/exe")
+		return fmt.Errorf("%w: process %s runs %s", ErrOther, strings.TrimPrefix(proc, "/proc/"), hostpath.Quote(other))
 	}
 	return nil
 }

@@ -139,6 +139,7 @@ var (
 	ErrAbsent   = errors.New("there is no server")
 	ErrSilent   = errors.New("the server does not answer")
 	ErrDeclined = errors.New("the server leaves it to its client")
+	ErrOther    = errors.New("the server is another sbxhost")
 	// ErrGone says that nobody knows how far the command came. The server's engines end with it,
 	// and so do their commands.
 	ErrGone = errors.New("the server has ended, and the command with it")

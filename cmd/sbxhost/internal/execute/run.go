@@ -35,6 +35,9 @@ func (e *Execution) RunAndReport() int {
 	e.report.Sandbox = e.sandboxName()
 	defer e.span.End(e.report) // last: whoever waits for the result has it then
 	if e.Remote.leaves() {
+		if err != nil && e.Remote.Why == "" {
+			e.Remote.Why = err.Error()
+		}
 		return status
 	}
 	if e.setup == nil {

@@ -103,11 +103,7 @@ func stopServer(a *cli.App, dir string) error {
 
 // showServer prints what the server keeps.
 func showServer(a *cli.App, dir string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	text, err := serve.Query(filepath.Join(dir, serve.Socket), program, serve.KindStatus, serve.Empty{}, serve.SessionPatience)
+	text, err := serve.Query(filepath.Join(dir, serve.Socket), "", serve.KindStatus, serve.Empty{}, serve.SessionPatience)
 	if errors.Is(err, serve.ErrAbsent) {
 		text, err = "no server runs\n", nil
 	}
@@ -196,7 +192,7 @@ func (s *server) leave(r *client, why string) {
 func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := fmt.Sprintf("process %d serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Plural(len(s.running), "command"), s.idle)
+	text := fmt.Sprintf("process %d of %s serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Quote(s.beside.program), cli.Plural(len(s.running), "command"), s.idle)
 	for _, dir := range slices.Sorted(maps.Keys(s.keepers)) {
 		k := s.keepers[dir]
 		kept := ""
@@ -226,7 +222,7 @@ func (s *server) identify() (err error) {
 	}
 	program, err := os.Executable()
 	if err == nil {
-		s.beside.dir = filepath.Dir(program)
+		s.beside.program, s.beside.dir = program, filepath.Dir(program)
 		s.beside.replaced()
 	}
 	return err
@@ -235,7 +231,7 @@ func (s *server) identify() (err error) {
 // programs are this project's programs in the directory of this one: hosts go on with an engine that
 // was replaced, as this process with its own executable.
 type programs struct {
-	dir string
+	program, dir string // the path of this one, and its directory
 
 	mu     sync.Mutex
 	stamp  string // of the directory
@@ -442,7 +438,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		r.Settle(nil) // messages before a start are for the client
 	}
 	if !r.ClientEnds {
-		why = cmp.Or(r.Stderr.Text(), r.Why, "nothing was run")
+		why = cmp.Or(r.Why, r.Stderr.Text(), "nothing was run")
 	}
 	return status, why
 }
