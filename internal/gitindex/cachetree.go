@@ -17,6 +17,28 @@ type cacheTree struct {
 	count int // of entries in it; negative: git makes the tree anew
 	tree  []byte
 	below map[string]*cacheTree
+	seen  bool // there are entries in it
+}
+
+// believed reports whether git takes a tree of it, or of a directory in it, for which there are no
+// entries.
+func (t *cacheTree) believed() bool {
+	if t.count >= 0 && !t.seen {
+		return true
+	}
+	for _, sub := range t.below {
+		if sub.believed() {
+			return true
+		}
+	}
+	return false
+}
+
+// number reads a number as git writes it. Git reads others too, such as those that do not fit into 32
+// bits, in its own way.
+func number(text string) (int, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int(n), err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // maxDepth is how deep the directories of a name can lie.
@@ -27,15 +49,15 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 	text, b, ok := bytes.Cut(b, []byte{0})
 	line, b, more := bytes.Cut(b, []byte{'\n'})
 	entries, directories, two := strings.Cut(string(line), " ")
-	count, err := strconv.Atoi(entries)
-	n, failed := strconv.Atoi(directories)
+	count, isCount := number(entries)
+	n, isNumber := number(directories)
 	if t = (&cacheTree{count: count}); count >= 0 {
 		if len(b) < size {
 			return "", nil, nil, false
 		}
 		t.tree, b = b[:size], b[size:]
 	}
-	if !ok || !more || !two || err != nil || failed != nil || n < 0 || n > len(b) || depth > maxDepth {
+	if !ok || !more || !two || !isCount || !isNumber || n < 0 || n > len(b) || depth > maxDepth {
 		return "", nil, nil, false
 	}
 	t.below = map[string]*cacheTree{}
@@ -50,7 +72,8 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 	return string(text), t, b, true
 }
 
-// follows reports whether each tree in a TREE extension is what the entries make.
+// follows reports whether each tree in a TREE extension is what the entries make. Other entries of a
+// split index are in another file.
 func follows(data, entries []byte, version, count uint32, size int) bool {
 	_, t, rest, ok := readCacheTree(data, size, 0)
 	if !ok || len(rest) > 0 {
@@ -59,7 +82,7 @@ func follows(data, entries []byte, version, count uint32, size int) bool {
 	c := cursor{b: entries, version: version, size: size, left: int(count) + 1}
 	c.next()
 	_, _, ok = c.tree("", t)
-	return ok && c.left == 0
+	return ok && c.left == 0 && !t.believed()
 }
 
 // A cursor goes through the entries of an index, which Read has read.
@@ -85,6 +108,12 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 	var content bytes.Buffer
 	begun := c.left
 	whole = true
+	if t != nil {
+		if t.seen { // unsorted
+			return nil, false, false
+		}
+		t.seen = true
+	}
 	for c.left > 0 && strings.HasPrefix(c.name, prefix) {
 		name, _, below := strings.Cut(c.name[len(prefix):], "/")
 		if below {

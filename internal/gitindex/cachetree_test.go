@@ -73,6 +73,18 @@ func TestCacheTree(t *testing.T) {
 	if _, ok := Read(other, 20); ok || len(other) == len(intended) {
 		t.Error("a tree with what is only intended is understood")
 	}
+	// A count that git cuts to 32 bits, and a directory without entries.
+	for from, to := range map[string]string{"a-b\x001 0\n": "a-b\x00-4294967295 0\n", "z\x002 0\n": "y\x002 0\n"} {
+		plain := index(t, made)
+		other := bytes.Replace(plain, []byte(from), []byte(to), 1)
+		other[bytes.LastIndex(other, []byte("TREE"))+7] += byte(len(other) - len(plain))
+		if _, ok := Read(other, 20); ok || bytes.Equal(other, plain) {
+			t.Errorf("%q is understood", to)
+		}
+	}
+	if _, ok := Read(index(t, made+"git update-index --split-index; git write-tree"), 20); ok {
+		t.Error("a split index with trees is understood")
+	}
 	deep := bytes.Repeat([]byte("d\x00-1 1\n"), maxDepth+2)
 	if _, _, _, ok := readCacheTree(append(deep, "d\x00-1 0\n"...), 20, 0); ok {
 		t.Error("a tree is deeper than a name can be")

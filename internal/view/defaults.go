@@ -29,7 +29,10 @@ var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitm
 
 // actsAtCommit are what hooks of the user's read at the next commit, if there are such hooks, and
 // what people change as often as their code: the host reports a command that makes or changes one.
-var actsAtCommit = [...]string{".husky", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook-local.yml", ".lefthook-local.yml"}
+var actsAtCommit = [...]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml",
+	"lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml", ".lefthook.toml", ".lefthook.json",
+	"lefthook-local.yml", "lefthook-local.yaml", "lefthook-local.toml", "lefthook-local.json",
+	".lefthook-local.yml", ".lefthook-local.yaml", ".lefthook-local.toml", ".lefthook-local.json"}
 
 // workspaceFile is the extension of editors' workspace files, which are treated like
 // actsAfterAsking.
