@@ -398,6 +398,11 @@ func TestCommandWords(t *testing.T) {
 		"!f() { tools/x \"$@\"; }; f": {"", "tools/x"},
 		"":                            nil,
 		`a "b/c`:                      {"", "b/c"},
+		`"/Bob's place/tool" x`:       {"/Bob's place/tool", "/Bob", "place/tool"},
+		`/Bob\'s\ place/tool`:         {"/Bob's place/tool"},
+		`'/Bob'\''s/tool'`:            {"/Bob's/tool", "/Bob", "s/tool"},
+		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`},
+		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool"},
 	} {
 		if got := commandWords("core.pager", command); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", command, got, want)

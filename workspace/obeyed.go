@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -316,24 +315,38 @@ func commandWords(key, value string) []string {
 	return words
 }
 
-// shellWord is a word of a command. Quotes may be open at the end.
-var shellWord = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)(\\.|'[^']*'?|"(\\.|[^"\\])*"?|[^'"\\` + regexp.QuoteMeta(shellSeparators) + `])+`)
-})
-
-const shellSeparators = " \t\r\n\x00`;|&<>(){}=,$"
-
 // split splits a command as a shell might. Quoted text is one word, and also the words in it,
 // because it may be a script.
 func split(command string) (words []string) {
-	var inner []string
-	for _, word := range shellWord().FindAllString(command, -1) {
-		if strings.ContainsAny(word, `'"`) {
-			inner = append(inner, strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(shellSeparators+`'"`, r) })...)
+	const separators = " \t\r\n\x00`;|&<>(){}=,$"
+	var word, quoted []byte
+	var quote byte
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, string(word))
 		}
-		words = append(words, strings.NewReplacer(`\`, "", `'`, "", `"`, "").Replace(word))
+		word = word[:0]
 	}
-	for _, w := range inner {
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(command):
+			i++
+			word = append(word, command[i])
+		case c == quote:
+			quote = 0
+			quoted = append(append(quoted, word...), ' ')
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.IndexByte(separators, c) >= 0:
+			end()
+		default:
+			word = append(word, c)
+		}
+	}
+	end()
+	inner := func(r rune) bool { return r == '\'' || r == '"' || strings.ContainsRune(separators, r) }
+	for _, w := range strings.FieldsFunc(string(quoted), inner) {
 		if !slices.Contains(words, w) {
 			words = append(words, w)
 		}
