@@ -122,7 +122,7 @@ func TestReviewOfMany(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, strings.ReplaceAll(reviewing, "APPLY", "true"))
 	c := b.client(t)
-	out := c.run(script("mkdir a b; cd a; touch $(seq 250); cd ../b; git init -q --bare .; git config core.pager x; truncate -s 20M large; mkfifo pipe; touch open; chmod 666 open"))
+	out := c.run(script("mkdir a b; cd a; touch $(seq 250); cd ../b; git init -q --bare r; git -C r config core.pager x; truncate -s 20M large; mkfifo pipe; touch open; chmod 666 open"))
 	if out.Changes == nil || len(out.Changes.Lines) != maxLines || out.Changes.More == 0 {
 		t.Fatalf("%+v, %+v", out, out.Changes)
 	}
@@ -136,7 +136,7 @@ func TestReviewOfMany(t *testing.T) {
 	}
 	diff, refusal := review("diff", "b")
 	said, left := strings.Join(diff.Changes.Lines, "\n"), strings.Join(diff.Omitted, "\n")
-	if refusal != "" || diff.Changes.More != 0 || strings.Contains(said, "added    a") || !strings.Contains(said, "b/HEAD; a repository: git outside") || strings.Contains(diff.Diff.Text, "a/1") {
+	if refusal != "" || diff.Changes.More != 0 || strings.Contains(said, "added    a") || !strings.Contains(said, "b/r/HEAD; a repository: git outside") || strings.Contains(diff.Diff.Text, "a/1") {
 		t.Errorf("%+v, %s, %s", diff.Changes, diff.Diff.Text, refusal)
 	}
 	for _, want := range []string{"added    b/large", "added    b/pipe (fifo)", "added    b/open (mode 0666)"} {
