@@ -72,17 +72,18 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 	return string(text), t, b, true
 }
 
-// follows reports whether each tree in a TREE extension is what the entries make. Other entries of a
-// split index are in another file.
-func follows(data, entries []byte, version, count uint32, size int) bool {
+// follows reports whether each tree in a TREE extension is what the entries make, and whether there
+// is any: other entries of a split index are in another file.
+func follows(data, entries []byte, version, count uint32, size int) (trees, ok bool) {
 	_, t, rest, ok := readCacheTree(data, size, 0)
 	if !ok || len(rest) > 0 {
-		return false
+		return false, false
 	}
+	trees = t.believed()
 	c := cursor{b: entries, version: version, size: size, left: int(count) + 1}
 	c.next()
 	_, _, ok = c.tree("", t)
-	return ok && c.left == 0 && !t.believed()
+	return trees, ok && c.left == 0 && !t.believed()
 }
 
 // A cursor goes through the entries of an index, which Read has read.

@@ -124,7 +124,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
 		return i, false
 	}
-	hasTree := false
+	trees := false
 	for at < len(b) { // extensions
 		if at+8 > len(b) {
 			return i, false
@@ -139,8 +139,8 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts):
 			return i, false
 		case name == "TREE":
-			hasTree = true
-			if !follows(data, entries, version, count, size) {
+			some, ok := follows(data, entries, version, count, size)
+			if trees = trees || some; !ok {
 				return i, false
 			}
 		case name == "link":
@@ -149,7 +149,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		at += 8 + more
 	}
 	// The trees of a split index are of the entries in both files.
-	return i, i.Base == nil || !hasTree
+	return i, i.Base == nil || !trees
 }
 
 // inStep reports whether a table of offsets, by which git's threads read the entries, matches these
