@@ -1,10 +1,6 @@
 package config
 
-import (
-	"bytes"
-	"maps"
-	"slices"
-)
+import "bytes"
 
 // uses is what the expressions of a file have used of an EvalInput.
 type uses struct {
@@ -37,7 +33,7 @@ func (u *uses) recorded(in EvalInput) EvalInput {
 }
 
 // Again returns f for another input if that and src mean the same for the file as what f was parsed
-// from; else nil. The two share what is in their Options' maps: do not change it.
+// from; else nil.
 func (f *File) Again(src []byte, input EvalInput) *File {
 	was := &f.eval.input
 	same := len(f.diags) == 0 && f.body != nil && !f.uses.other && bytes.Equal(src, f.source.Bytes) &&
@@ -52,8 +48,5 @@ func (f *File) Again(src []byte, input EvalInput) *File {
 	}
 	again := *f
 	again.eval = &evaluator{input: input, root: f.eval.root}
-	o := &again.options
-	o.Protected, o.Sandboxes = slices.Clone(o.Protected), maps.Clone(o.Sandboxes)
-	o.Engines, o.Credentials = maps.Clone(o.Engines), maps.Clone(o.Credentials)
 	return &again
 }

@@ -99,12 +99,14 @@ func TestAgainIsApart(t *testing.T) {
 	t.Parallel()
 	f := again(t, againText)
 	input := againInput("/home/u", map[string]string{"TOKEN": "1", "IMAGE": "one"})
-	first, _ := f.Again([]byte(againText), input).Options()
-	first.Protected[0] = "/etc/passwd"
-	first.Sandboxes["a"] = host.Definition{}
-	delete(first.Engines, "mine")
-	second, _ := f.Again([]byte(againText), input).Options()
-	if second.Protected[0] != "/w/config.hcl" || second.Sandboxes["a"].Engine != "mine" || len(second.Engines) != 1 {
-		t.Errorf("the second caller gets what the first has set: %+v", second)
+	for _, of := range []*File{f, f.Again([]byte(againText), input)} {
+		first, _ := of.Options()
+		first.Protected[0] = "/etc/passwd"
+		first.Sandboxes["a"] = host.Definition{}
+		delete(first.Engines, "mine")
+		second, _ := f.Again([]byte(againText), input).Options()
+		if second.Protected[0] != "/w/config.hcl" || second.Sandboxes["a"].Engine != "mine" || len(second.Engines) != 1 {
+			t.Fatalf("the second caller gets what the first has set: %+v", second)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,13 +116,16 @@ func (f *File) Text() []byte { return f.source.Bytes }
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
 // Options returns the file's host.Options, without the engines' own options, which
-// [File.EngineOptions] decodes. A file with errors returns its errors and no options, so that no
-// half-understood policy is in force.
+// [File.EngineOptions] decodes. A caller may set entries of its maps, but not what is in these. A
+// file with errors returns its errors and no options, so that no half-understood policy is in force.
 func (f *File) Options() (host.Options, Diagnostics) {
 	if f.diags.HasErrors() || f.body == nil {
 		return host.Options{}, f.diags
 	}
-	return f.options, nil
+	o := f.options
+	o.Protected, o.Sandboxes = slices.Clone(o.Protected), maps.Clone(o.Sandboxes)
+	o.Engines, o.Credentials = maps.Clone(o.Engines), maps.Clone(o.Credentials)
+	return o, nil
 }
 
 // Choose returns the sandbox to use: name, or the default one if name is empty.
