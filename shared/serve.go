@@ -90,6 +90,8 @@ func serve(engine Engine, log hclog.Logger) error {
 		return err
 	}
 	s := newServer(engine, log)
+	var ctx context.Context
+	ctx, s.enough = context.WithCancel(context.Background()) // now: the end can come before StartEarly
 	var early sync.WaitGroup
 	end := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -133,8 +135,6 @@ func serve(engine Engine, log hclog.Logger) error {
 		return err
 	}
 	if p, ok := engine.(EarlyStarter); ok {
-		var ctx context.Context
-		ctx, s.enough = context.WithCancel(context.Background())
 		early.Go(func() { p.StartEarly(ctx) })
 		runtime.Gosched() // StartEarly forks while the host connects, and has begun before the first call
 	}
