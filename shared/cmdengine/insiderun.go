@@ -92,9 +92,9 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 }
 
 // observe records a launcher's children, so that they can be killed with it. An init that makes its
-// sandbox itself needs that only in a persistent session, for what is killed alone: the kernel ends a pid
-// namespace with its pid 1. After a look at an init's threads, whoever reaps it would spin until
-// each of them is gone.
+// sandbox itself needs no record: the kernel ends a pid namespace with its pid 1, and giveUp records
+// the family of a member of a session. After a look at an init's threads, whoever reaps it would spin
+// until each of them is gone.
 func (r *insideRun) observe() {
 	if r.launch.Sandbox == nil {
 		r.family.observe(r.process.Pid(), false, r.exited)

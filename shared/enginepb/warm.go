@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// Warm makes what each message of a sandbox and its command needs at its first use, which takes a
-// millisecond: for a process that waits meanwhile.
+// Warm makes the tables of the messages for a sandbox and its command. Otherwise the first use of each
+// makes them, which takes a millisecond in all. It is for a process that waits anyway.
 var Warm = sync.OnceFunc(func() {
 	seen := map[protoreflect.FullName]bool{}
 	var warm func(protoreflect.MessageDescriptor)

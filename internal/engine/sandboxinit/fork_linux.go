@@ -171,8 +171,8 @@ func (u *unborn) fork() *ExecError {
 	return nil
 }
 
-// identityMaps are the maps of users and groups that map the contents of this process's own, which do
-// not change, or its own number alone, to itself.
+// identityMaps are the maps of users and groups in which each number of this process's own maps keeps
+// its value; if these cannot be read, only the process's own number. They do not change.
 var identityMaps = sync.OnceValue(func() (maps [2]string) {
 	own := [...]int{os.Geteuid(), os.Getegid()}
 	for i, file := range [...]string{"/proc/self/uid_map", "/proc/self/gid_map"} {
