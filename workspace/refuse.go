@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,9 +72,10 @@ func foldDarwin(p string) string {
 	return p
 }
 
-// refuseRoot is the error for a root that cannot be one.
-func refuseRoot(resolved, home string) error {
-	if why := refusal(runtime.GOOS, resolved, home, sameFile); why != "" {
+// refuseRoot is the error for a root that cannot be one. The names before symlinks count too: a home
+// can be a symlink, as with automounted ones.
+func refuseRoot(declared, resolved, declaredHome, home string) error {
+	if why := cmp.Or(refusal(runtime.GOOS, resolved, home, sameFile), refusal(runtime.GOOS, declared, declaredHome, sameFile)); why != "" {
 		return fmt.Errorf("%q: %w: %s; name a project directory below it", resolved, ErrRefusedRoot, why)
 	}
 	return nil

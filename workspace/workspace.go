@@ -100,7 +100,7 @@ func New(o Options) (*Workspace, error) {
 			r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 		}
 		if err == nil && r.Writable {
-			err = refuseRoot(r.Path, w.home)
+			err = refuseRoot(r.Declared, r.Path, home, w.home)
 		}
 		if err == nil {
 			err = w.add(r)

@@ -150,7 +150,7 @@ func TestRefusal(t *testing.T) {
 func TestNewRefusesRoots(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)
-	tree(t, base, map[string]string{"home/proj": "dir", "to-home": "-> home", "to-etc": "-> /etc", "linked": "-> home"})
+	tree(t, base, map[string]string{"home/proj": "dir", "to-home": "-> home", "to-etc": "-> /etc", "linked": "-> home", "homes/me": "-> ../home"})
 	for path, home := range map[string]string{
 		"/": "", "/etc": "", "/usr": "", "/tmp": "", "/bin": "", "/lib": "", "/usr/bin/../../etc": "",
 		base + "/to-etc":  "",
@@ -158,6 +158,7 @@ func TestNewRefusesRoots(t *testing.T) {
 		base + "/to-home": base + "/home",
 		base + "/linked":  base + "/to-home",
 		base:              base + "/home",
+		base + "/homes":   base + "/homes/me",
 		"~":               base + "/home",
 	} {
 		if home == "" {
