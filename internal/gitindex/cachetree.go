@@ -80,7 +80,7 @@ func follows(data, entries []byte, version, count uint32, size int) (trees, ok b
 		return false, false
 	}
 	trees = t.believed()
-	c := cursor{b: entries, version: version, size: size, left: int(count) + 1}
+	c := cursor{b: entries, version: version, size: size, left: int(count) + 1, dirs: minDirs + maxDirs*int(count)}
 	c.next()
 	_, _, ok = c.tree("", t)
 	return trees, ok && c.left == 0 && !t.believed()
@@ -94,7 +94,15 @@ type cursor struct {
 	left    int // the current one too
 	name    string
 	n       int // the length of the current one
+	dirs    int // how many directories it may still enter
 }
+
+// minDirs and, for each entry, maxDirs are the directories of an index whose trees are compared. A
+// command can write names with two thousand directories each.
+const (
+	minDirs = 1000
+	maxDirs = 8
+)
 
 func (c *cursor) next() {
 	c.b = c.b[c.n:]
@@ -121,6 +129,9 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 			var sub *cacheTree
 			if t != nil {
 				sub = t.below[name]
+			}
+			if c.dirs--; c.dirs < 0 {
+				return nil, false, false
 			}
 			of, all, ok := c.tree(prefix+name+"/", sub)
 			if !ok {

@@ -2,6 +2,8 @@ package gitindex
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -84,6 +86,19 @@ func TestCacheTree(t *testing.T) {
 	}
 	if _, ok := Read(index(t, made+"git update-index --split-index; git write-tree"), 20); ok {
 		t.Error("a split index with trees is understood")
+	}
+	// Git writes one description. Each one more, and each directory, costs a reader time.
+	plain := index(t, made)
+	at = bytes.LastIndex(plain, []byte("TREE"))
+	if _, ok := Read(slices.Concat(plain[:len(plain)-20], plain[at:]), 20); ok {
+		t.Error("two descriptions are understood")
+	}
+	names := made + "for n in 1 2 3; do mkdir -p $n%s; echo >$n%[1]s/f; done; git add ."
+	if _, ok := Read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 300))), 20); !ok {
+		t.Error("a thousand directories are not understood")
+	}
+	if _, ok := Read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 400))), 20); ok {
+		t.Error("a description of three files in 1200 directories is understood")
 	}
 	deep := bytes.Repeat([]byte("d\x00-1 1\n"), maxDepth+2)
 	if _, _, _, ok := readCacheTree(append(deep, "d\x00-1 0\n"...), 20, 0); ok {

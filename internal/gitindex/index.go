@@ -124,7 +124,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
 		return i, false
 	}
-	trees := false
+	trees, described := false, false
 	for at < len(b) { // extensions
 		if at+8 > len(b) {
 			return i, false
@@ -136,11 +136,11 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		}
 		data = data[:more]
 		switch {
-		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts):
+		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts), name == "TREE" && described:
 			return i, false
 		case name == "TREE":
-			some, ok := follows(data, entries, version, count, size)
-			if trees = trees || some; !ok {
+			described = true // git writes one, and each costs a walk through all entries
+			if trees, ok = follows(data, entries, version, count, size); !ok {
 				return i, false
 			}
 		case name == "link":
