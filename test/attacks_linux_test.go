@@ -446,6 +446,9 @@ func gitAttacks() []attack {
 		{name: "a submodule that the commit that waits enters", waits: "GIT_EDITOR=true git commit -q --allow-empty",
 			setup:    "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && " + initial + "git submodule --quiet add ../lib lib && git commit -qm lib && git submodule --quiet deinit -f lib; " + waitingHook("pre-commit"),
 			commands: []string{`cd lib; git init -q .; git commit -q --allow-empty -m one; printf "[core]\n\tfsmonitor = \"$B/tools/evil; :\"\n" >>.git/config; true`}},
+		{name: "a submodule that a step of the rebase adds", waits: `git rebase -q -f -x "sh -c \"\$COMMAND\"" HEAD~2`, act: "git status",
+			setup:    "git init -q ../src && git -C ../src commit -q --allow-empty -m s && " + initial + "echo two >file && git commit -qam two && git -c protocol.file.allow=always submodule --quiet add ../src a/b/c/sm && git commit -qm sm && git submodule --quiet deinit -f a/b/c/sm",
+			commands: []string{`mkdir -p a/b/c/sm; cd a/b/c/sm; git init -q .; git commit -q --allow-empty -m one; printf "[core]\n\tfsmonitor = \"$B/tools/evil; :\"\n" >>.git/config; true`}},
 		{name: ".git/remotes", setup: initial + "true", commands: []string{`mkdir -p .git/remotes; echo "URL: ext::$B/tools/evil" >.git/remotes/origin`},
 			act: "git fetch -q origin"},
 		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},
@@ -515,6 +518,11 @@ func gitAttacks() []attack {
 			commands: []string{`cd .git/modules/sm; H=$(git --git-dir=. rev-parse HEAD); mkdir rebase-merge; cd rebase-merge; echo "exec $B/tools/evil" >git-rebase-todo
 				echo $H >onto; echo $H >orig-head; echo refs/heads/main >head-name; : >interactive`},
 			act: "git submodule --quiet update --init; cd sm; git rebase --continue"},
+		{name: "a submodule of another branch", told: true, reported: `/a/b/c/sm", whose configuration sets ["core.fsmonitor"]: the next git status in`,
+			setup: "git init -q ../src && git -C ../src commit -q --allow-empty -m s && " + initial + `git switch -qc other && git -c protocol.file.allow=always submodule --quiet add ../src a/b/c/sm && git commit -qm sm &&
+				git switch -q main && rm -r a`,
+			commands: []string{`mkdir -p a/b/c/sm; cd a/b/c/sm; git init -q .; git commit -q --allow-empty -m one; ` + fsmon + " >>.git/config; true"},
+			act:      "git switch -q other; git status"},
 		{name: "an index with a tree that has more than its files", told: true, reported: `.git/index" is not understood`,
 			setup: initial + "mkdir src && echo good >src/f && git add src && git commit -qm src",
 			commands: []string{`good=$(git rev-parse HEAD:src); b=$(echo the secret | git hash-object -w --stdin)

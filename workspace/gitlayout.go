@@ -362,13 +362,20 @@ func mainTop(common string) string {
 
 // workTreeOf returns the work tree that the configuration of a git directory names, or "".
 func workTreeOf(gitDir string) string {
-	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
-	worktree := parseCoreWorktree(config)
-	if err != nil || worktree == "" {
+	worktree := coreWorktree(gitDir)
+	if worktree == "" {
 		return ""
 	}
 	top, _ := resolveFrom(gitDir, worktree)
 	return top
+}
+
+func coreWorktree(gitDir string) string {
+	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
+	if err != nil {
+		return ""
+	}
+	return parseCoreWorktree(config)
 }
 
 // present adds the names that exist.
@@ -484,7 +491,7 @@ func (l *GitLayout) configured(top, gitDir string) {
 // WorkTrees returns the other directories with a .git whose git directories belong to the
 // repository with a work tree at top: its worktrees, its submodules, and repositories in its index
 // or .gitmodules. all is false if its index is not understood. submodules are the gitlinks in the
-// index, with or without a .git.
+// index, and cloned submodules, which another branch may have; each with or without a .git.
 func (l GitLayout) WorkTrees(top string, left *int64) (dirs, submodules []string, all bool) {
 	add := func(p string) {
 		if _, err := os.Lstat(join(p, ".git")); err == nil && p != "" && p != top && !slices.Contains(dirs, p) {
@@ -510,6 +517,19 @@ func (l GitLayout) WorkTrees(top string, left *int64) (dirs, submodules []string
 	var links []string
 	err := readIndex(join(l.GitDir, "index"), l.CommonDir, left, func(_ string, i *gitindex.Index) { links = append(links, i.Links...) })
 	submodules = local(links)
+	for _, dir := range l.modules() {
+		p := coreWorktree(dir) // it may not exist, and git enters no submodule through a symlink
+		switch {
+		case p == "": // git submodule deinit takes it away; a submodule's name is mostly its path
+			name := strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/")
+			p = join(top, strings.ReplaceAll(name, "/modules/", "/"))
+		case !filepath.IsAbs(p):
+			p = filepath.Join(dir, p)
+		}
+		if p != top && paths.Inside(top, p) && !slices.Contains(submodules, p) {
+			submodules = append(submodules, p)
+		}
+	}
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
