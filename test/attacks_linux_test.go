@@ -658,6 +658,10 @@ func instructionAttacks(short bool) []attack {
 		attacks = append(attacks, attack{name: top + ", changed at the top", told: true, reported: "w/" + top + `"`,
 			setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name, commands: []string{hook + " >" + name}, act: "sh " + name})
 	}
+	for _, name := range []string{".config/lefthook-local.yml", "lefthook.jsonc"} {
+		attacks = append(attacks, attack{name: name + ", which git ignores", told: true, reported: "w/" + name + `"`,
+			setup: initial + "mkdir -p .config; echo /" + name + " >.gitignore", commands: []string{"true", hook + " >" + name}, act: "sh " + name})
+	}
 	// Mercurial's, in the workspace's repository and in a new one.
 	attacks = append(attacks,
 		attack{name: "hooks of hg that are missing", setup: initial + "mkdir -p .hg/store; echo >.hg/requires", act: "sh .hg/hgrc",

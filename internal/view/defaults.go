@@ -29,10 +29,20 @@ var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitm
 
 // actsAtCommit are what hooks of the user's read at the next commit, if there are such hooks, and
 // what people change as often as their code: the host reports a command that makes or changes one.
-var actsAtCommit = [...]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml",
-	"lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml", ".lefthook.toml", ".lefthook.json",
-	"lefthook-local.yml", "lefthook-local.yaml", "lefthook-local.toml", "lefthook-local.json",
-	".lefthook-local.yml", ".lefthook-local.yaml", ".lefthook-local.toml", ".lefthook-local.json"}
+var actsAtCommit = append([]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml"}, lefthookFiles()...)
+
+// lefthookFiles are the names of lefthook's configuration. Those with a directory come first: the
+// others are ends of them.
+func lefthookFiles() (names []string) {
+	for _, in := range [...]string{".config/", "", "."} {
+		for _, name := range [...]string{"lefthook", "lefthook-local"} {
+			for _, extension := range [...]string{".yml", ".yaml", ".toml", ".json", ".jsonc"} {
+				names = append(names, in+name+extension)
+			}
+		}
+	}
+	return names
+}
 
 // workspaceFile is the extension of editors' workspace files, which are treated like
 // actsAfterAsking.
@@ -62,7 +72,7 @@ func ActingName(p string) string {
 	if base := path.Base(p); strings.HasSuffix(base, workspaceFile) {
 		return base
 	}
-	for _, list := range [...][]string{actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit[:]} {
+	for _, list := range [...][]string{actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit} {
 		for _, name := range list {
 			if p == name || strings.HasSuffix(p, name) && p[len(p)-len(name)-1] == '/' {
 				return name
@@ -92,7 +102,7 @@ func actingDir(p string) string { return path.Clean(strings.TrimSuffix(p, Acting
 
 // ActingNames are the names for ActingName, without those that it knows by extension.
 func ActingNames() []string {
-	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit[:])
+	return slices.Concat(actsWithoutAsking[:], actsAfterAsking[:], actsAtCommit)
 }
 
 // givenUp are names of DefaultProtected that commands may write.
@@ -148,7 +158,7 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 // to, and, if a tool obeys it only there, at the tops of repositories.
 func (v *View) isGuarded(p string, trees *scan.Result) bool {
 	dir := actingDir(p)
-	if slices.Contains(actsAtCommit[:], ActingName(p)) {
+	if slices.Contains(actsAtCommit, ActingName(p)) {
 		return false
 	}
 	at := slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir)

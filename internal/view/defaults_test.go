@@ -2,6 +2,7 @@ package view
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,19 @@ func TestInstructionsAreDocumented(t *testing.T) {
 		slices.Sort(documented[held])
 		if want = slices.Sorted(slices.Values(want)); !slices.Equal(documented[held], want) {
 			t.Errorf("held %s: the documents have %q, and the list is %q", held, documented[held], want)
+		}
+	}
+}
+
+// The directory of a name is part of it, so that what git ignores is told as well.
+func TestActingName(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[string]string{
+		"/w/.config/lefthook-local.yml": ".config/lefthook-local.yml", "/w/lefthook.jsonc": "lefthook.jsonc",
+		"/w/.lefthook.toml": ".lefthook.toml", "/w/lefthook": "", "/w/.jj/repo/config.toml": ".jj/repo/config.toml",
+	} {
+		if got := ActingName(p); got != want || got != "" && !MayAct(path.Base(p)) {
+			t.Errorf("%s: %q", p, got)
 		}
 	}
 }

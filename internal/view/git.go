@@ -248,7 +248,7 @@ func (v *View) near(p string) bool {
 // though the definition does not ask for it.
 func (v *View) Unguarded(p string) bool {
 	name := ActingName(p)
-	return (slices.Contains(actsAtCommit[:], name) || !slices.Contains(v.Tops(), actingDir(p))) && v.Creatable(p) && !v.givenUp.has(name)
+	return (slices.Contains(actsAtCommit, name) || !slices.Contains(v.Tops(), actingDir(p))) && v.Creatable(p) && !v.givenUp.has(name)
 }
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
