@@ -26,7 +26,7 @@ type blockType struct {
 // block.
 func engineOption(name string) (engine string) {
 	switch name {
-	case "image", "dockerfile", "dockerfile_inline", "compose", "service", "pull", "platform", "user", "cap_add",
+	case "image", "pull", "platform", "user", "cap_add",
 		"reuse", "writable_root", "resources", "cache":
 		return "docker"
 	}

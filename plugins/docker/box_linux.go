@@ -39,9 +39,8 @@ type box struct {
 	network *gated.Network
 	filter  []byte // of system calls
 
-	cache       *caches.Keeper
-	lasting     *kept.SessionContainer // nil if containers end with the box
-	preparation *image.Preparation     // of the image; nil before
+	cache   *caches.Keeper
+	lasting *kept.SessionContainer // nil if containers end with the box
 
 	vessels sync.WaitGroup
 
@@ -91,12 +90,9 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
 	}
 	b.filter = filter.Bytes()
-	b.preparation = &image.Preparation{Daemon: b.daemon, Options: o, Spec: spec, Getenv: b.engine.surroundings.Getenv,
-		Project: image.ProjectName(owner.This(), b.engine.projects.Add(1))}
-	if err := b.preparation.Prepare(ctx); err != nil {
+	if b.plans.Image, err = image.Fetch(ctx, b.daemon.Client, o); err != nil {
 		return err
 	}
-	b.plans.Image, b.plans.Network, b.plans.Binds = b.preparation.Image, b.preparation.Network, b.preparation.Guarded
 	if b.cache, err = caches.New(b.daemon.Client, &b.plans, b.engine.surroundings.Getenv); err != nil {
 		return err
 	}
@@ -119,7 +115,7 @@ func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
 		return nil, err
 	}
 	spec.Table = table
-	p.Spec, p.Binds, p.LineDir = &spec, nil, lineDir
+	p.Spec, p.LineDir = &spec, lineDir
 	return p.Container(words)
 }
 
@@ -362,9 +358,6 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 		Mounts:    p.Ops,
 		Documents: []shared.PlanDocument{{Name: "container", Text: string(request)}},
 	}
-	if b.plans.Options.Inline != "" {
-		out.Documents = append(out.Documents, shared.PlanDocument{Name: "Dockerfile", Text: b.plans.Options.Inline})
-	}
 	for _, n := range b.notes {
 		out.Notes = append(out.Notes, n.Message)
 	}
@@ -388,17 +381,8 @@ func (b *box) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-gone:
-		b.release()
 		return err
 	case <-ctx.Done():
-		go b.release()
 		return ctx.Err()
-	}
-}
-
-// release removes what was made beside containers.
-func (b *box) release() {
-	if b.preparation != nil {
-		b.preparation.Release()
 	}
 }

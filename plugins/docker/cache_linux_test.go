@@ -189,19 +189,3 @@ func TestCacheBeneathWorkspace(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// What an image has at a cache's path belongs to others than the command's user.
-func TestCachesStartEmpty(t *testing.T) {
-	t.Parallel()
-	e, project := newEngine(t), dir(t)
-	cached(t, project)
-	user, _ := them()
-	image := opts{"dockerfile_inline": "FROM " + dockerd.Image + "\nRUN mkdir /c && echo x > /c/f\n"}
-	want := ""
-	if withPodman() {
-		want = "f\n" // which has no word for it
-	}
-	if out := inCache(t, e, project, &user, image, opts{"paths": []string{"/c"}}, "ls -A /c; echo y > /c/g"); out != want {
-		t.Errorf("got %s", out)
-	}
-}

@@ -24,10 +24,6 @@ var info = shared.Info{
 	Options: shared.OptionSchema{
 		Attributes: []shared.OptionAttribute{
 			{Name: "image", Type: shared.OptionString, Doc: "image to run commands in, such as \"node:20-alpine\""},
-			{Name: "dockerfile", Type: shared.OptionString, Doc: "Dockerfile to build the image from, relative to the workspace; its directory is the context"},
-			{Name: "dockerfile_inline", Type: shared.OptionString, Doc: "text of a Dockerfile to build the image from, without a context"},
-			{Name: "compose", Type: shared.OptionString, Doc: "Compose file, relative to the workspace; commands run as its service would"},
-			{Name: "service", Type: shared.OptionString, Doc: "service of the Compose file"},
 			{Name: "pull", Type: shared.OptionString, Doc: "when to fetch the image from a registry: missing, always or never", Default: json.RawMessage(`"missing"`)},
 			{Name: "platform", Type: shared.OptionString, Doc: "platform of the image, such as \"linux/arm64\"; default: the daemon's"},
 			{Name: "user", Type: shared.OptionString, Doc: "user inside, UID or UID:GID or a name of the image; default: the caller's numbers"},

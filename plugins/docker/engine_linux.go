@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +25,6 @@ type engine struct {
 	mu        sync.Mutex
 	connected *daemon.Daemon // nil until it has answered
 	sweep     sync.Once
-	projects  atomic.Uint64 // number of Compose projects that this process has named
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }
@@ -38,7 +36,6 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	inner := cmdengine.New(cmdengine.Config{Info: info, Open: b.open, Begin: b.begin, Plan: b.plan})
 	sandbox, err := inner.Open(ctx, spec)
 	if err != nil {
-		b.release()
 		return nil, err
 	}
 	b.Sandbox = sandbox

@@ -118,7 +118,7 @@ func newEngine(t testing.TB) *engine {
 
 func rawOptions(t testing.TB, o map[string]any) json.RawMessage {
 	t.Helper()
-	if o["image"] == nil && o["dockerfile"] == nil && o["dockerfile_inline"] == nil && o["compose"] == nil {
+	if o["image"] == nil {
 		o["image"] = dockerd.Image
 		o["pull"] = "never"
 	}

@@ -28,12 +28,6 @@ func notes(p *plan.Planner) []shared.Event {
 	case p.Options.Reuse:
 		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
 	}
-	if p.Options.Compose != "" && p.Network != "" {
-		degraded("config.compose", "the services that %s depends on run as the Compose file says, outside of the sandbox's limits", p.Options.Service)
-		if p.Daemon.Podman {
-			degraded("config.compose", "services are reached by name only where Podman has its plugin for that: dnsname, or aardvark-dns with netavark")
-		}
-	}
 	if p.Daemon.Rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
 	}

@@ -51,7 +51,7 @@ func TestPodman(t *testing.T) {
 }
 
 // TestRootlessPodman does so as an ordinary user, without any right over the
-// machine, and without Compose, whose networks take /dev/net/tun.
+// machine.
 func TestRootlessPodman(t *testing.T) {
 	againWith(t, rootlessPodman, dockerd.RootlessPodman.Missing(), "TestStatusAndStreams", "TestHidden", "TestEngineKilled", "TestConformanceInContainers", "TestRootless", "TestRootlessLimits")
 }
@@ -80,21 +80,11 @@ func againWith(t *testing.T, daemon string, missing error, passing ...string) {
 	}
 	runtime.LockOSThread() // whose end the parent-death signal would tell
 	defer runtime.UnlockOSThread()
-	skip := "TestPodman|TestRootlessPodman|TestRootlessDocker"
-	if daemon != podman {
-		skip += "|TestCompose"
-	}
-	parts := []string{part}
-	for _, also := range []string{"docker-compose", "dnsname"} {
-		if required(also) {
-			parts = append(parts, also)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^("+skip+")$")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.parallel=4", "-test.skip=^(TestPodman|TestRootlessPodman|TestRootlessDocker)$")
 	if testing.Short() {
 		cmd.Args = append(cmd.Args, "-test.short", "-test.run=^("+strings.Join(passing, "|")+")$")
 	}
-	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+strings.Join(parts, ","))
+	cmd.Env = append(os.Environ(), daemonEnv+"="+daemon, "SBXHOST_REQUIRE="+part)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := cmd.CombinedOutput()
 	for _, test := range passing {

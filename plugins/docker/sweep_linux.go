@@ -5,14 +5,12 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/kept"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 )
 
-// sweep removes what killed engines left: containers that they had made and not started, services
-// that Compose had started for them, and containers of removed sessions. Their other containers
-// have ended with them.
+// sweep removes what killed engines left: containers that they had made and not started, and
+// containers of removed sessions. Their other containers have ended with them.
 func sweep(docker *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -30,5 +28,4 @@ func sweep(docker *client.Client) {
 			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		}
 	}
-	image.SweepProjects(ctx, docker)
 }

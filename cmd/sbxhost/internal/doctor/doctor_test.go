@@ -7,7 +7,7 @@ import (
 
 func TestImageAtHand(t *testing.T) {
 	t.Parallel()
-	configs := []json.RawMessage{[]byte(`{"dockerfile":"Dockerfile"}`), []byte(`null`)}
+	configs := []json.RawMessage{[]byte(`{"pull":"never"}`), []byte(`null`)}
 	if got := imageAtHand(configs); got != nil {
 		t.Errorf("got %s", got)
 	}

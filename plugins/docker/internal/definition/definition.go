@@ -19,10 +19,6 @@ import (
 // Options are the checked config block of a definition, with defaults.
 type Options struct {
 	Image        string       `json:"image"`
-	Dockerfile   string       `json:"dockerfile"`
-	Inline       string       `json:"dockerfile_inline"`
-	Compose      string       `json:"compose"`
-	Service      string       `json:"service"`
 	Pull         string       `json:"pull"`     // "missing", "always", "never"
 	Platform     string       `json:"platform"` // "" means the daemon's own
 	User         string       `json:"user"`
@@ -58,10 +54,15 @@ func Parse(raw json.RawMessage) (*Options, error) {
 			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "must be an object"}
 		}
 	}
+	if o.Image == "" {
+		e := Error("image", "is missing: engine docker needs an image to run commands in")
+		e.Hint = `add config { image = "..." }`
+		return nil, e
+	}
 	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
 		return nil, Error("pull", `%q is not "missing", "always" or "never"`, o.Pull)
 	}
-	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.Cache.check, o.checkSource} {
+	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.Cache.check} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -124,36 +125,10 @@ func (c *CacheOptions) check() (err error) {
 	return nil
 }
 
-// checkSource requires one source of the image.
-func (o *Options) checkSource() error {
-	var given []string
-	for _, source := range []struct{ name, value string }{
-		{"image", o.Image}, {"dockerfile", o.Dockerfile}, {"dockerfile_inline", o.Inline}, {"compose", o.Compose},
-	} {
-		if source.value != "" {
-			given = append(given, source.name)
-		}
-	}
-	switch {
-	case len(given) == 0:
-		e := Error("image", "is missing: engine docker needs an image to run commands in")
-		e.Hint = `add config { image = "..." }, or dockerfile, dockerfile_inline, or compose and service`
-		return e
-	case len(given) > 1:
-		return Error(given[1], "%s and %s exclude one another", given[0], given[1])
-	case o.Compose != "" && o.Service == "":
-		return Error("service", "is missing: compose needs the name of the service that commands run as")
-	case o.Compose == "" && o.Service != "":
-		return Error("service", "has no effect without compose")
-	}
-	return nil
-}
-
 // Lasts reports whether one container serves a definition during a named session. Not for root with
-// commands of another user: that user could swap files in the session's directory. Not beside
-// services of Compose, which end with the sandbox.
+// commands of another user: that user could swap files in the session's directory.
 func (o *Options) Lasts(spec *shared.Spec) bool {
-	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil && o.Compose == ""
+	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil
 }
 
 // ProjectOf is the workspace's directory on the host.

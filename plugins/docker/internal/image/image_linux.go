@@ -1,3 +1,4 @@
+// Package image makes a definition's image available.
 package image
 
 import (
@@ -6,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -19,77 +19,33 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Preparation makes a definition's image available.
-type Preparation struct {
-	Daemon  *daemon.Daemon
-	Options *definition.Options
-	Spec    *shared.Spec
-	Getenv  func(string) string
-	// project is the name of a Compose project that nobody else has.
-	Project string
-
-	// image, and the rest, is known after Prepare: the network of a Compose project, and the files
-	// that decide what is built, which commands must not write.
-	Image   plan.Image
-	Network string
-	Guarded []shared.Entry
-
-	Compose   *compose // may be nil
-	releasing sync.Once
-}
-
-// Prepare fetches or makes the image.
-func (b *Preparation) Prepare(ctx context.Context) error {
-	o := b.Options
-	switch {
-	case o.Image != "":
-		return b.imageByName(ctx, o.Image)
-	case o.Compose != "":
-		return b.imageOfService(ctx)
-	}
-	return b.imageBuilt(ctx)
-}
-
-// Release makes Compose remove what it has made.
-func (b *Preparation) Release() {
-	b.releasing.Do(func() {
-		if b.Compose == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
-		defer cancel()
-		b.Compose.down(ctx) // the next engine removes the rest
-	})
-}
-
 // progress reports the progress of a long preparation.
 func progress(ctx context.Context, message string) {
 	shared.Progress(ctx, shared.Event{Kind: shared.EventProgress, Time: time.Now(), Message: message})
 }
 
-// imageByName takes an image from the daemon's store, or a registry.
-func (b *Preparation) imageByName(ctx context.Context, name string) error {
-	o := b.Options
-	facts, err := inspectImage(ctx, b.Daemon.Client, name)
+// Fetch takes the image from the daemon's store, or a registry.
+func Fetch(ctx context.Context, docker *client.Client, o *definition.Options) (facts plan.Image, err error) {
+	name := o.Image
+	facts, err = inspectImage(ctx, docker, name)
 	if err != nil && !cerrdefs.IsNotFound(err) {
-		return imageError(ctx, fmt.Sprintf("image %q", name), err)
+		return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
 	}
 	missing := err != nil
 	switch {
 	case missing && o.Pull == "never":
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
+		return facts, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
 			Message: fmt.Sprintf("the daemon has no image %q, and pull is \"never\"", name),
 			Hint:    "make it known to the daemon with docker pull, build, load or import"}
 	case missing || o.Pull == "always":
-		if err := b.pull(ctx, name); err != nil {
-			return err
+		if err := pull(ctx, docker, o); err != nil {
+			return facts, err
 		}
-		if facts, err = inspectImage(ctx, b.Daemon.Client, name); err != nil {
-			return imageError(ctx, fmt.Sprintf("image %q", name), err)
+		if facts, err = inspectImage(ctx, docker, name); err != nil {
+			return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
 		}
 	}
-	b.Image = facts
-	return nil
+	return facts, nil
 }
 
 func inspectImage(ctx context.Context, docker *client.Client, name string) (plan.Image, error) {
@@ -109,13 +65,13 @@ func inspectImage(ctx context.Context, docker *client.Client, name string) (plan
 	return f, nil
 }
 
-func (b *Preparation) pull(ctx context.Context, name string) error {
-	options := client.ImagePullOptions{}
-	if at := b.Options.ImagePlatform; at != nil {
+func pull(ctx context.Context, docker *client.Client, o *definition.Options) error {
+	name, options := o.Image, client.ImagePullOptions{}
+	if at := o.ImagePlatform; at != nil {
 		options.Platforms = []ocispec.Platform{*at}
 	}
 	progress(ctx, "fetching the image "+name)
-	stream, err := b.Daemon.Client.ImagePull(ctx, name, options)
+	stream, err := docker.ImagePull(ctx, name, options)
 	if err != nil {
 		return pullError(ctx, name, err)
 	}

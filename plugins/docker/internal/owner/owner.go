@@ -14,7 +14,7 @@ type Owner struct {
 	Started         string
 }
 
-// String returns a valid part of a Compose project's name: small letters, digits and dashes.
+// String is what Parse reads.
 func (o Owner) String() string {
 	return strings.Join([]string{o.Boot, o.Namespace, strconv.Itoa(o.PID), o.Started}, "-")
 }

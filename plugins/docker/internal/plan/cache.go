@@ -81,7 +81,7 @@ func (p *Planner) CacheSetUp(fresh []Cache) (*Plan, error) {
 	set := *p
 	set.Spec = &shared.Spec{}
 	set.Options = &definition.Options{User: "0:0", CapAdd: []string{"CAP_CHOWN"}}
-	set.Limits, set.Binds, set.Caches, set.Network, set.LineDir = shared.Limits{}, nil, fresh, "", ""
+	set.Limits, set.Caches, set.LineDir = shared.Limits{}, fresh, ""
 	dirs := make([]string, len(fresh))
 	for i, c := range fresh {
 		dirs[i] = c.Inside

@@ -18,7 +18,7 @@ func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 		socket = resolved
 	}
 	spec := *p.Spec
-	spec.Table = slices.Concat(spec.Table, p.Binds)
+	spec.Table = slices.Clone(spec.Table)
 	own := map[string]bool{}
 	for _, e := range spec.Table {
 		own[e.Path] = true

@@ -55,11 +55,7 @@ type Planner struct {
 	Daemon  daemon.Facts
 	Memory  uint64 // of the machine, in bytes
 	Self    shared.User
-	// binds are the engine's own.
-	Binds  []shared.Entry
-	Caches []Cache
-	// network is that of a Compose project, or empty.
-	Network string
+	Caches  []Cache
 	// initFile and lineDir are the engine's own binds, on the host.
 	InitFile, LineDir string // lineDir may be empty
 	Labels            map[string]string
@@ -158,8 +154,6 @@ func (p *Planner) networkMode() container.NetworkMode {
 	switch {
 	case p.Spec.Network.Mode != shared.NetworkHost:
 		return "none" // with a list of names, the init makes sockets for all connections
-	case p.Network != "":
-		return container.NetworkMode(p.Network)
 	}
 	return "bridge"
 }
@@ -199,7 +193,7 @@ func resources(l shared.Limits, d *daemon.Facts) container.Resources {
 
 // mounts adds the Spec's table, the engine's own entries and the private directories.
 func (p *Planner) mounts(out *Plan) error {
-	table := slices.Concat(p.Spec.Table, p.Binds)
+	table := p.Spec.Table
 	taken := destinations{}
 	if err := p.tableMounts(out, table, taken); err != nil {
 		return err

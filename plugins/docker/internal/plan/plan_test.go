@@ -72,10 +72,6 @@ func TestPlanGolden(t *testing.T) {
 			p.Spec.User = &shared.User{UID: 1000, GID: 1001, Groups: []uint32{1001}}
 		}, nil},
 		"podman": {func(p *Planner) { p.Daemon.Podman = true }, hide("/workspace/.env", "/workspace/keys", "/home")},
-		"compose": {func(p *Planner) {
-			p.Spec.Network.Mode = shared.NetworkHost
-			p.Network = "project_default"
-		}, nil},
 	} {
 		p := basePlanner()
 		tt.change(&p)
