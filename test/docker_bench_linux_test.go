@@ -3,7 +3,6 @@ package test
 import (
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,69 +16,52 @@ import (
 //
 //	go test ./test -run '^$' -bench Docker -benchtime 30x
 //
-// A reused container is to cost at most 1.2 times docker exec, a fresh one at most
-// 1.15 times docker run.
+// A container is to cost at most 1.15 times docker run.
 func BenchmarkDocker(b *testing.B) {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		b.Skip(err)
 	}
 	_, layout, d := dockerLayout(b)
-	definition := func(config string) host.Definition {
-		return host.Definition{Engine: "docker", Env: map[string]string{"PATH": "/bin"}, Config: []byte(`{"image":"` + dockerd.Image + `","pull":"never"` + config + `}`)}
-	}
 	ws := b.TempDir()
 	h, err := host.New(b.Context(), host.Options{
 		EngineDir: layout,
 		Environ:   []string{"PATH=/usr/bin:/bin", "HOME=" + b.TempDir(), "DOCKER_HOST=unix://" + d.Socket},
 		Workspace: host.WorkspaceOptions{Root: ws},
-		Sandboxes: map[string]host.Definition{"fresh": definition(""), "reused": definition(`,"reuse":true`)},
+		Sandboxes: map[string]host.Definition{"fresh": {Engine: "docker", Env: map[string]string{"PATH": "/bin"}, Config: []byte(`{"image":"` + dockerd.Image + `","pull":"never"}`)}},
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer h.Close()
-	peer := func(words ...string) string {
+	peer := func(words ...string) {
 		cmd := exec.CommandContext(b.Context(), docker, words...)
 		cmd.Env = []string{"DOCKER_HOST=unix://" + d.Socket, "HOME=" + b.TempDir()}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			b.Fatalf("%v: %v: %s", words, err, out)
 		}
-		return strings.TrimSpace(string(out))
 	}
-	bind := []string{"--network", "none", "-v", ws + ":" + ws, "-w", ws, dockerd.Image}
-	kept := peer(slices.Concat([]string{"run", "-d", "--rm"}, bind, []string{"/bin/sleep", "1000"})...)
-	defer peer("kill", kept)
-	for _, tt := range []struct {
-		sandbox string
-		words   []string
-	}{
-		{"fresh", slices.Concat([]string{"run", "--rm"}, bind, []string{"/bin/true"})},
-		{"reused", []string{"exec", kept, "/bin/true"}},
-	} {
-		b.Run(tt.sandbox, func(b *testing.B) {
-			ours := func() {
-				if out, err := h.Command(b.Context(), tt.sandbox, "/bin/true").CombinedOutput(); err != nil {
-					b.Fatalf("%v: %s", err, out)
-				}
-			}
-			ours()
-			var mine, theirs []time.Duration
-			for b.Loop() {
-				begun := time.Now()
-				ours()
-				between := time.Now()
-				peer(tt.words...)
-				mine, theirs = append(mine, between.Sub(begun)), append(theirs, time.Since(between))
-			}
-			slices.Sort(mine)
-			slices.Sort(theirs)
-			half := len(mine) / 2
-			b.ReportMetric(0, "ns/op") // of both together, which says nothing
-			b.ReportMetric(float64(mine[half].Microseconds())/1000, "ms")
-			b.ReportMetric(float64(theirs[half].Microseconds())/1000, "ms-docker")
-			b.ReportMetric(float64(mine[half])/float64(theirs[half]), "ratio")
-		})
+	words := []string{"run", "--rm", "--network", "none", "-v", ws + ":" + ws, "-w", ws, dockerd.Image, "/bin/true"}
+	ours := func() {
+		if out, err := h.Command(b.Context(), "fresh", "/bin/true").CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
 	}
+	ours()
+	var mine, theirs []time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		ours()
+		between := time.Now()
+		peer(words...)
+		mine, theirs = append(mine, between.Sub(begun)), append(theirs, time.Since(between))
+	}
+	slices.Sort(mine)
+	slices.Sort(theirs)
+	half := len(mine) / 2
+	b.ReportMetric(0, "ns/op") // of both together, which says nothing
+	b.ReportMetric(float64(mine[half].Microseconds())/1000, "ms")
+	b.ReportMetric(float64(theirs[half].Microseconds())/1000, "ms-docker")
+	b.ReportMetric(float64(mine[half])/float64(theirs[half]), "ratio")
 }

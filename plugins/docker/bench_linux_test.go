@@ -11,7 +11,6 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -23,28 +22,18 @@ import (
 //
 //	go test ./plugins/docker -run '^$' -bench . -benchtime 30x
 //
-// They report the time of each and what is to be held: a fresh container at most
-// 1.15 times docker run, a reused one at most 1.2 times docker exec.
+// They report the time of each and what is to be held: at most 1.15 times
+// docker run.
 
 func BenchmarkFresh(b *testing.B) {
 	s := open(b, shared.Spec{Home: "/home/me"})
-	p, err := s.(*box).container("<private>", containerinit.FetchArgv("<line>"))
+	p, err := s.(*box).container("<private>")
 	if err != nil {
 		b.Fatal(err)
 	}
 	words := withoutInit(argv(p))
 	words = append(words, dockerd.Image, "/bin/true")
 	sideBySide(b, "docker-run", s, words)
-}
-
-func BenchmarkReused(b *testing.B) {
-	s := open(b, shared.Spec{Options: rawOptions(b, opts{"reuse": true})})
-	sh(b, s, "true") // the container is there
-	id := containers(b)
-	if len(id) != 1 {
-		b.Fatalf("%d containers", len(id))
-	}
-	sideBySide(b, "docker-exec", s, []string{"docker", "exec", "--user", "0:0", id[0], "/bin/true"})
 }
 
 // withoutInit takes what is the engine's own out of a planned docker run.

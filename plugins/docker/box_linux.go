@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/kept"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
@@ -39,14 +37,9 @@ type box struct {
 	network *gated.Network
 	filter  []byte // of system calls
 
-	cache   *caches.Keeper
-	lasting *kept.SessionContainer // nil if containers end with the box
+	cache *caches.Keeper
 
 	vessels sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
-	held   *kept.Held // with reuse, the container of all commands
 }
 
 // open is cmdengine's hook, after checks of the Spec's form and features.
@@ -96,19 +89,16 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if b.cache, err = caches.New(b.daemon.Client, &b.plans, b.engine.surroundings.Getenv); err != nil {
 		return err
 	}
-	if b.lasting, err = kept.NewSessionContainer(spec, o); err != nil {
-		return err
-	}
 	b.notes = append(b.notes, notes(&b.plans)...)
 	b.engine.sweep.Do(func() { go sweep(b.daemon.Client) })
-	if _, err := b.container("", nil); err != nil {
+	if _, err := b.container(""); err != nil {
 		return err
 	}
 	return nil
 }
 
 // container plans one container, after a look at the host.
-func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
+func (b *box) container(lineDir string) (*plan.Plan, error) {
 	p, spec := b.plans, *b.plans.Spec
 	table, err := p.Checked(b.daemon.Endpoint.Socket)
 	if err != nil {
@@ -116,12 +106,24 @@ func (b *box) container(lineDir string, words []string) (*plan.Plan, error) {
 	}
 	spec.Table = table
 	p.Spec, p.LineDir = &spec, lineDir
-	return p.Container(words)
+	return p.Container(containerinit.FetchArgv(plan.LineInside + "/" + plan.SocketName))
 }
 
 // launch starts one container, which ends at the latest with the box.
-func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*vessel.Vessel, error) {
-	v, err := b.launchWith(ctx, argv, b.plans.Labels)
+func (b *box) launch(ctx context.Context) (*vessel.Vessel, error) {
+	if err := b.cache.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+	}
+	defer m.End()
+	p, err := b.container(m.Dir)
+	if err != nil {
+		return nil, err
+	}
+	v, err := vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m)
 	if err != nil {
 		return nil, err
 	}
@@ -133,29 +135,8 @@ func (b *box) launch(ctx context.Context, argv func(socket string) []string) (*v
 	return v, nil
 }
 
-func (b *box) launchWith(ctx context.Context, argv func(socket string) []string, labels map[string]string) (*vessel.Vessel, error) {
-	if err := b.cache.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
-	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
-	}
-	defer m.End()
-	p, err := b.container(m.Dir, argv(plan.LineInside+"/"+plan.SocketName))
-	if err != nil {
-		return nil, err
-	}
-	p.Config.Labels = labels
-	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m)
-}
-
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
-	start := b.beginFresh
-	if b.plans.Options.Reuse {
-		start = b.beginShared
-	}
-	r, err := start(ctx, cmd, stdio, emit)
+	r, err := b.run(ctx, cmd, stdio, emit)
 	if err != nil {
 		return nil, nil, b.explain(err)
 	}
@@ -167,16 +148,12 @@ func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, st
 		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "landlock"},
 			Message: "the container has no Landlock, so a command of another sandbox can pass descriptors of directories to the command"})
 	}
-	if at := r.Vessel.Replaced.Swap(nil); at != nil {
-		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"attribute": "config.reuse"},
-			Message: fmt.Sprintf("config.reuse: the container was replaced, because %q is another file now", *at)})
-	}
 	return r, told, nil
 }
 
-// beginFresh runs a command in a container of its own.
-func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
-	v, err := b.launch(ctx, containerinit.FetchArgv)
+// run runs a command in a container of its own.
+func (b *box) run(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
+	v, err := b.launch(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -184,139 +161,11 @@ func (b *box) beginFresh(ctx context.Context, cmd *shared.Command, stdio [3]*os.
 		v.AwaitGone()
 		v.Line.Conn.Close()
 	}, v.Kill)
-	if err := r.Begin(ctx, 0, b.command(cmd), stdio, b.network, emit); err != nil {
+	if err := r.Begin(ctx, b.command(cmd), stdio, b.network, emit); err != nil {
 		v.Remove()
 		return nil, err
 	}
 	return r, nil
-}
-
-// beginShared runs a command in the shared container, and in the next one if that has lost a mount.
-func (b *box) beginShared(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
-	if b.lasting != nil {
-		// Until the command runs, so that nobody else replaces the session's container.
-		unlock, err := owner.LockDir(ctx, b.lasting.Dir)
-		if err != nil {
-			return nil, b.lasting.Unavailable(err)
-		}
-		defer unlock()
-	}
-	if err := b.cache.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	var lost *string
-	const often = 10 // a new one is not checked, but others may have been faster
-	for range often {
-		h, err := b.enter(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r, err := b.beginIn(ctx, h, cmd, stdio, emit)
-		if bare, ok := errors.AsType[*vessel.BareError](err); ok {
-			lost = &bare.Path
-			continue
-		}
-		if err == nil && lost != nil {
-			r.Vessel.Replaced.Store(lost)
-		}
-		return r, err
-	}
-	return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.reuse",
-		Message: fmt.Sprintf("one container after another loses the mount on %q", *lost)}
-}
-
-func (b *box) beginIn(ctx context.Context, h *kept.Held, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
-	number, end := h.Announce()
-	var r *vessel.Run
-	r = vessel.NewRun(h.Vessel, func() {
-		h.Await(end, r.Conn)
-		h.Leave()
-	}, func() { h.Retire(); h.Vessel.Kill() })
-	told := b.command(cmd)
-	if h.Reused() {
-		for _, path := range h.MadeFrom.Mounted {
-			told.Mounts = append(told.Mounts, sandboxinit.Mount{Path: path, Links: true})
-		}
-	}
-	err := r.Begin(ctx, number, told, stdio, b.network, emit)
-	if err == nil {
-		return r, nil
-	}
-	_, bare := errors.AsType[*vessel.BareError](err)
-	broken := errors.Is(err, shared.ErrBroken)
-	if bare || broken {
-		h.Retire() // it may still run other commands
-		if b.lasting != nil {
-			b.lasting.Leave() // or the next command would find it again
-			if broken {
-				h.Kill()
-			}
-		}
-	}
-	h.Leave()
-	return nil, err
-}
-
-// enter returns the shared container. It makes a new one if there is none, or if that was made from
-// anything else than this command needs.
-func (b *box) enter(ctx context.Context) (*kept.Held, error) {
-	p, err := b.container("", nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := kept.MadeOf(p, b.plans.InitFile)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
-	}
-	var why *string
-	if h := b.held; h != nil {
-		if h.MadeFrom.Same(&m) && h.Place == b.lasting.Place() && h.Enter() {
-			return h, nil
-		}
-		if h.MadeFrom.Of == m.Of {
-			why = m.Differs(h.MadeFrom.Sources)
-		}
-		b.retireHeld()
-	}
-	var v *vessel.Vessel
-	if b.lasting != nil {
-		if v, why, err = b.lasting.Find(ctx, b.daemon.Client, &m); err != nil {
-			return nil, err
-		}
-	}
-	found := v != nil
-	switch {
-	case found:
-	case b.lasting != nil:
-		v, err = b.lasting.Settle(func() (*vessel.Vessel, error) {
-			return b.launchWith(ctx, containerinit.StayArgv, b.lasting.Labels(&m))
-		})
-	default:
-		v, err = b.launch(ctx, containerinit.KeepArgv)
-	}
-	if err != nil {
-		return nil, err
-	}
-	v.Replaced.Store(why)
-	h := kept.Hold(v, m, b.lasting, found)
-	if !h.Enter() {
-		return nil, &shared.Error{Kind: shared.ErrBroken, Message: "the container ended right after its start"}
-	}
-	b.held = h
-	return h, nil
-}
-
-// retireHeld gives up the shared container. The caller has the lock.
-func (b *box) retireHeld() {
-	if b.held != nil {
-		b.held.Retire()
-		b.held = nil
-	}
 }
 
 // command is the command's description for the init.
@@ -338,14 +187,7 @@ func (b *box) explain(err error) error {
 }
 
 func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
-	words := containerinit.FetchArgv(plan.LineInside + "/" + plan.SocketName)
-	switch {
-	case b.lasting != nil:
-		words = containerinit.StayArgv(plan.LineInside + "/" + plan.SocketName)
-	case b.plans.Options.Reuse:
-		words = containerinit.KeepArgv(plan.LineInside + "/" + plan.SocketName)
-	}
-	p, err := b.container("<private>", words)
+	p, err := b.container("<private>")
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -370,10 +212,6 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 // Close implements shared.Sandbox. It returns when the containers are gone.
 func (b *box) Close(ctx context.Context) error {
 	err := b.Sandbox.Close(ctx)
-	b.mu.Lock()
-	b.closed = true
-	b.retireHeld()
-	b.mu.Unlock()
 	gone := make(chan struct{})
 	go func() {
 		b.vessels.Wait()

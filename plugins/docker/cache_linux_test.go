@@ -58,39 +58,37 @@ func inCache(t *testing.T, e *engine, project string, user *shared.User, options
 
 func TestCaches(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		e := newEngine(t)
-		projects := []string{dir(t), dir(t)}
-		cached(t, projects...)
-		user, inside := them()
-		run := func(project int, path, script string) string {
-			t.Helper()
-			return inCache(t, e, projects[project], &user, options, opts{"paths": []string{path}, "ttl": "1h"}, script)
-		}
-		if out := run(0, "/cache", "stat -c '%u:%g %a' /cache; grep CapEff /proc/self/status; mkdir /cache/d && echo kept > /cache/d/f"); out != inside+" 755\nCapEff:\t0000000000000000\n" {
-			t.Fatal(out)
-		}
-		if out := run(0, "/cache", "cat /cache/d/f; rm -r /cache/d; echo kept > /cache/f"); out != "kept\n" {
-			t.Errorf("the same project: %s", out)
-		}
-		if out := run(1, "/cache", "ls -A /cache"); out != "" {
-			t.Errorf("another project: %s", out)
-		}
-		if out := run(0, "/other", "ls -A /other"); out != "" {
-			t.Errorf("another path: %s", out)
-		}
-		if names := cached(t, projects...); len(names) != 3 {
-			t.Errorf("volumes: %q", names)
-		}
-		// Somebody has removed it behind the engine's back.
-		gone := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}, Lasting: time.Hour}, self().UID, inside, projects[1])[0].Name
-		if _, err := daemonFor(t).Client.VolumeRemove(t.Context(), gone, client.VolumeRemoveOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if out := run(1, "/cache", "echo new > /cache/f && cat /cache/f"); out != "new\n" {
-			t.Errorf("a volume that was removed: %s", out)
-		}
-	})
+	e := newEngine(t)
+	projects := []string{dir(t), dir(t)}
+	cached(t, projects...)
+	user, inside := them()
+	run := func(project int, path, script string) string {
+		t.Helper()
+		return inCache(t, e, projects[project], &user, opts{}, opts{"paths": []string{path}, "ttl": "1h"}, script)
+	}
+	if out := run(0, "/cache", "stat -c '%u:%g %a' /cache; grep CapEff /proc/self/status; mkdir /cache/d && echo kept > /cache/d/f"); out != inside+" 755\nCapEff:\t0000000000000000\n" {
+		t.Fatal(out)
+	}
+	if out := run(0, "/cache", "cat /cache/d/f; rm -r /cache/d; echo kept > /cache/f"); out != "kept\n" {
+		t.Errorf("the same project: %s", out)
+	}
+	if out := run(1, "/cache", "ls -A /cache"); out != "" {
+		t.Errorf("another project: %s", out)
+	}
+	if out := run(0, "/other", "ls -A /other"); out != "" {
+		t.Errorf("another path: %s", out)
+	}
+	if names := cached(t, projects...); len(names) != 3 {
+		t.Errorf("volumes: %q", names)
+	}
+	// Somebody has removed it behind the engine's back.
+	gone := plan.Caches(&definition.CacheOptions{Paths: []string{"/cache"}, Lasting: time.Hour}, self().UID, inside, projects[1])[0].Name
+	if _, err := daemonFor(t).Client.VolumeRemove(t.Context(), gone, client.VolumeRemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(1, "/cache", "echo new > /cache/f && cat /cache/f"); out != "new\n" {
+		t.Errorf("a volume that was removed: %s", out)
+	}
 }
 
 // TestCacheOfUser shares one between the projects of a caller, in which nobody

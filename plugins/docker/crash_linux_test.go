@@ -25,8 +25,7 @@ import (
 )
 
 // crashEnv has the test binary be an engine that is to be killed: it names the
-// daemon, the init's directory, the options and perhaps the directory of a named
-// session, each on a line.
+// daemon, the init's directory and the options, each on a line.
 const crashEnv = "SBXHOST_TEST_CRASH"
 
 // other is the engine of a process that a test starts.
@@ -37,11 +36,7 @@ func other(how string) (*engine, shared.Spec) {
 	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		return sandboxinit.Binary{Path: filepath.Join(part[1], "sbxhost-init")}, nil
 	}}
-	spec := shared.Spec{Options: []byte(part[2])}
-	if len(part) > 3 {
-		spec.Session = shared.Session{ID: "of-" + part[3], Dir: part[3], Named: true}
-	}
-	return e, spec
+	return e, shared.Spec{Options: []byte(part[2])}
 }
 
 // crash starts a command, says so, and waits to be killed.
@@ -58,47 +53,45 @@ func crash(how string) {
 
 func TestEngineKilled(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		d := daemonFor(t)
-		init, err := initDir()
-		if err != nil {
-			t.Fatal(err)
+	d := daemonFor(t)
+	init, err := initDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), crashEnv+"=unix://"+d.Socket+"\n"+init+"\n"+string(rawOptions(t, opts{})))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	var mine string
+	for _, c := range list(t) {
+		if o, ok := owner.Parse(c.Labels[owner.Label]); ok && o.PID == cmd.Process.Pid {
+			mine = c.ID
 		}
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(self)
-		cmd.Env = append(os.Environ(), crashEnv+"=unix://"+d.Socket+"\n"+init+"\n"+string(rawOptions(t, options)))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		var mine string
-		for _, c := range list(t) {
-			if o, ok := owner.Parse(c.Labels[owner.Label]); ok && o.PID == cmd.Process.Pid {
-				mine = c.ID
-			}
-		}
-		if line != "started <nil>\n" || mine == "" {
-			cmd.Process.Kill()
-			cmd.Wait()
-			t.Fatalf("container %q: %s", mine, line)
-		}
-		wait := d.Client.ContainerWait(t.Context(), mine, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	}
+	if line != "started <nil>\n" || mine == "" {
 		cmd.Process.Kill()
 		cmd.Wait()
-		select {
-		case <-wait.Result:
-		case err := <-wait.Error:
-			t.Errorf("waiting for the container to be removed: %v", err)
-		}
-	})
+		t.Fatalf("container %q: %s", mine, line)
+	}
+	wait := d.Client.ContainerWait(t.Context(), mine, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	cmd.Process.Kill()
+	cmd.Wait()
+	select {
+	case <-wait.Result:
+	case err := <-wait.Error:
+		t.Errorf("waiting for the container to be removed: %v", err)
+	}
 }
 
 // userEnv is crashEnv for an engine that runs one command and ends.

@@ -4,7 +4,7 @@
 //
 // # What a command gets
 //
-// A container of its own from the definition's image, or, with reuse, one that commands share. Its
+// A container of its own from the definition's image. Its
 // pid 1 is sbxhost's own init, bound into the container. So a command ends, is signalled and
 // reports its end as in every other engine, also in an image with a single program. The init
 // fetches the command's control socket and its stdin, stdout and stderr over a unix socket in a
@@ -24,8 +24,7 @@
 //
 // The init ends with its connection to the engine, and the container with the init; the daemon
 // removes it. The next engine finds by label, and removes, what a killed engine had made and not
-// started. With reuse in a named session, a container outlives the engine and ends with a file of
-// the session; a command in it ends with its engine.
+// started.
 //
 // # Limits of the promise
 //
@@ -33,9 +32,7 @@
 // passes bind sources by path. It leaves out other mounts of the host below a read-only mount. A
 // mount's destination beneath another bind must exist, and the engine checks it for symlinks; a
 // command that runs at the same moment in the same writable directory can race the check. The pids
-// limit leaves space for the init's own threads. Commands that share a container with reuse share
-// its processes too: one can signal another, and its init. Builds and pulls belong to the daemon,
-// with its network and isolation.
+// limit leaves space for the init's own threads. Pulls belong to the daemon, with its network.
 //
 // Whoever may use a Docker daemon is root on its machine, unless the daemon is rootless. That is
 // true for the caller of this engine, never for its commands.

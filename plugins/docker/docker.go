@@ -28,7 +28,6 @@ var info = shared.Info{
 			{Name: "platform", Type: shared.OptionString, Doc: "platform of the image, such as \"linux/arm64\"; default: the daemon's"},
 			{Name: "user", Type: shared.OptionString, Doc: "user inside, UID or UID:GID or a name of the image; default: the caller's numbers"},
 			{Name: "cap_add", Type: shared.OptionStringList, Doc: "capabilities to add to none, such as [\"NET_RAW\"]; each is reported"},
-			{Name: "reuse", Type: shared.OptionBool, Doc: "keep one container for the commands of a named session, or else of an open sandbox", Default: json.RawMessage(`false`)},
 			{Name: "writable_root", Type: shared.OptionBool, Doc: "make the container's root file system writable, for as long as the container lives", Default: json.RawMessage(`false`)},
 		},
 		Blocks: []shared.OptionBlock{

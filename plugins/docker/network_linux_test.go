@@ -94,48 +94,46 @@ func TestNamesByProxy(t *testing.T) {
 	})
 	plain, secure := serveAt(t, address+":0", false, answer), serveAt(t, address+":0", true, answer)
 	silent := serveAt(t, address+":0", false, answer) // no rule has this one
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: hostPrograms(t), Home: "/home/me",
-			Network: shared.Network{Mode: shared.NetworkNames, Names: []string{name + ":" + plain + "," + secure + " private"}}})
-		for _, tt := range []struct{ script, want string }{
-			{"curl -sS http://NAME:PLAIN/x?y", "NAME:PLAIN/x?y:0"},
-			{"curl -sSk https://NAME:SECURE/", "NAME:SECURE/:0"},
-			{"curl -sSk --proxy $ALL_PROXY https://NAME:SECURE/", "NAME:SECURE/:0"},
-			{"curl -sS --proxy $ALL_PROXY http://NAME:PLAIN/", "NAME:PLAIN/:0"},
-			{"head -c 300000 /dev/zero | curl -sSk -T - https://NAME:SECURE/up http://NAME:PLAIN/up", "NAME:SECURE/up:300000\nNAME:PLAIN/up:0"},
-			{"git -c http.sslVerify=false clone -q https://NAME:SECURE/r.git ~/r && cat ~/r/.git/HEAD", "ref: refs/heads/master"},
-			{"for i in 1 2 3 4 5 6 7 8; do curl -sSk https://NAME:SECURE/ & done; wait", strings.TrimSpace(strings.Repeat("NAME:SECURE/:0\n", 8))},
-			{"curl -s -o /dev/null -w '%{http_code}' http://other.example/", "403"},
-			{"curl -s -o /dev/null -w '%{http_connect}' https://other.example/", "403"},
-			{"NO_PROXY= no_proxy= curl -s -o /dev/null -w '%{http_code}' http://ADDRESS:PLAIN/", "403"},
-			{"NO_PROXY= no_proxy= curl -s -o /dev/null -w '%{http_connect}' https://ADDRESS:SECURE/", "403"},
-			{"curl -s -o /dev/null -w '%{http_code}' http://NAME:SILENT/", "403"},
-			{"NO_PROXY= no_proxy= curl -s -o /dev/null --proxy ${ALL_PROXY%%h:*}:${ALL_PROXY#*:} http://ADDRESS:PLAIN/; echo $?", "97"}, // an address by SOCKS
-			{"curl -s --noproxy '*' http://ADDRESS:PLAIN/; echo $?", "7"},
-			{"curl -s --noproxy '*' http://NAME:PLAIN/ || echo not reached", "not reached"},
-			{"ip route; ip -o link | grep -vc ' lo:'; nslookup NAME 127.0.0.11 >/dev/null 2>&1 || nslookup NAME 8.8.8.8 >/dev/null 2>&1 || echo no names", "0\nno names"},
-			{"/usr/bin/bash -c 'echo x >/dev/udp/192.0.2.1/53' 2>&1 | grep -o 'Network is unreachable' | head -1", "Network is unreachable"},
-			{"env | grep -ic _proxy=; echo $NO_PROXY", "9\nlocalhost,127.0.0.1,::1"},
-		} {
-			fill := strings.NewReplacer("NAME", name, "PLAIN", plain, "SECURE", secure, "SILENT", silent, "ADDRESS", address).Replace
-			cmd := script(fill(tt.script))
-			cmd.Env = []string{"PATH=/bin:/usr/bin", "HOME=/home/me", "HTTP_PROXY=http://elsewhere.example"}
-			if out := runCommand(t, s, cmd, ""); strings.TrimSpace(out.stdout) != fill(tt.want) {
-				t.Errorf("%s: %q, %s", fill(tt.script), out.stdout, out.stderr)
-			}
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{}), Table: hostPrograms(t), Home: "/home/me",
+		Network: shared.Network{Mode: shared.NetworkNames, Names: []string{name + ":" + plain + "," + secure + " private"}}})
+	for _, tt := range []struct{ script, want string }{
+		{"curl -sS http://NAME:PLAIN/x?y", "NAME:PLAIN/x?y:0"},
+		{"curl -sSk https://NAME:SECURE/", "NAME:SECURE/:0"},
+		{"curl -sSk --proxy $ALL_PROXY https://NAME:SECURE/", "NAME:SECURE/:0"},
+		{"curl -sS --proxy $ALL_PROXY http://NAME:PLAIN/", "NAME:PLAIN/:0"},
+		{"head -c 300000 /dev/zero | curl -sSk -T - https://NAME:SECURE/up http://NAME:PLAIN/up", "NAME:SECURE/up:300000\nNAME:PLAIN/up:0"},
+		{"git -c http.sslVerify=false clone -q https://NAME:SECURE/r.git ~/r && cat ~/r/.git/HEAD", "ref: refs/heads/master"},
+		{"for i in 1 2 3 4 5 6 7 8; do curl -sSk https://NAME:SECURE/ & done; wait", strings.TrimSpace(strings.Repeat("NAME:SECURE/:0\n", 8))},
+		{"curl -s -o /dev/null -w '%{http_code}' http://other.example/", "403"},
+		{"curl -s -o /dev/null -w '%{http_connect}' https://other.example/", "403"},
+		{"NO_PROXY= no_proxy= curl -s -o /dev/null -w '%{http_code}' http://ADDRESS:PLAIN/", "403"},
+		{"NO_PROXY= no_proxy= curl -s -o /dev/null -w '%{http_connect}' https://ADDRESS:SECURE/", "403"},
+		{"curl -s -o /dev/null -w '%{http_code}' http://NAME:SILENT/", "403"},
+		{"NO_PROXY= no_proxy= curl -s -o /dev/null --proxy ${ALL_PROXY%%h:*}:${ALL_PROXY#*:} http://ADDRESS:PLAIN/; echo $?", "97"}, // an address by SOCKS
+		{"curl -s --noproxy '*' http://ADDRESS:PLAIN/; echo $?", "7"},
+		{"curl -s --noproxy '*' http://NAME:PLAIN/ || echo not reached", "not reached"},
+		{"ip route; ip -o link | grep -vc ' lo:'; nslookup NAME 127.0.0.11 >/dev/null 2>&1 || nslookup NAME 8.8.8.8 >/dev/null 2>&1 || echo no names", "0\nno names"},
+		{"/usr/bin/bash -c 'echo x >/dev/udp/192.0.2.1/53' 2>&1 | grep -o 'Network is unreachable' | head -1", "Network is unreachable"},
+		{"env | grep -ic _proxy=; echo $NO_PROXY", "9\nlocalhost,127.0.0.1,::1"},
+	} {
+		fill := strings.NewReplacer("NAME", name, "PLAIN", plain, "SECURE", secure, "SILENT", silent, "ADDRESS", address).Replace
+		cmd := script(fill(tt.script))
+		cmd.Env = []string{"PATH=/bin:/usr/bin", "HOME=/home/me", "HTTP_PROXY=http://elsewhere.example"}
+		if out := runCommand(t, s, cmd, ""); strings.TrimSpace(out.stdout) != fill(tt.want) {
+			t.Errorf("%s: %q, %s", fill(tt.script), out.stdout, out.stderr)
 		}
-		cmd := script(strings.NewReplacer("NAME", name, "PLAIN", plain).Replace("curl -sS http://NAME:PLAIN/; curl -s http://other.example/; curl -s http://192.0.2.7/"))
-		cmd.Env = []string{"PATH=/bin:/usr/bin"}
-		out := runCommand(t, s, cmd, "")
-		for _, want := range []egress.Decision{{Name: name, Allowed: true}, {Name: "other.example", Port: 80}, {Name: "192.0.2.7", Port: 80}} {
-			if !slices.ContainsFunc(out.events, func(e shared.Event) bool {
-				d := egress.ParseDecision(e.Details)
-				return e.Kind == shared.EventNetwork && d.Name == want.Name && d.Allowed == want.Allowed && (want.Port == 0 || d.Port == want.Port)
-			}) {
-				t.Errorf("no event tells of %s: %v", want.Name, out.events)
-			}
+	}
+	cmd := script(strings.NewReplacer("NAME", name, "PLAIN", plain).Replace("curl -sS http://NAME:PLAIN/; curl -s http://other.example/; curl -s http://192.0.2.7/"))
+	cmd.Env = []string{"PATH=/bin:/usr/bin"}
+	out := runCommand(t, s, cmd, "")
+	for _, want := range []egress.Decision{{Name: name, Allowed: true}, {Name: "other.example", Port: 80}, {Name: "192.0.2.7", Port: 80}} {
+		if !slices.ContainsFunc(out.events, func(e shared.Event) bool {
+			d := egress.ParseDecision(e.Details)
+			return e.Kind == shared.EventNetwork && d.Name == want.Name && d.Allowed == want.Allowed && (want.Port == 0 || d.Port == want.Port)
+		}) {
+			t.Errorf("no event tells of %s: %v", want.Name, out.events)
 		}
-	})
+	}
 }
 
 // A server that is asked for by its name must be spoken to by its name.
@@ -167,36 +165,34 @@ func TestPorts(t *testing.T) {
 	_, port, _ := net.SplitHostPort("127.0.0.1:" + serveAt(t, "127.0.0.1:0", false, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "the host's") })))
 	var number uint16
 	fmt.Sscan(port, &number)
-	both(t, func(t *testing.T, options opts) {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		published := free.Addr().String()
-		free.Close()
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Network: shared.Network{HostPorts: []uint16{number, 81}, Publish: []string{published + ":3000"}}})
-		out := sh(t, s, "wget -q -O - http://127.0.0.1:"+port+"/; echo; wget -q -O - http://127.0.0.1:1/ 2>&1; for port in 81 82; do nc 127.0.0.1 $port </dev/null 2>&1 | grep -c refused; done; env | grep -ic proxy")
-		if out.stdout != "the host's\nwget: can't connect to remote host (127.0.0.1): Connection refused\n0\n1\n0\n" {
-			t.Errorf("%q, %s", out.stdout, out.stderr)
-		}
-		var asked sync.WaitGroup
-		asked.Go(func() {
-			for range 1200 {
-				c, err := net.Dial("tcp", published)
-				if err == nil {
-					got, _ := io.ReadAll(c)
-					c.Close()
-					if string(got) == "from inside\n" {
-						return
-					}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := free.Addr().String()
+	free.Close()
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{}), Network: shared.Network{HostPorts: []uint16{number, 81}, Publish: []string{published + ":3000"}}})
+	out := sh(t, s, "wget -q -O - http://127.0.0.1:"+port+"/; echo; wget -q -O - http://127.0.0.1:1/ 2>&1; for port in 81 82; do nc 127.0.0.1 $port </dev/null 2>&1 | grep -c refused; done; env | grep -ic proxy")
+	if out.stdout != "the host's\nwget: can't connect to remote host (127.0.0.1): Connection refused\n0\n1\n0\n" {
+		t.Errorf("%q, %s", out.stdout, out.stderr)
+	}
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		for range 1200 {
+			c, err := net.Dial("tcp", published)
+			if err == nil {
+				got, _ := io.ReadAll(c)
+				c.Close()
+				if string(got) == "from inside\n" {
+					return
 				}
-				time.Sleep(50 * time.Millisecond)
 			}
-			t.Error("nobody answers at the published port")
-		})
-		if out := sh(t, s, "echo from inside | nc -l -p 3000 >/dev/null"); !out.Status.Success() {
-			t.Errorf("%+v", out)
+			time.Sleep(50 * time.Millisecond)
 		}
-		asked.Wait()
+		t.Error("nobody answers at the published port")
 	})
+	if out := sh(t, s, "echo from inside | nc -l -p 3000 >/dev/null"); !out.Status.Success() {
+		t.Errorf("%+v", out)
+	}
+	asked.Wait()
 }

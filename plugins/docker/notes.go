@@ -22,12 +22,6 @@ func notes(p *plan.Planner) []shared.Event {
 	if p.Options.WritableRoot {
 		degraded("config.writable_root", "no limit bounds the disk space of what commands write to the container's own files")
 	}
-	switch {
-	case p.Options.Lasts(p.Spec):
-		degraded("config.reuse", "commands share one container, its processes and its private directories, as long as the session exists: until it is removed, or the container's options, binds, hidden or protected paths change")
-	case p.Options.Reuse:
-		degraded("config.reuse", "commands share one container, its processes and its private directories, for as long as the sandbox is open")
-	}
 	if p.Daemon.Rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
 	}

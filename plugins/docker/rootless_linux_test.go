@@ -23,37 +23,35 @@ func TestRootless(t *testing.T) {
 	if err != nil || !probe.Ready || probe.Facts["rootless"] != "yes" || len(probe.Degraded) != 4 {
 		t.Errorf("got %+v, %v", probe, err)
 	}
-	both(t, func(t *testing.T, options opts) {
-		ws := dir(t, "protected", ".env", "own")
-		own := filepath.Join(ws, "own")
-		if err := os.Chmod(own, 0o600); err != nil {
-			t.Fatal(err)
+	ws := dir(t, "protected", ".env", "own")
+	own := filepath.Join(ws, "own")
+	if err := os.Chmod(own, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{}), Table: []shared.Entry{
+		{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"},
+		{Source: ws + "/protected", Path: ws + "/protected", Why: "protect_paths[0]", Access: shared.ReadOnly},
+		hideAll(ws + "/.env")[0],
+	}})
+	cmd := script("cd " + ws + "; cat own; mkdir d; echo made > d/f; chown 5 d/f; echo no > protected; rm protected; mv protected p; umount " + ws + "/protected; cat .env; cat /proc/self/uid_map >&2")
+	out := runCommand(t, s, cmd, "")
+	if out.stdout != "own\n" {
+		t.Errorf("got %+v", out)
+	}
+	for _, name := range []string{"d", "d/f"} {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(filepath.Join(ws, name), &st); err != nil || int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
+			t.Errorf("%s is of %d:%d, %v", name, st.Uid, st.Gid, err)
 		}
-		s := open(t, shared.Spec{Options: rawOptions(t, options), Table: []shared.Entry{
-			{Source: ws, Path: ws, Access: shared.ReadWrite, Why: "workspace"},
-			{Source: ws + "/protected", Path: ws + "/protected", Why: "protect_paths[0]", Access: shared.ReadOnly},
-			hideAll(ws + "/.env")[0],
-		}})
-		cmd := script("cd " + ws + "; cat own; mkdir d; echo made > d/f; chown 5 d/f; echo no > protected; rm protected; mv protected p; umount " + ws + "/protected; cat .env; cat /proc/self/uid_map >&2")
-		out := runCommand(t, s, cmd, "")
-		if out.stdout != "own\n" {
-			t.Errorf("got %+v", out)
-		}
-		for _, name := range []string{"d", "d/f"} {
-			var st syscall.Stat_t
-			if err := syscall.Lstat(filepath.Join(ws, name), &st); err != nil || int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
-				t.Errorf("%s is of %d:%d, %v", name, st.Uid, st.Gid, err)
-			}
-		}
-		if raw, err := os.ReadFile(ws + "/protected"); string(raw) != "protected\n" {
-			t.Errorf("protected: %q, %v", raw, err)
-		}
-		if !slices.ContainsFunc(out.events, func(e shared.Event) bool {
-			return e.Kind == shared.EventDegraded && strings.Contains(e.Message, "rootless")
-		}) {
-			t.Errorf("nobody says that the daemon is rootless: %v", out.events)
-		}
-	})
+	}
+	if raw, err := os.ReadFile(ws + "/protected"); string(raw) != "protected\n" {
+		t.Errorf("protected: %q, %v", raw, err)
+	}
+	if !slices.ContainsFunc(out.events, func(e shared.Event) bool {
+		return e.Kind == shared.EventDegraded && strings.Contains(e.Message, "rootless")
+	}) {
+		t.Errorf("nobody says that the daemon is rootless: %v", out.events)
+	}
 	other := shared.User{UID: uint32(os.Getuid()) + 1}
 	if _, err := e.Open(t.Context(), shared.Spec{User: &other, Options: rawOptions(t, opts{})}); !errors.Is(err, shared.ErrUnsupported) {
 		t.Errorf("as somebody else: %v", err)

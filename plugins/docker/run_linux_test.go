@@ -18,46 +18,33 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// both runs a test in fresh containers and in a reused one.
-func both(t *testing.T, test func(t *testing.T, options opts)) {
-	t.Helper()
-	for name, options := range map[string]opts{"fresh": {}, "reuse": {"reuse": true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, options)
-		})
-	}
-}
-
 func TestStatusAndStreams(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		if out := sh(t, s, "echo out; echo err >&2; exit 7"); out.Status != (shared.ExitStatus{Code: 7}) || out.stdout != "out\n" || out.stderr != "err\n" {
-			t.Errorf("got %+v", out)
-		} else if rooted := !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["mechanism"] == "landlock" }); rooted != (confine.Rooted(nil, false) != nil) {
-			t.Errorf("rooted: %v; %+v", rooted, out.events)
-		}
-		if out := sh(t, s, "kill -TERM $$"); out.Status != (shared.ExitStatus{Signal: syscall.SIGTERM}) {
-			t.Errorf("got %+v", out)
-		}
-		if out := sh(t, s, "exit 143"); out.Status != (shared.ExitStatus{Code: 143}) {
-			t.Errorf("got %+v", out)
-		}
-		binary := make([]byte, 1<<20)
-		for i := range binary {
-			binary[i] = byte(i*7 + i>>8)
-		}
-		out := runCommand(t, s, shared.Command{Args: []string{"cat"}, Env: []string{"PATH=/bin"}, Dir: "/"}, string(binary))
-		if !out.Status.Success() || out.stdout != string(binary) {
-			t.Errorf("a megabyte came back as %d bytes, %v", len(out.stdout), out.Status)
-		}
-	})
+	s := open(t, shared.Spec{})
+	if out := sh(t, s, "echo out; echo err >&2; exit 7"); out.Status != (shared.ExitStatus{Code: 7}) || out.stdout != "out\n" || out.stderr != "err\n" {
+		t.Errorf("got %+v", out)
+	} else if rooted := !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["mechanism"] == "landlock" }); rooted != (confine.Rooted(nil, false) != nil) {
+		t.Errorf("rooted: %v; %+v", rooted, out.events)
+	}
+	if out := sh(t, s, "kill -TERM $$"); out.Status != (shared.ExitStatus{Signal: syscall.SIGTERM}) {
+		t.Errorf("got %+v", out)
+	}
+	if out := sh(t, s, "exit 143"); out.Status != (shared.ExitStatus{Code: 143}) {
+		t.Errorf("got %+v", out)
+	}
+	binary := make([]byte, 1<<20)
+	for i := range binary {
+		binary[i] = byte(i*7 + i>>8)
+	}
+	out := runCommand(t, s, shared.Command{Args: []string{"cat"}, Env: []string{"PATH=/bin"}, Dir: "/"}, string(binary))
+	if !out.Status.Success() || out.stdout != string(binary) {
+		t.Errorf("a megabyte came back as %d bytes, %v", len(out.stdout), out.Status)
+	}
 }
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	s := open(t, shared.Spec{Options: rawOptions(t, opts{"reuse": true})})
+	s := open(t, shared.Spec{})
 	long := strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 2000) + "echo $1"
 	for _, script := range []string{"echo $1", long} {
 		out := runCommand(t, s, shared.Command{Script: script, Args: []string{"a b"}, Env: []string{"PATH=/bin"}, Dir: "/"}, "")
@@ -70,36 +57,31 @@ func TestScripts(t *testing.T) {
 // TestScratch runs a program in an image that holds nothing else.
 func TestScratch(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		options["image"] = dockerd.BareImage
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		out := runCommand(t, s, shared.Command{Args: []string{"/busybox", "cat"}, Dir: "/"}, "through")
-		if !out.Status.Success() || out.stdout != "through" {
-			t.Errorf("got %+v", out)
-		}
-	})
+	s := open(t, shared.Spec{Options: rawOptions(t, opts{"image": dockerd.BareImage})})
+	out := runCommand(t, s, shared.Command{Args: []string{"/busybox", "cat"}, Dir: "/"}, "through")
+	if !out.Status.Success() || out.stdout != "through" {
+		t.Errorf("got %+v", out)
+	}
 }
 
 func TestNotStarted(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		for name, tt := range map[string]struct {
-			cmd  shared.Command
-			kind error
-		}{
-			"missing":        {shared.Command{Args: []string{"nosuch"}, Env: []string{"PATH=/bin"}, Dir: "/"}, shared.ErrNotFound},
-			"not executable": {shared.Command{Args: []string{"/etc/passwd"}, Dir: "/"}, shared.ErrNotExecutable},
-			"no directory":   {shared.Command{Args: []string{"/bin/true"}, Dir: "/nosuch"}, shared.ErrInvalidSpec},
-		} {
-			if _, err := s.Start(t.Context(), tt.cmd, shared.Stdio{}); !errors.Is(err, tt.kind) {
-				t.Errorf("%s: got %v", name, err)
-			}
+	s := open(t, shared.Spec{})
+	for name, tt := range map[string]struct {
+		cmd  shared.Command
+		kind error
+	}{
+		"missing":        {shared.Command{Args: []string{"nosuch"}, Env: []string{"PATH=/bin"}, Dir: "/"}, shared.ErrNotFound},
+		"not executable": {shared.Command{Args: []string{"/etc/passwd"}, Dir: "/"}, shared.ErrNotExecutable},
+		"no directory":   {shared.Command{Args: []string{"/bin/true"}, Dir: "/nosuch"}, shared.ErrInvalidSpec},
+	} {
+		if _, err := s.Start(t.Context(), tt.cmd, shared.Stdio{}); !errors.Is(err, tt.kind) {
+			t.Errorf("%s: got %v", name, err)
 		}
-		if out := sh(t, s, "echo on"); out.stdout != "on\n" {
-			t.Errorf("after commands that could not start: %+v", out)
-		}
-	})
+	}
+	if out := sh(t, s, "echo on"); out.stdout != "on\n" {
+		t.Errorf("after commands that could not start: %+v", out)
+	}
 }
 
 // started starts a script and waits for its first line.
@@ -148,129 +130,90 @@ func wait(t *testing.T, p shared.Process) shared.Result {
 
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		p, r := started(t, s, script(`trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.1; done`))
-		if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		if line := readLine(t, r); line != "got" {
-			t.Errorf("got %q", line)
-		}
-		if got := wait(t, p); got.Status.Code != 5 {
-			t.Errorf("got %+v", got)
-		}
-		if err := p.Signal(t.Context(), syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
-			t.Errorf("after the end: %v", err)
-		}
-		p, _ = started(t, s, script(`trap '' TERM INT HUP; echo ready; sleep 1000 & sleep 1000`))
-		if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
-			t.Errorf("got %+v", got)
-		}
-	})
+	s := open(t, shared.Spec{})
+	p, r := started(t, s, script(`trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.1; done`))
+	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if line := readLine(t, r); line != "got" {
+		t.Errorf("got %q", line)
+	}
+	if got := wait(t, p); got.Status.Code != 5 {
+		t.Errorf("got %+v", got)
+	}
+	if err := p.Signal(t.Context(), syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("after the end: %v", err)
+	}
+	p, _ = started(t, s, script(`trap '' TERM INT HUP; echo ready; sleep 1000 & sleep 1000`))
+	if err := p.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		timed := func(text string, grace time.Duration) (out outcome) {
-			cmd := script(text + `; echo set; while :; do sleep 0.1; done`)
-			cmd.Grace = grace
-			for cmd.Timeout = 2 * time.Second; out.stdout == "" && cmd.Timeout < time.Minute; cmd.Timeout *= 4 { // a machine that is slow now
-				out = runCommand(t, s, cmd, "")
-			}
-			return out
+	s := open(t, shared.Spec{})
+	timed := func(text string, grace time.Duration) (out outcome) {
+		cmd := script(text + `; echo set; while :; do sleep 0.1; done`)
+		cmd.Grace = grace
+		for cmd.Timeout = 2 * time.Second; out.stdout == "" && cmd.Timeout < time.Minute; cmd.Timeout *= 4 { // a machine that is slow now
+			out = runCommand(t, s, cmd, "")
 		}
-		if out := timed("trap 'exit 9' TERM", time.Minute); !out.TimedOut || out.Status.Code != 9 {
-			t.Errorf("with a handler: %+v", out.Result)
-		}
-		if out := timed("trap '' TERM", 200*time.Millisecond); !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
-			t.Errorf("that ignores TERM: %+v", out.Result)
-		}
-	})
+		return out
+	}
+	if out := timed("trap 'exit 9' TERM", time.Minute); !out.TimedOut || out.Status.Code != 9 {
+		t.Errorf("with a handler: %+v", out.Result)
+	}
+	if out := timed("trap '' TERM", 200*time.Millisecond); !out.TimedOut || out.Status.Signal != syscall.SIGKILL {
+		t.Errorf("that ignores TERM: %+v", out.Result)
+	}
 }
 
 // TestNothingOutlives has a command leave daemons that hold its output open: the
 // reader must see the end.
 func TestNothingOutlives(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		out := sh(t, s, `setsid sh -c 'trap "" TERM HUP; sleep 1000' & (sh -c 'sleep 1000 &' &) ; echo left`)
-		if out.stdout != "left\n" || !out.Status.Success() {
-			t.Errorf("got %+v", out)
-		}
-		if options["reuse"] == true {
-			if out := sh(t, s, "ps -o pid,args | grep [s]leep"); out.stdout != "" {
-				t.Errorf("the next command sees %s", out.stdout)
-			}
-		}
-	})
+	s := open(t, shared.Spec{})
+	out := sh(t, s, `setsid sh -c 'trap "" TERM HUP; sleep 1000' & (sh -c 'sleep 1000 &' &) ; echo left`)
+	if out.stdout != "left\n" || !out.Status.Success() {
+		t.Errorf("got %+v", out)
+	}
 }
 
 func TestCloseKills(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		p, _ := started(t, s, script(`trap '' TERM; echo ready; sleep 1000`))
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
-			t.Errorf("got %+v", got)
-		}
-		if _, err := s.Start(t.Context(), script("true"), shared.Stdio{}); !errors.Is(err, shared.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Errorf("again: %v", err)
-		}
-	})
+	s := open(t, shared.Spec{})
+	p, _ := started(t, s, script(`trap '' TERM; echo ready; sleep 1000`))
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, p); got.Status.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := s.Start(t.Context(), script("true"), shared.Stdio{}); !errors.Is(err, shared.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("again: %v", err)
+	}
 }
 
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		options  opts
-		commands int
-	}{{opts{}, 6}, {opts{"reuse": true}, 20}} {
-		t.Run(fmt.Sprint(tt.options), func(t *testing.T) {
-			t.Parallel()
-			s := open(t, shared.Spec{Options: rawOptions(t, tt.options)})
-			var wg sync.WaitGroup
-			for i := range tt.commands {
-				wg.Go(func() {
-					out := sh(t, s, fmt.Sprintf("echo %d; exit %d", i, i))
-					if out.Status.Code != i || out.stdout != fmt.Sprintln(i) {
-						t.Errorf("command %d: %+v", i, out)
-					}
-				})
+	s := open(t, shared.Spec{})
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			out := sh(t, s, fmt.Sprintf("echo %d; exit %d", i, i))
+			if out.Status.Code != i || out.stdout != fmt.Sprintln(i) {
+				t.Errorf("command %d: %+v", i, out)
 			}
-			wg.Wait()
 		})
 	}
-}
-
-// TestInitKilledInReused has a command kill its own init, which it can: they
-// share a container and a user. How it ended is then unknown, nothing of it
-// stays, and the next command gets another container.
-func TestInitKilledInReused(t *testing.T) {
-	t.Parallel()
-	s := open(t, shared.Spec{Options: rawOptions(t, opts{"reuse": true})})
-	p, err := s.Start(t.Context(), script(`kill -KILL $PPID; sleep 1000`), shared.Stdio{})
-	if err == nil { // it may be killed before it has said that the command runs
-		_, err = p.Wait(t.Context())
-	}
-	if !errors.Is(err, shared.ErrBroken) {
-		t.Errorf("got %v", err)
-	}
-	if out := sh(t, s, "echo on"); out.stdout != "on\n" {
-		t.Errorf("the next one: %+v", out)
-	}
+	wg.Wait()
 }
 
 func TestStartCancelled(t *testing.T) {

@@ -37,43 +37,41 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 // and the interrupt that is typed, reach the command.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, options opts) {
-		s := open(t, shared.Spec{Options: rawOptions(t, options)})
-		master, slave := openPTY(t)
-		size := func(rows uint16) {
-			t.Helper()
-			if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: 90}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		size(30)
-		cmd := script(`trap 'stty size' WINCH; trap 'echo interrupted; exit 4' INT
-			test -t 0 && test -t 1 && echo terminal; stty size; while :; do sleep 0.05; done`)
-		cmd.TTY = true
-		p, err := s.Start(t.Context(), cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
-		slave.Close()
-		if err != nil {
+	s := open(t, shared.Spec{})
+	master, slave := openPTY(t)
+	size := func(rows uint16) {
+		t.Helper()
+		if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: 90}); err != nil {
 			t.Fatal(err)
 		}
-		lines := bufio.NewScanner(master)
-		expect := func(want string) {
-			t.Helper()
-			if !lines.Scan() || !strings.HasSuffix(strings.TrimSpace(lines.Text()), want) {
-				t.Fatalf("got %q, %v; want %q", lines.Text(), lines.Err(), want)
-			}
+	}
+	size(30)
+	cmd := script(`trap 'stty size' WINCH; trap 'echo interrupted; exit 4' INT
+		test -t 0 && test -t 1 && echo terminal; stty size; while :; do sleep 0.05; done`)
+	cmd.TTY = true
+	p, err := s.Start(t.Context(), cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
+	slave.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(master)
+	expect := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.HasSuffix(strings.TrimSpace(lines.Text()), want) {
+			t.Fatalf("got %q, %v; want %q", lines.Text(), lines.Err(), want)
 		}
-		expect("terminal")
-		expect("30 90")
-		size(40)
-		expect("40 90")
-		if _, err := master.Write([]byte{3}); err != nil {
-			t.Fatal(err)
-		}
-		expect("interrupted")
-		if got := wait(t, p); got.Status.Code != 4 {
-			t.Errorf("got %+v", got)
-		}
-	})
+	}
+	expect("terminal")
+	expect("30 90")
+	size(40)
+	expect("40 90")
+	if _, err := master.Write([]byte{3}); err != nil {
+		t.Fatal(err)
+	}
+	expect("interrupted")
+	if got := wait(t, p); got.Status.Code != 4 {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestInitMustBeStatic(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
-	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // fetching is an init that was started by its command line alone.
@@ -45,7 +44,7 @@ func requireBwrap(t *testing.T) {
 
 // fetch starts the lean init by the launcher, if there is one, with a socket that it is
 // to find, and meets it there.
-func fetch(t *testing.T, launcher []string, argv func(string) []string) *fetching {
+func fetch(t *testing.T, launcher []string) *fetching {
 	t.Helper()
 	if launcher != nil {
 		requireBwrap(t)
@@ -64,7 +63,7 @@ func fetch(t *testing.T, launcher []string, argv func(string) []string) *fetchin
 	if launcher != nil { // whose /tmp is another
 		words = append(words, "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir)
 	}
-	words = slices.Concat(words, []string{bin}, argv(socket))
+	words = slices.Concat(words, []string{bin}, containerinit.FetchArgv(socket))
 	f := &fetching{t: t, cmd: exec.Command(words[0], words[1:]...)}
 	f.cmd.Env = []string{"LEAKED=yes", "PATH=/usr/bin:/bin"}
 	f.cmd.Stderr = &f.diag
@@ -85,16 +84,7 @@ func fetch(t *testing.T, launcher []string, argv func(string) []string) *fetchin
 }
 
 // run hands one command over and gives its sandboxinit.Conn and output.
-func (f *fetching) run(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
-	f.t.Helper()
-	conn, r, err := f.begin(number, cmd)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return conn, r
-}
-
-func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File, error) {
+func (f *fetching) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 	f.t.Helper()
 	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
@@ -110,26 +100,17 @@ func (f *fetching) begin(number uint64, cmd sandboxinit.Command) (*sandboxinit.C
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	message, rights := containerinit.Handover(number, initEnd)
+	message, rights := containerinit.Handover(initEnd)
 	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
 	initEnd.Close() // or the end of the init would not be seen
 	conn := sandboxinit.NewConn(engineEnd)
 	f.t.Cleanup(func() { conn.Close() })
 	err = errors.Join(err, conn.Complete([3]*os.File{null, w, w}, nil))
 	w.Close()
-	if err != nil {
+	if err = errors.Join(err, conn.Start(f.t.Context(), cmd)); err != nil {
 		f.t.Fatal(err)
 	}
-	return conn, r, conn.Start(f.t.Context(), cmd)
-}
-
-func (f *fetching) ended() uint64 {
-	f.t.Helper()
-	message := make([]byte, containerinit.HandoverSize)
-	if _, err := io.ReadFull(f.line, message); err != nil {
-		f.t.Fatal(err)
-	}
-	return containerinit.Ended(message)
+	return conn, r
 }
 
 func everything(t *testing.T, r io.Reader) string {
@@ -146,8 +127,8 @@ func TestFetch(t *testing.T) {
 	for name, launcher := range map[string][]string{"direct": nil, "bwrap": bwrap} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := fetch(t, launcher, containerinit.FetchArgv)
-			conn, out := f.run(0, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
+			f := fetch(t, launcher)
+			conn, out := f.run(sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
 			status, err := conn.Wait()
 			if err != nil || status.Code != 3 {
 				t.Errorf("got %+v, %v", status, err)
@@ -166,61 +147,5 @@ func TestFetchNobodyThere(t *testing.T) {
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != containerinit.Unreachable {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	f := fetch(t, bwrap, containerinit.KeepArgv)
-	env := []string{"PATH=/usr/bin:/bin"}
-	// One that stays beside those that end.
-	beside, _ := f.run(1, sandboxinit.Command{Args: []string{"sleep", "1000"}, Env: env})
-	left, out := f.run(2, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo made"}, Env: env})
-	if status, err := left.Wait(); err != nil || status.Code != 0 {
-		t.Errorf("got %+v, %v", status, err)
-	}
-	if got := everything(t, out); got != "made\n" || f.ended() != 2 {
-		t.Errorf("got %q", got)
-	}
-	look := sandboxinit.Command{Args: []string{"/bin/sh", "-c", "cat /proc/[0-9]*/comm | grep -c sleep"}, Env: env}
-	conn, out := f.run(3, look)
-	conn.Wait()
-	if got := everything(t, out); got != "1\n" || f.ended() != 3 {
-		t.Errorf("beside one that runs: %q of sleep", got)
-	}
-	if err := beside.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if status, err := beside.Wait(); err != nil || status.Signal != 9 || f.ended() != 1 {
-		t.Errorf("killed: %+v, %v", status, err)
-	}
-	// An init that is killed cannot see to what its command has started; the
-	// keeper does, before it says that it is done.
-	killed, _, err := f.begin(4, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "setsid sleep 1000 & kill -KILL $PPID; sleep 1000"}, Env: env})
-	if err == nil { // it may be killed before it has said that the command runs
-		_, err = killed.Wait()
-	}
-	if !errors.Is(err, sandboxinit.ErrInitLost) || f.ended() != 4 {
-		t.Errorf("got %v", err)
-	}
-	conn, out = f.run(5, look)
-	conn.Wait()
-	if got := everything(t, out); got != "0\n" || f.ended() != 5 {
-		t.Errorf("after one whose init was killed: %q of sleep", got)
-	}
-	// No command ends pid 1.
-	conn, _ = f.run(6, sandboxinit.Command{Args: []string{"/bin/sh", "-c", "kill -KILL 1; kill -TERM 1; kill -SEGV 1; true"}, Env: env})
-	if status, err := conn.Wait(); err != nil || f.ended() != 6 {
-		t.Errorf("got %+v, %v", status, err)
-	}
-}
-
-// TestKeepElsewhere: a keeper kills all that it can see, so it must not begin
-// where it is not pid 1.
-func TestKeepElsewhere(t *testing.T) {
-	t.Parallel()
-	out, err := exec.Command(bin, containerinit.KeepArgv("/nosuch/socket")...).CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != proc.Failed || !strings.Contains(string(out), "keeping a namespace") {
-		t.Errorf("got %v: %s", err, out)
 	}
 }

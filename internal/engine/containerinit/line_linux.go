@@ -1,9 +1,7 @@
 package containerinit
 
 import (
-	"encoding/binary"
 	"io"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -13,17 +11,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Main is the life of a process whose arguments are [Requested]. It returns the exit status. The
-// arguments are those of the init that it starts, or becomes: its argv[1], and its life with a
-// control socket.
-func Main(args []string, initArg string, runInit func(control int) int) int {
-	switch args[1] {
-	case fetchArg:
+// Main is the life of a process whose arguments are [Requested]. It returns the exit status.
+// runInit is the life of the init that it becomes, with a control socket.
+func Main(args []string, runInit func(control int) int) int {
+	if args[1] == fetchArg {
 		return runFetch(args[2], runInit)
-	case keepArg:
-		return runKeep(args[2], initArg)
-	case stayArg:
-		return runStay(args[2], initArg)
 	}
 	return runOwn(args[2], args[3:])
 }
@@ -34,7 +26,7 @@ func runFetch(path string, runInit func(control int) int) int {
 	if code != 0 {
 		return code
 	}
-	_, fds, err := line.receive(handedOver)
+	control, err := line.receive()
 	if err == io.EOF {
 		return proc.Failed // the engine has died or given up
 	}
@@ -42,10 +34,10 @@ func runFetch(path string, runInit func(control int) int) int {
 		return proc.Complain("fetching the control socket", err)
 	}
 	syscall.Close(int(line))
-	return runInit(fds[0])
+	return runInit(control)
 }
 
-// line is the connection to the socket of FetchArgv or KeepArgv.
+// line is the connection to the socket of FetchArgv.
 type line int
 
 // dial connects. First it hides the process from the command: from now on it has descriptors that
@@ -69,37 +61,16 @@ func dial(path string) (l line, code int) {
 	return line(fd), 0
 }
 
-// ended tells the engine that a handover has ended. It ignores failure: the engine is gone then,
-// which the reader sees.
-func (l line) ended(number uint64) {
-	for {
-		err := unix.Sendmsg(int(l), binary.BigEndian.AppendUint64(nil, number), nil, nil, unix.MSG_NOSIGNAL)
-		if err != unix.EINTR {
-			return
-		}
-	}
-}
-
-// The number of descriptors of a handover, the control socket, and of a settlement.
-const handedOver, settlementFDs = 1, 2
-
-// receive reads one message and returns its descriptors, which must be this many.
-func (l line) receive(files int) (number uint64, fds []int, err error) {
-	message := make([]byte, HandoverSize)
+// receive reads a [Handover] and returns its descriptor.
+func (l line) receive() (control int, err error) {
 	from := frame.Receiver{Socket: int(l)}
-	_, err = io.ReadFull(&from, message)
-	if err == nil && len(from.Files) != files {
-		err = frame.Malformed("without its descriptors")
+	_, err = io.ReadFull(&from, make([]byte, 1))
+	if err == nil && len(from.Files) != 1 {
+		err = frame.Malformed("without its descriptor")
 	}
 	if err != nil {
 		frame.CloseAll(from.Files)
-		return 0, nil, err
+		return -1, err
 	}
-	return binary.BigEndian.Uint64(message), from.Files, nil
-}
-
-// forkInit starts the init of one handover.
-func (k *keeper) forkInit(control int) (pid int, err error) {
-	return syscall.ForkExec("/proc/self/exe", []string{os.Args[0], k.initArg, "3"},
-		&syscall.ProcAttr{Env: []string{}, Files: []uintptr{0, 1, 2, uintptr(control)}})
+	return from.Files[0], nil
 }

@@ -9,6 +9,6 @@ import (
 )
 
 // Main fails: there are no namespaces on this system.
-func Main([]string, string, func(int) int) int {
+func Main([]string, func(int) int) int {
 	return proc.Complain("starting in a container", errors.ErrUnsupported)
 }

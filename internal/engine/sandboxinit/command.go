@@ -43,9 +43,7 @@ type Command struct {
 	Fresh string
 
 	// Mounts are the mounts that must be there, or the command does not start. With a symlink at
-	// the right moment, another command can lead a launcher that mounts by path elsewhere. And in a
-	// sandbox that has waited, a mount may be gone: somebody removed its file, and perhaps made the
-	// file again.
+	// the right moment, another command can lead a launcher that mounts by path elsewhere.
 	Mounts []Mount
 
 	// SharedLimits says that the command can use up the init's resources, as in a control group
@@ -105,9 +103,6 @@ type Confinement struct {
 // A Mount is a path on which something must be mounted.
 type Mount struct {
 	Path string // inside
-	// Links says that symlinks may lead to Path: it has a person's spelling, and no command can put
-	// one there.
-	Links bool
 	// Dev and Ino are those of the file or directory that must show there, from stat; an Ino of
 	// zero means any.
 	Dev, Ino uint64

@@ -36,7 +36,7 @@ func Hook() {
 		proc.Exit(holder.Main(os.Args))
 	}
 	if containerinit.Requested(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, initRole, initOf))
+		proc.Exit(containerinit.Main(os.Args, initOf))
 	}
 	if run := role(os.Args); run != nil {
 		proc.Exit(run())

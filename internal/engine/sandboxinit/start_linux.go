@@ -179,9 +179,9 @@ func execError(op Op, path string, err error) *ExecError {
 // inPlace refuses a view with other mounts than the launcher had to make.
 func inPlace(mounts []Mount) *ExecError {
 	for _, m := range mounts {
-		st, err := look(m)
+		st, err := look(m.Path)
 		switch {
-		case err == unix.ELOOP && !m.Links:
+		case err == unix.ELOOP:
 			err = syscall.ESTALE
 		case err != nil:
 		case st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, // also on kernels before 5.8, which do not report it
@@ -195,14 +195,8 @@ func inPlace(mounts []Mount) *ExecError {
 	return nil
 }
 
-func look(m Mount) (st unix.Statx_t, err error) {
-	const flags = unix.O_PATH | unix.O_CLOEXEC
-	var fd int
-	if m.Links {
-		fd, err = unix.Open(m.Path, flags, 0)
-	} else {
-		fd, err = unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	}
+func look(path string) (st unix.Statx_t, err error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return st, err
 	}

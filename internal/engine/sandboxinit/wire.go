@@ -84,9 +84,8 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Flag(&c.Confined)
 	w.Bytes(&c.Trace)
 	w.Text(&c.Fresh)
-	frame.List(w, &c.Mounts, 21, func(m *Mount) {
+	frame.List(w, &c.Mounts, 20, func(m *Mount) {
 		w.Text(&m.Path)
-		w.Flag(&m.Links)
 		w.Long(&m.Dev)
 		w.Long(&m.Ino)
 	})

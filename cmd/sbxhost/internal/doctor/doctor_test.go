@@ -11,7 +11,7 @@ func TestImageAtHand(t *testing.T) {
 	if got := imageAtHand(configs); got != nil {
 		t.Errorf("got %s", got)
 	}
-	configs = append(configs, []byte(`{"image":"x:1","pull":"always","reuse":true,"platform":"linux/arm64"}`), []byte(`{"image":"y:1"}`))
+	configs = append(configs, []byte(`{"image":"x:1","pull":"always","writable_root":true,"platform":"linux/arm64"}`), []byte(`{"image":"y:1"}`))
 	if got := string(imageAtHand(configs)); got != `{"image":"x:1","platform":"linux/arm64","pull":"never"}` {
 		t.Errorf("got %s", got)
 	}

@@ -23,7 +23,6 @@ type Options struct {
 	Platform     string       `json:"platform"` // "" means the daemon's own
 	User         string       `json:"user"`
 	CapAdd       []string     `json:"cap_add"`
-	Reuse        bool         `json:"reuse"`
 	WritableRoot bool         `json:"writable_root"`
 	Cache        CacheOptions `json:"cache"`
 
@@ -123,12 +122,6 @@ func (c *CacheOptions) check() (err error) {
 		return Error("cache.ttl", `%q is not a duration such as "720h"`, c.TTL)
 	}
 	return nil
-}
-
-// Lasts reports whether one container serves a definition during a named session. Not for root with
-// commands of another user: that user could swap files in the session's directory.
-func (o *Options) Lasts(spec *shared.Spec) bool {
-	return o.Reuse && spec.Session.Named && spec.Session.Dir != "" && spec.User == nil
 }
 
 // ProjectOf is the workspace's directory on the host.

@@ -15,13 +15,13 @@ import (
 func TestParseOptions(t *testing.T) {
 	t.Parallel()
 	o, err := Parse([]byte(`{"image":"node:20","pull":"always","platform":"linux/arm/v7","user":"1000:1000","cap_add":["net_raw","CAP_CHOWN"],
-		"reuse":true,"writable_root":true,
+		"writable_root":true,
 		"cache":{"paths":["/root/.npm"],"scope":"user","ttl":"2h"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Image != "node:20" || o.Pull != "always" || !reflect.DeepEqual(o.ImagePlatform, &ocispec.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}) || o.User != "1000:1000" ||
-		strings.Join(o.CapAdd, " ") != "CAP_NET_RAW CAP_CHOWN" || !o.Reuse || !o.WritableRoot ||
+		strings.Join(o.CapAdd, " ") != "CAP_NET_RAW CAP_CHOWN" || !o.WritableRoot ||
 		len(o.Cache.Paths) != 1 || o.Cache.Scope != "user" || o.Cache.Lasting != 2*time.Hour {
 		t.Errorf("got %+v", o)
 	}
@@ -30,17 +30,17 @@ func TestParseOptions(t *testing.T) {
 func TestParseOptionsRefuses(t *testing.T) {
 	t.Parallel()
 	for raw, attribute := range map[string]string{
-		`[]`:                               "config",
-		``:                                 "config.image",
-		`{}`:                               "config.image",
-		`{"image":""}`:                     "config.image",
-		`{"image":1}`:                      "config.image",
-		`{"image":"a","pull":"sometimes"}`: "config.pull",
-		`{"image":"a","platform":"arm64"}`: "config.platform",
-		`{"image":"a","platform":"x/y"}`:   "config.platform",
-		`{"image":"a","reuse":"yes"}`:      "config.reuse",
-		`{"image":"a","cap_add":["ALL"]}`:  "config.cap_add[0]",
-		`{"image":"a","cap_add":["x y"]}`:  "config.cap_add[0]",
+		`[]`:                                  "config",
+		``:                                    "config.image",
+		`{}`:                                  "config.image",
+		`{"image":""}`:                        "config.image",
+		`{"image":1}`:                         "config.image",
+		`{"image":"a","pull":"sometimes"}`:    "config.pull",
+		`{"image":"a","platform":"arm64"}`:    "config.platform",
+		`{"image":"a","platform":"x/y"}`:      "config.platform",
+		`{"image":"a","writable_root":"yes"}`: "config.writable_root",
+		`{"image":"a","cap_add":["ALL"]}`:     "config.cap_add[0]",
+		`{"image":"a","cap_add":["x y"]}`:     "config.cap_add[0]",
 		`{"image":"a","cap_add":["CHOWN","SYS_ADMIN"]}`:           "config.cap_add[1]",
 		`{"image":"a","cache":[]}`:                                "config.cache",
 		`{"image":"a","cache":{"paths":["x"]}}`:                   "config.cache.paths[0]",

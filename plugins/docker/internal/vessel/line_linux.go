@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -92,20 +91,15 @@ func (m *meeting) accept(ctx context.Context) (*line, error) {
 		}
 		return nil, err
 	}
-	return &line{Conn: conn}, nil
+	return &line{conn}, nil
 }
 
-// line is the control socket of a container's init, or of the keeper that is pid 1.
-type line struct {
-	Conn    *net.UnixConn
-	sending sync.Mutex
-}
+// line is the control socket of a container's init.
+type line struct{ Conn *net.UnixConn }
 
-// hand passes the control socket of one command to the init.
-func (l *line) hand(number uint64, initEnd *os.File) error {
-	message, rights := containerinit.Handover(number, initEnd)
-	l.sending.Lock()
-	defer l.sending.Unlock()
+// hand passes the control socket of the command to the init.
+func (l *line) hand(initEnd *os.File) error {
+	message, rights := containerinit.Handover(initEnd)
 	_, _, err := l.Conn.WriteMsgUnix(message, rights, nil)
 	runtime.KeepAlive(initEnd)
 	return err

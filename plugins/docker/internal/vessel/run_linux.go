@@ -41,7 +41,7 @@ func lost(cause error) error {
 // network, if not nil, is a gate in this process, with sockets that the init has made. An engine's
 // user may not be root, and then cannot give the container addresses that stand for names: programs
 // must use a proxy, which Begin names in the command's variables.
-func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command, stdio [3]*os.File, network *gated.Network, emit func(shared.Event)) error {
+func (r *Run) Begin(ctx context.Context, cmd sandboxinit.Command, stdio [3]*os.File, network *gated.Network, emit func(shared.Event)) error {
 	engineEnd, initEnd, err := sandboxinit.Pair()
 	if err != nil {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
@@ -56,7 +56,7 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 			return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
 	}
-	err = errors.Join(r.Vessel.Line.hand(number, initEnd), r.Conn.Complete(stdio, socketsEnd))
+	err = errors.Join(r.Vessel.Line.hand(initEnd), r.Conn.Complete(stdio, socketsEnd))
 	initEnd.Close()
 	if err != nil {
 		r.Conn.Close()
@@ -85,8 +85,6 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	switch refused := (*sandboxinit.ExecError)(nil); {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &refused) && refused.Op == sandboxinit.OpMounts:
-		return &BareError{refused.Path}
 	case errors.As(err, &refused):
 		return cmdengine.ExecError(refused)
 	case errors.Is(err, sandboxinit.ErrProtocol), errors.Is(err, sandboxinit.ErrInitLost):
@@ -94,8 +92,3 @@ func (r *Run) Begin(ctx context.Context, number uint64, cmd sandboxinit.Command,
 	}
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Message: err.Error()}
 }
-
-// A BareError says that a container has lost the mount on a path.
-type BareError struct{ Path string }
-
-func (e *BareError) Error() string { return "nothing is mounted any more on " + e.Path }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -29,14 +27,10 @@ type Vessel struct {
 	Line   *line
 	// warnings are what the daemon ignored in the container's configuration.
 	Warnings []string
-	// replaced is the path that is another file on the host than in the container that this one has
-	// replaced.
-	Replaced atomic.Pointer[string]
 
 	// gone is closed when nothing runs in it any more, removed when the daemon has also removed it,
 	// or cannot say.
 	Gone, Removed chan struct{}
-	unwatch       func()
 	// exit is the daemon's report of its end; valid after removed.
 	exit container.WaitResponse
 
@@ -90,30 +84,8 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 // newVessel is an existing container. It begins to wait for the container's end.
 func newVessel(ctx context.Context, docker *client.Client, id string) *Vessel {
 	v := &Vessel{docker: docker, id: id, Gone: make(chan struct{}), Removed: make(chan struct{})}
-	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	v.unwatch = stop
-	wait := docker.ContainerWait(waiting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	go v.follow(wait, stop)
+	go v.follow(docker.ContainerWait(context.WithoutCancel(ctx), v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved}))
 	return v
-}
-
-// Found is a container that another process has made, with a connection to its control socket.
-func Found(ctx context.Context, docker *client.Client, id string, conn *net.UnixConn) *Vessel {
-	v := newVessel(ctx, docker, id)
-	v.Line = &line{Conn: conn}
-	return v
-}
-
-// Send passes a message to the first process.
-func (v *Vessel) Send(message, rights []byte) error {
-	_, _, err := v.Line.Conn.WriteMsgUnix(message, rights, nil)
-	return err
-}
-
-// Part leaves the container running.
-func (v *Vessel) Part() {
-	v.Line.Conn.Close()
-	v.unwatch()
 }
 
 var errGone = errors.New("the container is gone")
@@ -121,8 +93,7 @@ var errGone = errors.New("the container is gone")
 func (v *Vessel) end() { v.ending.Do(func() { close(v.Gone) }) }
 
 // follow waits until the daemon reports that the container is gone.
-func (v *Vessel) follow(wait client.ContainerWaitResult, stop context.CancelFunc) {
-	defer stop()
+func (v *Vessel) follow(wait client.ContainerWaitResult) {
 	select {
 	case v.exit = <-wait.Result:
 	case err := <-wait.Error:
