@@ -27,7 +27,7 @@ type blockType struct {
 func engineOption(name string) (engine string) {
 	switch name {
 	case "image", "pull", "platform", "user", "cap_add",
-		"writable_root", "resources", "cache":
+		"writable_root", "resources":
 		return "docker"
 	}
 	return ""

@@ -12,7 +12,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/caches"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
@@ -36,8 +35,6 @@ type box struct {
 	// network passes connections between a container's own network and the host's; may be nil.
 	network *gated.Network
 	filter  []byte // of system calls
-
-	cache *caches.Keeper
 
 	vessels sync.WaitGroup
 }
@@ -86,9 +83,6 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if b.plans.Image, err = image.Fetch(ctx, b.daemon.Client, o); err != nil {
 		return err
 	}
-	if b.cache, err = caches.New(b.daemon.Client, &b.plans, b.engine.surroundings.Getenv); err != nil {
-		return err
-	}
 	b.notes = append(b.notes, notes(&b.plans)...)
 	b.engine.sweep.Do(func() { go sweep(b.daemon.Client) })
 	if _, err := b.container(""); err != nil {
@@ -111,9 +105,6 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 
 // launch starts one container, which ends at the latest with the box.
 func (b *box) launch(ctx context.Context) (*vessel.Vessel, error) {
-	if err := b.cache.Refresh(ctx); err != nil {
-		return nil, err
-	}
 	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}

@@ -30,12 +30,5 @@ var info = shared.Info{
 			{Name: "cap_add", Type: shared.OptionStringList, Doc: "capabilities to add to none, such as [\"NET_RAW\"]; each is reported"},
 			{Name: "writable_root", Type: shared.OptionBool, Doc: "make the container's root file system writable, for as long as the container lives", Default: json.RawMessage(`false`)},
 		},
-		Blocks: []shared.OptionBlock{
-			{Name: "cache", Doc: "volumes that outlive the container", Attributes: []shared.OptionAttribute{
-				{Name: "paths", Type: shared.OptionStringList, Doc: "absolute paths inside", Required: true},
-				{Name: "scope", Type: shared.OptionString, Doc: "who shares them: project, or user for all projects of the caller", Default: json.RawMessage(`"project"`)},
-				{Name: "ttl", Type: shared.OptionString, Doc: "how long an unused one lasts, such as \"720h\"", Default: json.RawMessage(`"720h"`)},
-			}},
-		},
 	},
 }

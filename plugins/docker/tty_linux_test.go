@@ -46,7 +46,7 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 	size(30)
-	cmd := script(`trap 'stty size' WINCH; trap 'echo interrupted; exit 4' INT
+	cmd := script(`trap 'stty size; echo sized' WINCH; trap 'echo interrupted; exit 4' INT
 		test -t 0 && test -t 1 && echo terminal; stty size; while :; do sleep 0.05; done`)
 	cmd.TTY = true
 	p, err := s.Start(t.Context(), cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
@@ -65,6 +65,7 @@ func TestTerminal(t *testing.T) {
 	expect("30 90")
 	size(40)
 	expect("40 90")
+	expect("sized") // or the interrupt would be stty's
 	if _, err := master.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}

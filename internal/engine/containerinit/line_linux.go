@@ -14,15 +14,7 @@ import (
 // Main is the life of a process whose arguments are [Requested]. It returns the exit status.
 // runInit is the life of the init that it becomes, with a control socket.
 func Main(args []string, runInit func(control int) int) int {
-	if args[1] == fetchArg {
-		return runFetch(args[2], runInit)
-	}
-	return runOwn(args[2], args[3:])
-}
-
-// runFetch is the whole life of an init that fetches its descriptors.
-func runFetch(path string, runInit func(control int) int) int {
-	line, code := dial(path)
+	line, code := dial(args[2])
 	if code != 0 {
 		return code
 	}

@@ -2,14 +2,13 @@
 package definition
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -18,23 +17,14 @@ import (
 
 // Options are the checked config block of a definition, with defaults.
 type Options struct {
-	Image        string       `json:"image"`
-	Pull         string       `json:"pull"`     // "missing", "always", "never"
-	Platform     string       `json:"platform"` // "" means the daemon's own
-	User         string       `json:"user"`
-	CapAdd       []string     `json:"cap_add"`
-	WritableRoot bool         `json:"writable_root"`
-	Cache        CacheOptions `json:"cache"`
+	Image        string   `json:"image"`
+	Pull         string   `json:"pull"`     // "missing", "always", "never"
+	Platform     string   `json:"platform"` // "" means the daemon's own
+	User         string   `json:"user"`
+	CapAdd       []string `json:"cap_add"`
+	WritableRoot bool     `json:"writable_root"`
 
 	ImagePlatform *ocispec.Platform
-}
-
-type CacheOptions struct {
-	Paths []string `json:"paths"`
-	Scope string   `json:"scope"` // "project", "user"
-	TTL   string   `json:"ttl"`
-
-	Lasting time.Duration
 }
 
 func Error(name, format string, args ...any) *shared.Error {
@@ -43,7 +33,7 @@ func Error(name, format string, args ...any) *shared.Error {
 
 // Parse decodes a definition's config block. cmdengine has checked the names of its options.
 func Parse(raw json.RawMessage) (*Options, error) {
-	o := &Options{Pull: "missing", Cache: CacheOptions{Scope: "project", TTL: "720h"}}
+	o := &Options{Pull: "missing"}
 	if len(raw) > 0 {
 		err := json.Unmarshal(raw, o)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
@@ -61,10 +51,8 @@ func Parse(raw json.RawMessage) (*Options, error) {
 	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
 		return nil, Error("pull", `%q is not "missing", "always" or "never"`, o.Pull)
 	}
-	for _, check := range []func() error{o.setPlatform, o.checkCapabilities, o.Cache.check} {
-		if err := check(); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(o.setPlatform(), o.checkCapabilities()); err != nil {
+		return nil, err
 	}
 	return o, nil
 }
@@ -103,35 +91,6 @@ func (o *Options) checkCapabilities() error {
 		o.CapAdd[i] = "CAP_" + short
 	}
 	return nil
-}
-
-func (c *CacheOptions) check() (err error) {
-	for i, p := range c.Paths {
-		name := fmt.Sprintf("cache.paths[%d]", i)
-		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.IndexByte(p, 0) >= 0 {
-			return Error(name, "%q is not an absolute path in its shortest form", p)
-		}
-		if slices.Contains(c.Paths[:i], p) {
-			return Error(name, "%q is listed twice", p)
-		}
-	}
-	if c.Scope != "project" && c.Scope != "user" {
-		return Error("cache.scope", `%q is neither "project" nor "user"`, c.Scope)
-	}
-	if c.Lasting, err = time.ParseDuration(c.TTL); err != nil || c.Lasting <= 0 {
-		return Error("cache.ttl", `%q is not a duration such as "720h"`, c.TTL)
-	}
-	return nil
-}
-
-// ProjectOf is the workspace's directory on the host.
-func ProjectOf(spec *shared.Spec) string {
-	for _, m := range spec.Table {
-		if m.Why == "workspace" && m.Access != shared.Private {
-			return m.Source
-		}
-	}
-	return ""
 }
 
 const Version = "0.1.0-dev"

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -15,14 +14,12 @@ import (
 func TestParseOptions(t *testing.T) {
 	t.Parallel()
 	o, err := Parse([]byte(`{"image":"node:20","pull":"always","platform":"linux/arm/v7","user":"1000:1000","cap_add":["net_raw","CAP_CHOWN"],
-		"writable_root":true,
-		"cache":{"paths":["/root/.npm"],"scope":"user","ttl":"2h"}}`))
+		"writable_root":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Image != "node:20" || o.Pull != "always" || !reflect.DeepEqual(o.ImagePlatform, &ocispec.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}) || o.User != "1000:1000" ||
-		strings.Join(o.CapAdd, " ") != "CAP_NET_RAW CAP_CHOWN" || !o.WritableRoot ||
-		len(o.Cache.Paths) != 1 || o.Cache.Scope != "user" || o.Cache.Lasting != 2*time.Hour {
+		strings.Join(o.CapAdd, " ") != "CAP_NET_RAW CAP_CHOWN" || !o.WritableRoot {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -41,14 +38,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		`{"image":"a","writable_root":"yes"}`: "config.writable_root",
 		`{"image":"a","cap_add":["ALL"]}`:     "config.cap_add[0]",
 		`{"image":"a","cap_add":["x y"]}`:     "config.cap_add[0]",
-		`{"image":"a","cap_add":["CHOWN","SYS_ADMIN"]}`:           "config.cap_add[1]",
-		`{"image":"a","cache":[]}`:                                "config.cache",
-		`{"image":"a","cache":{"paths":["x"]}}`:                   "config.cache.paths[0]",
-		`{"image":"a","cache":{"paths":["/x","/x"]}}`:             "config.cache.paths[1]",
-		`{"image":"a","cache":{"paths":["/x/.."]}}`:               "config.cache.paths[0]",
-		`{"image":"a","cache":{"paths":["/x"],"scope":"global"}}`: "config.cache.scope",
-		`{"image":"a","cache":{"paths":["/x"],"ttl":"soon"}}`:     "config.cache.ttl",
-		`{"image":"a","cache":{"paths":["/x"],"ttl":"-1h"}}`:      "config.cache.ttl",
+		`{"image":"a","cap_add":["CHOWN","SYS_ADMIN"]}`: "config.cap_add[1]",
 	} {
 		_, err := Parse([]byte(raw))
 		e, ok := errors.AsType[*shared.Error](err)
@@ -59,7 +49,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 }
 
 func FuzzParseOptions(f *testing.F) {
-	for _, seed := range []string{`{}`, `null`, `{"image":"a"}`, `{"image":"a","cache":{"paths":["/x"]},"cap_add":["CHOWN"]}`, `{"image":"x","platform":"linux/amd64"}`} {
+	for _, seed := range []string{`{}`, `null`, `{"image":"a"}`, `{"image":"a","cap_add":["CHOWN"]}`, `{"image":"x","platform":"linux/amd64"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -1,15 +1,10 @@
 package owner
 
 import (
-	"cmp"
-	"context"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/proc"
-	"golang.org/x/sys/unix"
 )
 
 // Label marks a container with the engine process that has made it.
@@ -43,17 +38,4 @@ func PidNamespace() string {
 // startTime is a process's in ticks since the boot, empty if there is none.
 func startTime(pid int) string {
 	return proc.Stat(pid, proc.StatStart)
-}
-
-// LockDir keeps other engines from doing the same to the same volumes.
-func LockDir(ctx context.Context, dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX); err != nil {
-		f.Close()
-		return nil, cmp.Or(ctx.Err(), err)
-	}
-	return func() { f.Close() }, nil
 }

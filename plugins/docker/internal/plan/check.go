@@ -28,10 +28,6 @@ func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 				Hint:    "bind less"}
 		}
 	}
-	for _, c := range p.Caches {
-		// The daemon would make a mount point for it, as for private memory.
-		spec.Table = append(spec.Table, shared.Entry{Path: c.Inside, Access: shared.Private, Why: c.Origin})
-	}
 	view, err := cmdengine.View(&spec, "")
 	if err != nil {
 		return nil, err

@@ -55,7 +55,6 @@ type Planner struct {
 	Daemon  daemon.Facts
 	Memory  uint64 // of the machine, in bytes
 	Self    shared.User
-	Caches  []Cache
 	// initFile and lineDir are the engine's own binds, on the host.
 	InitFile, LineDir string // lineDir may be empty
 	Labels            map[string]string
@@ -198,9 +197,6 @@ func (p *Planner) mounts(out *Plan) error {
 	if err := p.tableMounts(out, table, taken); err != nil {
 		return err
 	}
-	if err := p.cacheMounts(out, taken); err != nil {
-		return err
-	}
 	if err := p.privateDirs(out, taken); err != nil {
 		return err
 	}
@@ -254,17 +250,6 @@ func (p *Planner) tableMounts(out *Plan, table []shared.Entry, taken destination
 		default:
 			p.bind(out, m, true)
 		}
-	}
-	return nil
-}
-
-func (p *Planner) cacheMounts(out *Plan, taken destinations) error {
-	for _, c := range p.Caches {
-		if err := taken.take(shared.Entry{Path: c.Inside, Why: c.Origin, Access: shared.ReadOnly}); err != nil {
-			return err
-		}
-		out.Host.Mounts = append(out.Host.Mounts, c.mount())
-		out.Ops = append(out.Ops, shared.PlannedMount{Op: "volume", Source: c.Name, Destination: c.Inside, Why: c.Origin})
 	}
 	return nil
 }

@@ -65,7 +65,6 @@ func TestPlanGolden(t *testing.T) {
 			p.Limits = shared.Limits{Memory: 512 << 20, CPUs: 1.5, PIDs: 100, TempSize: 1 << 20}
 			p.Image.Volumes = []string{"/var/lib/data", "/scratch"}
 			p.Daemon.RecursiveRO, p.Daemon.Remapped = true, true
-			p.Caches = []Cache{{Name: "sbxhost-cache-0", Inside: "/root/.npm", Origin: "config.cache.paths[0]", Labels: map[string]string{"l": "v"}}}
 		}, hide("/workspace/.env", "/workspace/a,\"b\nc", "/over")},
 		"rootless": {func(p *Planner) {
 			p.Daemon.Rootless = true
@@ -106,16 +105,15 @@ func TestPlanRefuses(t *testing.T) {
 		change func(*Planner)
 		hidden string
 	}{
-		"over the image":   {func(p *Planner) { p.Spec.Table[0].Path = "/" }, ""},
-		"into /dev":        {func(p *Planner) { p.Spec.Table[0].Path = "/dev/x" }, ""},
-		"the init's":       {func(p *Planner) { p.Spec.Table[0].Path = "/.sbxhost" }, ""},
-		"cache on a mount": {func(p *Planner) { p.Caches = []Cache{{Name: "c", Inside: "/workspace"}} }, ""},
-		"overlay":          {func(p *Planner) { p.Spec.Table[0].Access = shared.Overlay }, ""},
-		"volume on /":      {func(p *Planner) { p.Image.Volumes = []string{"/"} }, ""},
-		"volume on init":   {func(p *Planner) { p.Image.Volumes = []string{"/.sbxhost/x/../line"} }, ""},
-		"hiding /":         {func(*Planner) {}, "/"},
-		"hiding /proc/x":   {func(*Planner) {}, "/proc/x"},
-		"hiding the init":  {func(*Planner) {}, "/.sbxhost/init"},
+		"over the image":  {func(p *Planner) { p.Spec.Table[0].Path = "/" }, ""},
+		"into /dev":       {func(p *Planner) { p.Spec.Table[0].Path = "/dev/x" }, ""},
+		"the init's":      {func(p *Planner) { p.Spec.Table[0].Path = "/.sbxhost" }, ""},
+		"overlay":         {func(p *Planner) { p.Spec.Table[0].Access = shared.Overlay }, ""},
+		"volume on /":     {func(p *Planner) { p.Image.Volumes = []string{"/"} }, ""},
+		"volume on init":  {func(p *Planner) { p.Image.Volumes = []string{"/.sbxhost/x/../line"} }, ""},
+		"hiding /":        {func(*Planner) {}, "/"},
+		"hiding /proc/x":  {func(*Planner) {}, "/proc/x"},
+		"hiding the init": {func(*Planner) {}, "/.sbxhost/init"},
 	} {
 		p := basePlanner()
 		tt.change(&p)
