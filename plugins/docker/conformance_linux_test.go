@@ -27,9 +27,6 @@ func TestConformanceInContainers(t *testing.T) {
 	if !withRootless() {
 		known["proc.05"] = "the daemon does not give containers a user namespace unless it is set up to"
 	}
-	if withPodman() {
-		known["proc.06"] = "Podman takes the host's cgroup namespace on cgroup v1, which is reported"
-	}
 	enginetest.Run(t, e, enginetest.Options{
 		EngineOptions: rawOptions(t, opts{}), Program: filepath.Join(dir, "probe"), StreamBytes: 8 << 20, Brief: true, Run: conformance,
 		Known: known,

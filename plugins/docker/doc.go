@@ -1,4 +1,4 @@
-// Package docker is the engine that runs commands in containers of a Docker daemon, or Podman's, on
+// Package docker is the engine that runs commands in containers of a Docker daemon on
 // this machine: for definitions that need another root file system, with other packages or versions
 // of languages than the host has.
 //

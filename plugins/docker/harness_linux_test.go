@@ -33,12 +33,7 @@ type startedDocker struct {
 
 var testDaemon = sync.OnceValues(func() (startedDocker, error) {
 	kind := dockerd.Docker
-	switch os.Getenv(daemonEnv) {
-	case podman:
-		kind = dockerd.Podman
-	case rootlessPodman:
-		kind = dockerd.RootlessPodman
-	case rootlessDocker:
+	if withRootless() {
 		kind = dockerd.RootlessDocker
 	}
 	d, err := kind.Start(context.Background())

@@ -3,7 +3,6 @@ package docker
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -260,28 +259,9 @@ func TestWritableRoot(t *testing.T) {
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	s := open(t, shared.Spec{Network: shared.Network{Mode: shared.NetworkHost}})
-	if os.Getenv(daemonEnv) == rootlessPodman && !networkForUsers() {
-		_, err := s.Start(t.Context(), script("true"), shared.Stdio{})
-		if err == nil || !strings.HasPrefix(err.Error(), "network: ") {
-			t.Errorf("without a device for it: %v", err)
-		}
-		return
-	}
 	if out := sh(t, s, "ip addr"); !strings.Contains(out.stdout, "eth0") {
 		t.Errorf("got %+v", out)
 	}
-}
-
-// networkForUsers reports whether there is what gives a rootless container the
-// machine's network.
-func networkForUsers() bool {
-	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	tun.Close()
-	_, err = exec.LookPath("/usr/bin/slirp4netns")
-	return err == nil
 }
 
 // TestMemoryIsTakenFromCommands has the kernel choose a process of a command, and not

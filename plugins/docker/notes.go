@@ -28,9 +28,6 @@ func notes(p *plan.Planner) []shared.Event {
 	if !p.Daemon.LimitsPIDs {
 		degraded("limits.pids", "nothing bounds how many processes commands start, since the daemon cannot: %s", p.Daemon.Lacks())
 	}
-	if p.Daemon.Podman && p.Daemon.Cgroup == "1" {
-		degraded("engine", "the daemon is Podman on cgroup v1: commands see the names of their control groups on the host")
-	}
 	cgroup := "cgroup"
 	if p.Daemon.Cgroup != "" {
 		cgroup += " v" + p.Daemon.Cgroup

@@ -26,9 +26,6 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 		"daemon": d.Facts.Version, "socket": d.Endpoint.Socket + " (" + d.Endpoint.Origin + ")",
 		"api": d.Client.ClientVersion(), "cgroup": d.Facts.Cgroup,
 	}}
-	if d.Facts.Podman {
-		p.Facts["daemon"] = "Podman " + d.Facts.Version
-	}
 	if d.Facts.Rootless {
 		p.Facts["rootless"] = "yes"
 	}

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +71,7 @@ func (k Kind) Start(ctx context.Context) (_ *Daemon, err error) {
 			d.Stop()
 		}
 	}()
-	if err := errors.Join(os.WriteFile(d.at("containers.conf"), []byte(podmanConf), 0o600), os.Mkdir(d.at("xdg"), 0o700)); err != nil {
+	if err := os.Mkdir(d.at("xdg"), 0o700); err != nil {
 		return nil, err
 	}
 	if d.log, err = os.Create(d.at("log")); err != nil {
@@ -100,8 +99,8 @@ func (k Kind) Start(ctx context.Context) (_ *Daemon, err error) {
 // command makes a command with the daemon's environment.
 func (d *Daemon) command(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = d.dir // Podman's monitors note there what ran out of memory
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.dir, "TMPDIR=" + d.dir, "CONTAINERS_CONF=" + d.at("containers.conf")}
+	cmd.Dir = d.dir
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.dir, "TMPDIR=" + d.dir}
 	if d.kind.rootless {
 		cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+d.at("xdg"))
 	}
@@ -144,8 +143,6 @@ func (d *Daemon) awaitAnswer(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// Not a ping: Podman asks the package manager for the versions of all its programs first, which
-		// takes longer on a busy machine than a client waits.
 		_, err := d.call(ctx, http.MethodGet, "/info", nil)
 		if err == nil {
 			return nil
@@ -187,9 +184,6 @@ func (d *Daemon) Admit(uid int) error {
 // Stop ends the daemon and removes its directory.
 func (d *Daemon) Stop() {
 	if d.pid > 0 {
-		if d.kind.name == "podman" {
-			d.removeContainers()
-		}
 		d.client.CloseIdleConnections()
 		d.stop()
 		<-d.exited
@@ -199,21 +193,6 @@ func (d *Daemon) Stop() {
 	}
 	d.log.Close()
 	os.RemoveAll(d.dir)
-}
-
-// removeContainers ends the containers of a test: they are no children of Podman's, and would
-// outlive it.
-func (d *Daemon) removeContainers() {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
-	defer cancel()
-	answer, err := d.call(ctx, http.MethodGet, "/containers/json?all=true", nil)
-	var list []struct{ ID string }
-	if err != nil || json.Unmarshal(answer, &list) != nil {
-		return
-	}
-	for _, c := range list {
-		d.call(ctx, http.MethodDelete, "/containers/"+c.ID+"?force=true&v=true", nil)
-	}
 }
 
 const commands = "sh cat ls id env echo true false sleep touch mkdir rm mv cp ps kill mount umount wc head dd " +

@@ -8,7 +8,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -19,22 +18,15 @@ type Kind struct {
 	needs    []string // other programs
 	rootless bool
 	argv     func(*Daemon) []string
-	// inside runs a command with the users that a rootless daemon has.
-	inside func(d *Daemon, words ...string) []string
 }
 
-// Docker and Podman run as root, and the others as an ordinary user. RootlessPodman has no control
-// groups, because it has no systemd, and RootlessDocker neither these nor a network beyond its own
-// loopback.
+// Docker runs as root, and RootlessDocker as an ordinary user, without control groups and without a
+// network beyond its own loopback. The kinds of Podman only say whether it is installed.
 var (
-	Docker = Kind{name: "dockerd", argv: (*Daemon).dockerd}
-	Podman = Kind{name: "podman", needs: []string{"runc", "mount"}, argv: func(d *Daemon) []string {
-		// The state of networks has a fixed place, so that is memory.
-		return append([]string{"/bin/sh", "-c", `mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$@"`, "sh"}, d.podmanService()...)
-	}}
-	RootlessPodman = Kind{name: "podman", needs: []string{"runc"}, rootless: true, argv: (*Daemon).podmanService,
-		inside: func(d *Daemon, words ...string) []string { return d.podman(append([]string{"unshare"}, words...)...) }}
-	RootlessDocker = Kind{name: "dockerd", needs: []string{"rootlesskit", "unshare"}, rootless: true, inside: (*Daemon).rootlesskit,
+	Docker         = Kind{name: "dockerd", argv: (*Daemon).dockerd}
+	Podman         = Kind{name: "podman", needs: []string{"runc"}}
+	RootlessPodman = Kind{name: "podman", needs: []string{"runc"}, rootless: true}
+	RootlessDocker = Kind{name: "dockerd", needs: []string{"rootlesskit", "unshare"}, rootless: true,
 		argv: func(d *Daemon) []string {
 			// The machine's own daemon may be in /run.
 			words := slices.Concat([]string{"/bin/sh", "-c", `rm -rf /run/docker /run/containerd; exec unshare -n "$@"`, "sh"},
@@ -112,28 +104,8 @@ func (d *Daemon) rootlesskit(words ...string) []string {
 	return append([]string{look("rootlesskit"), "--state-dir", d.at("kit"), "--net=host", "--copy-up=/etc", "--copy-up=/run", "--propagation=rslave"}, words...)
 }
 
-// podmanConf has locks in the daemon's directory and not in the machine's shared memory. It does not
-// raise limits: root may lack that right.
-const podmanConf = "[containers]\ndefault_ulimits = []\n[engine]\nlock_type = \"file\"\n"
-
-// podman uses runc, because crun refuses machines that have both versions of control groups.
-func (d *Daemon) podman(words ...string) []string {
-	return append([]string{look("podman"), "--root", d.at("data"), "--runroot", d.at("run"), "--tmpdir", d.at("tmp"), "--network-config-dir", d.at("net"),
-		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file",
-		"--runtime", look("runc"), "--runtime-flag", "root=" + d.at("runtime")}, words...)
-}
-
-func (d *Daemon) podmanService() []string {
-	return d.podman("system", "service", "--time", "0", "unix://"+d.Socket)
-}
-
 // cleanUp removes what belongs to other users, after a rootless daemon has ended.
 func (d *Daemon) cleanUp() {
 	syscall.Kill(-d.pid, syscall.SIGKILL) // a service may outlive the parent that was started
-	d.command(context.Background(), d.kind.inside(d, "/bin/rm", "-rf", d.at("data"))).Run()
-	// Nothing else ends the process that keeps Podman's user namespace for the next one.
-	raw, _ := os.ReadFile(d.at("tmp/pause.pid"))
-	if pid, _ := strconv.Atoi(strings.TrimSpace(string(raw))); pid > 1 {
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
+	d.command(context.Background(), d.rootlesskit("/bin/rm", "-rf", d.at("data"))).Run()
 }

@@ -25,8 +25,7 @@ type Daemon struct {
 	Facts    Facts
 }
 
-// connectTime bounds the daemon's first answer. Podman runs a dozen programs for it, which takes
-// seconds on a busy machine.
+// connectTime bounds the daemon's first answer.
 const connectTime = 30 * time.Second
 
 // RemovalTime bounds one request to remove a container.
@@ -80,10 +79,11 @@ func askDaemon(ctx context.Context, c *client.Client) (facts Facts, err error) {
 		return facts, err
 	}
 	for _, component := range v.Components {
-		if facts.Podman, err = isPodman(component.Name, component.Version); err != nil {
-			return facts, err
-		} else if facts.Podman {
-			return facts, askPodman(ctx, c, &facts)
+		// Podman's answers in Docker's API hide that it is rootless, and it silently ignores some of
+		// what this engine asks for, such as hidden paths.
+		if strings.Contains(strings.ToLower(component.Name), "podman") {
+			return facts, &shared.Error{Kind: shared.ErrUnusable, Message: "the daemon is Podman, which does not enforce all that this engine asks for",
+				Hint: "use Docker, or an engine for Podman such as docs/examples/sbxhost-engine-podman"}
 		}
 	}
 	return facts, nil

@@ -18,7 +18,7 @@ func TestConnectRefuses(t *testing.T) {
 		answers map[string]string
 		says    string
 	}{
-		"an old Podman":    {map[string]string{"/info": `{"OSType":"linux"}`, "/version": `{"Components":[{"Name":"Podman Engine","Version":"3.0.1"}]}`}, "Podman 3.0.1"},
+		"Podman":           {map[string]string{"/info": `{"OSType":"linux"}`, "/version": `{"Components":[{"Name":"Podman Engine","Version":"5.2.0"}]}`}, "is Podman"},
 		"Windows":          {map[string]string{"/info": `{"OSType":"windows"}`}, "needs Linux"},
 		"no daemon at all": {nil, "no Docker daemon answers"},
 	} {

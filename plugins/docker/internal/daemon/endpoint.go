@@ -1,5 +1,4 @@
-// Package daemon finds the daemon, Docker's or Podman's, and asks it for the facts for plans of
-// containers.
+// Package daemon finds the daemon and asks it for the facts for plans of containers.
 package daemon
 
 import (

@@ -9,7 +9,6 @@ import (
 // Facts are the facts about a daemon for a plan.
 type Facts struct {
 	Version  string
-	Podman   bool    // it is Podman, which also speaks Docker's API
 	Rootless bool    // uid 0 inside is the daemon's user
 	owner    *uint32 // of a rootless one; nil means unknown
 	Remapped bool    // uids inside differ from the host's, unless asked otherwise

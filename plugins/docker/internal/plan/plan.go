@@ -65,10 +65,6 @@ type Plan struct {
 	Config container.Config
 	Host   container.HostConfig
 	Ops    []shared.PlannedMount
-	// hidden are the host's paths that are masked.
-	Hidden []string
-	// masked are the same paths inside the container.
-	Masked []string
 }
 
 // defaultMasked and defaultReadOnly are what Docker hides and protects in every container: our own
@@ -124,10 +120,7 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 	for _, device := range p.Spec.Devices {
 		out.Host.Devices = append(out.Host.Devices, container.DeviceMapping{PathOnHost: device, PathInContainer: device, CgroupPermissions: "rw"})
 	}
-	if err := p.mounts(out); err != nil || !p.Daemon.Podman {
-		return out, err
-	}
-	return out, out.forPodman()
+	return out, p.mounts(out)
 }
 
 // User is the user of the init, and so of the command, inside.
@@ -306,11 +299,7 @@ func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why st
 	if p.Daemon.Rootless {
 		u = shared.User{}
 	}
-	owner := fmt.Sprintf("uid=%d,gid=%d", u.UID, u.GID)
-	if p.Daemon.Podman {
-		owner = podmanTmpfs
-	}
-	out.Host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,%s", size, mode, owner)
+	out.Host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,uid=%d,gid=%d", size, mode, u.UID, u.GID)
 	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
 }
 
@@ -324,7 +313,6 @@ func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool)
 		}
 	}
 	var masked []string
-	cover := shared.Covers(table)
 	for _, m := range table {
 		if m.Access != shared.Hidden {
 			continue
@@ -339,15 +327,8 @@ func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool)
 		}
 		if holds[m.Path] {
 			out.Host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
-			if p.Daemon.Podman {
-				out.Host.Tmpfs[m.Path] += ",notmpcopyup"
-			}
 			out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
 			continue
-		}
-		if _, dir := cover(path.Dir(m.Path)); dir != "" {
-			out.Hidden = append(out.Hidden, path.Join(dir, path.Base(m.Path)))
-			out.Masked = append(out.Masked, m.Path)
 		}
 		masked = append(masked, m.Path)
 		out.Ops = append(out.Ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Why})

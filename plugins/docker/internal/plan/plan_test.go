@@ -70,7 +70,6 @@ func TestPlanGolden(t *testing.T) {
 			p.Daemon.Rootless = true
 			p.Spec.User = &shared.User{UID: 1000, GID: 1001, Groups: []uint32{1001}}
 		}, nil},
-		"podman": {func(p *Planner) { p.Daemon.Podman = true }, hide("/workspace/.env", "/workspace/keys", "/home")},
 	} {
 		p := basePlanner()
 		tt.change(&p)
@@ -152,29 +151,6 @@ func TestMoreProcessorsThanThereAre(t *testing.T) {
 	}{{0, 2, 0}, {0.5, 2, 5e8}, {4, 2, 2e9}, {4, 0, 4e9}} {
 		if got := resources(shared.Limits{CPUs: tt.limit}, &daemon.Facts{CPUs: tt.machine}).NanoCPUs; got != tt.want {
 			t.Errorf("%v of %d: %d", tt.limit, tt.machine, got)
-		}
-	}
-}
-
-// TestPodmanNames tries names that would be two where Podman reads them.
-func TestPodmanNames(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*Planner){
-		"source":      func(p *Planner) { p.Spec.Table[0].Source = "/src,target=/etc" },
-		"destination": func(p *Planner) { p.Spec.Table[0].Path = "/a\nb" },
-		"quotes":      func(p *Planner) { p.Spec.Table[0].Source = `/a"b` },
-		"tmpfs":       func(p *Planner) { p.Spec.Home = "/home/a:exec" },
-		"volume":      func(p *Planner) { p.Image.Volumes = []string{"/v:rw"} },
-		"hidden":      func(p *Planner) { p.Spec.Table = append(p.Spec.Table, hide("/workspace/a:/workspace/b")...) },
-	} {
-		p := basePlanner()
-		change(&p)
-		if _, err := p.Container(nil); err != nil {
-			t.Errorf("%s: refused for Docker, too: %v", name, err)
-		}
-		p.Daemon.Podman = true
-		if _, err := p.Container(nil); !errors.Is(err, shared.ErrInvalidSpec) {
-			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
