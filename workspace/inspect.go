@@ -189,13 +189,6 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	return found
 }
 
-// Both returns what is the same in both.
-func (a Acts) Both(other Acts) Acts {
-	a.On = maps.Clone(a.On)
-	maps.DeleteFunc(a.On, func(what, look string) bool { was, ok := other.On[what]; return !ok || was != look })
-	return a
-}
-
 // Since returns what is new or different, by git directory; with unclear also what is still not
 // understood.
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {

@@ -54,31 +54,29 @@ func (l *layouts) at(top string) repository {
 }
 
 // baseline is the state of everything whose changes the host reports: it reports how two of them
-// differ. A mark keeps the one from before a command until that report.
+// differ.
 type baseline struct {
-	Began               time.Time
-	Tops                []string // where commands can write
-	UserRepositories    []string // repositories whose submodules git enters
-	GuardedRepositories []string // the user's among them
-	Repositories        map[string]repository
-	Instructions        []string
-	Unread              []string // directories that cannot be listed
-	Unprotected         []unprotected
-	Submodules          map[string]submodule
-	Open                []string             // repositories in which a command may change what git acts on
-	Actions             workspace.GitActions // what git acts on in those
-	HeadLogSize         int64                // math.MaxInt64 if no commit would be signed
-	Lost                []string             // paths of recorded worktrees that are missing
-	writable            []string             // where commands can write, to judge git's answers
+	Began            time.Time
+	UserRepositories []string // repositories whose submodules git enters
+	Repositories     map[string]repository
+	Instructions     []string
+	Unread           []string // directories that cannot be listed
+	Unprotected      []unprotected
+	Submodules       map[string]submodule
+	Open             []string             // repositories in which a command may change what git acts on
+	Actions          workspace.GitActions // what git acts on in those
+	HeadLogSize      int64                // math.MaxInt64 if no commit would be signed
+	Lost             []string             // paths of recorded worktrees that are missing
+	writable         []string             // where commands can write, to judge git's answers
 }
 
 // look returns the current state.
 func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b baseline) {
-	b.Began, b.Tops, b.GuardedRepositories = time.Now().Add(-tick), out.ReportTops(), out.userRepositories()
+	b.Began = time.Now().Add(-tick)
 	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found, nil)
 	b.UserRepositories = slices.Concat(out.Superprojects(), out.userRepositories(), nested)
-	b.Submodules = look.submodules(b.UserRepositories, b.Tops)
+	b.Submodules = look.submodules(b.UserRepositories, out.Tops())
 	var repositories []string
 	repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
@@ -124,63 +122,6 @@ func (m *Machine) acts(look *lookup, open []string) workspace.GitActions {
 	return m.Workspace.GitActions(look.ctx, look.layouts.of, open, m.Owner.gitUser())
 }
 
-// since removes from b what an earlier look did not find in the same state: a command has made it,
-// and nobody reported that.
-func (b *baseline) since(earlier *baseline) {
-	looked := func(p string) bool { return paths.InsideAny(earlier.Tops, p) }
-	same := func(now, was []string) []string {
-		known := oneOf(was)
-		return slices.DeleteFunc(slices.Clone(now), func(p string) bool { return looked(p) && !known(p) })
-	}
-	both := func(now, was []string) []string {
-		known := oneOf(was)
-		return slices.DeleteFunc(slices.Clone(now), func(s string) bool { return !known(s) })
-	}
-	b.Instructions, b.Unread, b.Lost = same(b.Instructions, earlier.Instructions), same(b.Unread, earlier.Unread), both(b.Lost, earlier.Lost)
-	for top, now := range b.Repositories {
-		was, known := earlier.Repositories[top]
-		switch {
-		case !looked(top):
-		case !known:
-			delete(b.Repositories, top)
-		default:
-			maps.DeleteFunc(now.Pending, func(p string, o workspace.Operation) bool { return o != was.Pending[p] })
-			b.Repositories[top] = repository{was.Taken, now.Pending, both(now.Odd, was.Odd)}
-		}
-	}
-	maps.DeleteFunc(b.Submodules, func(p string, s submodule) bool { return looked(p) && s != earlier.Submodules[p] })
-	for dir, acts := range b.Actions {
-		if looked(acts.Path) {
-			b.Actions[dir] = acts.Both(earlier.Actions[dir])
-		}
-	}
-	open := oneOf(b.Open)
-	for dir, acts := range earlier.Actions {
-		if looked(acts.Path) && !open(acts.Path) { // git was not asked about it now
-			b.Actions[dir] = acts
-		}
-	}
-	at := make(map[string]int, len(b.Unprotected))
-	for i, u := range slices.Backward(b.Unprotected) {
-		at[u.Path] = i
-	}
-	for _, was := range earlier.Unprotected {
-		i, ok := at[was.Path]
-		if !ok {
-			at[was.Path] = len(b.Unprotected)
-			b.Unprotected = append(b.Unprotected, was)
-		} else if b.Unprotected[i].LookedUp != was.LookedUp {
-			b.Unprotected[i].LookedUp = looksUnknown
-		}
-	}
-	b.Began, b.HeadLogSize = earlier.Began, min(b.HeadLogSize, earlier.HeadLogSize)
-	b.Tops, b.Open = join(earlier.Tops, b.Tops), join(earlier.Open, b.Open)
-	b.UserRepositories, b.GuardedRepositories = join(earlier.UserRepositories, b.UserRepositories), join(earlier.GuardedRepositories, b.GuardedRepositories) // the user may have made one since
-}
-
-// looksUnknown is an unknown state.
-const looksUnknown = "unknown"
-
 // join returns the elements of both lists.
 func join(a, b []string) []string {
 	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), oneOf(a)))
@@ -199,13 +140,9 @@ func oneOf(list []string) func(string) bool {
 // ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
 // processes go on: this command reports what they make in between.
 func (out *Resolved) ContinueFrom(last *Resolved) {
-	if last == nil || last.lastLook == nil {
-		return
+	if last.HasLastLook() {
+		out.baseline, out.owned = *last.lastLook, last.GuardedRepositories
 	}
-	out.baseline.since(last.lastLook)
-	out.wereOwn(nil, last.GuardedRepositories)
-	maps.DeleteFunc(out.baseline.Repositories, func(p string, _ repository) bool { return slices.Contains(out.lost, p) })
-	out.leaveUntold()
 }
 
 // lostWorktrees are the missing worktrees that the workspace's repositories list.
@@ -321,7 +258,7 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
 			name := view.ActingName(p)
-			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.ReportTops(), strings.TrimSuffix(p, "/"+name))
+			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.Tops(), strings.TrimSuffix(p, "/"+name))
 		})
 		if l, err := look.layouts.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(look.ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
@@ -386,16 +323,11 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	found, err := out.searchAgain()
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		out.unreported = nil   // their marks stay
 		found = &scan.Result{} // the unprotected files have known paths
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
 		now.Actions, out.lastLook = m.acts(look, now.Open), &now
-		var unmarked error
-		if out.afterMark, unmarked = m.newMark(&now); unmarked != nil {
-			made.Notes = append(made.Notes, "if its host is killed, nothing reports what the processes that still run make: "+unmarked.Error())
-		}
 	}
 	made.Unsigned = out.committed()
 	m.changesOf(out, look, &now, &made)
@@ -436,7 +368,12 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
 	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Dropped(look, out.userRepositories()), out.lost)))) {
+	for _, k := range out.unreported {
+		for _, top := range k.tops {
+			made.unclear(top, "an earlier command, which was killed, has changed it in a way that nobody knows")
+		}
+	}
+	for _, p := range out.Dropped(look, out.userRepositories()) {
 		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")
 	}
 	reports, more := m.repositoryReports(out, look, now, repositories, changed)

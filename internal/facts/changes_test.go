@@ -59,12 +59,11 @@ func TestManyInstructions(t *testing.T) {
 	for i := range many {
 		files = append(files, fmt.Sprintf("/none/such/project/d%06d/.envrc", i))
 	}
-	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files, Tops: []string{"/none"}}}
-	began, b := time.Now(), out.baseline
+	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files}}
+	began := time.Now()
 	made := out.newInstructions(files)
-	b.since(&out.baseline)
-	if took := time.Since(began); len(made) > 0 || len(b.Instructions) != many || took > time.Minute { // less than a second; quadratic, it takes many minutes
-		t.Errorf("%d new ones and %d known ones, after %v", len(made), len(b.Instructions), took)
+	if took := time.Since(began); len(made) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
+		t.Errorf("%d new ones, after %v", len(made), took)
 	}
 }
 

@@ -64,11 +64,9 @@ type Resolved struct {
 	// lastLook is the latest state, for processes of a session that outlive their command and make
 	// changes until the next one.
 	lastLook   *baseline
-	afterMark  *mark
-	unreported []*mark  // of earlier commands without a report
-	owned      []string // repositories that were and are the user's, and that this definition does not guard
-	lost       []string // repositories that are not the user's any more
 	mark       *mark
+	unreported []*mark  // of earlier commands
+	owned      []string // the user's repositories at the last look
 }
 
 // Resolve looks at the machine for a definition. Package view decides what its commands see.
@@ -129,7 +127,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 			return err
 		}
 		m.readMarks(out)
-		found, told, err := m.search(out, look)
+		found, err := m.search(out, look)
 		if err != nil {
 			return err
 		}
@@ -138,12 +136,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 		}
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // then nothing may protect it
 		out.headLog = m.headLog(out, in, &look.layouts)
-		for _, k := range out.unreported {
-			out.wereOwn(look, k.GuardedRepositories)
-		}
-		out.baseline = m.look(out, look, told)
+		out.baseline = m.look(out, look, found.Trees)
 		out.baseline.Actions = m.acts(look, out.baseline.Open)
-		out.leaveUntold()
 	}
 	out.Spec.Table, out.Spec.Devices = out.Table(), out.Devices
 	if in.Review != "" {

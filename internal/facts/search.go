@@ -17,11 +17,11 @@ import (
 )
 
 // search searches all that a definition shows, if there may be paths to hide in it. Otherwise it
-// searches only where the host reports what commands make. told are the finds in those places.
-func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *scan.Result, err error) {
+// searches only where the host reports what commands make.
+func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err error) {
 	found = &view.Found{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	trees := out.Trees()
 	q := scan.Query{Sockets: true, Name: view.Sensitive}
@@ -43,7 +43,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	if m.HideSensitive || !listed {
 		inAddOns, err := m.scanners.scanner(nil, "add-ons", q).Scan(addOns...)
 		if err != nil {
-			return nil, nil, searchError(err)
+			return nil, searchError(err)
 		}
 		more = inAddOns.Found
 	}
@@ -53,7 +53,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	} else {
 		out.searchNear(m.scanners.scanner(nil, "near", q), out.Tops())
 		if found.Trees, err = out.searchAgain(); err != nil {
-			return nil, nil, searchError(err)
+			return nil, searchError(err)
 		}
 		if own, all := out.NestedRepositories(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
@@ -62,21 +62,12 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 		}
 	}
 	if err != nil {
-		return nil, nil, searchError(err)
-	}
-	told = found.Trees
-	if out.unreported != nil { // their commands could also write what this one does not show
-		now := out.searchAgain
-		out.searchNear(m.scanners.scanner(nil, "near", q), out.ReportTops())
-		if told, err = out.searchAgain(); err != nil {
-			out.Notes = append(out.Notes, "the search for what earlier commands made failed: "+err.Error())
-			told, out.searchAgain, out.unreported, out.UnreportedDirs = found.Trees, now, nil, nil
-		}
+		return nil, searchError(err)
 	}
 	if elsewhere := view.PatternRoots(found.Deny, trees); len(elsewhere) > 0 {
 		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...)
 		if err != nil {
-			return nil, nil, searchError(err)
+			return nil, searchError(err)
 		}
 		more = slices.Concat(more, inElsewhere.Found)
 	}
@@ -84,7 +75,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	// A separate search: it does not look beneath a match, and beneath protected paths there may be
 	// paths to hide.
 	if found.Linked, err = out.Linked(found.Trees); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rules := slices.Concat(found.Protect, found.Linked)
 	trees = slices.Clip(trees)
@@ -95,10 +86,10 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, told *
 	}
 	if len(rules) > 0 {
 		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
-			return nil, nil, searchError(err)
+			return nil, searchError(err)
 		}
 	}
-	return found, told, nil
+	return found, nil
 }
 
 // searchNear makes searchAgain search the reported part of some directories.

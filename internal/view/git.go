@@ -133,9 +133,6 @@ func (v *View) outer() []string {
 // Superprojects are the repositories whose git enters the submodules that commands can make.
 func (v *View) Superprojects() []string { return slices.Concat(v.Tops(), v.outer()) }
 
-// ReportTops are the directories in which the host reports what commands make.
-func (v *View) ReportTops() []string { return slices.Concat(v.Tops(), v.UnreportedDirs) }
-
 // repositories are the tops of repositories that obey what commands write: the writable directories,
 // outer ones, and the first ones from the search, which work as repositories inside.
 func (v *View) repositories(trees *scan.Result) []string {
@@ -169,7 +166,7 @@ func (v *View) belongs(p, top string) bool {
 		dirs, _, all := v.facts.WorkTrees(top, &r.Layout)
 		return !all || slices.Contains(dirs, p)
 	}
-	return slices.Contains(v.ReportTops(), top) && depth(top, p) <= ownDepth
+	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
 }
 
 // NestedRepositories returns the repositories that belong to the user's repositories, as their
@@ -197,11 +194,9 @@ func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all b
 // a command took one out of the index, or made a repository around it. own are those of before.
 func (v *View) Dropped(now Facts, own []string) (lost []string) {
 	then := *v
-	if now != nil {
-		then.facts = now
-	}
+	then.facts = now
 	for _, p := range own {
-		tops, belongs := slices.Concat(v.ReportTops(), v.outer()), func(top string) bool { return top != p && then.belongs(p, top) }
+		tops, belongs := v.Superprojects(), func(top string) bool { return top != p && then.belongs(p, top) }
 		if !slices.Contains(tops, p) && then.facts.Follow(p).Kind == Directory && !slices.ContainsFunc(append(tops, own...), belongs) {
 			lost = append(lost, p)
 		}
@@ -221,7 +216,7 @@ const (
 // reports.
 func (v *View) ReportDepth(outermost []string) int {
 	deepest := 0
-	for _, top := range v.ReportTops() {
+	for _, top := range v.Tops() {
 		for _, above := range outermost {
 			if paths.Inside(above, top) {
 				deepest = max(deepest, depth(above, top))
@@ -241,7 +236,7 @@ func depth(dir, p string) int {
 
 // near reports whether the host reports changes at a path.
 func (v *View) near(p string) bool {
-	return slices.ContainsFunc(v.ReportTops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
+	return slices.ContainsFunc(v.Tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
 }
 
 // Unguarded reports whether commands can write files that tools obey, below the top or at a commit,

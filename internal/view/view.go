@@ -67,9 +67,6 @@ type View struct {
 	// GuardedRepositories are the work trees of repositories in which commands cannot change what
 	// git obeys.
 	GuardedRepositories []string
-	// UnreportedDirs are directories besides Tops in which earlier commands could write, without a
-	// report.
-	UnreportedDirs []string
 	// GitControlled is what git obeys in the repositories in which commands may write that, with
 	// the symlinks on the way.
 	GitControlled []string
