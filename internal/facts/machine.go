@@ -126,7 +126,6 @@ type Machine struct {
 	scanners           scanners
 	ghToken            ghToken
 	trusted            authorities
-	accounts           accounts
 	renewedCredentials atomic.Pointer[renewedCredentials]
 }
 

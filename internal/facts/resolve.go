@@ -98,7 +98,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 			return nil, err
 		}
 		notes = append(notes, more...)
-		in.Substitutes = append(in.Substitutes, m.showAccounts(ctx, q.Planning)...)
+		in.Substitutes = append(in.Substitutes, m.showAccount()...)
 	}
 	err := m.table(in, look, out, q.OnDemand)
 	if out.View != nil {

@@ -241,7 +241,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	}
 	if !engine.Info.Features.Has(shared.FeatureFilesystemHost) {
 		// It shows the users of an image.
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccounts })
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccount })
 	}
 	if def.Review != "" && via.Unconfined {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Message: "a command without a sandbox writes to the workspace itself, so it cannot have a review",

@@ -147,14 +147,14 @@ func TrustVariables() []string {
 		"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "NIX_SSL_CERT_FILE"}
 }
 
-// OriginAccounts is why the files of users and groups have additional lines.
-const OriginAccounts = "users of this machine"
+// OriginAccount is why the file of users has an additional line.
+const OriginAccount = "your account"
 
-// showSubstitutes shows the trusted certificates, and the commands' accounts, unless the definition
+// showSubstitutes shows the trusted certificates, and the account of the user, unless the definition
 // shows something else there.
 func (v *View) showSubstitutes() error {
 	for _, s := range v.in.Substitutes {
-		if at, _ := v.cover(s.At); at != nil && s.Why == OriginAccounts {
+		if at, _ := v.cover(s.At); at != nil && s.Why == OriginAccount {
 			continue
 		}
 		v.FixedContents[s.Path] = s.Content
