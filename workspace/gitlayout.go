@@ -260,7 +260,7 @@ func inModules(p string) bool {
 			continue
 		}
 		super := filepath.Dir(dir)
-		if judgeHead(join(super, "HEAD")) == takenByAll {
+		if judgeHead(join(super, "HEAD")) {
 			return true
 		}
 	}
