@@ -396,7 +396,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	add := func(p string, hold *Hold) {
 		if name := nameInGit(&r.Layout, top, p); name != "" {
-			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep})
+			leads := name == "remotes" || name == "branches"
+			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep, leads: leads})
 		}
 	}
 	for _, p := range r.Layout.Protected {

@@ -168,8 +168,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			}
 		}
 	}
-	found.Linked, err = v.Linked(found.Trees)
-	return found, err
+	return found, nil
 }
 
 // table makes the table of a definition, or the error.
