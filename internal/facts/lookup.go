@@ -21,21 +21,18 @@ import (
 
 // lookup looks at the machine for one table, at each path once.
 type lookup struct {
-	ctx          context.Context // of the command
-	m            *Machine
-	ways         map[string]*view.Way
-	unsearchable map[string]string // by directory
-	repos        map[string]view.Repository
-	layouts      layouts
-	workTrees    map[string]workTrees
-	indexes      int64 // bytes of indexes that may still be read
-	links        map[string]view.Links
-	as           *asUser // nil: commands run as the caller, or nobody has asked yet
-	failure      error   // the error of as
+	ctx       context.Context // of the command
+	m         *Machine
+	ways      map[string]*view.Way
+	repos     map[string]view.Repository
+	layouts   layouts
+	workTrees map[string]workTrees
+	indexes   int64 // bytes of indexes that may still be read
+	links     map[string]view.Links
 }
 
 func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), unsearchable: map[string]string{}, repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, indexes: workspace.MaxIndexes, links: map[string]view.Links{}}
+	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, indexes: workspace.MaxIndexes, links: map[string]view.Links{}}
 }
 
 // Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
@@ -104,37 +101,29 @@ func follow(from, p string) (way view.Way) {
 }
 
 // Unsearchable implements view.Facts. A caller with commands of the same user cannot search such a
-// directory either, and finds nothing in it; only root's commands have another user.
-func (f *lookup) Unsearchable(p string) string {
+// directory either, and finds nothing in it; only root's commands have another user. Modes alone
+// count: where an access list says less, no mount is possible, and the engine fails.
+func (f *lookup) Unsearchable(p string) (outermost string) {
 	if f.m.Owner == nil || f.m.Caller.UID != 0 {
 		return ""
 	}
-	dir := filepath.Dir(p)
-	if known, ok := f.unsearchable[dir]; ok {
-		return known
-	}
-	if f.as == nil && f.failure == nil {
-		f.as, f.failure = becomeUser(&f.m.Owner.User)
-	}
-	outermost := ""
-	if f.failure == nil && !f.as.searches(dir) {
-		// The outermost existing one, which is the cause.
-		for at := dir; at != "/"; at = filepath.Dir(at) {
-			if _, err := os.Lstat(at); err == nil && !f.as.searches(at) {
-				outermost = at
-			}
+	for dir := range paths.Up(filepath.Dir(p)) {
+		if info, err := os.Lstat(dir); err == nil && !f.m.Owner.searches(info) {
+			outermost = dir
 		}
 	}
-	f.unsearchable[dir] = outermost
 	return outermost
 }
 
-// close ends what f has begun, and returns its error.
-func (f *lookup) close() error {
-	if f.as != nil {
-		f.as.close()
+func (o *Owner) searches(dir os.FileInfo) bool {
+	st, mode := dir.Sys().(*syscall.Stat_t), dir.Mode()
+	switch {
+	case st.Uid == o.User.UID:
+		return mode&0o100 != 0
+	case st.Gid == o.User.GID || slices.Contains(o.User.Groups, st.Gid):
+		return mode&0o010 != 0
 	}
-	return f.failure
+	return mode&0o001 != 0
 }
 
 func (f *lookup) Empty(dir string) bool {

@@ -104,7 +104,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	if out.View != nil {
 		out.Notes = append(out.Notes, notes...)
 	}
-	return out, cmp.Or(err, look.close())
+	return out, err
 }
 
 // table makes the table of a definition.
