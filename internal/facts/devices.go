@@ -3,37 +3,21 @@
 package facts
 
 import (
+	"errors"
 	"os"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // device describes an element of a definition's devices.
-func device(p string) (d view.Device) {
+func device(p string) view.Device {
 	way := Follow(p)
-	if d.Path, d.Err = way.End, way.Err; d.Err != nil {
-		return d
+	info, err := os.Lstat(way.End)
+	switch {
+	case way.Err != nil:
+		err = way.Err
+	case err == nil && info.Mode()&os.ModeCharDevice == 0:
+		err = errors.New("it is not a character device")
 	}
-	var st unix.Stat_t
-	if d.Err = unix.Lstat(way.End, &st); d.Err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return d
-	}
-	d.Driver, d.Minor = driverOf(unix.Major(uint64(st.Rdev))), unix.Minor(uint64(st.Rdev))
-	return d
-}
-
-// driverOf is the kernel's name for the driver with a major number of character devices, or "".
-func driverOf(major uint32) string {
-	text, _ := os.ReadFile("/proc/devices")
-	characters, _, _ := strings.Cut(string(text), "\nBlock devices:")
-	for line := range strings.Lines(characters) {
-		if number, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && number == strconv.FormatUint(uint64(major), 10) {
-			return name
-		}
-	}
-	return ""
+	return view.Device{Path: way.End, Err: err}
 }

@@ -11,39 +11,31 @@ import (
 // A Device is a path in a definition's devices.
 type Device struct {
 	Path string // of the host, resolved
-	Err  error  // why nothing is known about it
-	// Driver is the kernel's name for the owner of the major number of a character device, such as
-	// "drm": many numbers differ from machine to machine. It is "misc" for devices with one minor
-	// number each.
-	Driver string
-	Minor  uint32
-}
-
-// deviceKinds are the devices that commands may have, and what each gives. Others are
-// refused: input and uinput devices read and make key strokes, hidraw and usb reach attached
-// hardware, and block devices and mem reach all stored data.
-var deviceKinds = [...]struct {
-	driver   string
-	from, to uint32 // minor numbers
-	gives    string
-}{
-	{"misc", 229, 229, "file systems that a command serves itself; to mount one takes nested_userns as well"},
-	{"misc", 232, 232, "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
-	{"misc", 200, 200, "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
-	{"drm", 128, 191, "rendering and computing by a graphics processor: its driver in the kernel, and memory that other users of it may not have cleared"},
-	{"nvidia", 0, 255, nvidia},
-	{"nvidia-frontend", 0, 255, nvidia},
-	{"nvidia-uvm", 0, 255, nvidia},
-	{"nvidia-caps", 0, 255, nvidia},
-	{"kfd", 0, 255, "computing by a graphics processor of AMD: its driver in the kernel"},
+	Err  error  // why there is no character device
 }
 
 const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
 
+// deviceKinds are the devices that commands may have, and what each gives. Others are
+// refused: input and uinput devices read and make key strokes, hidraw and usb reach attached
+// hardware, and block devices and mem reach all stored data.
+var deviceKinds = [...]struct{ pattern, gives string }{
+	{"/dev/fuse", "file systems that a command serves itself; to mount one takes nested_userns as well"},
+	{"/dev/kvm", "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
+	{"/dev/net/tun", "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
+	{"/dev/dri/renderD*", "rendering and computing by a graphics processor: its driver in the kernel, and memory that other users of it may not have cleared"},
+	{"/dev/nvidia[0-9]*", nvidia},
+	{"/dev/nvidiactl", nvidia},
+	{"/dev/nvidia-modeset", nvidia},
+	{"/dev/nvidia-uvm*", nvidia},
+	{"/dev/nvidia-caps/*", nvidia},
+	{"/dev/kfd", "computing by a graphics processor of AMD: its driver in the kernel"},
+}
+
 // gives is what a device gives to a command; "" for a forbidden device.
 func (d *Device) gives() string {
 	for _, k := range deviceKinds {
-		if d.Driver == k.driver && d.Minor >= k.from && d.Minor <= k.to {
+		if ok, _ := path.Match(k.pattern, d.Path); ok {
 			return k.gives
 		}
 	}
