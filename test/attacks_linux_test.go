@@ -599,6 +599,8 @@ func ruleAttacks() []attack {
 			refused: `add "real/secret" to deny_paths`},
 		{name: "a pattern that finds a link and what it leads to", setup: data + "ln -s real/deep/x.pem link.pem", definition: `deny_paths = ["**/*.pem"]`, commands: read("real/deep/x.pem"),
 			allowed: "rm -f link.pem"},
+		{name: "a pattern that matches only behind a link", setup: data + "true", definition: `deny_paths = ["d*/deep/x.pem"]`, commands: read("real/deep/x.pem"),
+			refused: `could match behind the symlink`},
 		{name: ".env that is a link", setup: data + "ln -s real/secret .env", commands: read("real/secret"), refused: `add "real/secret" to deny_paths`},
 		{name: ".env that is a link to what deny_paths hides", setup: data + "ln -s real/secret .env", definition: `deny_paths = ["real/secret"]`, commands: read("real/secret"), allowed: "rm -f .env"},
 		{name: ".env that is a link to another", setup: data + "cp real/secret keys/.env.local && ln -s keys/.env.local .env", commands: read("keys2/.env.local keys/.env.local"),

@@ -84,20 +84,10 @@ func (s *Set) Next(st State, name string) State {
 	return next
 }
 
-// Dead reports whether nothing beneath can match.
-func (st State) Dead() bool {
-	for _, at := range st {
-		if at != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// CoveredBy reports whether every match from st also matches from other.
-func (st State) CoveredBy(other State) bool {
+// Covered reports whether what matches from st also matches from other, apart from exemptions.
+func (s *Set) Covered(st, other State) bool {
 	for i, at := range st {
-		if at&^other[i] != 0 {
+		if !s.patterns[i].except && at&^other[i] != 0 {
 			return false
 		}
 	}

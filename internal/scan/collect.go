@@ -5,7 +5,6 @@ package scan
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,13 +22,11 @@ type hidden struct {
 }
 
 // collect makes a Result from the remembered directories.
-func (w *walk) collect(root *node, roots []string) (*Result, error) {
-	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, visited: map[string]bool{}, out: &Result{}}
+func (w *walk) collect(root *node, roots []string) *Result {
+	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, out: &Result{}}
 	for _, n := range root.dirs {
 		c.root(n)
-		if err := c.gather(n, n.name); err != nil {
-			return nil, err
-		}
+		c.gather(n, n.name)
 	}
 	if len(c.files) > 0 {
 		c.known = make(map[string]bool, len(c.direct))
@@ -43,18 +40,17 @@ func (w *walk) collect(root *node, roots []string) (*Result, error) {
 		c.checkInodes()
 	}
 	c.out.order()
-	return c.out, nil
+	return c.out
 }
 
 type collection struct {
 	*walk
-	roots   []string
-	files   map[file]hidden // the hidden files
-	direct  []string        // names of files that match a pattern
-	known   map[string]bool // direct, as a set; nil before links
-	single  []string        // roots that are files and match no pattern
-	visited map[string]bool // directories entered by a link, with their states
-	out     *Result
+	roots  []string
+	files  map[file]hidden // the hidden files
+	direct []string        // names of files that match a pattern
+	known  map[string]bool // direct, as a set; nil before links
+	single []string        // roots that are files and match no pattern
+	out    *Result
 }
 
 // root reports a root that matches. It can be a file.
@@ -95,7 +91,7 @@ func (c *collection) add(f Found, dev uint64) {
 }
 
 // gather reports what n contains.
-func (c *collection) gather(n *node, path string) error {
+func (c *collection) gather(n *node, path string) {
 	for _, f := range n.found {
 		if f.Path == "" {
 			f.Path = path
@@ -110,84 +106,26 @@ func (c *collection) gather(n *node, path string) error {
 		}
 	}
 	for _, l := range n.links {
-		if err := c.follow(join(path, l.name), l.state); err != nil {
-			return err
+		if at := join(path, l.name); c.leads(at, l.state) {
+			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Leads, Symlink: true, Pattern: -1})
 		}
 	}
 	for _, child := range n.dirs {
-		if err := c.gather(child, join(path, child.name)); err != nil {
-			return err
-		}
+		c.gather(child, join(path, child.name))
 	}
-	return nil
 }
 
-// follow follows a symlink if a pattern can match behind it.
-func (c *collection) follow(path string, state glob.State) error {
+// leads reports whether a pattern can match behind a symlink, and not at the path that it leads to.
+func (c *collection) leads(path string, state glob.State) bool {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil || !paths.InsideAny(c.roots, target) {
-		return nil // leads nowhere, or where nobody can look
+		return false // it leads nowhere, or where nobody can look
 	}
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
-		return nil
+		return false
 	}
-	if lies, hide := stateAt(c.query.Set, target); hide > 0 || state.CoveredBy(lies) {
-		return nil // the scan finds it at its own path
-	}
-	return c.through(target, state)
-}
-
-// through searches a directory behind a link, in the given state. It enters each pair of directory
-// and state once, so links in a circle come to an end.
-func (c *collection) through(dir string, state glob.State) error {
-	key := dir + "\x00" + stateKey(state)
-	if c.visited[key] || len(dir) > maxPath {
-		return nil
-	}
-	c.visited[key] = true
-	list, err := readDir(dir, c.now())
-	if err != nil {
-		return nil // the scan reports it at its own path
-	}
-	if c.names.Add(int64(len(list.entries))) > c.limit {
-		return c.tooLarge(dir)
-	}
-	for _, e := range list.entries {
-		at := join(dir, e.name)
-		m := c.query.Set.Match(state, e.name)
-		pattern := m.Any
-		if e.kind == directory || e.kind == symlink && leadsToDir(at) {
-			pattern = m.Dir
-		}
-		if pattern >= 0 {
-			c.add(reported(at, e, Matched, pattern), list.id.dev)
-			continue
-		}
-		next := c.query.Set.Next(state, e.name)
-		switch {
-		case next.Dead():
-		case e.kind == directory:
-			if err := c.through(at, next); err != nil {
-				return err
-			}
-		case e.kind == symlink:
-			if err := c.follow(at, next); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func stateKey(state glob.State) string {
-	var b strings.Builder
-	for _, at := range state {
-		for ; at != 0; at >>= 6 {
-			b.WriteByte(byte(at&63) + '0')
-		}
-		b.WriteByte('.')
-	}
-	return b.String()
+	lies, hide := stateAt(c.query.Set, target)
+	return hide == 0 && !c.query.Set.Covered(state, lies)
 }
 
 // links reports other names of hidden files.

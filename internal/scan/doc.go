@@ -20,7 +20,7 @@
 //     during the read or just after it, or if its time is in the future.
 //   - Nobody has set the clock since. If the lead of the wall clock over the time that the machine
 //     ran has changed, the Scanner forgets everything.
-//   - Nothing in the answer depends on another place. Each scan looks at the targets of symlinks.
+//   - Nothing in the answer depends on another place. Each scan looks where symlinks lead.
 //
 // Another directory at the same path has another device, inode or change time.
 //
@@ -29,7 +29,7 @@
 // A scan may or may not see names that change while it runs. A tree with more than maxEntries names
 // is an error; a scan never returns a part. It reports a directory that it cannot read, one more
 // than MaxDepth directories deep, and one with too long a path. It reports symlinks that match, and
-// follows a symlink to another directory of the scanned trees if a pattern can match behind it. It
-// finds hard links by the inode numbers that directories give. Some layered file systems invent
-// these numbers: see Result.Blind.
+// those to another directory of the scanned trees behind which a pattern could match. It follows
+// none. It finds hard links by the inode numbers that directories give. Some layered file systems
+// invent these numbers: see Result.Blind.
 package scan

@@ -164,7 +164,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == symlink && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
-			if next := w.query.Set.Next(n.state, e.name); !next.Dead() && !next.CoveredBy(w.query.Set.Start()) {
+			if next := w.query.Set.Next(n.state, e.name); !w.query.Set.Covered(next, w.query.Set.Start()) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == socket && w.query.Sockets && n.hide == 0:

@@ -26,6 +26,7 @@ const (
 	Unsearched                    // a directory that cannot be read
 	TooDeep                       // a directory that is too deep, or has too long a path, to be searched
 	OfWorktree                    // a directory that git takes for the git directory of a worktree
+	Leads                         // a symlink to a directory of the trees, if a pattern can match only behind it
 )
 
 // Found is one path in a result.

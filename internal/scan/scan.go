@@ -99,12 +99,8 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	if t.result != nil && !w.changed.Load() && !w.followed.Load() {
 		return t.result, nil
 	}
-	result, err := w.collect(t.root, roots)
-	if err != nil {
-		return nil, err
-	}
-	t.result = result
-	return result, nil
+	t.result = w.collect(t.root, roots)
+	return t.result, nil
 }
 
 // tree returns the remembered state of some roots.
