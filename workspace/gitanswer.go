@@ -25,7 +25,6 @@ const (
 	gitSettling     = 2 * time.Second // the coarsest clock of a file system
 	maxIncludes     = 64              // included files of a configuration
 	maxIncludeDepth = 10              // as in git
-	maxExpanded     = 8               // paths that need git to expand them
 )
 
 // An answer is all that git says about a repository to one user, with the files that it depends on.
@@ -194,12 +193,11 @@ type question struct {
 	top    string
 	layout GitLayout
 
-	read     int      // bytes of included files
-	expanded int      // paths that git had to expand
-	fixed    []string // directories that no command can replace, for tidy
-	bases    []string // possible bases of relative paths; the top is the first
-	hooks    []string // directories of hooks
-	words    int      // words with a slash in commands
+	read  int      // bytes of included files
+	fixed []string // directories that no command can replace, for tidy
+	bases []string // possible bases of relative paths; the top is the first
+	hooks []string // directories of hooks
+	words int      // words with a slash in commands
 }
 
 // gather asks git. It follows includes itself, also those whose condition is not true now, because
@@ -231,7 +229,7 @@ func (q *question) gather() {
 	if q.hasIncludes {
 		holding, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
 	}
-	q.controls.Settings = settingsOf(q.git, q.expand, holding)
+	q.controls.Settings = settingsOf(q.git, holding)
 	if q.layout.GitDir != "" {
 		q.obey()
 	}
@@ -247,19 +245,9 @@ func (q *question) list(includes string) (settings []setting) {
 	return settings
 }
 
-// expand expands a path as git does.
-func (q *question) expand(v string) (string, error) {
-	if v != "" && (v[0] == '%' || v[0] == '~' && len(v) > 1 && v[1] != '/') {
-		if q.expanded++; q.expanded > maxExpanded {
-			return "", fmt.Errorf("git: more than %d paths begin with ~user or %%(prefix): %w", maxExpanded, ErrGitLayout)
-		}
-	}
-	return q.git.path(q.ctx, v)
-}
-
-// path is expand for a path of git's; "" after an error.
+// path is gitRunner.path; "" after an error.
 func (q *question) path(v string) string {
-	p, err := q.expand(v)
+	p, err := q.git.path(v)
 	q.fail(err)
 	return p
 }

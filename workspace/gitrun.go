@@ -242,18 +242,14 @@ func parseSettings(data []byte, fields int) (list []setting, err error) {
 	return list, nil
 }
 
-// path expands a path as git does. Only ~ is simple.
-func (g *gitRunner) path(ctx context.Context, v string) (string, error) {
+// path expands a path as git does, but no home of another user and no directory of git's own.
+func (g *gitRunner) path(v string) (string, error) {
 	v = strings.TrimPrefix(v, ":(optional)")
 	switch {
-	case v == "~" || strings.HasPrefix(v, "~/"):
-		if g.home == "" {
-			return "", fmt.Errorf("git: %.300q needs a home directory, which is not known: %w", v, ErrGitLayout)
-		}
+	case (v == "~" || strings.HasPrefix(v, "~/")) && g.home != "":
 		return g.home + v[1:], nil
 	case strings.HasPrefix(v, "~"), strings.HasPrefix(v, "%(prefix)/"):
-		out, err := g.config(ctx, GitLayout{}, nil, "--type=path", "-z", "--default", v, "--get", "sbxhost.path")
-		return strings.TrimSuffix(string(out), "\x00"), err
+		return "", fmt.Errorf("git: %.300q leads to a home, or to git's own directory, that is not known; write it as an absolute path: %w", v, ErrGitLayout)
 	}
 	return v, nil
 }

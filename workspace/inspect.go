@@ -254,10 +254,9 @@ func (p Pending) Add(l GitLayout) {
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml"} {
 		p.add(join(l.CommonDir, name))
 	}
-	if packed := join(l.CommonDir, "packed-refs"); p[packed].Look == "" {
-		if look := packedReplacements(packed); look != "" {
-			p[packed] = Operation{Look: look}
-		}
+	packed := join(l.CommonDir, "packed-refs")
+	if data, err := readSmall(packed, maxIndex); err != nil || bytes.Contains(data, []byte(" refs/replace/")) {
+		p.add(packed) // git may read another object in the place of one
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
@@ -270,31 +269,6 @@ func (p Pending) Add(l GitLayout) {
 			}
 		}
 	}
-}
-
-// packedReplacements is the look of the refs in packed-refs by which git reads another object in the
-// place of one.
-func packedReplacements(path string) string {
-	data, err := readSmall(path, maxIndex)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	} else if err != nil {
-		return err.Error()
-	}
-	var lines []byte
-	for name := []byte(" refs/replace/"); ; {
-		i := bytes.Index(data, name)
-		if i < 0 {
-			break
-		}
-		start, line := bytes.LastIndexByte(data[:i], '\n')+1, []byte(nil)
-		line, data, _ = bytes.Cut(data[start:], []byte("\n")) // once, also if the line has the name often
-		lines = append(append(lines, line...), '\n')
-	}
-	if lines == nil {
-		return ""
-	}
-	return digest(string(lines))
 }
 
 // add adds a path, but no directory without entries: git replace -d leaves refs/replace.

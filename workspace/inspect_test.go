@@ -329,19 +329,3 @@ func TestIndexesTogether(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
-
-// A command can write the name often in one line. A look at each in turn would take minutes.
-func TestPackedReplacementsOfOneLine(t *testing.T) {
-	path := t.TempDir() + "/packed-refs"
-	look := func(text string) string {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return packedReplacements(path)
-	}
-	line := strings.Repeat(" refs/replace/a", 1<<18) + "\n"
-	one, two := look("# pack-refs\n"+line+"1 refs/heads/a\n"), look("1 refs/heads/b\n"+line+line)
-	if one == "" || one != look(line) || two == "" || one == two || look("1 refs/heads/a\n") != "" {
-		t.Errorf("%q, %q", one, two)
-	}
-}

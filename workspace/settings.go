@@ -50,7 +50,7 @@ func (s *setting) passes() bool {
 const maxSettings = 64 << 10
 
 // settingsOf returns one user's settings, of those that are in force for a repository.
-func settingsOf(g *gitRunner, expand func(string) (string, error), holding []setting) (out Settings) {
+func settingsOf(g *gitRunner, holding []setting) (out Settings) {
 	var config strings.Builder
 	excludes := g.xdg("ignore")
 	for _, s := range holding {
@@ -59,7 +59,7 @@ func settingsOf(g *gitRunner, expand func(string) (string, error), holding []set
 		case s.key == "commit.gpgsign": // with the repository's own setting, git fails inside
 			out.Signs = users && !slices.Contains([]string{"false", "0", "no", "off"}, strings.ToLower(s.value))
 		case users && s.key == "core.excludesfile":
-			if p, err := expand(s.value); err == nil {
+			if p, err := g.path(s.value); err == nil {
 				excludes = p
 			}
 		}

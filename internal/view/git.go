@@ -459,19 +459,9 @@ func ObeyedNames() []string {
 // behindLinks protects, in the same way as like, what git obeys elsewhere through links of a git
 // directory that is protected as a whole.
 func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
-	add := func(p string, hold *Hold) {
-		if len(v.facts.Follow(p).Links) > 0 {
-			like.path, like.hold = p, hold
-			list = append(list, like)
-		}
-	}
 	for _, name := range ObeyedNames() {
-		add(path.Join(gitDir, name), gitHold(name))
-	}
-	if hooks := v.facts.Follow(path.Join(gitDir, "hooks")); hooks.Kind == Directory {
-		for _, link := range v.facts.LinksIn(hooks.End).Symlinks {
-			add(link, nil)
-		}
+		like.path, like.hold, like.leads = path.Join(gitDir, name), gitHold(name), true
+		list = append(list, like)
 	}
 	return list
 }

@@ -26,7 +26,9 @@ func (v *View) withLinksIn(list []protection) []protection {
 		links := v.facts.LinksIn(dir.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			to := v.locate(protection{path: link, why: p.why, leads: true})
+			like := p
+			like.path, like.hold, like.ignored = link, nil, false
+			to := v.locate(like)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {
 				continue
@@ -180,7 +182,7 @@ func (v *View) refuseHardLinks(list []protection, trees *scan.Result) error {
 	for _, p := range list {
 		way := v.facts.Follow(p.path)
 		linked := way.Kind == File && way.Names > 1
-		if way.Kind == Directory && p.leads {
+		if way.Kind == Directory && p.leads && path.Base(p.path) != "hooks" { // git reports those
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All
 		}
