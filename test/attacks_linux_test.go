@@ -536,6 +536,11 @@ func gitAttacks() []attack {
 				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json
 				git commit-tree -p HEAD -p $(git commit-tree -p HEAD -m i HEAD^{tree}) -m s $(git write-tree) >.git/MERGE_AUTOSTASH; rm $GIT_INDEX_FILE`},
 			act: commit + "; cat .vscode/tasks.json"},
+		{name: "a stash that git commit applies, where the index is split", setup: initial + "git update-index --split-index", reported: "an index in it is split", allowed: "git log",
+			commands: []string{`export GIT_INDEX_FILE=/tmp/stash.$$; git read-tree HEAD; b=$(echo the secret | git hash-object -w --stdin)
+				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json
+				git commit-tree -p HEAD -p $(git commit-tree -p HEAD -m i HEAD^{tree}) -m s $(git write-tree) >.git/MERGE_AUTOSTASH; rm $GIT_INDEX_FILE`},
+			act: commit + "; cat .vscode/tasks.json"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

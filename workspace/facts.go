@@ -49,6 +49,8 @@ type GitLayout struct {
 	// update rewrites core.worktree if it is set, even to the same value. Without it, git finds the
 	// work tree by the .git file there.
 	FixedContents map[string][]byte
+	// Split says that an index is split: other files, which may be any worktree's, have entries of it.
+	Split bool
 	// Lost are paths of worktrees that the repository lists, but that do not exist.
 	Lost []string
 }

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -314,13 +313,13 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 		if main := mainTop(common); !paths.InsideAny(commandDirs, main) {
 			l.configured(main, common)
 			l.present(common, worktreeState[:]...)
-			shared, _ := sharedIndexes(common)
-			l.Present = append(l.Present, shared...)
 		}
 	}
 	if err := l.worktrees(common, commandDirs); err != nil {
 		return GitLayout{}, err
 	}
+	dirs, _ := l.writableGitDirs()
+	l.Split = slices.ContainsFunc(append(dirs, l.modules()...), func(dir string) bool { return len(sharedIndexes(dir)) > 0 })
 	return l, nil
 }
 
@@ -333,20 +332,20 @@ var worktreeState = [...]string{
 	"info/sparse-checkout",
 }
 
-// sharedIndexes are the files that the index of a worktree uses with core.splitIndex. all says that
-// there are no others.
-func sharedIndexes(gitDir string) (shared []string, all bool) {
+// sharedIndexes are the files that the index of a worktree uses with core.splitIndex; the directory
+// itself, if it has too many entries to know.
+func sharedIndexes(gitDir string) (shared []string) {
 	entries, err := readDir(gitDir, 0, maxGitEntries)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sharedindex.") {
 			shared = append(shared, join(gitDir, e.Name()))
 		}
 	}
-	return shared[:min(len(shared), maxShared)], err == nil && len(shared) <= maxShared
+	if err != nil {
+		return []string{gitDir}
+	}
+	return shared
 }
-
-// maxShared bounds them: git removes those that were not used for two weeks.
-const maxShared = 32
 
 // mainTop is the main worktree of a common directory; the common directory itself in a bare
 // repository.
@@ -514,8 +513,8 @@ func (l GitLayout) WorkTrees(top string, left *int64) (dirs, submodules []string
 		}
 		return list
 	}
-	var links []string
-	err := readIndex(join(l.GitDir, "index"), l.CommonDir, left, func(_ string, i *gitindex.Index) { links = append(links, i.Links...) })
+	index, err := readIndex(join(l.GitDir, "index"), l.CommonDir, left)
+	links := index.Links
 	submodules = local(links)
 	for _, dir := range l.modules() {
 		p := coreWorktree(dir) // it may not exist, and git enters no submodule through a symlink

@@ -106,6 +106,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
 			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
 		OtherWorktrees: below(m+"/worktrees", "wt", "other", "gone"),
+		Split:          true,
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
@@ -113,7 +114,8 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		Writable: []string{m},
 		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, inOthers...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
-		Present:        below(m, "HEAD", "index", "sequencer", "sharedindex.12"),
+		Present:        below(m, "HEAD", "index", "sequencer"),
+		Split:          true,
 		OtherWorktrees: below(m+"/worktrees", "other", "near", "gone"),
 	}
 	wantLayout(t, base+"/wt", worktree)

@@ -234,7 +234,6 @@ type Pending map[string]Operation
 type Operation struct {
 	Look   string // of an index, with the configuration by which git reads it
 	Common string // of an index: the directory of that configuration
-	Many   bool   // its directory may have more shared indexes than are known
 }
 
 // Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
@@ -262,11 +261,11 @@ func (p Pending) Add(l GitLayout) {
 		for _, name := range gitindex.Unfinished {
 			p.add(join(dir, name))
 		}
-		shared, all := sharedIndexes(dir)
-		for _, path := range append(shared, join(dir, "index")) {
-			if look := Looks(path); look != "" || !all {
-				p[path] = Operation{look + config, l.CommonDir, !all}
-			}
+		for _, path := range sharedIndexes(dir) {
+			p.add(path)
+		}
+		if look := Looks(join(dir, "index")); look != "" {
+			p[join(dir, "index")] = Operation{look + config, l.CommonDir}
 		}
 	}
 }
@@ -306,14 +305,12 @@ const (
 func (p Pending) Misplaced(before Pending) (said []string) {
 	left := MaxIndexes
 	for path, now := range p {
-		if now.Common != "" && (now.Many || now != before[path]) {
-			err := readIndex(path, now.Common, &left, func(part string, i *gitindex.Index) {
-				if i.Misplaced != "" {
-					said = append(said, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", part, i.Misplaced))
-				}
-			})
+		if now.Common != "" && now != before[path] {
+			i, err := readIndex(path, now.Common, &left)
 			if err != nil {
 				said = append(said, fmt.Sprintf("git: %v", err))
+			} else if i.Misplaced != "" {
+				said = append(said, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
 			}
 		}
 	}
@@ -321,35 +318,27 @@ func (p Pending) Misplaced(before Pending) (said []string) {
 	return slices.Compact(said)
 }
 
-// readIndex calls see for an index and, if it is split, for the shared one. A missing one has no
-// entries. It takes what it reads from left. An error says that git may read the index in another
-// way.
-func readIndex(path, commonDir string, left *int64, see func(path string, i *gitindex.Index)) error {
+// readIndex reads an index. A missing one has no entries. It takes what it reads from left. An error
+// says that git may read the index in another way.
+func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error) {
 	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return i, err
 	}
-	for range 2 {
-		if *left < maxIndex {
-			return fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
-		}
-		data, err := readSmall(path, maxIndex)
-		*left -= int64(len(data))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		i, ok := gitindex.Read(data, gitindex.HashSize(string(config)))
-		if !ok {
-			return fmt.Errorf("%.300q is not understood", path)
-		}
-		if see(path, &i); i.Base == nil {
-			break
-		}
-		path = join(filepath.Dir(path), fmt.Sprintf("sharedindex.%x", i.Base))
+	if *left < maxIndex {
+		return i, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
 	}
-	return nil
+	data, err := readSmall(path, maxIndex)
+	if *left -= int64(len(data)); errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	} else if err != nil {
+		return i, err
+	}
+	i, ok := gitindex.Read(data, gitindex.HashSize(string(config)))
+	if !ok {
+		return i, fmt.Errorf("%.300q is not understood", path)
+	}
+	return i, nil
 }
 
 // modules are the git directories of submodules that commands can write, also of those that are not

@@ -317,7 +317,7 @@ func TestIndexesTogether(t *testing.T) {
 	dir := tempDir(t)
 	now := Pending{}
 	for i := range 6 {
-		path := fmt.Sprintf("%s/sharedindex.%d", dir, i)
+		path := fmt.Sprintf("%s/index.%d", dir, i)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxIndex)); err != nil {
 			t.Fatal(err)
 		}

@@ -72,18 +72,16 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 	return string(text), t, b, true
 }
 
-// follows reports whether each tree in a TREE extension is what the entries make, and whether there
-// is any: other entries of a split index are in another file.
-func follows(data, entries []byte, version, count uint32, size int) (trees, ok bool) {
+// follows reports whether each tree in a TREE extension is what the entries make.
+func follows(data, entries []byte, version, count uint32, size int) bool {
 	_, t, rest, ok := readCacheTree(data, size, 0)
 	if !ok || len(rest) > 0 {
-		return false, false
+		return false
 	}
-	trees = t.believed()
 	c := cursor{b: entries, version: version, size: size, left: int(count) + 1, dirs: minDirs + maxDirs*int(count)}
 	c.next()
 	_, _, ok = c.tree("", t)
-	return trees, ok && c.left == 0 && !t.believed()
+	return ok && c.left == 0 && !t.believed()
 }
 
 // A cursor goes through the entries of an index, which Read has read.

@@ -84,9 +84,6 @@ func TestCacheTree(t *testing.T) {
 			t.Errorf("%q is understood", to)
 		}
 	}
-	if _, ok := Read(index(t, made+"git update-index --split-index; git write-tree"), 20); ok {
-		t.Error("a split index with trees is understood")
-	}
 	// Git writes one description. Each one more, and each directory, costs a reader time.
 	plain := index(t, made)
 	at = bytes.LastIndex(plain, []byte("TREE"))

@@ -33,8 +33,6 @@ type Index struct {
 	Misplaced string
 	// Links are the entries for repositories: submodules, and others that were added.
 	Links []string
-	// Base is not nil if other entries are in another file: it is the hash in that file's name.
-	Base []byte
 }
 
 // Named reports whether git uses that name for an index, or for the shared part of one.
@@ -104,13 +102,10 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		if i.Misplaced == "" && misplaced(name) {
 			i.Misplaced = name
 		}
-		switch binary.BigEndian.Uint32(b[at+24:]) & 0xf000 {
-		case 0x4000: // of a sparse index: git reads the names in it from its objects
+		switch kind := binary.BigEndian.Uint32(b[at+24:]) & 0xf000; {
+		case name == "" || kind == 0x4000: // of a split or sparse index: git has the names elsewhere
 			return i, false
-		case 0xe000:
-			if name == "" { // it can replace any entry in the split-off file
-				return i, false
-			}
+		case kind == 0xe000:
 			i.Links = append(i.Links, name)
 		}
 		if starts = append(starts, at); shared > 0 {
@@ -124,7 +119,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
 		return i, false
 	}
-	trees, described := false, false
+	described := false
 	for at < len(b) { // extensions
 		if at+8 > len(b) {
 			return i, false
@@ -136,20 +131,17 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		}
 		data = data[:more]
 		switch {
-		case name == "link" && more < size, name == "IEOT" && !inStep(data, starts), name == "TREE" && described:
-			return i, false
+		case name == "link", name == "IEOT" && !inStep(data, starts):
+			return i, false // other entries of a split index are in another file
 		case name == "TREE":
-			described = true // git writes one, and each costs a walk through all entries
-			if trees, ok = follows(data, entries, version, count, size); !ok {
+			if described || !follows(data, entries, version, count, size) {
 				return i, false
 			}
-		case name == "link":
-			i.Base = data[:size]
+			described = true // git writes one, and each costs a walk through all entries
 		}
 		at += 8 + more
 	}
-	// The trees of a split index are of the entries in both files.
-	return i, i.Base == nil || !trees
+	return i, true
 }
 
 // inStep reports whether a table of offsets, by which git's threads read the entries, matches these
@@ -170,9 +162,6 @@ func inStep(table []byte, starts []int) bool {
 
 // misplaced reports whether git itself would refuse a file of that name in an index.
 func misplaced(name string) bool {
-	if name == "" { // split-off entries have no name of their own
-		return false
-	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(name, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
 			return true

@@ -16,7 +16,7 @@ func (c *Change) packedRefs() name { return name(strings.TrimSuffix(c.Path, c.gi
 // indexEntries returns an index's text about its files.
 func indexEntries(b []byte, hash int) (string, bool) {
 	i, ok := gitindex.Read(b, hash)
-	return i.Entries, ok && i.Base == nil
+	return i.Entries, ok
 }
 
 // isIndex reports whether a path in a git directory is the index of a repository, or a part of one.

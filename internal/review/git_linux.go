@@ -331,12 +331,6 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	}
 	hash := hashSize(c.Path, p.lower, p.upper)
 	index, ok := gitindex.Read(theirs, hash)
-	if ok && index.Base != nil { // a split index: its other part is beside it
-		var shared gitindex.Index
-		shared, ok = p.sharedIndex(path.Join(path.Dir(c.Path), fmt.Sprintf("sharedindex.%x", index.Base)), hash)
-		index.Misplaced = cmp.Or(index.Misplaced, shared.Misplaced)
-		index.Links = append(index.Links, shared.Links...)
-	}
 	switch {
 	case !ok:
 		c.Refused = "an index of git that is not understood"
@@ -367,18 +361,6 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 		c.Conflict = ""
 	}
 	return wanted != was && wanted != now, nil
-}
-
-// sharedIndex reads the shared part of a split index: the review's, or else the host's.
-func (p pair) sharedIndex(name string, hash int) (i gitindex.Index, ok bool) {
-	text, err := p.upper.read(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = p.lower.read(name)
-	}
-	if err != nil {
-		return i, errors.Is(err, fs.ErrNotExist) // then git does nothing
-	}
-	return gitindex.Read(text, hash)
 }
 
 // newSubmodule returns a gitlink that is new in an index, and that has a .git in the review or on

@@ -54,11 +54,12 @@ func (v *View) repository(dir string) Repository {
 	return v.facts.Repository(dir, v.writableSources)
 }
 
-// readOnlyGit reports whether the git directories of a repository are read-only. A git that waits for
+// readOnlyGit reports whether the git directories of a repository are read-only. Nobody knows what
+// commands could do by the parts of a split index. A git that waits for
 // the command acts on them before anybody can look at them: on lists of steps, links, MERGE_RR. Stubs of
 // those could confuse it.
 func (v *View) readOnlyGit(r *Repository) bool {
-	return !v.gitWritable && (r.AskError != nil || v.in.GitWaits)
+	return !v.gitWritable && (r.AskError != nil || r.Layout.Split || v.in.GitWaits)
 }
 
 // openSubmodules makes the repositories of submodules writable, in a read-only modules directory,
@@ -370,7 +371,11 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
 	if v.readOnlyGit(&r) {
-		const why = "git, which waits for this command and would act on changes"
+		why := "git, which waits for this command and would act on changes"
+		if r.Layout.Split {
+			why = "git, with a split index"
+			v.note("the git repository %q is read-only inside, because an index in it is split: run git update-index --no-split-index, and remove the files sharedindex.*", top)
+		}
 		for _, p := range append(slices.Clone(keep), dotGit) {
 			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
 				list = append(list, protection{path: p, why: why})
