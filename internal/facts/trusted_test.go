@@ -91,7 +91,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(tr.base+"/data", tr.home+"/.config/sbxhost")
-	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/.config/sbxhost\", which leads to yours") {
+	if _, err := r.resolve(t.Context(), "fast", home); err == nil || !strings.Contains(err.Error(), "/data\" (yours)") {
 		t.Errorf("where a configuration of one's own would be found: %v", err)
 	}
 }

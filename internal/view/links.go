@@ -157,7 +157,7 @@ func (v *View) refuseLink(p *located, link string) error {
 	}
 	hint := "remove the link, or let it lead to an existing file"
 	if p.way.Err == nil {
-		leads = fmt.Sprintf("which leads to %q", strings.TrimPrefix(p.path, v.root()+"/"))
+		leads = fmt.Sprintf("which leads to %q", p.way.End)
 		hint = fmt.Sprintf("name its target, %q, or replace the link by that", p.way.End)
 	}
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)

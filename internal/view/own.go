@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +16,9 @@ func (v *View) hostProtections() (list []protection) {
 		// Also if an entry shows only a part of one.
 		inPart := writable || way.Err == nil && v.writesIn(way.End)
 		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != OwnVetted}
+		if o.Kind != OwnProgram && o.Kind != OwnCommand && v.replaceable(&way) != "" { // the host checks the others
+			list = append(list, protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
+		}
 		switch o.Kind {
 		case OwnConfig, OwnVetted:
 			p.path, p.mustHold = o.Path, true
@@ -53,59 +55,12 @@ func (v *View) placeProtections(o *HostPath, dir string) (list []protection) {
 	for _, name := range o.Names {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
-		if by := v.writer(way.End); way.Err == nil && by != nil && by.Source != way.End && (o.Kind == OwnPlace || strings.HasPrefix(by.Why, "bind_paths")) {
-			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true})
+		by, place := v.writer(way.End), o.Kind == OwnPlace
+		if way.Err == nil && by != nil && by.Source != way.End && (place || strings.HasPrefix(by.Why, "bind_paths")) || place && v.replaceable(&way) != "" {
+			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: place})
 		}
 	}
 	return list
-}
-
-// checkTrusted refuses a definition that would let commands replace a symlink on the way to what
-// the host obeys or runs. An entry protects the target of a path, and cannot lie on a symlink on
-// the way.
-func (v *View) checkTrusted() error {
-	if v.in.Unisolated {
-		return nil
-	}
-	for _, o := range v.in.HostPaths {
-		if o.Kind == OwnProgram || o.Kind == OwnCommand {
-			continue // the host checks these before it runs them
-		}
-		dir, err := v.checkWay(o.Path, o.Description)
-		if err != nil {
-			return err
-		}
-		if dir == "" || v.writer(dir) == nil {
-			continue // the same applies to the names in it
-		}
-		for _, name := range o.Names {
-			if _, err := v.checkWay(path.Join(o.Path, name), o.Description); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkWay is checkTrusted for one path. It returns the path's target, or "" if it cannot be
-// followed.
-func (v *View) checkWay(spelled, what string) (end string, err error) {
-	way := v.facts.Follow(spelled)
-	for _, link := range way.Links {
-		by := v.writer(path.Dir(link))
-		if by == nil || v.inReserved(link) {
-			continue
-		}
-		hint := "take the symlink out of what commands can write"
-		if way.Err == nil {
-			hint += fmt.Sprintf(", or name what it leads to: %q", way.End)
-		}
-		return "", invalidf(by.Why, hint, "commands could replace the symlink %q, which leads to %s", link, what)
-	}
-	if way.Err != nil {
-		return "", nil
-	}
-	return way.End, nil
 }
 
 // inReserved reports whether a path is protected as the host's own.

@@ -32,7 +32,7 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if in.Session.Home != "" && v.home() != "" {
 		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
-	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.checkPlanted, v.checkTrusted, v.giveUpNames, v.showSubstitutes, v.showAgent} {
+	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.checkPlanted, v.giveUpNames, v.showSubstitutes, v.showAgent} {
 		if err := step(); err != nil {
 			return nil, err
 		}
