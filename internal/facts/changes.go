@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +64,7 @@ type baseline struct {
 	Submodules       map[string]submodule
 	Open             []string             // repositories in which a command may change what git acts on
 	Actions          workspace.GitActions // what git acts on in those
-	HeadLogSize      int64                // math.MaxInt64 if no commit would be signed
+	HeadLogSize      int64                // of Resolved.headLog
 	Lost             []string             // paths of recorded worktrees that are missing
 	writable         []string             // where commands can write, to judge git's answers
 }
@@ -105,9 +104,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 			b.Unprotected = append(b.Unprotected, unprotected{Path: p, LookedUp: looks(p), Free: true})
 		}
 	}
-	if out.headLog == "" {
-		b.HeadLogSize = math.MaxInt64
-	} else if info, err := os.Lstat(out.headLog); err == nil {
+	if info, err := os.Lstat(out.headLog); err == nil {
 		b.HeadLogSize = info.Size()
 	}
 	if out.allOpen {
@@ -120,11 +117,6 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 // acts returns what git acts on in some repositories.
 func (m *Machine) acts(look *lookup, open []string) workspace.GitActions {
 	return m.Workspace.GitActions(look.ctx, look.layouts.of, open, m.Owner.gitUser())
-}
-
-// join returns the elements of both lists.
-func join(a, b []string) []string {
-	return slices.Concat(a, slices.DeleteFunc(slices.Clone(b), oneOf(a)))
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,4 +170,6 @@ func (out *Resolved) readMark(name, root string) error {
 }
 
 // userRepositories are the user's repositories, also those that a command has just taken from them.
-func (out *Resolved) userRepositories() []string { return join(out.GuardedRepositories, out.owned) }
+func (out *Resolved) userRepositories() []string {
+	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.owned), oneOf(out.GuardedRepositories)))
+}
