@@ -193,7 +193,7 @@ func TestServeIsStarted(t *testing.T) {
 	if got := sbxhost("serve", "-status"); got != "no server runs\n" {
 		t.Errorf("before: %q", got)
 	}
-	if got := sbx(s.dir+"/project", "", "-v", "--", "echo", "served"); got != "served\n" {
+	if got := sbx(s.dir+"/project", "exec 9>"+s.dir+"/lock", "-v", "--", "echo", "served"); got != "served\n" {
 		t.Errorf("the first: %q", got)
 	}
 	pid := servedBy(sbxhost("serve", "-status"))
@@ -206,6 +206,15 @@ func TestServeIsStarted(t *testing.T) {
 	for fd := range 3 {
 		if file, err := os.Readlink(fmt.Sprintf("/proc/%s/fd/%d", pid, fd)); err != nil || file != "/dev/null" {
 			t.Errorf("its descriptor %d: %q, %v", fd, file, err)
+		}
+	}
+	open, err := filepath.Glob("/proc/" + pid + "/fd/*")
+	if err != nil || len(open) < 3 {
+		t.Errorf("its descriptors: %q, %v", open, err)
+	}
+	for _, fd := range open {
+		if file, _ := os.Readlink(fd); file == s.dir+"/lock" {
+			t.Error("it keeps a lock of its first client's")
 		}
 	}
 	if session := statOf(t, pid, 6); session != pid {

@@ -68,6 +68,18 @@ func Servable() error {
 	return unix.Close(pidfd)
 }
 
+// closedInChild makes a child inherit none of the files that are open here: each entry is nil.
+func closedInChild() ([]*os.File, error) {
+	open, err := os.ReadDir("/proc/self/fd")
+	last := 2
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil {
+			last = max(last, fd)
+		}
+	}
+	return make([]*os.File, last-2), err
+}
+
 // Start starts a program as a server, and waits until it serves or says why it cannot. The server
 // belongs to no terminal, inherits no open file of this process, and outlives it.
 func Start(program *hostpath.Program, environ []string, args ...string) error {
@@ -79,7 +91,11 @@ func Start(program *hostpath.Program, environ []string, args ...string) error {
 	server := program.Command(context.Background(), append([]string{"serve"}, args...)...)
 	server.Env = append(server.Env, environ...)
 	server.Stderr, server.SysProcAttr = write, &syscall.SysProcAttr{Setsid: true}
-	err = server.Start()
+	// A lock or a pipe of the caller's would stay open for as long as the server runs. This process
+	// keeps them: it may become sbxhost exec.
+	if server.ExtraFiles, err = closedInChild(); err == nil {
+		err = server.Start()
+	}
 	write.Close()
 	if err != nil {
 		return err
