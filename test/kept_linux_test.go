@@ -2,6 +2,7 @@ package test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -234,6 +235,19 @@ func TestKeptStoppedKeeper(t *testing.T) {
 		} else if err != nil || try == 2 {
 			t.Fatalf("after %v: %q, %v", took, out, err)
 		}
+	}
+	if out, err := k.sbxhost("exec", "-session", "z", "--", "true").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	list := k.sbxhost("sessions", "list")
+	var stderr strings.Builder
+	list.Stderr = &stderr
+	out, err = list.Output()
+	if want := fmt.Sprintf("session \"s\": process %d: the server does not answer", k.keeper); list.ProcessState.ExitCode() != 125 || !strings.Contains(stderr.String(), want) {
+		t.Errorf("%v, want %q\n%s", err, want, &stderr)
+	}
+	if text := string(out); !strings.Contains(text, "\ns ") || !strings.Contains(text, "\nz ") {
+		t.Errorf("not all sessions are listed:\n%s", text)
 	}
 	if out, err := k.sbxhost("sessions", "rm", "s").CombinedOutput(); err != nil || !gone(k.background) {
 		t.Errorf("%v\n%s", err, out)

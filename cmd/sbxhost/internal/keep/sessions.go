@@ -46,13 +46,13 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 				return noSuchSession(name)
 			}
 		}
-		list := []listedSession{}
+		list, status := []listedSession{}, 0
 		for _, s := range found {
 			if fs.NArg() == 0 || slices.Contains(fs.Args(), s.Name) {
 				s.Users = append([]int{}, s.Users...)
 				one := listedSession{SessionInfo: s}
 				if err := one.ask(a, *verbose); err != nil {
-					return err
+					status = a.Fail(err)
 				}
 				list = append(list, one)
 			}
@@ -67,7 +67,10 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 				text += processesText(s.Name, s.Processes)
 			}
 		}
-		return a.Result(*asJSON, list, text)
+		if err := a.Result(*asJSON, list, text); err != nil {
+			return err
+		}
+		return cli.Exit(status)
 	}
 }
 
@@ -235,7 +238,9 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	var text string
 	if err == nil {
 		defer h.Close()
-		text, err = h.Session(serve.SessionPatience)
+		if text, err = h.Session(serve.SessionPatience); err != nil {
+			err = fmt.Errorf("process %d: %w", h.PID, err)
+		}
 	}
 	var holds heldSession
 	if err == nil && text != "" {
