@@ -10,10 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
+
+// rootPatience bounds how long New waits for one root. A dead network mount blocks stat for good; a
+// healthy one answers in milliseconds.
+const rootPatience = 5 * time.Second
 
 // Options declare a workspace. The zero value of every field except Root is the stricter choice.
 type Options struct {
@@ -95,7 +100,7 @@ func New(o Options) (*Workspace, error) {
 		list = append(list, RootDir{Field: "temp_alias", Declared: o.TempAlias, Writable: true})
 	}
 	for _, r := range list {
-		err := w.declare(&r)
+		err := withTimeout(rootPatience, func() error { return w.declare(&r) })
 		if err == nil && r.Field == "root" && o.Dir != "" {
 			r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 		}
@@ -121,6 +126,19 @@ func New(o Options) (*Workspace, error) {
 	}
 	w.uid, w.gid = st.Uid, st.Gid
 	return w, nil
+}
+
+// withTimeout runs f, and gives up after d. Nothing can interrupt a stat of a dead network mount, so
+// f's goroutine stays until the mount answers.
+func withTimeout(d time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(d):
+		return fmt.Errorf("no answer in %v; is it on a dead network mount?: %w", d, os.ErrDeadlineExceeded)
+	}
 }
 
 // declare resolves a declared root.

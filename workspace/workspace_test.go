@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestNewErrorsNameTheField(t *testing.T) {
@@ -93,6 +94,19 @@ func TestOwner(t *testing.T) {
 	u, g := mustNew(t, Options{Root: root}).Owner()
 	if u != uid || runtime.GOOS == "linux" && g != gid {
 		t.Errorf("got %d:%d, want %d:%d", u, g, uid, gid)
+	}
+}
+
+func TestRootGivesUp(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	err := withTimeout(time.Millisecond, func() error { <-release; return nil })
+	close(release)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := withTimeout(time.Hour, func() error { return fs.ErrPermission }); err != fs.ErrPermission {
+		t.Error(err)
 	}
 }
 
