@@ -126,7 +126,7 @@ func shortageHint(err error) string {
 	case syscall.ENOMEM, syscall.EAGAIN:
 		return "try again when less runs here, or raise the limits of memory and processes"
 	case syscall.ENOSPC, syscall.EDQUOT:
-		return "free space on that disk"
+		return "free space on that disk; if df -i shows no free inodes, remove files"
 	}
 	return ""
 }
