@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 GO      ?= go
 BIN     := bin
 ENGINES := native bwrap landlock seatbelt noop docker
-PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./cmd/sbxhost-init ./integrations/nomad/nomad-driver-sbxhost \
+PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-init ./integrations/nomad/nomad-driver-sbxhost \
 	$(foreach e,$(ENGINES),./plugins/$(e)/sbxhost-engine-$(e))
 # All is built in one way, so that each package is compiled once: for programs and for tests,
 # by root and, from a copy of the cache and in another directory, by an ordinary user. gRPC
@@ -15,7 +15,7 @@ PROGRAMS := ./cmd/sbxhost ./cmd/sbx ./cmd/sbxhost-mcp ./cmd/sbxhost-telemetry ./
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -tags=grpcnotrace -ldflags=-w
 MODULE  := github.com/sbxhost/sbxhost
 # Modules of their own that require this one. go.work has them and the examples.
-MODULES := cmd/sbxhost-mcp cmd/sbxhost-telemetry integrations/nomad plugins/docker
+MODULES := cmd/sbxhost-mcp integrations/nomad plugins/docker
 EXAMPLES := examples/engine-firejail
 # The tools' modules are not in go.work: what the tools require must not choose
 # versions for what is built here.
@@ -59,7 +59,7 @@ RACING   = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(TESTING) -race
 export SBXHOST_TEST_BIN := $(CURDIR)/$(BIN)/test
 programs:
 	@mkdir -p $(SBXHOST_TEST_BIN)
-	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(if $(SHORT),$(filter-out ./integrations/% %-telemetry,$(PROGRAMS)),$(PROGRAMS)) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
+	$(GO) build -o $(SBXHOST_TEST_BIN)/ $(if $(SHORT),$(filter-out ./integrations/%,$(PROGRAMS)),$(PROGRAMS)) ./shared/enginetest/testdata/probe $(wildcard ./docs/examples/*)
 
 # What a short run as root, or as an ordinary user, leaves out: tests, and packages.
 ROOT     := $(filter 0,$(shell id -u))
@@ -104,7 +104,7 @@ typecheck: CHECK = $(call TOOL,typecheck)
 typecheck: ## whether everything would compile for the other systems
 	GOOS=darwin GOARCH=arm64 $(CHECK) work
 	GOOS=linux GOARCH=arm64 $(CHECK) work
-	GOOS=windows GOARCH=amd64 $(CHECK) ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire ./internal/telemetry
+	GOOS=windows GOARCH=amd64 $(CHECK) ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire
 	GOOS=windows GOARCH=amd64 $(CHECK) -tests=false ./config ./host
 
 cross: ## vets and links everything for the other systems
@@ -114,7 +114,7 @@ cross: ## vets and links everything for the other systems
 	GOOS=darwin GOARCH=arm64 $(GO) build work
 	GOOS=darwin GOARCH=amd64 $(GO) build work
 	GOOS=windows GOARCH=amd64 $(GO) build ./config ./host
-	GOOS=windows GOARCH=amd64 $(GO) vet ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire ./internal/telemetry
+	GOOS=windows GOARCH=amd64 $(GO) vet ./internal/glob ./internal/paths ./shared/seccomp ./internal/wire
 
 staticcheck:
 	$(call TOOL,staticcheck) $(PACKAGES)

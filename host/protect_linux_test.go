@@ -286,7 +286,7 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 		o.Sandboxes["fast"] = d
 	})
 	script := "cd " + home + `; for p in bin/control` + programs + ` data/sbxhost-engine-x go/bin/sbxhost-engine-bwrap \
-		go/bin/sbxhost-engine-docker go/bin/sbxhost-init go/bin/sbxhost-telemetry config/sbxhost/config.hcl config/mine.hcl; do
+		go/bin/sbxhost-engine-docker go/bin/sbxhost-init config/sbxhost/config.hcl config/mine.hcl; do
 		(mkdir -p $(dirname $p); echo x >$p) 2>/dev/null && echo $p; (rmdir $p || mv $p $p.old) 2>/dev/null && echo removed $p; done; true`
 	for range 2 { // what holds a place is no program: the second starts like the first
 		out, err := h.Command(t.Context(), "fast", "sh", "-c", script).Output()

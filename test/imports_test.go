@@ -112,25 +112,22 @@ var rules = []rule{
 	{packages: "internal/source", others: []string{"github.com/hashicorp/hcl/v2", "github.com/mitchellh/go-wordwrap"}},
 	{packages: "config", ours: []string{"internal/source", "internal/egress", "host", "internal/launch", "internal/paths", "internal/env", "internal/view", "internal/policy", "shared", "internal/glob"}},
 	{packages: "internal/inforce", ours: []string{"internal/approvals", "config", "internal/source", "host", "internal/hostpath", "internal/launch", "internal/policy", "shared", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "internal/telemetry", others: []string{}},
 	{packages: "internal/serve", ours: []string{"internal/hostpath", "internal/frame", "internal/proc", "internal/wire"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"internal/hostpath", "internal/serve"}},
 	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "shared"}, others: []string{"golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/replace", ours: []string{"cmd/sbxhost/internal/cli", "internal/source", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "internal/approvals", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
-	{packages: "cmd/sbxhost/internal/trace", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "host", "internal/hostpath", "internal/telemetry"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/launch", "internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
-	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "internal/facts", "internal/session", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "cmd/sbxhost/internal/trace", "internal/audit", "internal/egress", "host", "internal/hostpath", "internal/policy", "internal/serve", "shared", "internal/frame", "internal/wire", "internal/telemetry"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "internal/facts", "internal/session", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "internal/audit", "internal/egress", "host", "internal/hostpath", "internal/policy", "internal/serve", "shared", "internal/frame", "internal/wire"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/keep", ours: []string{"internal/session", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "internal/inforce", "internal/serve", "shared", "internal/frame", "workspace"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/trace", "config", "host", "internal/stubs", "internal/view", "shared"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "config", "host", "internal/stubs", "internal/view", "shared"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "internal/approvals", "config", "internal/source", "internal/inforce"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "internal/inforce"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/engines", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "config", "host", "internal/launch", "internal/inforce", "shared", "internal/dial", "shared/enginetest"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/doctor", ours: []string{"internal/approvals", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/engines", "cmd/sbxhost/internal/setup", "host", "internal/hostpath", "shared", "internal/engine/cgroup", "shared/enginetest", "internal/engine/nsengine", "internal/engine/sandboxinit/confine"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "internal/source", "host", "shared", "shared/enginetest", "internal/inforce", "internal/proc", "internal/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
-	{packages: "cmd/sbxhost-telemetry", ours: []string{"internal/telemetry"}, others: []string{"go.opentelemetry.io/otel", "github.com/go-logr/logr"}},
 	{packages: "integrations/nomad/internal/driver", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "plugins/*", "shared", "internal/proc"}},
 	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad/internal/driver"}, others: []string{}},
 	{packages: "test", ours: []string{}},
@@ -152,7 +149,6 @@ var exclusive = map[string][]string{
 	module + "/shared/enginepb":       {"shared", "internal/dial", "shared/enginetest/internal/contract"},
 	"github.com/rogpeppe/go-internal": {"cmd/sbxhost/internal/prompt"}, // its diff; all else is for tests
 	"github.com/hashicorp/go-plugin":  {"test/bench/floor", "shared", "internal/dial", "internal/wire", "integrations/nomad/internal/driver"},
-	"go.opentelemetry.io/otel":        {"cmd/sbxhost-telemetry"},
 	"github.com/modelcontextprotocol": {"cmd/sbxhost-mcp"},
 	"github.com/moby":                 {"plugins/docker", "plugins/docker/internal/*", "internal/testing/dockerd"},
 }
@@ -206,7 +202,7 @@ func TestImportRules(t *testing.T) {
 					}
 				}
 			}
-			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "cmd/sbxhost-telemetry", "integrations/nomad/internal/driver", "plugins/docker", "plugins/*"} {
+			for _, must := range []string{"workspace", "shared", "host", "config", "cmd/sbxhost", "integrations/nomad/internal/driver", "plugins/docker", "plugins/*"} {
 				if !matched[must] {
 					t.Errorf("no package was held against the rule for %s: does go list see the tree?", must)
 				}

@@ -18,7 +18,7 @@ import (
 )
 
 // nested are the modules of this repository that require the one at its top.
-var nested = []string{"cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad", "plugins/docker"}
+var nested = []string{"cmd/sbxhost-mcp", "integrations/nomad", "plugins/docker"}
 
 // notOurs are modules that an embedder has in versions of its own choice. The
 // nested modules keep them from who imports only this one.
@@ -115,7 +115,7 @@ func TestGoInstall(t *testing.T) {
 	}
 	modcache := t.TempDir()
 	downloaded := filepath.Join(strings.TrimSpace(string(alone(t, "..", "env", "GOMODCACHE"))), "cache", "download")
-	for _, pkg := range []string{"cmd/sbxhost", "cmd/sbxhost-init", "cmd/sbxhost-mcp", "cmd/sbxhost-telemetry", "integrations/nomad/nomad-driver-sbxhost", "plugins/docker/sbxhost-engine-docker"} {
+	for _, pkg := range []string{"cmd/sbxhost", "cmd/sbxhost-init", "cmd/sbxhost-mcp", "integrations/nomad/nomad-driver-sbxhost", "plugins/docker/sbxhost-engine-docker"} {
 		// Nothing is built: that the source compiles is what all other tests hold.
 		cmd := exec.Command("go", "install", "-n", module+"/"+pkg+"@"+version)
 		cmd.Dir = t.TempDir()

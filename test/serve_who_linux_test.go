@@ -36,7 +36,6 @@ func TestServeWhom(t *testing.T) {
 		{"it could be confined", "exec setpriv --no-new-privs \"$0\" \"$@\"", nil, false},
 		{"SBX_SERVE=off", "export SBX_SERVE=off", nil, false},
 		{"a session", "", []string{"-session", "x"}, true},
-		{"telemetry", "export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", nil, false},
 	} {
 		served := false
 		for try := 0; try == 0 || try < 20 && c.served && !served; try++ { // see begun

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,7 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -274,32 +271,6 @@ func TestExitStatusOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	if got := cli.ExitStatus(errors.New("any")); got != cli.StatusFailed {
 		t.Errorf("status %d", got)
-	}
-}
-
-// An interrupt that comes when the command has ended, and before anybody waits for its
-// trace to be sent, ends that wait. Other signals do not.
-func TestInterruptBeforeTelemetryIsSent(t *testing.T) {
-	t.Parallel()
-	var stderr bytes.Buffer
-	s := &trace.Span{
-		App:     &cli.App{Stderr: &stderr, Environ: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=60000"}},
-		Process: exec.Command("sh", "-c", "exec sleep 120"),
-	}
-	var err error
-	if s.Stdin, err = s.Process.StdinPipe(); err == nil {
-		err = s.Process.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	signals := make(chan os.Signal, 2)
-	signals <- syscall.SIGWINCH
-	signals <- syscall.SIGINT
-	s.Over(signals)
-	s.End(host.Report{})
-	if !strings.Contains(stderr.String(), "telemetry: interrupt:") {
-		t.Errorf("it says %q", stderr.String())
 	}
 }
 

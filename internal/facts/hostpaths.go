@@ -46,7 +46,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.OwnProgram, p, program)
 	}
 	list = append(list, o.Records...)
-	programs := []string{"sbxhost-init", "sbxhost-telemetry"}
+	programs := []string{"sbxhost-init"}
 	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}

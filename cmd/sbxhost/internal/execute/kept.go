@@ -22,7 +22,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/internal/session"
-	"github.com/sbxhost/sbxhost/internal/telemetry"
 )
 
 // FullDelay is the time between two tries if something is in the way for a moment.
@@ -256,7 +255,6 @@ func (e *Execution) OwnProcess() string {
 		"a path is this process's own":                 ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
 		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
 		"SBXHOST_REATTACH_ENGINES is set":              e.Getenv("SBXHOST_REATTACH_ENGINES") != "",
-		"it is traced by telemetry":                    telemetry.Requested(e.Getenv),
 	} {
 		if own {
 			return why

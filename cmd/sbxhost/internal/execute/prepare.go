@@ -8,7 +8,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
@@ -18,7 +17,6 @@ type preparation struct {
 	setup  *setup.Setup
 	output *resultFile // of -result; nil until it is open
 	events *eventLog   // of -events; nil until it is open
-	span   *trace.Span
 	host   *UsedHost
 	cmd    *host.Cmd
 }
@@ -74,7 +72,6 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	if timeout > 0 && e.flags.Timeout == nil {
 		limit(timeout)
 	}
-	p.span = trace.Start(e.App, s.Sandbox, s.Options.Sandboxes[s.Sandbox].Engine, begin)
 	used, err := e.Remote.host(reading, e.App, s)
 	if err != nil {
 		return err
@@ -84,7 +81,6 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
-	p.span.Pass(cmd)
 	if e.Remote != nil && e.Remote.AdaptTo != nil {
 		if err := e.Remote.AdaptTo(e.App, used.Host, cmd); err != nil {
 			used.Done()

@@ -33,7 +33,6 @@ func (e *Execution) RunAndReport() int {
 		}
 	}
 	e.report.Sandbox = e.sandboxName()
-	defer e.span.End(e.report) // last: whoever waits for the result has it then
 	if e.Remote.leaves() {
 		if err != nil && e.Remote.Why == "" {
 			e.Remote.Why = err.Error()
@@ -73,9 +72,7 @@ func (e *Execution) run() (status int, err error) {
 	signals, notified := e.Remote.notify()
 	defer func() {
 		<-notified
-		if e.span == nil {
-			signal.Stop(signals)
-		}
+		signal.Stop(signals)
 	}()
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,13 +127,9 @@ func (e *Execution) run() (status int, err error) {
 	if e.Remote.leaves() {
 		return 0, err
 	}
-	// The rest may take a while, and nothing is lost if this process ends, unless it must still
-	// send the trace. Each signal that is given up wakes a thread of the runtime and waits for it.
-	if e.span != nil {
-		e.span.Over(signals)
-	} else {
-		go signal.Stop(signals)
-	}
+	// The rest may take a while, and nothing is lost if this process ends. Each signal that is given
+	// up wakes a thread of the runtime and waits for it.
+	go signal.Stop(signals)
 	e.printChanges()
 	e.printFindings(begin)
 	e.printReview()

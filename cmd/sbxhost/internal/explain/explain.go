@@ -8,11 +8,9 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/trace"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/stubs"
@@ -84,9 +82,6 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 		return s, nil, err
 	}
 	defer h.Close()
-	if traced, err := trace.New(a, s.Sandbox, "", time.Time{}); err == nil {
-		traced.Pass(cmd) // the variables, for their names
-	}
 	e, err := cmd.Explain()
 	if err != nil {
 		return s, nil, err
