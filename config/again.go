@@ -15,7 +15,7 @@ type variable struct {
 
 // recorded returns an input that records what is used of it.
 func (u *uses) recorded(in EvalInput) EvalInput {
-	lookupEnv, root, engines := in.LookupEnv, in.Root, in.Engines
+	lookupEnv, root := in.LookupEnv, in.Root
 	if lookupEnv != nil {
 		in.LookupEnv = func(name string) (string, bool) {
 			value, set := lookupEnv(name)
@@ -25,9 +25,6 @@ func (u *uses) recorded(in EvalInput) EvalInput {
 	}
 	if root != nil {
 		in.Root = func() (string, error) { u.other = true; return root() }
-	}
-	if engines != nil {
-		in.Engines = func() []string { u.other = true; return engines() }
 	}
 	return in
 }

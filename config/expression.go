@@ -25,9 +25,6 @@ type EvalInput struct {
 	Root func() (string, error)
 	// OS and Arch are platform.os and platform.arch, with Go's names.
 	OS, Arch string
-	// Engines returns the engines that are neither built in nor declared in the file. Only a
-	// sandbox with an unknown engine calls it; nil means none.
-	Engines func() []string
 }
 
 // InputFor returns the EvalInput of this machine for a user's environment and current directory.

@@ -102,7 +102,7 @@ func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 }
 
 func (f *File) decoder() *decoder {
-	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home, installed: f.eval.input.Engines,
+	return &decoder{eval: f.eval.value, unset: f.eval.unset, dir: f.dir, home: f.eval.input.Home,
 		setRoot: func(path string) { f.eval.root = path }}
 }
 

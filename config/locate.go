@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -221,4 +222,16 @@ func sentence(e *shared.Error) string {
 		return fmt.Sprintf("%s. %s.", text, upperFirst(e.Hint))
 	}
 	return text + "."
+}
+
+func (f *File) labeledBlock(kind, name string) *hclsyntax.Block {
+	if f.body == nil {
+		return nil
+	}
+	for _, b := range f.body.Blocks {
+		if b.Type == kind && len(b.Labels) == 1 && b.Labels[0] == name {
+			return b
+		}
+	}
+	return nil
 }

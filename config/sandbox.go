@@ -43,7 +43,7 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	return def, config
 }
 
-// knownEngines are the allowed values of engine, without installed ones.
+// knownEngines are the allowed values of engine.
 func (d *decoder) knownEngines() []string {
 	if d.embedded && d.engines != nil {
 		return append([]string{"auto"}, d.engines...)
@@ -61,12 +61,6 @@ func (d *decoder) engine(it item) string {
 	known := d.knownEngines()
 	if slices.Contains(known, name) {
 		return name
-	}
-	if d.installed != nil {
-		known = append(known, d.installed()...)
-		if slices.Contains(known, name) {
-			return name
-		}
 	}
 	detail := fmt.Sprintf("There is no engine %q.", s)
 	if it.hidden {

@@ -21,10 +21,8 @@ type decoder struct {
 	engines []string // names of the engine blocks, or from the embedding program
 	// embedded means that the sandbox is in another program's file, without our other blocks.
 	embedded bool
-	// installed returns names of further engines; nil means none.
-	installed func() []string
-	setRoot   func(path string) // receives workspace.root if the file sets it
-	defined   *File             // has the sandboxes so far
+	setRoot  func(path string) // receives workspace.root if the file sets it
+	defined  *File             // has the sandboxes so far
 	// credentialNames are the names of credential blocks; placeholders replace their variables.
 	credentialNames []string
 	placeholders    *evaluator

@@ -3,16 +3,13 @@ package host_test
 import (
 	"errors"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -186,57 +183,3 @@ func TestNoDeclaredEngineIsPlanted(t *testing.T) {
 }
 
 // A host attaches to what this user has started, and to nothing that somebody else
-// has put in its place since.
-func TestReattachOnlyToOnesOwn(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("/tmp", "reattach") // short: a socket's path has a hundred bytes
-	must(t, err, os.Chmod(dir, 0o755))
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	must(t, os.Mkdir(dir+"/d", 0o700))
-	socket := dir + "/d/socket"
-	calls, err := net.Listen("unix", socket)
-	must(t, err)
-	t.Cleanup(func() { calls.Close() })
-	l, err := net.Listen("unix", wire.Reattach{Socket: socket}.ChannelSocket())
-	must(t, err)
-	t.Cleanup(func() { l.Close() })
-	accepted := make(chan struct{})
-	go func() {
-		if conn, err := l.Accept(); err == nil {
-			conn.Close()
-			calls.Close()
-			close(accepted)
-		}
-	}()
-	check := func(at, want string) {
-		t.Helper()
-		h, err := host.New(t.Context(), host.Options{EnginesOnly: true, Reattach: map[string]wire.Reattach{"x": {Protocol: 1, Socket: at}}})
-		must(t, err)
-		defer h.Close()
-		if _, err := h.EngineInfo(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", at, err, want)
-		}
-	}
-	check(dir+"/none", "no engine listens there")
-	must(t, os.WriteFile(dir+"/file", nil, 0o600))
-	check(dir+"/file", "no engine listens there")
-	must(t, os.Chmod(dir+"/d", 0o777))
-	check(socket, "chmod go-w")
-	must(t, os.Chmod(dir+"/d", 0o700))
-	if os.Getuid() == 0 {
-		must(t, os.Chown(socket, 65534, 65534))
-		check(socket, "belongs to another user")
-		must(t, os.Chown(socket, 0, 0))
-	}
-	select {
-	case <-accepted:
-		t.Fatal("it has connected to what it refused")
-	default:
-	}
-	check(socket, "start the engine with -debug again")
-	select { // the control: it is attached to if nothing speaks against it
-	case <-accepted:
-	case <-time.After(time.Minute):
-		t.Error("it has not connected to what it should")
-	}
-}

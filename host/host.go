@@ -58,15 +58,11 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.caller = callerOf(&o)
 	h.prepare()
-	var err error
-	h.engines, err = launch.New(launch.Options{
-		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Reattach: o.Reattach, Inject: o.Inject,
+	h.engines = launch.New(launch.Options{
+		Builtins: o.Builtins, Dir: o.EngineDir, Declared: o.Engines, Inject: o.Inject,
 		Home: h.caller.Home, LookupEnv: h.caller.LookupEnv, OneShot: o.OneShot && o.Session.OneShot, Usage: o.Usage, StartTimeout: o.StartTimeout, Logger: h.logger,
 		WritableDir: h.writableDir,
 	})
-	if err != nil {
-		return nil, err
-	}
 	if !o.EnginesOnly {
 		if err := h.validate(); err != nil {
 			return nil, err

@@ -41,9 +41,6 @@ type Options struct {
 	// Engines are other engines, by name. An entry with a built-in engine's name replaces it. The
 	// Host refuses an executable that commands could write.
 	Engines map[string]EngineSource
-	// Reattach are engines that already run, started with -debug, by name. They replace other
-	// engines of the same name, except injected ones. See wire.ReattachEnv.
-	Reattach map[string]wire.Reattach
 	// Inject are engines that run in this process, by name, before all others: for tests, and for
 	// programs with their own engines. One that needs the init finds it only if main called
 	// ServeBuiltin or sandboxinit.Hook.

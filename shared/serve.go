@@ -40,8 +40,7 @@ const shutdownTime = 10 * time.Second
 // it has killed all commands.
 //
 // Without a host, the process prints its purpose and exits with status 1. With the argument
-// describe it prints its [Info] as JSON, with -version its version. With -debug it serves until an
-// interrupt, for a host with the variable SBXHOST_REATTACH_ENGINES.
+// describe it prints its [Info] as JSON, with -version its version.
 //
 // Serve logs to stderr, one JSON object a line, as go-plugin's hosts expect. An engine's author
 // logs with package log: a text that begins with [DEBUG], [WARN] or [ERROR] has that level, all
@@ -170,17 +169,11 @@ func introduce(engine Engine, args []string, stdout, stderr io.Writer) int {
 				return 1
 			}
 			return print(string(text))
-		case "debug":
-			if err := serveDebug(engine, stderr); err != nil {
-				fmt.Fprintln(stderr, err)
-				return 1
-			}
-			return 0
 		}
 	}
 	fmt.Fprintf(stderr, "This is the sandbox engine %q: %s.\n"+
 		"It is started by a program that runs commands in sandboxes, and does nothing by itself.\n"+
-		"Try the argument describe, -version or -debug.\n", info.Name, info.Doc)
+		"Try the argument describe or -version.\n", info.Name, info.Doc)
 	return 1
 }
 

@@ -62,8 +62,7 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	caller := &inforce.Caller{Dir: inforce.WorkingDir(), Environ: os.Environ(), Builtins: builtins,
-		Warn: func(message string) { fmt.Fprintf(stderr, "sbxhost-mcp: %s\n", message) }}
+	caller := &inforce.Caller{Dir: inforce.WorkingDir(), Environ: os.Environ(), Builtins: builtins}
 	p, err := newPolicy(ctx, caller, *explicit, stderr)
 	if err != nil {
 		explainFailure(stderr, err)

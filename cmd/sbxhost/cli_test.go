@@ -399,7 +399,6 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"sbxhost ":                      "approvals doctor engines exec explain fmt init review serve sessions shell trust validate",
 		"sbxhost e":                     "engines exec explain",
-		"sbxhost engines p":             "pin",
 		"sbxhost -v":                    "-version",
 		"sbxhost exec -no":              "-no-sandbox",
 		"sbxhost exec -network=":        "false true",

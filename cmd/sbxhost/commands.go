@@ -62,7 +62,6 @@ func commands() []command {
 		{name: "approvals revoke", nargs: -1, args: approvalID, define: consent.Revoke},
 		{name: "doctor", nargs: -1, args: engineName, define: doctor.Command},
 		{name: "engines"},
-		{name: "engines pin", nargs: -1, define: engines.Pin},
 		{name: "engines test", nargs: 1, args: engineName, define: engines.Test},
 		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: execute.Exec},
 		{name: "explain", foreign: true, nargs: -1, args: anyFile, define: explain.Command},

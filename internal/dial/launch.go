@@ -234,22 +234,3 @@ func (l *Process) Kill() {
 	}
 	os.RemoveAll(l.dir)
 }
-
-// Attach connects to an engine that was started with -debug. The engine outlives the connection,
-// which the caller closes; its open sandboxes do not. The error is ErrEngineLost if there is none.
-func Attach(ctx context.Context, r wire.Reattach) (engine shared.Engine, disconnect func(), err error) {
-	socket, err := (&net.Dialer{}).DialContext(ctx, "unix", r.ChannelSocket())
-	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrEngineLost, Message: err.Error()}
-	}
-	channel := newChannel(socket.(*net.UnixConn))
-	conn, err := connectTo(r.Socket, callToken(r.Token))
-	if err != nil {
-		channel.Close()
-		return nil, nil, err
-	}
-	return New(conn, channel), func() {
-		conn.Close()
-		channel.Close()
-	}, nil
-}

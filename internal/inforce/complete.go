@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,31 +15,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/policy"
-	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
 // EvalInput returns the values that expressions of a file can use.
 func (c *Caller) EvalInput() config.EvalInput {
-	input := config.InputFor(c.LookupEnv, c.Dir)
-	input.Engines = func() []string {
-		attached, _ := wire.ParseReattach(c.Getenv(wire.ReattachEnv)) // Complete reports the error
-		return slices.Sorted(maps.Keys(attached))
-	}
-	return input
+	return config.InputFor(c.LookupEnv, c.Dir)
 }
 
 // Complete sets the options that do not come from a file.
 func (c *Caller) Complete(o *host.Options) (err error) {
 	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
-	if o.Reattach, err = wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Reattach)) {
-		if c.Warn != nil {
-			c.Warn(fmt.Sprintf("WARNING: %s: engine %q is process %d, which sbxhost has not started or checked: it decides alone what is isolated", wire.ReattachEnv, name, o.Reattach[name].PID))
-		}
-	}
 	if err := c.completePolicy(o); err != nil {
 		return err
 	}
@@ -152,6 +137,5 @@ func (c *Caller) KnownOptions(o host.Options, sandbox string) (shared.OptionSche
 
 // engines are those of a configuration, for questions and not to start.
 func (c *Caller) engines(o host.Options) *launch.Engines {
-	engines, _ := launch.New(launch.Options{Builtins: c.Builtins, Declared: o.Engines, Inject: c.Inject}) // no other option can cause an error
-	return engines
+	return launch.New(launch.Options{Builtins: c.Builtins, Declared: o.Engines, Inject: c.Inject})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
-	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -27,9 +26,8 @@ type Caller struct {
 	Environ  []string
 	Builtins host.Builtins
 	Inject   map[string]shared.Engine // engines that take precedence over all others
-	// Warn gets messages for the user. OnForeignConfig gets the path of another tool's
-	// configuration that is not used. Both may be nil.
-	Warn, OnForeignConfig func(string)
+	// OnForeignConfig gets the path of another tool's configuration that is not used. It may be nil.
+	OnForeignConfig func(string)
 	// Trust asks the user to trust a configuration in the workspace. Load refuses the configuration
 	// unless the answer is true; an error replaces the refusal. Nil refuses.
 	Trust func(context.Context, *Untrusted) (bool, error)
@@ -184,9 +182,6 @@ func (c *Caller) Read(explicit string) (*config.File, config.Origin, config.Diag
 func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	if c.Dir == "" {
 		return "", 0, errors.New("the current directory was removed")
-	}
-	if _, err := wire.ParseReattach(c.Getenv(wire.ReattachEnv)); err != nil {
-		return "", 0, err
 	}
 	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv, OnForeignConfig: c.OnForeignConfig})
 	if err == nil && origin == config.OriginWorkspace {

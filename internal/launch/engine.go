@@ -32,11 +32,10 @@ type Engine struct {
 	Info   shared.Info // its description of itself
 	Source string      // its origin, for people
 	// Program is the executable; nil for an engine that is part of this program, was installed with
-	// it, is injected, or was started by somebody else.
+	// it, or is injected.
 	Program *Program
 
-	process *dial.Process // nil for an injected or attached engine
-	detach  func()        // disconnects from one that somebody else started; nil for others
+	process *dial.Process // nil for an injected engine
 
 	hung atomic.Bool // it did not answer in time, and was killed
 }
@@ -79,9 +78,6 @@ func (e *Engine) Kill() {
 // stop ends the engine and what it has started. One that is asked to end cleans up after a start
 // that was given up, unless it hangs.
 func (e *Engine) stop() {
-	if e.detach != nil {
-		e.detach()
-	}
 	if e.process == nil {
 		return
 	}

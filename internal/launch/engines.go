@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/internal/dial"
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -23,7 +22,6 @@ type Options struct {
 	Builtins Builtins                 // this program serves them by executing itself
 	Dir      string                   // of programs that were installed with this one; empty means this program's
 	Declared map[string]Source        // other engines, by name; they replace built-in ones
-	Reattach map[string]wire.Reattach // running engines; they replace all except injected ones
 	Inject   map[string]shared.Engine // in this process; they replace all others
 
 	Home         string                      // the caller's, for sources that begin with ~/
@@ -77,15 +75,10 @@ type Engines struct {
 	processes
 }
 
-// New starts nothing. The error names the option.
-func New(o Options) (*Engines, error) {
-	for name := range o.Reattach {
-		if !paths.IsName(name) || IsAuto(name) || Name(name) != name {
-			return nil, fmt.Errorf("%s: %q is not the name of an engine; use the engine's own name", wire.ReattachEnv, name)
-		}
-	}
+// New starts nothing.
+func New(o Options) *Engines {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = dial.DefaultStartTimeout
 	}
-	return &Engines{o: o}, nil
+	return &Engines{o: o}
 }

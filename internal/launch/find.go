@@ -125,8 +125,7 @@ func (s *Engines) Info(name string) (shared.Info, bool) {
 func (s *Engines) knows(name string) bool {
 	_, builtin := s.o.Builtins.engines[name]
 	_, declared := s.o.Declared[name]
-	_, attached := s.o.Reattach[name]
-	return builtin || declared || s.Injected(name) || attached || s.o.Dir != ""
+	return builtin || declared || s.Injected(name) || s.o.Dir != ""
 }
 
 // Injected reports whether an engine runs in this process.
@@ -161,7 +160,6 @@ func (s *Engines) Names() []string {
 		slices.Collect(maps.Keys(s.o.Builtins.engines)),
 		slices.Collect(maps.Keys(s.o.Declared)),
 		slices.Collect(maps.Keys(s.o.Inject)),
-		slices.Collect(maps.Keys(s.o.Reattach)),
 	} {
 		for _, name := range list {
 			names[name] = true

@@ -127,9 +127,6 @@ func (s *Engines) start(ctx context.Context, name string) (_ *Engine, err error)
 		}
 		return e, nil
 	}
-	if at, ok := s.o.Reattach[name]; ok {
-		return s.reattach(ctx, name, at)
-	}
 	p, err := s.find(name)
 	if err != nil {
 		return nil, err

@@ -3,11 +3,7 @@
 // engines in other languages. Package shared has the engine's side, and package dial the host's.
 package wire
 
-import (
-	"encoding/json"
-	"fmt"
-	"path/filepath"
-)
+import ()
 
 // PluginName is go-plugin's name for an engine.
 const PluginName = "engine"
@@ -64,43 +60,3 @@ const MaxMessage = 64 << 20
 // MaxEvent is how much of one message of a command's call a host reads, in bytes. So an event
 // longer than MaxMessage, which the host drops, does not end the command.
 const MaxEvent = 4 * MaxMessage
-
-// ReattachEnv names the variable that makes a host use engines that somebody has started, usually
-// under a debugger, instead of its own: a JSON object of [Reattach] by engine name, as the engine's
-// -debug flag prints it.
-const ReattachEnv = "SBXHOST_REATTACH_ENGINES"
-
-// Reattach says how to reach an engine that was started with -debug. Anybody who knows it can ask
-// that engine for any sandbox.
-type Reattach struct {
-	Protocol uint   `json:"protocol"` // the engine's Handshake.ProtocolVersion
-	PID      int    `json:"pid"`      // for people
-	Socket   string `json:"socket"`   // absolute path
-	Token    string `json:"token"`    // the token that calls must send
-}
-
-// ChannelSocket returns the path of the socket on which such an engine takes channels. It is not
-// longer than the path of the other socket.
-func (r Reattach) ChannelSocket() string { return filepath.Join(filepath.Dir(r.Socket), "channel") }
-
-// ParseReattach reads the value of [ReattachEnv]. Empty text means no engine. The error names the
-// variable, and the engine whose value is wrong or whose protocol version differs.
-func ParseReattach(text string) (map[string]Reattach, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var engines map[string]Reattach
-	if err := json.Unmarshal([]byte(text), &engines); err != nil {
-		return nil, fmt.Errorf("%s: %w: it takes what an engine's -debug flag prints", ReattachEnv, err)
-	}
-	for name, r := range engines {
-		switch {
-		case !filepath.IsAbs(r.Socket):
-			return nil, fmt.Errorf("%s: engine %q: socket %q is not an absolute path", ReattachEnv, name, r.Socket)
-		case r.Protocol != Handshake.ProtocolVersion:
-			return nil, fmt.Errorf("%s: engine %q speaks protocol version %d, and this program version %d",
-				ReattachEnv, name, r.Protocol, Handshake.ProtocolVersion)
-		}
-	}
-	return engines, nil
-}

@@ -116,7 +116,7 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 		return nil, nil, err
 	}
 	options := s.Options
-	options.EnginesOnly, options.Reattach = true, nil
+	options.EnginesOnly = true
 	name := engine
 	if strings.Contains(engine, "/") {
 		engine = a.Absolute(engine)

@@ -254,7 +254,6 @@ func (e *Execution) OwnProcess() string {
 		"its script is a file":                         f.ByFile,
 		"a path is this process's own":                 ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
 		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
-		"SBXHOST_REATTACH_ENGINES is set":              e.Getenv("SBXHOST_REATTACH_ENGINES") != "",
 	} {
 		if own {
 			return why

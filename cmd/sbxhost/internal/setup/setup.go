@@ -58,7 +58,7 @@ type Setup struct {
 
 // Caller is what a configuration can depend on: the caller's directory and environment.
 func Caller(a *cli.App) *inforce.Caller {
-	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Warn: a.Say, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
+	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
 		OnForeignConfig: func(path string) { a.ForeignConfigs = append(a.ForeignConfigs, path) }}
 }
 
@@ -165,7 +165,7 @@ func WithHint(s *Setup, err error) error {
 	case errors.Is(err, host.ErrSessionName):
 		return cli.Hint(err, "it comes from -session or the variable SBXHOST_SESSION")
 	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):
-		return cli.Hint(err, "sbxhost engines pin writes the checksum")
+		return cli.Hint(err, "if you have checked this file, write its checksum, which sha256sum prints, into the engine block")
 	}
 	return err
 }
