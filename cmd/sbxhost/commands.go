@@ -47,7 +47,6 @@ type command struct {
 	name    string // "engines test"
 	foreign bool   // its own flags precede another program's command line
 	nargs   int    // its maximum number of arguments; -1 means any number
-	args    values // the possible values of an argument, for completion; nil for none
 	// define registers the flags, and returns the function to call after they are parsed, or nil if
 	// this system does not support the command. define is nil for a command that only has
 	// subcommands.
@@ -57,29 +56,29 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "approvals"},
-		{name: "approvals add", foreign: true, nargs: -1, args: anyFile, define: consent.Add},
+		{name: "approvals add", foreign: true, nargs: -1, define: consent.Add},
 		{name: "approvals list", define: consent.List},
-		{name: "approvals revoke", nargs: -1, args: approvalID, define: consent.Revoke},
-		{name: "doctor", nargs: -1, args: engineName, define: doctor.Command},
+		{name: "approvals revoke", nargs: -1, define: consent.Revoke},
+		{name: "doctor", nargs: -1, define: doctor.Command},
 		{name: "engines"},
-		{name: "engines test", nargs: 1, args: engineName, define: engines.Test},
-		{name: "exec", foreign: true, nargs: -1, args: anyFile, define: execute.Exec},
-		{name: "explain", foreign: true, nargs: -1, args: anyFile, define: explain.Command},
-		{name: "fmt", nargs: -1, args: hclFile, define: formatAll},
-		{name: "init", nargs: 1, args: directory, define: writeSample},
+		{name: "engines test", nargs: 1, define: engines.Test},
+		{name: "exec", foreign: true, nargs: -1, define: execute.Exec},
+		{name: "explain", foreign: true, nargs: -1, define: explain.Command},
+		{name: "fmt", nargs: -1, define: formatAll},
+		{name: "init", nargs: 1, define: writeSample},
 		{name: "review"},
-		{name: "review apply", nargs: -1, args: reviewName, define: review.Apply},
-		{name: "review discard", nargs: -1, args: reviewName, define: review.Discard},
+		{name: "review apply", nargs: -1, define: review.Apply},
+		{name: "review discard", nargs: -1, define: review.Discard},
 		{name: "review list", define: review.List},
-		{name: "review show", nargs: -1, args: reviewName, define: review.Show},
+		{name: "review show", nargs: -1, define: review.Show},
 		{name: "review undo", define: review.Undo},
 		{name: "serve", define: keep.Serve},
 		{name: "sessions"},
-		{name: "sessions list", nargs: -1, args: sessionName, define: keep.SessionsList},
-		{name: "sessions logs", nargs: 1, args: sessionName, define: keep.SessionsLogs},
-		{name: "sessions rm", nargs: -1, args: sessionName, define: keep.SessionsRm},
+		{name: "sessions list", nargs: -1, define: keep.SessionsList},
+		{name: "sessions logs", nargs: 1, define: keep.SessionsLogs},
+		{name: "sessions rm", nargs: -1, define: keep.SessionsRm},
 		{name: "shell", nargs: -1, define: execute.Shell},
-		{name: "trust", nargs: 1, args: hclFile, define: consent.Trust},
+		{name: "trust", nargs: 1, define: consent.Trust},
 		{name: "validate", define: explain.Validate},
 	}
 }

@@ -1,1 +1,1 @@
-complete -C /usr/bin/sbxhost sbxhost
+complete -o default -C /usr/bin/sbxhost sbxhost

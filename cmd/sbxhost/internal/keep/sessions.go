@@ -330,16 +330,3 @@ func endApprovals(a *cli.App, name string) (int, error) {
 func noSuchSession(name string) error {
 	return cli.Hint(fmt.Errorf("there is no session %q", name), "sbxhost sessions list shows those there are")
 }
-
-// SessionNames completes the names of sessions.
-func SessionNames(a *cli.App) []string {
-	found, err := host.Sessions(context.Background(), a.Environ, "")
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(found))
-	for i, s := range found {
-		names[i] = s.Name
-	}
-	return names
-}

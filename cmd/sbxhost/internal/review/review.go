@@ -276,18 +276,3 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 		return nil
 	})
 }
-
-// Names completes the names of reviews.
-func Names(a *cli.App) []string {
-	var names []string
-	_ = setup.WithHost(a, cli.ConfigFlag(cli.NewFlags("review")), false, func(_ context.Context, _ *setup.Setup, h *host.Host) error {
-		found, err := h.Reviews()
-		for _, r := range found {
-			if !r.Complete {
-				names = append(names, r.Name)
-			}
-		}
-		return err
-	})()
-	return names
-}
