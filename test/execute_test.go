@@ -35,7 +35,6 @@ var executes = map[string]string{
 	"plugins/noop/noop.go launch":                                  "names the command itself: this engine isolates nothing",
 	"internal/engine/holder/start_linux.go startProcess":           "executes this very program again, as a session's holder",
 	"internal/engine/holder/server_linux.go fork":                  "executes the init, by the descriptor of this very program",
-	"internal/engine/containerinit/line_linux.go forkInit":         "is in a container, and executes this very program again",
 	"internal/engine/sandboxinit/capabilities_linux.go dropByExec": "is inside the sandbox, and executes this very program again",
 	"internal/engine/sandboxinit/fork_linux.go clone":              "is inside the sandbox, and executes the command",
 	"internal/launch/find.go File":                                 "gives the path of an engine to people",
