@@ -155,7 +155,7 @@ func dispatch(a *cli.App, args []string) error {
 	c, ok := lookup(args)
 	rest := args[len(strings.Fields(c.name)):]
 	if len(args) > 0 && !ok || c.define == nil && len(rest) > 0 && !isFlag(rest[0]) {
-		return unknownCommand(a, c.name, rest[0])
+		return unknownCommand(c.name, rest[0])
 	}
 	asked := slices.ContainsFunc(flags, isHelp)
 	if !c.foreign { // a help flag after that belongs to the other program
