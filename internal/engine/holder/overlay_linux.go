@@ -224,9 +224,10 @@ func openSource(path string) (int, error) {
 	return openBeneath(host, cmp.Or(path[1:], "."))
 }
 
-// openBeneath walks from dir and goes neither up nor through a link. It may return a link itself.
+// openBeneath walks from dir and goes neither up, as "a/.." would, nor through a link. It may return
+// a link itself. The path must be in its shortest form.
 func openBeneath(dir int, relative string) (int, error) {
-	if !filepath.IsLocal(relative) {
+	if !filepath.IsLocal(relative) || filepath.Clean(relative) != relative {
 		return -1, unix.EXDEV
 	}
 	return hostpath.OpenNoSymlinksAt(dir, relative, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)

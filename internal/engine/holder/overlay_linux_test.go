@@ -180,3 +180,29 @@ func TestClaimAfterPowerCut(t *testing.T) {
 		t.Errorf("claimed for two sources: %v", failed)
 	}
 }
+
+// A path beneath a directory is in its shortest form: another would lead somewhere else than its
+// words say.
+func TestOpenBeneath(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	write(t, dir+"/a/b/f", "")
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for relative, want := range map[string]error{
+		".": nil, "a": nil, "a/b/f": nil,
+		"": unix.EXDEV, "/a": unix.EXDEV, "..": unix.EXDEV, "a/../..": unix.EXDEV,
+		"a/..": unix.EXDEV, "a/b/../b": unix.EXDEV, "./a": unix.EXDEV, "a/": unix.EXDEV, "a//b": unix.EXDEV, "a/./b": unix.EXDEV,
+	} {
+		got, err := openBeneath(fd, relative)
+		if err == nil {
+			unix.Close(got)
+		}
+		if err != want {
+			t.Errorf("%q: %v, want %v", relative, err, want)
+		}
+	}
+}
