@@ -155,13 +155,13 @@ func (u *unborn) fork() *ExecError {
 	if u.pid = pid; !u.locked {
 		return nil
 	}
-	maps := identityMaps()
-	err := u.write("uid_map", maps[0])
+	maps := ownMaps()
+	err := u.write("uid_map", maps.users)
 	if err == nil {
 		// Without it an ordinary user cannot write the other map; with it a command cannot drop a
 		// group that denies it a file.
 		if err = u.write("setgroups", "deny"); err == nil || err == syscall.ENOENT {
-			err = u.write("gid_map", maps[1])
+			err = u.write("gid_map", maps.groups)
 		}
 	}
 	if err != nil {
@@ -171,33 +171,33 @@ func (u *unborn) fork() *ExecError {
 	return nil
 }
 
-// identityMaps are the maps of users and groups in which each number of this process's own maps keeps
-// its value; if these cannot be read, only the process's own number. They do not change.
-var identityMaps = sync.OnceValue(func() (maps [2]string) {
-	own := [...]int{os.Geteuid(), os.Getegid()}
-	for i, file := range [...]string{"/proc/self/uid_map", "/proc/self/gid_map"} {
-		list, err := holder.IdentityMap(file)
+// idMaps are the maps of users and groups for a child. oneUser says that this user namespace has
+// only one user, not root, and one group: then no capability is necessary to write them.
+type idMaps struct {
+	users, groups string
+	oneUser       bool
+}
+
+// ownMaps keep the value of each number of this process's own maps; if one of these cannot be read,
+// only that of the process's own number. They do not change.
+var ownMaps = sync.OnceValue(func() idMaps {
+	maps := idMaps{oneUser: true}
+	for _, of := range [...]struct {
+		file string
+		id   int
+		to   *string
+	}{{"uid_map", os.Geteuid(), &maps.users}, {"gid_map", os.Getegid(), &maps.groups}} {
+		list, err := holder.IdentityMap("/proc/self/" + of.file)
 		if err != nil {
-			list = []syscall.SysProcIDMap{{ContainerID: own[i], HostID: own[i], Size: 1}}
+			list = []syscall.SysProcIDMap{{ContainerID: of.id, HostID: of.id, Size: 1}}
 		}
+		maps.oneUser = maps.oneUser && err == nil && len(list) == 1 && list[0].Size == 1 && list[0].HostID != 0
 		for _, m := range list {
-			maps[i] += fmt.Sprintln(m.ContainerID, m.HostID, m.Size)
+			*of.to += fmt.Sprintln(m.ContainerID, m.HostID, m.Size)
 		}
 	}
 	return maps
 })
-
-// mapsOneUser reports whether this user namespace has only one user, not root, and one group. Then
-// no capability is necessary to write the child's maps.
-func mapsOneUser() bool {
-	for _, file := range [...]string{"uid_map", "gid_map"} {
-		list, err := holder.IdentityMap("/proc/self/" + file)
-		if err != nil || len(list) != 1 || list[0].Size != 1 || list[0].HostID == 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // write writes a file of the child in /proc, with one call.
 func (u *unborn) write(file, text string) error {

@@ -111,7 +111,7 @@ func (s *supervisor) makeSandbox(payload []byte, alone *holder.Solitude) error {
 	}
 	s.resets = resets
 	kept := 0
-	if !mapsOneUser() {
+	if !ownMaps().oneUser {
 		for _, c := range holder.LockingCaps {
 			kept |= 1 << c
 		}
@@ -170,7 +170,7 @@ func runAlone(starter []string) int {
 	if err != nil {
 		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
 	}
-	identityMaps() // now, while nobody waits for it
+	ownMaps() // now, while nobody waits for it
 	alone, words := holder.Settle(starter)
 	fds := descriptors(words)
 	if len(fds) != 1 || words[1] != initRole {
