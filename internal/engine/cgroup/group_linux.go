@@ -27,8 +27,8 @@ type Group struct {
 // member is the group's directory in one hierarchy. It is locked while it is open.
 type member struct {
 	Place
-	dir  string
-	lock *os.File
+	group string // the path of the directory
+	lock  *os.File
 }
 
 // New makes the group. It returns nil if the Decision needs none.
@@ -48,7 +48,7 @@ func (d Decision) New() (*Group, error) {
 		}
 		g.members = append(g.members, m)
 		for _, c := range p.Controllers {
-			if err := d.limits.write(p.Version, m.dir, c); err != nil {
+			if err := d.limits.write(p.Version, m.group, c); err != nil {
 				g.Remove()
 				return nil, err
 			}
@@ -61,18 +61,18 @@ func (d Decision) New() (*Group, error) {
 // the next one.
 func newMember(p Place) (member, error) {
 	for range 64 { // many may sweep at this moment
-		m := member{Place: p, dir: filepath.Join(p.Dir, newName())}
-		err := os.Mkdir(m.dir, 0o755)
+		m := member{Place: p, group: filepath.Join(p.Dir, newName())}
+		err := os.Mkdir(m.group, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
 			return member{}, err
 		}
-		if m.lock, err = lock(m.dir); err == nil {
+		if m.lock, err = lock(m.group); err == nil {
 			return m, nil
 		}
-		unix.Rmdir(m.dir)
+		unix.Rmdir(m.group)
 	}
 	return member{}, fmt.Errorf("no group could be kept in %s", p.Dir)
 }
@@ -226,7 +226,7 @@ func (m member) has(pid int) bool {
 	if m.Version != 2 {
 		return false
 	}
-	text, _ := os.ReadFile(filepath.Join(m.dir, "cgroup.procs"))
+	text, _ := os.ReadFile(filepath.Join(m.group, "cgroup.procs"))
 	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
 }
 
@@ -240,7 +240,7 @@ func (m member) add(pid int, moved map[int]bool) error {
 			return fmt.Errorf("the launcher has forked more than %d processes", maxTree)
 		}
 		moved[pid] = true
-		err := os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+		err := os.WriteFile(filepath.Join(m.group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 		if errors.Is(err, unix.ESRCH) {
 			return nil // it has ended
 		}
@@ -279,7 +279,7 @@ func (g *Group) Killed() uint64 {
 			if m.Version == 1 {
 				name = "memory.oom_control"
 			}
-			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			text, err := os.ReadFile(filepath.Join(m.group, name))
 			if err != nil {
 				return 0
 			}
@@ -298,7 +298,7 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	}
 	for _, m := range g.members {
 		number := func(name string) uint64 {
-			text, _ := os.ReadFile(filepath.Join(m.dir, name))
+			text, _ := os.ReadFile(filepath.Join(m.group, name))
 			n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 			return n
 		}
@@ -307,7 +307,7 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 			memory = max(memory, number("memory.max_usage_in_bytes"))
 			continue
 		}
-		text, _ := os.ReadFile(filepath.Join(m.dir, "cpu.stat"))
+		text, _ := os.ReadFile(filepath.Join(m.group, "cpu.stat"))
 		cpu = max(cpu, time.Duration(field(string(text), "usage_usec"))*time.Microsecond)
 		memory = max(memory, number("memory.peak")) // since Linux 5.19
 	}
@@ -321,7 +321,7 @@ func (g *Group) Remove() {
 		return
 	}
 	for _, m := range g.members {
-		empty(m.dir)
+		empty(m.group)
 		m.lock.Close()
 	}
 	g.members = nil

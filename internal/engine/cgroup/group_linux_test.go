@@ -95,9 +95,9 @@ func TestAddTakesDescendants(t *testing.T) {
 	}
 	var dirs []string
 	for _, m := range g.members {
-		dirs = append(dirs, m.dir)
-		if got := procs(t, m.dir); len(got) != 4 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
-			t.Errorf("%s has %q, want 4 processes", m.dir, got)
+		dirs = append(dirs, m.group)
+		if got := procs(t, m.group); len(got) != 4 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
+			t.Errorf("%s has %q, want 4 processes", m.group, got)
 		}
 	}
 	if g.Killed() != 0 {
@@ -131,7 +131,7 @@ func TestLimitsAreWritten(t *testing.T) {
 	for _, m := range g.members {
 		for _, c := range m.Controllers {
 			name := Limits{}.settings(m.Version, c)[0].file
-			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			text, err := os.ReadFile(filepath.Join(m.group, name))
 			if err != nil || strings.TrimSpace(string(text)) != want[name] {
 				t.Errorf("%s: %q, %v; want %s", name, text, err, want[name])
 			}
@@ -148,10 +148,10 @@ func TestLessTimeAround(t *testing.T) {
 	}
 	defer g.Remove()
 	for _, m := range g.members {
-		if err := (Limits{CPUs: 0.5}).write(m.Version, m.dir, CPU); err != nil {
+		if err := (Limits{CPUs: 0.5}).write(m.Version, m.group, CPU); err != nil {
 			t.Fatal(err)
 		}
-		inner := filepath.Join(m.dir, "inner")
+		inner := filepath.Join(m.group, "inner")
 		if err := os.Mkdir(inner, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestSweep(t *testing.T) {
 	}
 	var dirs []string
 	for _, m := range g.members {
-		dirs = append(dirs, m.dir)
+		dirs = append(dirs, m.group)
 		m.lock.Close() // as the death of the owner does
 	}
 	for _, dir := range dirs {
@@ -228,23 +228,23 @@ func TestBornInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stop := start(t, 2, g, true)
-	if got := procs(t, g.members[0].dir); len(got) != 3 {
+	if got := procs(t, g.members[0].group); len(got) != 3 {
 		t.Errorf("the group has %q, want 3 processes", got)
 	}
 	stop()
 
 	cmd, stop := start(t, 2, g, false)
-	if got := procs(t, g.members[0].dir); len(got) != 0 {
+	if got := procs(t, g.members[0].group); len(got) != 0 {
 		t.Errorf("the group has %q already", got)
 	}
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Error(err)
 	}
-	if got := procs(t, g.members[0].dir); len(got) != 3 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
+	if got := procs(t, g.members[0].group); len(got) != 3 || !slices.Contains(got, strconv.Itoa(cmd.Process.Pid)) {
 		t.Errorf("the group has %q, want 3 processes", got)
 	}
 	stop()
-	name := g.members[0].dir
+	name := g.members[0].group
 	g.Remove()
 	absentDir(t, name)
 }
@@ -273,7 +273,7 @@ func TestVersion2Files(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	g := &Group{members: []member{{Place: Place{Version: 2}, dir: dir}}}
+	g := &Group{members: []member{{Place: Place{Version: 2}, group: dir}}}
 	if cpu, memory := g.Usage(); cpu != 0 || memory != 0 {
 		t.Errorf("usage of a group that tells nothing: %v, %d", cpu, memory)
 	}

@@ -52,14 +52,14 @@ func try(version int, dir string) []Controller {
 		return nil
 	}
 	defer m.lock.Close()
-	defer unix.Rmdir(m.dir)
+	defer unix.Rmdir(m.group)
 	if version == 2 {
-		kind, err := os.ReadFile(filepath.Join(m.dir, "cgroup.type"))
+		kind, err := os.ReadFile(filepath.Join(m.group, "cgroup.type"))
 		if err != nil || strings.TrimSpace(string(kind)) != "domain" {
 			return nil
 		}
 	}
-	return present(version, m.dir)
+	return present(version, m.group)
 }
 
 func present(version int, group string) []Controller {
