@@ -27,7 +27,7 @@ type Options struct {
 	ImagePlatform *ocispec.Platform
 }
 
-func Error(name, format string, args ...any) *shared.Error {
+func invalid(name, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -37,19 +37,24 @@ func Parse(raw json.RawMessage) (*Options, error) {
 	if len(raw) > 0 {
 		err := json.Unmarshal(raw, o)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return nil, Error(wrong.Field, "cannot be a %s", wrong.Value)
+			wanted := map[string]string{"cap_add": "a list of strings", "writable_root": "true or false"}
+			article := "a"
+			if wrong.Value == "array" || wrong.Value == "object" {
+				article = "an"
+			}
+			return nil, invalid(wrong.Field, "must be %s, not %s %s", cmp.Or(wanted[wrong.Field], "a string"), article, wrong.Value)
 		}
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "must be an object"}
 		}
 	}
 	if o.Image == "" {
-		e := Error("image", "is missing: engine docker needs an image to run commands in")
+		e := invalid("image", "is missing: engine docker needs an image to run commands in")
 		e.Hint = `add config { image = "..." }`
 		return nil, e
 	}
 	if !slices.Contains([]string{"missing", "always", "never"}, o.Pull) {
-		return nil, Error("pull", `%q is not "missing", "always" or "never"`, o.Pull)
+		return nil, invalid("pull", `%q is not "missing", "always" or "never"`, o.Pull)
 	}
 	if err := cmp.Or(o.setPlatform(), o.checkCapabilities()); err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func (o *Options) setPlatform() error {
 	}
 	parts := strings.Split(o.Platform, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") || parts[0] != "linux" {
-		return Error("platform", `%q is not of the form "linux/arm64" or "linux/arm/v7"`, o.Platform)
+		return invalid("platform", `%q is not of the form "linux/arm64" or "linux/arm/v7"`, o.Platform)
 	}
 	o.ImagePlatform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}
 	if len(parts) == 3 {
@@ -79,11 +84,11 @@ func (o *Options) checkCapabilities() error {
 		name := fmt.Sprintf("cap_add[%d]", i)
 		short := strings.TrimPrefix(strings.ToUpper(c), "CAP_")
 		if !form.MatchString(short) {
-			return Error(name, "%q is not the name of a capability", c)
+			return invalid(name, "%q is not the name of a capability", c)
 		}
 		switch short {
 		case "ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "DAC_READ_SEARCH", "BPF", "SYS_BOOT", "MAC_ADMIN", "MAC_OVERRIDE":
-			e := Error(name, "%s would let a command leave the container", short)
+			e := invalid(name, "%s would let a command leave the container", short)
 			e.Kind = shared.ErrDenied
 			e.Hint = "name the capability that the command really needs"
 			return e

@@ -48,6 +48,24 @@ func TestParseOptionsRefuses(t *testing.T) {
 	}
 }
 
+func TestParseOptionsWrongTypes(t *testing.T) {
+	t.Parallel()
+	for raw, message := range map[string]string{
+		`{"image":["a"]}`:                     "config.image: must be a string, not an array",
+		`{"image":"a","pull":true}`:           "config.pull: must be a string, not a bool",
+		`{"image":"a","user":1000}`:           "config.user: must be a string, not a number",
+		`{"image":"a","cap_add":"CHOWN"}`:     "config.cap_add: must be a list of strings, not a string",
+		`{"image":"a","cap_add":[1]}`:         "config.cap_add: must be a list of strings, not a number",
+		`{"image":"a","writable_root":{}}`:    "config.writable_root: must be true or false, not an object",
+		`{"image":"a","writable_root":"yes"}`: "config.writable_root: must be true or false, not a string",
+	} {
+		_, err := Parse([]byte(raw))
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute+": "+e.Message != message {
+			t.Errorf("%s: got %v", raw, err)
+		}
+	}
+}
+
 func FuzzParseOptions(f *testing.F) {
 	for _, seed := range []string{`{}`, `null`, `{"image":"a"}`, `{"image":"a","cap_add":["CHOWN"]}`, `{"image":"x","platform":"linux/amd64"}`} {
 		f.Add([]byte(seed))
