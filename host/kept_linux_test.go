@@ -118,6 +118,40 @@ func TestKeptHasOneDefinition(t *testing.T) {
 	output(t, h, "other", "true")
 }
 
+// The command after the loss of an idle session's engine is told that its processes are gone.
+func TestKeptEngineLost(t *testing.T) {
+	t.Parallel()
+	h, engine := withEngine(t, func(o *host.Options) {
+		o.Sandboxes = map[string]host.Definition{"dev": {Engine: "native", Session: host.SessionDefinition{Processes: true}}}
+		o.Session = host.SessionOptions{Dir: t.TempDir() + "/s"}
+	})
+	told := func(commandline string) (notes []string) {
+		t.Helper()
+		cmd := h.Command(t.Context(), "dev", "sh", "-c", commandline)
+		cmd.Events = func(e shared.Event) {
+			if strings.HasPrefix(e.Message, "the session's processes ended, and new ones start: ") {
+				notes = append(notes, e.Message)
+			}
+		}
+		must(t, cmd.Run())
+		return notes
+	}
+	if notes := told("sleep 1000 </dev/null >/dev/null 2>&1 &"); len(notes) > 0 {
+		t.Errorf("the first command: %q", notes)
+	}
+	killed := engine()
+	must(t, syscall.Kill(killed, syscall.SIGKILL))
+	if !eventually(func() bool { return syscall.Kill(killed, 0) != nil }) {
+		t.Fatal("the engine does not end")
+	}
+	if notes := told("true"); len(notes) != 1 || !strings.Contains(notes[0], "signal: killed") {
+		t.Errorf("after the loss: %q", notes)
+	}
+	if notes := told("true"); len(notes) > 0 {
+		t.Errorf("the command after that: %q", notes)
+	}
+}
+
 // Processes end when no command comes any more.
 func TestKeptIdle(t *testing.T) {
 	t.Parallel()

@@ -102,6 +102,10 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	k.goOn(resolved)
 	sb := s.current
 	if sb != nil && !sb.Engine.Usable() {
+		if k != nil { // a new engine cannot know
+			lost := sb.Engine.Lost(shared.ErrEngineLost)
+			resolved.Notes = append(resolved.Notes, fmt.Sprint("the session's processes ended, and new ones start: ", errors.Unwrap(lost)))
+		}
 		sb = nil
 	}
 	if def.Isolation == view.IsolationBestEffort { // full isolation refuses an engine without it
