@@ -55,6 +55,10 @@ func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) 
 		s.kill(p)
 		return err
 	}
+	if p.err == nil && p.result.Status.Signal == syscall.SIGKILL && s.closing.Load() {
+		// shutdown has killed it: that is not the command's own end.
+		return &Error{Kind: ErrClosed, Message: "the engine was told to end, and its commands with it"}
+	}
 	reply := &pb.RunReply{Kind: &pb.RunReply_Exited{Exited: pb.To[pb.Result](&p.result)}}
 	if p.err != nil {
 		reply.Kind = &pb.RunReply_Broken{Broken: errorToPB(p.err)}
