@@ -254,7 +254,7 @@ func (p Pending) Add(l GitLayout) {
 		p.add(join(l.CommonDir, name))
 	}
 	packed := join(l.CommonDir, "packed-refs")
-	if data, err := readSmall(packed, maxIndex); err != nil || bytes.Contains(data, []byte(" refs/replace/")) {
+	if data, err := readSmall(packed, maxIndex); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
 		p.add(packed) // git may read another object in the place of one
 	}
 	for _, dir := range dirs {

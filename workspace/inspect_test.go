@@ -232,6 +232,18 @@ func TestPending(t *testing.T) {
 	if got := look().Since(none); !slices.Contains(got, root+"/.git/packed-refs") {
 		t.Errorf("a packed replacement: %q", got)
 	}
+	packed, err := os.ReadFile(root + "/.git/packed-refs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := git(t, root, "log", "--oneline")
+	tree(t, root, map[string]string{".git/packed-refs": strings.ReplaceAll(string(packed), " refs/", "\trefs/")})
+	if got := git(t, root, "log", "--oneline"); got != replaced {
+		t.Fatalf("git reads no replacement after a tab: %q", got)
+	}
+	if got := look().Since(none); !slices.Contains(got, root+"/.git/packed-refs") {
+		t.Errorf("a replacement after a tab: %q", got)
+	}
 	git(t, root, "replace", "-d", strings.TrimSpace(git(t, root, "--no-replace-objects", "rev-parse", "HEAD")))
 	if got := look().Since(none); len(got) != 0 {
 		t.Errorf("an empty directory: %q", got)

@@ -69,7 +69,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 			}
 		case c.Op != Deleted && c.New.Kind == File && path.Base(full) == "packed-refs":
 			var refs []byte
-			if refs, err = r.trees[layer].upper.read(c.Path); bytes.Contains(refs, []byte(" refs/replace/")) {
+			if refs, err = r.trees[layer].upper.read(c.Path); bytes.Contains(refs, []byte("refs/replace/")) {
 				c.Note = cmp.Or(c.Note, readsOther)
 			}
 		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):

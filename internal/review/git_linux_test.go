@@ -59,7 +59,7 @@ func TestGitDirs(t *testing.T) {
 		{"a commit that would write", in("r"), []string{"r/MERGE_RR x", "r/MERGE_AUTOSTASH x", "MERGE_AUTOSTASH x"},
 			"MERGE_AUTOSTASH: the next git commit|r/MERGE_AUTOSTASH: the next git commit|r/MERGE_RR: the next git commit"},
 		{"under way, in what looks like another", in(".git"), []string{".git/rebase-merge/HEAD x", ".git/rebase-merge/commondir x"}, ".git/rebase-merge: git outside"},
-		{"other objects", in(".git", "refs/replace/a 1"), []string{".git/refs/replace/b 1", ".git/shallow 1", ".git/info/grafts 1", ".git/packed-refs 1 refs/replace/c", "packed-refs 1 refs/heads/c", ".git/lazygit.yml x"},
+		{"other objects", in(".git", "refs/replace/a 1"), []string{".git/refs/replace/b 1", ".git/shallow 1", ".git/info/grafts 1", ".git/packed-refs 1\trefs/replace/c", "packed-refs 1 refs/heads/c", ".git/lazygit.yml x"},
 			".git/info/grafts: git outside of a sandbox reads|.git/lazygit.yml: git outside of a sandbox acts|.git/packed-refs: git outside of a sandbox reads|.git/refs/replace/b: git outside of a sandbox reads|.git/shallow: git outside of a sandbox reads"},
 		{"pipes", in(".git", "index x"), []string{".git/index fifo", ".git/MERGE_RR fifo", "MERGE_RR fifo"}, ".git/MERGE_RR: a pipe|.git/index: a pipe"},
 		{"objects from elsewhere", in(".git"), []string{".git/objects/info/alternates x", ".git/objects/info/commondir x", ".git/objects/info/HEAD x"},
