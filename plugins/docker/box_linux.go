@@ -114,16 +114,7 @@ func (b *box) launch(ctx context.Context) (*vessel.Vessel, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m)
-	if err != nil {
-		return nil, err
-	}
-	b.vessels.Add(1)
-	go func() {
-		<-v.Removed
-		b.vessels.Done()
-	}()
-	return v, nil
+	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m, &b.vessels)
 }
 
 func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -223,6 +228,64 @@ func TestStartCancelled(t *testing.T) {
 	defer cancel()
 	if _, err := s.Start(ctx, script("sleep 1000"), shared.Stdio{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestStartCancelledAtTheDaemon cancels a start when the daemon has made the container, and has not
+// answered. It is alone, since it looks at all containers.
+func TestStartCancelledAtTheDaemon(t *testing.T) {
+	e, socket := newEngine(t), filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	returned := make(chan struct{})
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dialer net.Dialer
+	through := httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "daemon"}) },
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", daemonFor(t).Socket)
+		}},
+		ModifyResponse: func(r *http.Response) error {
+			if strings.HasSuffix(r.Request.URL.Path, "/containers/create") {
+				cancel()
+				<-returned
+			}
+			return nil
+		},
+	}
+	server := http.Server{Handler: &through}
+	serving := make(chan struct{})
+	go func() {
+		server.Serve(l)
+		close(serving)
+	}()
+	defer func() {
+		server.Shutdown(context.Background())
+		<-serving
+	}()
+	getenv := e.surroundings.Getenv
+	e.surroundings.Getenv = func(name string) string {
+		if name == "DOCKER_HOST" {
+			return "unix://" + socket
+		}
+		return getenv(name)
+	}
+	s, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(ctx, script("sleep 1000"), shared.Stdio{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(returned)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := containers(t); len(left) > 0 {
+		t.Errorf("containers are left: %v", left)
 	}
 }
 

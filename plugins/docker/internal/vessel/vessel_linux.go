@@ -38,17 +38,14 @@ type Vessel struct {
 }
 
 // Launch makes and starts a container and waits for its init. If ctx ends, or anything fails,
-// nothing of it is left, or soon will be.
-func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispec.Platform, m *meeting) (_ *Vessel, err error) {
+// nothing of it is left, or soon will be. The container counts in vessels until the daemon has
+// removed it.
+func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispec.Platform, m *meeting, vessels *sync.WaitGroup) (_ *Vessel, err error) {
 	defer m.End()
-	created, err := docker.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: at})
+	v, err := create(ctx, docker, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: at}, vessels)
 	if err != nil {
-		// An interrupted request may have made it nevertheless. It never starts: the next engine
-		// finds it by its label.
 		return nil, StartError(ctx, err)
 	}
-	v := newVessel(ctx, docker, created.ID)
-	v.Warnings = created.Warnings
 	defer func() {
 		if err != nil {
 			v.Remove()
@@ -81,11 +78,35 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	return v, nil
 }
 
-// newVessel is an existing container. It begins to wait for the container's end.
-func newVessel(ctx context.Context, docker *client.Client, id string) *Vessel {
-	v := &Vessel{docker: docker, id: id, Gone: make(chan struct{}), Removed: make(chan struct{})}
-	go v.follow(docker.ContainerWait(context.WithoutCancel(ctx), v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved}))
-	return v
+// create makes a container, and begins to wait for its end. An interrupted request could have made
+// one that nobody knows: so the request goes on when ctx ends, and its container is then removed.
+func create(ctx context.Context, docker *client.Client, options client.ContainerCreateOptions, vessels *sync.WaitGroup) (*Vessel, error) {
+	lasting := context.WithoutCancel(ctx)
+	var v *Vessel
+	var err error
+	answered := make(chan struct{})
+	vessels.Go(func() {
+		var created client.ContainerCreateResult
+		if created, err = docker.ContainerCreate(lasting, options); err != nil {
+			close(answered)
+			return
+		}
+		v = &Vessel{docker: docker, id: created.ID, Warnings: created.Warnings, Gone: make(chan struct{}), Removed: make(chan struct{})}
+		wait := docker.ContainerWait(lasting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+		close(answered)
+		v.follow(wait)
+	})
+	select {
+	case <-answered:
+		return v, err
+	case <-ctx.Done():
+		go func() {
+			if <-answered; v != nil {
+				v.Remove()
+			}
+		}()
+		return nil, ctx.Err()
+	}
 }
 
 var errGone = errors.New("the container is gone")
