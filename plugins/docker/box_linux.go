@@ -139,10 +139,7 @@ func (b *box) run(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, e
 	if err != nil {
 		return nil, err
 	}
-	r := vessel.NewRun(v, func() {
-		v.AwaitGone()
-		v.Line.Conn.Close()
-	}, v.Kill)
+	r := vessel.NewRun(v)
 	if err := r.Begin(ctx, b.command(cmd), stdio, b.network, emit); err != nil {
 		v.Remove()
 		return nil, err

@@ -1,14 +1,13 @@
-// Package docker is the engine that runs commands in containers of a Docker daemon on
-// this machine: for definitions that need another root file system, with other packages or versions
-// of languages than the host has.
+// Package docker is the engine that runs commands in containers of a Docker daemon on this machine:
+// for definitions that need another root file system, with other packages or versions of languages
+// than the host has.
 //
 // # What a command gets
 //
-// A container of its own from the definition's image. Its
-// pid 1 is sbxhost's own init, bound into the container. So a command ends, is signalled and
-// reports its end as in every other engine, also in an image with a single program. The init
-// fetches the command's control socket and its stdin, stdout and stderr over a unix socket in a
-// private directory. The engine removes the socket before it passes anything, so the command never
+// A container of its own from the definition's image. Its pid 1 is sbxhost's own init, bound into
+// the container. So a command ends, is signalled and reports its end as in every other engine, also
+// in an image with a single program. The init fetches the command's control socket and its stdin,
+// stdout and stderr over a unix socket in a private directory. The engine removes the socket before it passes anything, so the command never
 // finds it. A command's environment and arguments are not in the container's configuration, which
 // everybody with access to the daemon can read.
 //

@@ -28,11 +28,10 @@ func progress(ctx context.Context, message string) {
 func Fetch(ctx context.Context, docker *client.Client, o *definition.Options) (facts plan.Image, err error) {
 	name := o.Image
 	facts, err = inspectImage(ctx, docker, name)
-	if err != nil && !cerrdefs.IsNotFound(err) {
-		return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
-	}
-	missing := err != nil
+	missing := cerrdefs.IsNotFound(err)
 	switch {
+	case err != nil && !missing:
+		return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
 	case missing && o.Pull == "never":
 		return facts, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
 			Message: fmt.Sprintf("the daemon has no image %q, and pull is \"never\"", name),
@@ -94,7 +93,6 @@ func pull(ctx context.Context, docker *client.Client, o *definition.Options) err
 func pullError(ctx context.Context, name string, err error) error {
 	e := imageError(ctx, fmt.Sprintf("the daemon has no image %q and could not fetch it", name), err)
 	if x, ok := e.(*shared.Error); ok {
-		x.Attribute = "config.image"
 		x.Hint = "make sure that the name is right and the daemon can reach its registry; fetch a private image with docker pull, because this engine does not log in"
 	}
 	return e
@@ -104,5 +102,5 @@ func imageError(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config", Message: what + ": " + daemon.FirstLine(err.Error())}
+	return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image", Message: what + ": " + daemon.FirstLine(err.Error())}
 }

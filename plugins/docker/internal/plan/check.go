@@ -17,10 +17,8 @@ func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 	if resolved, err := filepath.EvalSymlinks(socket); err == nil {
 		socket = resolved
 	}
-	spec := *p.Spec
-	spec.Table = slices.Clone(spec.Table)
 	own := map[string]bool{}
-	for _, e := range spec.Table {
+	for _, e := range p.Spec.Table {
 		own[e.Path] = true
 		if e.Access.Shows() && paths.Inside(e.Source, socket) {
 			return nil, &shared.Error{Kind: shared.ErrDenied, Attribute: e.Why,
@@ -28,7 +26,7 @@ func (p *Planner) Checked(socket string) ([]shared.Entry, error) {
 				Hint:    "bind less"}
 		}
 	}
-	view, err := cmdengine.View(&spec, "")
+	view, err := cmdengine.View(p.Spec, "")
 	if err != nil {
 		return nil, err
 	}

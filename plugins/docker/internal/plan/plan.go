@@ -32,7 +32,7 @@ const (
 	// machine.
 	defaultPIDs = 4096
 	// InitThreads is what the limit of processes leaves for the init, which the daemon counts too:
-	// the threads of a small Go program, and of one more while a command shares its container.
+	// the threads of a small Go program.
 	InitThreads = 16
 
 	tempSizeMax = 4 << 30
@@ -55,8 +55,8 @@ type Planner struct {
 	Daemon  daemon.Facts
 	Memory  uint64 // of the machine, in bytes
 	Self    shared.User
-	// initFile and lineDir are the engine's own binds, on the host.
-	InitFile, LineDir string // lineDir may be empty
+	// InitFile and LineDir are the engine's own binds, on the host.
+	InitFile, LineDir string // LineDir may be empty
 	Labels            map[string]string
 }
 
@@ -83,7 +83,7 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 		Config: container.Config{
 			Image:      p.Image.ID,
 			Entrypoint: append([]string{InitInside}, words...),
-			User:       p.User(),
+			User:       p.user(),
 			WorkingDir: "/",
 			Hostname:   "localhost",
 			// The image's own would run its commands beside ours.
@@ -123,8 +123,8 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 	return out, p.mounts(out)
 }
 
-// User is the user of the init, and so of the command, inside.
-func (p *Planner) User() string {
+// user is the user of the init, and so of the command, inside.
+func (p *Planner) user() string {
 	switch {
 	case p.Options.User != "":
 		return p.Options.User
@@ -143,11 +143,10 @@ func (p *Planner) runAs() shared.User {
 }
 
 func (p *Planner) networkMode() container.NetworkMode {
-	switch {
-	case p.Spec.Network.Mode != shared.NetworkHost:
-		return "none" // with a list of names, the init makes sockets for all connections
+	if p.Spec.Network.Mode == shared.NetworkHost {
+		return "bridge"
 	}
-	return "bridge"
+	return "none" // with a list of names, the init makes sockets for all connections
 }
 
 func (p *Planner) tempSize() uint64 {
@@ -185,9 +184,8 @@ func resources(l shared.Limits, d *daemon.Facts) container.Resources {
 
 // mounts adds the Spec's table, the engine's own entries and the private directories.
 func (p *Planner) mounts(out *Plan) error {
-	table := p.Spec.Table
 	taken := destinations{}
-	if err := p.tableMounts(out, table, taken); err != nil {
+	if err := p.tableMounts(out, taken); err != nil {
 		return err
 	}
 	if err := p.privateDirs(out, taken); err != nil {
@@ -197,7 +195,7 @@ func (p *Planner) mounts(out *Plan) error {
 	if p.LineDir != "" {
 		p.bind(out, shared.Entry{Source: p.LineDir, Path: LineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
 	}
-	if err := p.hide(out, table, taken); err != nil {
+	if err := p.hide(out, taken); err != nil {
 		return err
 	}
 	slices.SortStableFunc(out.Ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
@@ -222,8 +220,8 @@ func (d destinations) take(m shared.Entry) error {
 	return nil
 }
 
-func (p *Planner) tableMounts(out *Plan, table []shared.Entry, taken destinations) error {
-	for _, m := range table {
+func (p *Planner) tableMounts(out *Plan, taken destinations) error {
+	for _, m := range p.Spec.Table {
 		if m.Access == shared.Hidden {
 			continue
 		}
@@ -305,7 +303,7 @@ func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why st
 
 // hide hides paths: the daemon's runtime does it last, and skips missing paths, so that it makes no
 // mount points on the host. A directory with mounts in it becomes empty memory beneath them.
-func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool) error {
+func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
 	holds := map[string]bool{}
 	for at := range mounted {
 		for dir := range paths.Up(path.Dir(at)) {
@@ -313,7 +311,7 @@ func (p *Planner) hide(out *Plan, table []shared.Entry, mounted map[string]bool)
 		}
 	}
 	var masked []string
-	for _, m := range table {
+	for _, m := range p.Spec.Table {
 		if m.Access != shared.Hidden {
 			continue
 		}

@@ -19,13 +19,13 @@ type Run struct {
 	closeGate func() // ends the gate
 }
 
-// NewRun makes a Run that has not begun. finished waits until everything of the command is gone;
-// end ends it without the init's help.
-func NewRun(v *Vessel, finished, end func()) *Run {
+// NewRun makes a Run that has not begun.
+func NewRun(v *Vessel) *Run {
 	r := &Run{Vessel: v, closeGate: func() {}}
-	r.Gone, r.End, r.Lost = v.Gone, end, lost
+	r.Gone, r.End, r.Lost = v.Gone, v.Kill, lost
 	r.Finish = func() {
-		finished()
+		v.awaitGone()
+		v.Line.Conn.Close()
 		r.Conn.Close()
 		r.closeGate()
 	}

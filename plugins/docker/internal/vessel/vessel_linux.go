@@ -25,13 +25,13 @@ type Vessel struct {
 	docker *client.Client
 	id     string
 	Line   *line
-	// warnings are what the daemon ignored in the container's configuration.
+	// Warnings are what the daemon ignored in the container's configuration.
 	Warnings []string
 
-	// gone is closed when nothing runs in it any more, removed when the daemon has also removed it,
+	// Gone is closed when nothing runs in it any more, Removed when the daemon has also removed it,
 	// or cannot say.
 	Gone, Removed chan struct{}
-	// exit is the daemon's report of its end; valid after removed.
+	// exit is the daemon's report of its end; valid after Removed.
 	exit container.WaitResponse
 
 	ending sync.Once
@@ -44,7 +44,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	defer m.End()
 	v, err := create(ctx, docker, client.ContainerCreateOptions{Config: &p.Config, HostConfig: &p.Host, Platform: at}, vessels)
 	if err != nil {
-		return nil, StartError(ctx, err)
+		return nil, startFailure(ctx, err)
 	}
 	defer func() {
 		if err != nil {
@@ -52,7 +52,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 		}
 	}()
 	if _, err := docker.ContainerStart(ctx, v.id, client.ContainerStartOptions{}); err != nil {
-		return nil, StartError(ctx, err)
+		return nil, startFailure(ctx, err)
 	}
 	meet, met := context.WithCancelCause(ctx)
 	defer met(nil)
@@ -67,7 +67,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 		if errors.Is(err, errGone) {
 			return nil, v.startError()
 		}
-		return nil, StartError(ctx, err)
+		return nil, startFailure(ctx, err)
 	}
 	if pidfd := v.Line.peer(); pidfd != nil {
 		go func() {
@@ -163,8 +163,8 @@ func (v *Vessel) Kill() {
 	}()
 }
 
-// AwaitGone waits until nothing runs inside, as long as necessary.
-func (v *Vessel) AwaitGone() {
+// awaitGone waits until nothing runs inside, as long as necessary.
+func (v *Vessel) awaitGone() {
 	select {
 	case <-v.Gone:
 		return
@@ -177,8 +177,8 @@ func (v *Vessel) AwaitGone() {
 	}
 }
 
-// StartError says why the daemon did not make or start a container.
-func StartError(ctx context.Context, err error) error {
+// startFailure says why the daemon did not make or start a container.
+func startFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
