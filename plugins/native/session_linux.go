@@ -384,6 +384,8 @@ func (s *opened) explain(steps []holder.Op, failed *holder.MountError) error {
 		}
 	case unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN:
 		e.Kind = shared.ErrUnavailable
+	case unix.EFBIG: // by a limit of this process, which holds for its copies of files, too
+		e.Kind, e.Attribute, e.Hint = shared.ErrUnavailable, "", "let this process write larger files: ulimit -f"
 	}
 	return e
 }
