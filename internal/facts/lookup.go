@@ -265,6 +265,7 @@ func (l *layouts) linksIn(layout *workspace.GitLayout) []string {
 func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
 	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
 	r.GitControls, r.Shared, r.Settings, r.AskError, r.Unlisted = o.Files, o.Shared, o.Settings, o.Failed, o.Unlisted
+	r.AskHint = shortageHint(o.Failed)
 	if p := filepath.Join(r.Layout.CommonDir, workspace.Alternates); Follow(p).Kind == view.File {
 		r.GitControls = append(r.GitControls, workspace.GitControl{Path: p, Description: workspace.Alternates, File: true})
 	}

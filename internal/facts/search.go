@@ -117,12 +117,14 @@ func searchError(err error) error {
 	return e
 }
 
-// shortageHint is what to do about a shortage of descriptors, processes, memory or disk, which no
-// definition causes; "" for other errors.
+// shortageHint is what to do about a shortage of descriptors, processes, memory, disk or size of
+// files, which no definition causes; "" for other errors.
 func shortageHint(err error) string {
 	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
 	case syscall.EMFILE, syscall.ENFILE:
 		return "let this process have more files open: ulimit -n"
+	case syscall.EFBIG:
+		return "let this process write larger files: ulimit -f"
 	case syscall.ENOMEM, syscall.EAGAIN:
 		return "try again when less runs here, or raise the limits of memory and processes"
 	case syscall.ENOSPC, syscall.EDQUOT:

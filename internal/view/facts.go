@@ -73,6 +73,8 @@ type Repository struct {
 	GitControls []workspace.GitControl
 	// AskError says why git could not be asked, so that the repository is read-only; else nil.
 	AskError error
+	// AskHint says what to do about it if it is a shortage, which no definition causes.
+	AskHint string
 	// Unlisted says that GitControls may then lack files outside of the git directory.
 	Unlisted bool
 	// Shared and Settings are those of workspace.GitControls.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -312,7 +313,11 @@ func (v *View) refuseUnlisted() error {
 		}
 		for _, asked := range append(slices.Clone(v.outer()), top) {
 			if r := v.repository(asked); r.Unlisted {
-				return invalidf(by.Why, `try again, or say read_only = true or git = "full"`, "commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
+				message := fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
+				if r.AskHint != "" {
+					return &shared.Error{Kind: shared.ErrUnavailable, Message: message, Hint: r.AskHint}
+				}
+				return Invalid(by.Why, message, `try again, or say read_only = true or git = "full"`)
 			}
 		}
 	}
