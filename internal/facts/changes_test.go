@@ -103,6 +103,35 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 	}
 }
 
+// A link, or a file of jj, in the place of a directory leads a tool to another one.
+func TestLeadsAway(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	for _, dir := range []string{".hg", ".jj/repo", "a/.jj/repo"} {
+		if err := os.MkdirAll(tr.project+"/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := tr.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(tr.project+"/b", 0o755), os.Remove(tr.project+"/.jj/repo"), os.RemoveAll(tr.project+"/a/.jj")); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, tr.project+"/.jj/repo", "../b")
+	want := []string{tr.project + "/.config", tr.project + "/.jj/repo", tr.project + "/a/.jj"}
+	for _, link := range []string{want[0], want[2]} {
+		if err := os.Symlink(tr.project+"/b", link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := m.Changes(out); !slices.Equal(made.Instructions, want) {
+		t.Errorf("%q", made.Instructions)
+	}
+}
+
 // A command that makes more than is searched does not hide by that what it changed.
 func TestChangesAreToldWithoutASearch(t *testing.T) {
 	t.Parallel()

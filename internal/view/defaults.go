@@ -29,7 +29,12 @@ var actsAfterAsking = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitm
 
 // actsAtCommit are what hooks of the user's read at the next commit, if there are such hooks, and
 // what people change as often as their code: the host reports a command that makes or changes one.
-var actsAtCommit = append([]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml"}, lefthookFiles()...)
+// So it does with a link or file in the place of leadsAway.
+var actsAtCommit = slices.Concat([]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml"}, lefthookFiles(), leadsAway[:])
+
+// leadsAway are directories of names above. In the place of one there can be a link, and a file in
+// that of .jj/repo, which leads to another directory: the tool obeys the names in that.
+var leadsAway = [...]string{".config", ".hg", ".jj", ".jj/repo"}
 
 // lefthookFiles are the names of lefthook's configuration. Those with a directory come first: the
 // others are ends of them.

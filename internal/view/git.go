@@ -253,6 +253,7 @@ func (v *View) Unguarded(p string) bool {
 func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unread []string) {
 	for _, f := range trees.Found {
 		switch {
+		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(leadsAway[:], ActingName(f.Path)):
 		case f.Reason == scan.NameMatch && ActingName(f.Path) != "" && v.near(f.Path):
 			instructions = append(instructions, f.Path)
 		case f.Reason == scan.Repository && v.near(path.Join(f.Path, ".git")),
