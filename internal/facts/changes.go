@@ -362,7 +362,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	}
 	for _, k := range out.unreported {
 		for _, top := range k.tops {
-			made.unclear(top, "an earlier command, which was killed, has changed it in a way that nobody knows")
+			made.unclear(top, "an earlier command ended without a report, and may have changed it in a way that nobody knows")
 		}
 	}
 	for _, p := range out.Dropped(look, out.userRepositories()) {

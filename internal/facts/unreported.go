@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // A mark says that nobody has reported what a command made. A killed host cannot, and then what its
@@ -91,8 +93,17 @@ func (m *Machine) Begin(out *Resolved) {
 	if out.Spec.Unconfined {
 		return
 	}
+	// The others are read-only, or a review has what is written there.
+	tops := slices.DeleteFunc(out.Tops(), func(top string) bool {
+		return !slices.ContainsFunc(out.Spec.Table, func(e shared.Entry) bool {
+			return e.Access == shared.ReadWrite && (paths.Inside(top, e.Source) || paths.Inside(e.Source, top))
+		})
+	})
+	if len(tops) == 0 {
+		return
+	}
 	var err error
-	if out.mark, err = m.newMark(out.Tops()); err != nil {
+	if out.mark, err = m.newMark(tops); err != nil {
 		out.addNote("if its host is killed, nothing reports what this command makes: " + err.Error())
 	}
 }

@@ -95,6 +95,10 @@ func TestUntold(t *testing.T) {
 	looked.End(false, false)
 	tell("killed", top, other)
 	tell("it was told")
+	resolve(view.Definition{ReadOnly: true}).End(true, false)
+	tell("one that could write nothing was killed")
+	resolve(view.Definition{ReadOnly: true, BindPaths: wide.BindPaths}).End(true, false)
+	tell("one that could write only elsewhere was killed", other)
 	for _, size := range []int64{0, 20} {
 		resolve(wide).End(true, false)
 		marks, err := filepath.Glob(m.markDir() + "/" + m.markPrefix() + "*")
