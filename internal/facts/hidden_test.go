@@ -108,6 +108,8 @@ func TestHiddenRefuses(t *testing.T) {
 		{view.Definition{DenyPaths: []string{".en?"}}, "deny_paths"},
 		{view.Definition{DenyPaths: []string{"u?"}}, "deny_paths"},
 		{view.Definition{DenyPaths: []string{"sub/*"}}, "deny_paths"},
+		{view.Definition{DenyPaths: []string{"l*/x"}}, "deny_paths"},
+		{view.Definition{ProtectPaths: []string{"l*/x"}}, "protect_paths"},
 		{view.Definition{ProtectPaths: []string{"["}}, "protect_paths[0]"},
 		{view.Definition{ProtectPathsExcept: []string{".git/hooks"}}, "protect_paths_except[0]"},
 		{view.Definition{UnixSockets: []string{"../x"}}, "unix_sockets[0]"},

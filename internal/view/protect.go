@@ -49,9 +49,10 @@ func (v *View) Restrict(found *Found) error {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
-	for _, r := range [...]*scan.Result{found.Trees, found.Protected} {
+	for i, r := range [...]*scan.Result{found.Trees, found.Protected} {
+		attribute := [...]string{"deny_paths", "protect_paths"}[i]
 		if i := slices.IndexFunc(r.Found, func(f scan.Found) bool { return f.Reason == scan.Leads }); i >= 0 {
-			return invalidf("deny_paths", "write the path that it leads to in an element of its own, or remove the link", "an element of deny_paths or protect_paths has wildcards and could match behind the symlink %q", r.Found[i].Path)
+			return invalidf(attribute, "begin it with **/, or write the paths without wildcards, also the one that the link leads to; or remove the link", "an element with wildcards could match behind the symlink %q", r.Found[i].Path)
 		}
 	}
 	if err := v.refuseUnlisted(); err != nil {
