@@ -380,7 +380,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		why := "git, which waits for this command and would act on changes"
 		if r.Layout.Split {
 			why = "git, with a split index"
-			v.note("the git repository %q is read-only inside, because an index in it is split: run git update-index --no-split-index, and remove the files sharedindex.*", top)
+			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
 		}
 		for _, p := range append(slices.Clone(keep), dotGit) {
 			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
