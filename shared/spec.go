@@ -167,8 +167,6 @@ type Session struct {
 	// command end with it.
 	ID  string
 	Dir string // absolute host path of the scratch directory; empty means none
-	// Named says that the session outlives the hosts that use it, until Dir is removed.
-	Named bool
 	// Processes makes the commands of the session's sandboxes share a pid, an ipc, a uts and a
 	// network namespace and the private temporary directories, but no user namespace. What a
 	// command leaves running goes on until the last of these sandboxes closes. Limits bound all

@@ -184,7 +184,7 @@ func TestEachFieldOfASpecIsAFeature(t *testing.T) {
 	harmless := map[string]string{
 		"Sandbox": "a name, for messages", "Prepare": "makes a command faster, and changes nothing", "Options": "the engine's own",
 		"Network.Names": "are read in one mode alone, which is a feature", "Network.Inject.Certificate": "is for the credentials, which are a feature",
-		"Session.ID": "a name", "Session.Named": "says how long the directory stays, which the host keeps", "Session.Dir": "the table shows what is in it",
+		"Session.ID": "a name", "Session.Dir": "the table shows what is in it",
 		"Limits.BestEffort": "asks for nothing",
 	}
 	none := (&Spec{}).Without(nil)

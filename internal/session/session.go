@@ -207,7 +207,7 @@ func (s *Session) open(ctx context.Context, reach string) (state State, err erro
 		state.ID = s.idOf(reach)
 		return state, nil
 	}
-	state.ID, state.Named = ID(state.Dir), true
+	state.ID = ID(state.Dir)
 	// An engine's memory for a home ends with its last command.
 	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err

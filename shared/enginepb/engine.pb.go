@@ -1350,7 +1350,6 @@ type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                // unique on this machine; empty: nothing is shared, and each command has overlays of its own, that end with it
 	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`              // a scratch directory on the host; empty: there is none
-	Named         bool                   `protobuf:"varint,3,opt,name=named,proto3" json:"named,omitempty"`         // it outlives who opens sandboxes in it, and ends when dir is removed
 	Processes     bool                   `protobuf:"varint,4,opt,name=processes,proto3" json:"processes,omitempty"` // its commands share processes, ipc, network and temporary directories, until its last sandbox is closed: for the feature session.processes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1398,13 +1397,6 @@ func (x *Session) GetDir() []byte {
 		return x.Dir
 	}
 	return nil
-}
-
-func (x *Session) GetNamed() bool {
-	if x != nil {
-		return x.Named
-	}
-	return false
 }
 
 func (x *Session) GetProcesses() bool {
@@ -2670,12 +2662,11 @@ const file_engine_proto_rawDesc = "" +
 	"\n" +
 	"temp_bytes\x18\x05 \x01(\x04R\ttempBytes\x12\x1f\n" +
 	"\vbest_effort\x18\x06 \x01(\bR\n" +
-	"bestEffort\"_\n" +
+	"bestEffort\"O\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03dir\x18\x02 \x01(\fR\x03dir\x12\x14\n" +
-	"\x05named\x18\x03 \x01(\bR\x05named\x12\x1c\n" +
-	"\tprocesses\x18\x04 \x01(\bR\tprocesses\"B\n" +
+	"\x03dir\x18\x02 \x01(\fR\x03dir\x12\x1c\n" +
+	"\tprocesses\x18\x04 \x01(\bR\tprocessesJ\x04\b\x03\x10\x04\"B\n" +
 	"\x04User\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x16\n" +

@@ -181,7 +181,7 @@ func (s *subject) names() (list []string) {
 
 // keptOverlay looks at KeptOverlay for what a command writes to its workspace.
 func keptOverlay(s *subject) {
-	spec := s.inSession(shared.Session{ID: s.Canary, Named: true})
+	spec := s.inSession(shared.Session{ID: s.Canary})
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
