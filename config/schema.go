@@ -26,8 +26,7 @@ type blockType struct {
 // block.
 func engineOption(name string) (engine string) {
 	switch name {
-	case "image", "pull", "platform", "user", "cap_add",
-		"writable_root", "resources":
+	case "image", "pull", "platform", "user", "cap_add", "writable_root":
 		return "docker"
 	}
 	return ""
