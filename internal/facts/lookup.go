@@ -93,9 +93,7 @@ func follow(from, p string) (way view.Way) {
 		way.Kind = view.Other
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		if way.UID = st.Uid; way.Kind != view.File || os.Geteuid() == 0 || st.Uid != 0 || st.Mode&0o022 != 0 {
-			way.Names = uint64(st.Nlink)
-		}
+		way.UID, way.Names = st.Uid, uint64(st.Nlink)
 	}
 	return way
 }

@@ -74,8 +74,18 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	found.Trees = found.Trees.With(more)
 	// A separate search: it does not look beneath a match, and beneath protected paths there may be
 	// paths to hide.
-	if len(found.Protect) > 0 {
-		if found.Protected, err = m.scanners.scanner(found.Protect, "protect", scan.Query{}).Scan(trees...); err != nil {
+	if found.Linked, err = out.Linked(found.Trees); err != nil {
+		return nil, err
+	}
+	rules := slices.Concat(found.Protect, found.Linked)
+	trees = slices.Clip(trees)
+	for _, rule := range found.Linked {
+		if !paths.InsideAny(trees, rule.Literal) {
+			trees = append(trees, rule.Literal)
+		}
+	}
+	if len(rules) > 0 {
+		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
 			return nil, searchError(err)
 		}
 	}

@@ -37,7 +37,7 @@ type Way struct {
 	Targets []string
 	Kind    Kind   // the kind of End
 	UID     uint32 // the owner
-	Names   uint64 // hard links of a file; 0 if only root can write it
+	Names   uint64 // hard links of a file
 	Err     error  // why it could not be followed: ErrUnsearchable, or another reason
 }
 

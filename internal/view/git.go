@@ -407,8 +407,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	add := func(p string, hold *Hold) {
 		if name := nameInGit(&r.Layout, top, p); name != "" {
-			leads := name == "remotes" || name == "branches"
-			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep, leads: leads})
+			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep})
 		}
 	}
 	for _, p := range r.Layout.Protected {

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // withLinksIn adds the targets of symlinks in directories whose reader follows them: a mount
@@ -163,32 +163,53 @@ func (v *View) refuseLink(p *located, link string) error {
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
-// refuseHardLinks refuses files with other names among these and what git obeys: commands could write
-// such a file by another name.
-func (v *View) refuseHardLinks(list []protection, trees *scan.Result) error {
-	by := slices.IndexFunc(v.entries, func(e shared.Entry) bool {
-		return e.Access == shared.ReadWrite && e.Why != OriginHome && e.Why != OriginTemp
-	})
-	if by < 0 {
-		return nil
+// Linked returns rules for other names of protected files, and of files in protected directories,
+// that commands could write. The rule's Text says which file it is.
+func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
+	if !v.writesIn("/") {
+		return nil, nil
 	}
-	for _, top := range v.repositories(trees) {
-		if r := v.repository(top); !v.gitWritable {
-			for _, o := range r.GitControls {
-				list = append(list, protection{path: o.Path, why: "git " + o.Description})
-			}
-		}
-	}
-	for _, p := range list {
-		way := v.facts.Follow(p.path)
+	add := func(p, what string) {
+		way := v.facts.Follow(p)
 		linked := way.Kind == File && way.Names > 1
-		if way.Kind == Directory && p.leads && path.Base(p.path) != "hooks" { // git reports those
+		if way.Kind == Directory {
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All
 		}
-		if way.Err == nil && linked {
-			return invalidf(v.entries[by].Why, "replace each of its files by a copy, or say read_only = true", "commands could write %q (%s), or a file in it, by another name (hard link)", way.End, p.why)
+		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+			return
+		}
+		pattern, parseErr := glob.Parse(Quote(way.End))
+		if parseErr != nil {
+			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
+		}
+		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
+	}
+	isDir := func(p string) bool { return v.facts.Follow(p).Kind == Directory }
+	for _, m := range v.hostProtections() {
+		if !isDir(m.path) {
+			add(m.path, m.why)
 		}
 	}
-	return nil
+	for _, dir := range v.repositories(trees) {
+		if v.gitWritable {
+			break
+		}
+		r := v.repository(dir)
+		for _, p := range r.Layout.Protected {
+			// Git itself reports hooks with other names, and modules have their own protections.
+			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
+				add(p, "git "+name)
+			}
+		}
+		for _, o := range r.GitControls {
+			if !isDir(o.Path) {
+				add(o.Path, "git "+o.Description)
+			}
+		}
+	}
+	for _, p := range v.withLinksIn(v.defaultProtections(trees)) {
+		add(p.path, p.why)
+	}
+	return rules, err
 }

@@ -30,11 +30,12 @@ func tooMany(paths []string, most int, be, attribute, hint string) error {
 // Found is the result of a search through what is shown.
 type Found struct {
 	Deny, Protect []Rule
+	Linked        []Rule // of View.Linked
 	// Trees are finds of Deny, sensitive names, sockets, repositories and MayAct in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
 	Trees     *scan.Result
-	Protected *scan.Result // of Protect
+	Protected *scan.Result // of Protect, then of Linked
 	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
@@ -60,11 +61,10 @@ func (v *View) Restrict(found *Found) error {
 	}
 	v.hideSessions()
 	v.hideParents()
-	protections := v.withLinksIn(slices.Concat(v.hostProtections(), v.gitProtections(found), v.defaultProtections(found.Trees)))
-	if err := v.refuseHardLinks(protections, found.Trees); err != nil {
-		return err
-	}
-	linked, err := v.protect(append(protections, v.ruleProtections(found)...))
+	protections := append(v.hostProtections(), v.gitProtections(found)...)
+	protections = append(protections, v.defaultProtections(found.Trees)...)
+	protections = append(protections, v.ruleProtections(found)...)
+	linked, err := v.protect(v.withLinksIn(protections))
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,13 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 	}
 	for _, f := range found.Protected.Found {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
-			list = append(list, protection{path: f.Path, why: found.Protect[f.Pattern].Why(), hold: &Hold{}})
+			why := ""
+			if n := len(found.Protect); f.Pattern < n {
+				why = found.Protect[f.Pattern].Why()
+			} else {
+				why = found.Linked[f.Pattern-n].Text + ", by another name"
+			}
+			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}})
 		}
 	}
 	return list

@@ -168,7 +168,8 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			}
 		}
 	}
-	return found, nil
+	found.Linked, err = v.Linked(found.Trees)
+	return found, err
 }
 
 // table makes the table of a definition, or the error.
