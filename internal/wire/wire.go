@@ -3,8 +3,6 @@
 // engines in other languages. Package shared has the engine's side, and package dial the host's.
 package wire
 
-import ()
-
 // PluginName is go-plugin's name for an engine.
 const PluginName = "engine"
 
