@@ -456,10 +456,12 @@ func breakages() (ways map[string]breakage, clear func()) {
 			c.Env = slices.DeleteFunc(slices.Clone(c.Env), func(v string) bool { return strings.HasPrefix(v, "=") })
 		}),
 		"misuse.04/kind": mistold(shared.ErrInvalidSpec, shared.ErrUnavailable),
+		// What an input that is not blocking says to a command that is faster than the kit.
 		"stream.01/nonblocking": changed(func(_ *shared.Command, s *shared.Stdio) {
 			if s.Stdin != nil {
+				s.Stdin, silentWriter, _ = os.Pipe()
 				fd, _ := syscall.Dup(int(s.Stdin.Fd()))
-				s.Stdin = os.NewFile(uintptr(fd), "stdin")
+				s.Stdin = os.NewFile(uintptr(fd), "stdin") // whose Fd does not make it blocking
 				unix.SetNonblock(fd, true)
 			}
 		}),
