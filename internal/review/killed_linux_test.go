@@ -36,8 +36,15 @@ func TestRecoverWithoutDirectory(t *testing.T) {
 		t.Fatalf("%v: %s", err, w.list(w.root))
 	}
 	defer r.Close()
-	if told := strings.Join(r.Recovered, " "); !strings.Contains(told, `d/a" is gone`) || !strings.Contains(told, "what was there before lies in") {
-		t.Errorf("%q", told)
+	told := strings.Join(r.Recovered, " ")
+	_, kept, ok := strings.Cut(told, "what was there before lies in ")
+	if !ok || !strings.Contains(told, `d/a" is gone`) {
+		t.Fatalf("%q", told)
+	}
+	// It stays until its user removes it, whatever becomes of the review.
+	w.check(r.Discard(context.Background()))
+	if got := w.list(strings.Trim(kept, `"`)); got != "0=1 1=1" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -24,20 +24,20 @@ import (
 
 // Names in a review's directory. Engines use other names there.
 const (
-	lockFile       = "review.lock"
-	addingFile     = "adding.lock"
-	recordFile     = "review.json"
-	slotsDir       = "slots"
-	journalFile    = "journal.json"
-	appliedFile    = "applied.json"
-	knownFile      = "known.json"
-	retainedPrefix = "kept-"
+	lockFile    = "review.lock"
+	addingFile  = "adding.lock"
+	recordFile  = "review.json"
+	slotsDir    = "slots"
+	journalFile = "journal.json"
+	appliedFile = "applied.json"
+	knownFile   = "known.json"
 )
 
 // Names in the directory of a workspace's reviews that are not reviews.
 const (
 	donePrefix = ".applied-" // of a review that was applied completely
 	gonePrefix = ".gone-"
+	keptPrefix = ".kept-" // of what an undone apply could not put back: its user was told
 	applyLock  = ".lock"
 )
 

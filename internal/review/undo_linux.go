@@ -296,7 +296,7 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 		return report, err
 	}
 	if kept {
-		at := filepath.Join(r.dir, retainedPrefix+rand.Text())
+		at := filepath.Join(r.store.dir, keptPrefix+rand.Text())
 		if err := os.Rename(filepath.Join(r.dir, slotsDir), at); err != nil {
 			return report, err
 		}
