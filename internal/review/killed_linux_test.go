@@ -48,6 +48,19 @@ func TestRecoverWithoutDirectory(t *testing.T) {
 	}
 }
 
+// An apply that was killed after its last step, before its review lost its name, can be undone at once.
+func TestUndoOfUnended(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "a 1")
+	w.write(w.upper, "a 2")
+	_, err := w.apply(Choice{})
+	w.check(err)
+	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), filepath.Join(w.shelf.dir, "r")))
+	if name, told, err := w.shelf.Undo(t.Context()); err != nil || name != "r" || len(told) > 0 || w.list(w.root) != "a=1" {
+		t.Errorf("%q %q %v: %s", name, told, err, w.list(w.root))
+	}
+}
+
 // TestKilled kills who applies a review of a repository, at any moment: what is there then, once somebody has opened
 // the review, is all of it or nothing, and git finds no fault.
 func TestKilled(t *testing.T) {

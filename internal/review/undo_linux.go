@@ -50,6 +50,10 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		base = donePrefix + last.Name
 	}
 	r, err := s.open(ctx, last.Name, base)
+	if errors.Is(err, fs.ErrNotExist) && !last.Complete { // it was killed before its very end, which open has made up for
+		last.Complete = true
+		r, err = s.open(ctx, last.Name, donePrefix+last.Name)
+	}
 	if err != nil {
 		return last.Name, nil, err
 	}
