@@ -263,6 +263,27 @@ func TestUndoChanged(t *testing.T) {
 	}
 }
 
+// A file that came to the place of a shown one with its directory is another file.
+func TestDigestOfMovedDirectory(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"d/f new", "d/f -"} {
+		w := newWorkspace(t, "d/f old", "mine/f host")
+		w.write(w.upper, line)
+		r := w.open()
+		set, err := r.Changes(context.Background(), Rules{})
+		w.check(err)
+		r.Close()
+		w.check(os.Rename(filepath.Join(w.root, "d"), w.root+".d"))
+		w.check(os.Rename(filepath.Join(w.root, "mine"), filepath.Join(w.root, "d")))
+		if _, err := w.apply(Choice{Digest: set.Digest}); !errors.Is(err, ErrChanged) {
+			t.Errorf("%s: %v", line, err)
+		}
+		if got := w.list(w.root); got != "d/ d/f=host" {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+}
+
 func TestDigestOfReview(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, both...)
